@@ -1,0 +1,54 @@
+# Everything runs in .venv, made by `make install` with uv; nothing else needs to be prepared.
+.DEFAULT_GOAL := help
+.PHONY: help install run demo test check lint format lock bench chaos mutants clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+help:  ## Show what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(STAMP)  ## Make .venv with every dependency, pinned
+
+$(STAMP): requirements.lock pyproject.toml
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV)
+	@touch $(STAMP)
+
+run: install  ## Start everything, show the demo's progress, stay until Ctrl-C
+	@$(BIN)/regente demo --stay
+
+demo: install  ## The same, and exit when the demo is done
+	@$(BIN)/regente demo
+
+test: install  ## All tests, under 15 minutes on 2 cores
+	@$(BIN)/python -m pytest
+
+check: install lint  ## What CI checks besides the tests: lint, types, import contracts, lock file
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_tree.py
+
+lint: install  ## Style and formatting
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+format: install  ## Put the formatting right
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+lock: install  ## Pin the dependencies anew
+	@sh scripts/lock.sh $(VENV)
+
+bench: install  ## Measure beside the peers, in one run (ARGS="--quick" for a short one)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+chaos: install  ## Kill, pause and cut until something breaks: SEED=1 TASKS=100000 KILLS=50
+	@$(BIN)/python -m tests.chaos --seed $(or $(SEED),1) --tasks $(or $(TASKS),100000) --kills $(or $(KILLS),50)
+
+mutants: install  ## Take out one guard at a time; the suite must go red each time
+	@$(BIN)/python -m pytest tests/mutants -m mutants
+
+clean:  ## Remove what was installed and built
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.envs

@@ -1,0 +1,41 @@
+"""Checks of the tree that no linter does: no addresses in lock files, no paths of one machine, SQL only in .sql files."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SQL_IN_PYTHON = re.compile(r"""["'](?:WITH|SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE)\s+(?!\d)[a-z(]""")
+MACHINE_PATHS = re.compile(r"/(?:root|home/\w+|Users/\w+)/")
+ADDRESS = re.compile(r"https?://")
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def findings() -> list[str]:
+    found = [f"{path.name}: a lock file with a download address" for path in tracked("*lock*") if ADDRESS.search(_text(path))]
+    for path in tracked("src/*.py"):
+        found += [f"{path.relative_to(ROOT)}: SQL belongs into a .sql file: {m.group(0)}" for m in SQL_IN_PYTHON.finditer(_text(path))]
+    for path in tracked():
+        if path.suffix in {".py", ".sql", ".toml", ".md", ".sh", ".yml", ".json"} and MACHINE_PATHS.search(_text(path)):
+            found.append(f"{path.relative_to(ROOT)}: a path of one machine")
+    return found
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+if __name__ == "__main__":
+    problems = findings()
+    print("\n".join(problems) or "tree: ok")
+    sys.exit(bool(problems))

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Makes the virtual environment in $1 with exactly what requirements.lock pins. Brings its own uv when there is none.
+set -eu
+venv=$1
+python=${PYTHON:-python3}
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+  echo "Regente needs Python 3.11 or newer; $python is $("$python" --version 2>&1). Set PYTHON=..." >&2
+  exit 1
+}
+if command -v uv >/dev/null 2>&1; then
+  uv=uv
+else
+  bootstrap=$venv-uv
+  [ -x "$bootstrap/bin/uv" ] || { "$python" -m venv "$bootstrap" && "$bootstrap/bin/pip" install --quiet uv; }
+  uv=$bootstrap/bin/uv
+fi
+[ -x "$venv/bin/python" ] || "$uv" venv --quiet --python "$python" "$venv"
+VIRTUAL_ENV=$venv "$uv" pip sync --quiet --require-hashes requirements.lock
+VIRTUAL_ENV=$venv "$uv" pip install --quiet --no-deps --editable .

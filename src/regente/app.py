@@ -1,0 +1,116 @@
+"""`Regente`: the engine put together with a database, embedded or given."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg import AsyncConnection
+
+from regente.engine.client import Client
+from regente.engine.database import Database
+from regente.engine.errors import DatabaseUnavailable, InvalidInput
+from regente.engine.migrations import Migrator
+from regente.engine.pipeline import Registry, registry
+from regente.engine.runner import Report, Runner
+from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
+from regente.settings import Settings
+
+
+class Regente(Client):
+    """Open it, enqueue, ask, run.
+
+        async with Regente() as app:
+            task_id = await app.enqueue("prices", {"product": "chair"})
+
+    Without `database_url` (or `REGENTE_DATABASE_URL`) an embedded PostgreSQL is started in `REGENTE_DATA_DIR` and shared by
+    all processes that use it. An empty database gets its schema; an outdated one is refused unless it is the embedded one.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        pipelines: Registry = registry,
+    ) -> None:
+        self.settings = settings or Settings()
+        self._given_url = database_url or self.settings.database_url
+        self._registry = pipelines
+        self._embedded: EmbeddedPostgres | None = None
+        self._runner: Runner | None = None
+        self.database_url = self._given_url or ""
+
+    async def __aenter__(self) -> Self:
+        await self._acquire_server()
+        try:
+            await prepare_schema(self.database_url, upgrade=self._embedded is not None)
+            revive = self._embedded.ensure_running if self._embedded is not None else None
+            database = Database(self.database_url, pool_size=self.settings.database_pool_size, revive=revive)
+            await database.open()
+        except BaseException:
+            await self._release_server()
+            raise
+        super().__init__(database, self._registry)
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+        await self.database.close()
+        await self._release_server()
+
+    async def run(
+        self,
+        pipelines: list[str] | None = None,
+        *,
+        concurrency: int | None = None,
+        until_idle: bool = False,
+        name: str = "",
+    ) -> Report:
+        """Be a runner for these pipelines (all known ones by default) until `stop_running`, or until nothing is left."""
+        selected = self._registry.select(pipelines)
+        if not selected:
+            raise InvalidInput("there is no pipeline to run: import the module that defines one")
+        self._runner = Runner(self.database, selected, self.settings.runner_terms(concurrency=concurrency, name=name))
+        return await self._runner.run(until_idle=until_idle)
+
+    def stop_running(self) -> None:
+        """Once: finish what runs, then end. Twice: hand it back now."""
+        if self._runner is not None:
+            self._runner.stop()
+
+    async def _acquire_server(self) -> None:
+        if self._given_url is None:
+            data_dir = self.settings.data_dir or default_data_dir()
+            try:
+                self._embedded = await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir)
+            except EmbeddedPostgresError as error:
+                raise DatabaseUnavailable(str(error)) from error
+            self.database_url = self._embedded.url
+
+    async def _release_server(self) -> None:
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.release)
+            self._embedded = None
+
+
+async def prepare_schema(url: str, *, upgrade: bool) -> None:
+    """Install into an empty database; upgrade the embedded one; refuse an outdated one of somebody else's."""
+    try:
+        connection: AsyncConnection[Any] = await AsyncConnection.connect(
+            url, autocommit=True, prepare_threshold=None, connect_timeout=10
+        )
+    except psycopg.OperationalError as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DatabaseUnavailable(f"cannot reach PostgreSQL at {Database(url).safe_url}: {reason}") from error
+    async with connection:
+        migrator = Migrator(connection)
+        found = await migrator.version()
+        if found < migrator.newest and (upgrade or found == 0):
+            await migrator.up()
+        await migrator.require()

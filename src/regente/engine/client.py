@@ -1,0 +1,314 @@
+"""The door for programs: enqueue, ask, cancel, retry, batches, schedules, the feed. Everything a console could want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from regente.engine.codec import encode
+from regente.engine.database import Database, number_array, text_array
+from regente.engine.enqueue import Intake, NewTask
+from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.engine.models import STATUSES, BatchInfo, Event, Resumed, RunnerInfo, TaskInfo
+from regente.engine.pipeline import Registry
+from regente.engine.watchdog.schedules import next_time
+from regente.engine.why import Why, explain
+
+MAX_PAGE = 1000
+
+
+class Client:
+    def __init__(self, database: Database, registry: Registry) -> None:
+        self.database = database
+        self.registry = registry
+        self._intake = Intake(database, registry)
+
+    def start(self) -> None:
+        self._intake.start()
+
+    async def stop(self) -> None:
+        await self._intake.stop()
+
+    # In.
+
+    async def enqueue(
+        self,
+        pipeline: str,
+        args: Any = None,
+        *,
+        key: str | None = None,
+        priority: int = 0,
+        run_at: datetime | None = None,
+        batch: int | str | None = None,
+        max_attempts: int | None = None,
+        draft: bool = False,
+        connection: AsyncConnection[Any] | None = None,
+    ) -> int:
+        """Store one task and return its id. It is durable when this returns.
+
+        With `key`, a task of the same pipeline and key is stored once: the second call returns the first one's id. Higher
+        `priority` comes first. `batch` is a batch's id, or its name: a new name opens one. `draft` leaves it in the bank.
+        With `connection` it becomes part of the caller's own transaction.
+        """
+        await self._intake.check_pipeline(pipeline)
+        text = self._intake.checked_args(pipeline, {} if args is None else args)
+        batch_id = await self._batch_id(batch)
+        task = NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft)
+        return await self._intake.one(task, connection)
+
+    async def enqueue_many(
+        self,
+        pipeline: str,
+        args: Iterable[Any],
+        *,
+        keys: Sequence[str | None] | None = None,
+        priority: int = 0,
+        run_at: datetime | None = None,
+        batch: int | str | None = None,
+        max_attempts: int | None = None,
+        draft: bool = False,
+        connection: AsyncConnection[Any] | None = None,
+    ) -> list[int]:
+        """Store many tasks, all or none, and return their ids in order."""
+        await self._intake.check_pipeline(pipeline)
+        texts = [self._intake.checked_args(pipeline, one) for one in args]
+        if keys is not None and len(keys) != len(texts):
+            raise InvalidInput(f"{len(keys)} keys for {len(texts)} tasks")
+        batch_id = await self._batch_id(batch)
+        tasks = [
+            NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft)
+            for text, key in zip(texts, keys or [None] * len(texts), strict=True)
+        ]
+        return await self._intake.many(tasks, connection)
+
+    async def queue(self, ids: Sequence[int]) -> list[int]:
+        """Move drafts from the bank into the queue; returns those that were moved."""
+        return [row[0] for row in await self.database.fetch("queue_drafts", {"ids": number_array(list(ids))})]
+
+    # Questions.
+
+    async def get(self, task_id: int) -> TaskInfo:
+        rows = await self.database.fetch_dicts("get_tasks", {"ids": number_array([_id(task_id)])})
+        if not rows:
+            raise NotFound(f"there is no task {task_id}")
+        return TaskInfo(**rows[0])
+
+    async def tasks(
+        self,
+        *,
+        pipeline: str | None = None,
+        statuses: Sequence[str] | None = None,
+        batch_id: int | None = None,
+        code: str | None = None,
+        before_id: int | None = None,
+        limit: int = 100,
+    ) -> list[TaskInfo]:
+        """Newest first; the next page begins with `before_id` of the last one seen."""
+        unknown = [status for status in statuses or () if status not in STATUSES]
+        if unknown:
+            raise InvalidInput(f"{', '.join(unknown)} is not a status; known: {', '.join(STATUSES)}")
+        params = {
+            "pipeline": pipeline,
+            "statuses": None if statuses is None else text_array(list(statuses)),
+            "batch_id": batch_id,
+            "code": code,
+            "before_id": before_id,
+            "limit": max(1, min(limit, MAX_PAGE)),
+        }
+        return [TaskInfo(**row) for row in await self.database.fetch_dicts("list_tasks", params)]
+
+    async def counts(self, pipeline: str | None = None) -> dict[str, int]:
+        """How many tasks are in each state."""
+        return dict.fromkeys(STATUSES, 0) | dict(await self.database.fetch("counts", {"pipeline": pipeline}))
+
+    async def why(self, task_id: int) -> Why:
+        """Why it is not running, or where it stands."""
+        rows = await self.database.fetch_dicts("why", {"task_id": _id(task_id)})
+        if not rows:
+            raise NotFound(f"there is no task {task_id}")
+        return explain(rows[0])
+
+    async def steps(self, task_id: int, limit: int = MAX_PAGE) -> list[dict[str, Any]]:
+        return await self.database.fetch_dicts("steps_of_task", {"task_id": task_id, "limit": limit})
+
+    async def task_events(self, task_id: int, limit: int = MAX_PAGE) -> list[Event]:
+        rows = await self.database.fetch_dicts("events_of_task", {"task_id": task_id, "limit": limit})
+        return [Event(**row) for row in rows]
+
+    async def failures(self, task_id: int, limit: int = MAX_PAGE) -> list[dict[str, Any]]:
+        """One row per failed attempt, newest first, with the list of its snapshots."""
+        return await self.database.fetch_dicts("failures_of_task", {"task_id": task_id, "limit": limit})
+
+    async def snapshot(self, failure_id: int, name: str) -> tuple[str, bool, bytes]:
+        rows = await self.database.fetch("snapshot", {"failure_id": failure_id, "name": name})
+        if not rows:
+            raise NotFound(f"failure {failure_id} has no snapshot {name!r}")
+        return rows[0][0], rows[0][1], bytes(rows[0][2])
+
+    async def runners(self, *, everyone: bool = False, limit: int = 100) -> list[RunnerInfo]:
+        rows = await self.database.fetch_dicts("list_runners", {"everyone": everyone, "limit": limit})
+        return [RunnerInfo(**row) for row in rows]
+
+    async def feed(self, after: str = "0-0", limit: int = MAX_PAGE) -> list[Event]:
+        """Events in their final order, after the given position. Nothing can appear before what was returned."""
+        txid, _, event_id = after.partition("-")
+        if not (txid.isdigit() and event_id.isdigit()):
+            raise InvalidInput(f"{after!r} is not a position in the feed")
+        params = {"after_txid": txid, "after_id": int(event_id), "limit": limit}
+        return [Event(**row) for row in await self.database.fetch_dicts("read_feed", params)]
+
+    # Actions on tasks.
+
+    async def cancel(self, task_id: int) -> str:
+        """`canceled` when it ended at once, `canceling` when a runner has been asked to end it."""
+        rows = await self.database.fetch_dicts("cancel", {"ids": number_array([_id(task_id)])})
+        if not rows:
+            raise NotFound(f"there is no task {task_id}")
+        if rows[0]["requested"]:
+            return "canceling"
+        if rows[0]["after"] != "canceled":
+            raise IllegalTransition(f"task {task_id} is {rows[0]['before']}: there is nothing to cancel")
+        return "canceled"
+
+    async def cancel_many(self, ids: Sequence[int]) -> dict[str, int]:
+        rows = await self.database.fetch_dicts("cancel", {"ids": number_array(list(ids))})
+        ended = sum(row["before"] in ("draft", "queued") for row in rows)
+        return {"canceled": ended, "canceling": sum(row["requested"] for row in rows)}
+
+    async def retry(self, task_id: int) -> None:
+        """Start a failed, canceled or skipped task again, with a fresh budget; finished steps stay finished."""
+        rows = await self.database.fetch_dicts("retry", {"ids": number_array([_id(task_id)])})
+        if not rows:
+            raise NotFound(f"there is no task {task_id}")
+        if not rows[0]["done"]:
+            raise IllegalTransition(
+                f"task {task_id} is {rows[0]['before']}: only failed, canceled and skipped tasks can be retried"
+            )
+
+    async def retry_many(self, ids: Sequence[int]) -> list[int]:
+        rows = await self.database.fetch_dicts("retry", {"ids": number_array(list(ids))})
+        return [row["id"] for row in rows if row["done"]]
+
+    async def discard(self, ids: Sequence[int]) -> list[int]:
+        """Give dead letters up for good: they become `canceled`."""
+        return [row[0] for row in await self.database.fetch("discard", {"ids": number_array(list(ids))})]
+
+    # Pipelines.
+
+    async def pause(self, pipeline: str) -> None:
+        """Nothing of it is claimed any more; what runs goes on."""
+        await self._intake.check_pipeline(pipeline)
+        await self.database.fetch("pause_pipeline", {"name": pipeline, "paused": True})
+
+    async def resume(self, pipeline: str) -> None:
+        await self._intake.check_pipeline(pipeline)
+        await self.database.fetch("pause_pipeline", {"name": pipeline, "paused": False})
+
+    async def pipelines(self) -> list[dict[str, Any]]:
+        return await self.database.fetch_dicts("pipelines")
+
+    # Batches.
+
+    async def open_batch(
+        self,
+        name: str,
+        *,
+        stall_after: float = 300.0,
+        max_resumes: int = 3,
+        details: dict[str, Any] | None = None,
+    ) -> int:
+        """The batch of that name; opened if there is none."""
+        if not name or len(name) > 200 or "\x00" in name:
+            raise InvalidInput("a batch's name has 1 to 200 characters")
+        params = {
+            "name": name,
+            "stall_after_seconds": stall_after,
+            "max_resumes": max_resumes,
+            "details": encode(details or {}, what="the batch's details"),
+        }
+        return int((await self.database.fetch("open_batch", params))[0][0])
+
+    async def batches(self, limit: int = 100) -> list[BatchInfo]:
+        return await self._ledgers(None, None, limit)
+
+    async def batch(self, batch: int | str) -> BatchInfo:
+        by_id = isinstance(batch, int)
+        found = await self._ledgers(_id(batch) if by_id else None, None if by_id else str(batch), 1)
+        if not found:
+            raise NotFound(f"there is no batch {batch}")
+        return found[0]
+
+    async def resume_batch(self, batch: int | str) -> Resumed:
+        """Go on where a stalled batch stopped. Idempotent: of two callers at once one resumes, the other learns so."""
+        ledger = await self.batch(batch)
+        rows = await self.database.fetch("resume_batch", {"batch_id": ledger.id})
+        if rows:
+            return Resumed(True, "resumed", rows[0][2], rows[0][1])
+        ledger = await self.batch(ledger.id)
+        return Resumed(False, f"the batch is {ledger.status}: there is nothing to resume", 0, ledger.resumes)
+
+    async def reprocess_batch(
+        self, batch: int | str, *, codes: Sequence[str] | None = None, ids: Sequence[int] | None = None
+    ) -> list[int]:
+        """Retry the batch's failed tasks: all of them, those with one of the codes, or those with one of the ids."""
+        params = {
+            "batch_id": (await self.batch(batch)).id,
+            "codes": None if codes is None else text_array(list(codes)),
+            "ids": None if ids is None else number_array(list(ids)),
+        }
+        return await self.retry_many([row[0] for row in await self.database.fetch("batch_failures", params)])
+
+    async def cancel_batch(self, batch: int | str) -> dict[str, int]:
+        """Cancel the rest: what has ended stays as it is."""
+        ledger = await self.batch(batch)
+        await self.database.fetch("close_canceled_batch", {"batch_id": ledger.id})
+        rest = [row[0] for row in await self.database.fetch("batch_rest", {"batch_id": ledger.id})]
+        return await self.cancel_many(rest)
+
+    # Schedules.
+
+    async def schedule(
+        self, name: str, pipeline: str, cron: str, args: Any = None, *, timezone: str = "UTC", priority: int = 0
+    ) -> datetime:
+        """Queue a task at every time of the cron expression; returns the first. Scheduling the same name replaces it."""
+        await self._intake.check_pipeline(pipeline)
+        now = (await self.database.fetch("now"))[0][0]
+        first = next_time(cron, timezone, now)
+        params = {
+            "name": name,
+            "pipeline": pipeline,
+            "args": self._intake.checked_args(pipeline, {} if args is None else args),
+            "cron": cron,
+            "timezone": timezone,
+            "priority": priority,
+            "next_at": first,
+        }
+        await self.database.fetch("put_schedule", params)
+        return first
+
+    async def unschedule(self, name: str) -> None:
+        if not await self.database.fetch("remove_schedule", {"name": name}):
+            raise NotFound(f"there is no schedule {name!r}")
+
+    async def schedules(self) -> list[dict[str, Any]]:
+        return await self.database.fetch_dicts("list_schedules")
+
+    # Private.
+
+    async def _batch_id(self, batch: int | str | None) -> int | None:
+        if batch is None or isinstance(batch, int):
+            return batch
+        return await self.open_batch(batch)
+
+    async def _ledgers(self, batch_id: int | None, name: str | None, limit: int) -> list[BatchInfo]:
+        params = {"id": batch_id, "name": name, "limit": limit}
+        return [BatchInfo(**row) for row in await self.database.fetch_dicts("batch_ledger", params)]
+
+
+def _id(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**63:
+        raise InvalidInput(f"{value!r} is not an id")
+    return value

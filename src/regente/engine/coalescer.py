@@ -1,0 +1,93 @@
+"""Gathers what many coroutines want written into few statements, without making anybody wait for company.
+
+Whatever has gathered while one statement was under way goes out with the next. A caller is released only when its own row is
+committed: durability is never traded for speed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import psycopg
+
+from regente.engine.errors import InvalidInput
+
+Item = TypeVar("Item")
+Verdict = TypeVar("Verdict")
+
+# Refused for what one row contains, and certainly not committed: the others may be sent again without it.
+REFUSED = (psycopg.DataError, psycopg.IntegrityError, InvalidInput)
+
+
+class Entry(NamedTuple, Generic[Item, Verdict]):
+    item: Item
+    done: Callable[[Verdict], None]
+    failed: Callable[[BaseException], None]
+
+
+class Coalescer(Generic[Item, Verdict]):
+    """`flush` writes a batch and gives a verdict for each item, in order: an id, or whether the fence let it pass."""
+
+    def __init__(self, flush: Callable[[Sequence[Item]], Awaitable[Sequence[Verdict]]], *, max_batch: int) -> None:
+        self._flush = flush
+        self._max_batch = max_batch
+        self._waiting: list[Entry[Item, Verdict]] = []
+        self._wake = asyncio.Event()
+        self._runner: asyncio.Task[None] | None = None
+        self._flushing = False
+
+    def start(self) -> None:
+        self._runner = asyncio.create_task(self._run(), name="coalescer")
+
+    async def stop(self) -> None:
+        """Ends after everything that was handed in is written."""
+        while self._waiting or self._flushing:
+            await asyncio.sleep(0.001)
+        if self._runner is not None:
+            self._runner.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._runner
+
+    def hand_in(self, item: Item, done: Callable[[Verdict], None], failed: Callable[[BaseException], None]) -> None:
+        """Write the item, then call `done` with its verdict."""
+        self._waiting.append(Entry(item, done, failed))
+        self._wake.set()
+
+    async def write(self, item: Item) -> Verdict:
+        """Write the item and wait for its commit."""
+        written: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self.hand_in(
+            item,
+            lambda verdict: None if written.done() else written.set_result(verdict),
+            lambda error: None if written.done() else written.set_exception(error),
+        )
+        return await written
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
+                self._flushing = True
+                try:
+                    await self._write_out(batch)
+                finally:
+                    self._flushing = False
+
+    async def _write_out(self, batch: list[Entry[Item, Verdict]]) -> None:
+        try:
+            verdicts = await self._flush([entry.item for entry in batch])
+        except Exception as error:
+            if len(batch) > 1 and isinstance(error, REFUSED):
+                for entry in batch:
+                    await self._write_out([entry])
+            else:
+                for entry in batch:
+                    entry.failed(error)
+        else:
+            for entry, verdict in zip(batch, verdicts, strict=True):
+                entry.done(verdict)

@@ -1,0 +1,110 @@
+"""JSON in and out of the database: strict on the way in, typed on the way out."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from regente.engine.errors import InvalidArgs, PayloadTooLarge
+
+MAX_ARGS_BYTES = 1024 * 1024
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+MAX_DEPTH = 200
+
+
+def encode(value: Any, *, what: str, max_bytes: int = MAX_OUTPUT_BYTES) -> str:
+    """The value as JSON text that PostgreSQL accepts as `jsonb`, or `InvalidArgs` that says why it cannot be."""
+    try:
+        text = json.dumps(value, default=_jsonable, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        size_bytes = len(text.encode("utf-8"))
+    except (RecursionError, PydanticSerializationError) as error:
+        raise InvalidArgs(f"{what} cannot be stored as JSON: it is nested too deeply or contains itself") from error
+    except UnicodeEncodeError as error:
+        raise InvalidArgs(f"{what} contains a lone surrogate, which is not valid Unicode text") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidArgs(f"{what} cannot be stored as JSON: {error}") from error
+    if size_bytes > max_bytes:
+        raise PayloadTooLarge(f"{what} takes {size_bytes:,} bytes as JSON; at most {max_bytes:,} are accepted")
+    if "\\u0000" in text and _has_nul(value):
+        raise InvalidArgs(f"{what} contains the character \\u0000, which PostgreSQL cannot store")
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise InvalidArgs(f"{what} is nested more than {MAX_DEPTH} levels deep")
+    return text
+
+
+def _jsonable(value: Any) -> Any:
+    return to_jsonable_python(value, inf_nan_mode="constants")
+
+
+def _has_nul(value: Any) -> bool:
+    # The escape may also be a backslash followed by the letters u0000, which is harmless: look at the strings themselves.
+    if isinstance(value, str):
+        return "\x00" in value
+    if isinstance(value, dict):
+        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(_has_nul(item) for item in value)
+    if value is None or isinstance(value, bool | int | float):
+        return False
+    return _has_nul(to_jsonable_python(value))
+
+
+def _depth(text: str) -> int:
+    deepest = depth = 0
+    quoted = False
+    previous = ""
+    for character in text:
+        if quoted:
+            if character == "\\" and previous == "\\":
+                previous = ""
+                continue
+            if character == '"' and previous != "\\":
+                quoted = False
+        elif character == '"':
+            quoted = True
+        elif character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+        previous = character
+    return deepest
+
+
+@lru_cache(maxsize=512)
+def adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint)
+
+
+@lru_cache(maxsize=512)
+def return_hint(function: Any) -> Any:
+    """The function's declared return type, so that a replayed step gives back what the first run gave; else `Any`."""
+    try:
+        return get_type_hints(function).get("return", Any)
+    except (NameError, TypeError):
+        return Any
+
+
+def decode(text: str | None, hint: Any = Any) -> Any:
+    if text is None:
+        return None
+    value = json.loads(text)
+    if hint is Any or hint is None or hint is type(None):
+        return value
+    return adapter(hint).validate_python(value) if not isinstance(hint, type) or hint not in _PLAIN else value
+
+
+_PLAIN = frozenset({dict, list, str, int, float, bool})
+
+
+def validate(value: Any, hint: Any, *, what: str) -> Any:
+    """The value as an instance of the declared type, or `InvalidArgs` naming each field that is wrong."""
+    try:
+        return adapter(hint).validate_python(value)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors())
+        raise InvalidArgs(f"{what} are not valid: {problems}") from error

@@ -1,0 +1,40 @@
+"""Named places where a test may kill the process, to prove that a crash exactly there loses and doubles nothing.
+
+Armed by the environment, `REGENTE_CRASH_POINT=name` or `name:n` for the n-th passage; otherwise each call is one
+comparison. Killed means killed: SIGKILL to ourselves, no cleanup runs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+CRASH_POINTS = (
+    "claim.committed",
+    "step.before_record",
+    "step.recorded",
+    "transaction.before_commit",
+    "transaction.committed",
+    "sleep.committed",
+    "finish.before",
+    "finish.committed",
+    "settle.before",
+    "settle.committed",
+    "reap.committed",
+    "schedule.fired",
+    "batch.closed",
+    "drain.handed_back",
+    "migrate.statement",
+)
+
+_armed, _, _count = os.environ.get("REGENTE_CRASH_POINT", "").partition(":")
+_passages_left = int(_count or 1)
+
+
+def crash_point(name: str) -> None:
+    global _passages_left  # noqa: PLW0603 - a process dies once
+    if not _armed or name != _armed:
+        return
+    _passages_left -= 1
+    if _passages_left <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,197 @@
+"""Connections: how the engine reaches PostgreSQL, and what it does while PostgreSQL cannot be reached.
+
+Owns the pools, knows whether a transaction pooler stands in between, and turns driver errors into ours. Never holds session
+state: through a pooler each statement may meet another server process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor, errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from regente.engine.errors import DatabaseUnavailable, IllegalTransition, InvalidInput
+from regente.engine.queries import query
+
+# What another try may cure: the server went away, or PostgreSQL chose this statement to break a tie.
+LOST = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+)
+TIES = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
+FOREVER = float("inf")
+
+
+class TaskConnection(AsyncConnection[Any]):
+    """The connection that pipelines get: psycopg's own, which also takes `$1` placeholders."""
+
+    async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        if isinstance(query, str) and params is not None and "$1" in query and "%" not in query:
+            return await AsyncRawCursor(self).execute(query, params, **options)
+        return await super().execute(query, params, **options)
+
+
+class Database:
+    """Two pools on one address: a small one for the engine's own statements, one for pipelines' transactions.
+
+    They are apart so that a pipeline that holds every connection it can get cannot keep the engine from recording.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, revive: Callable[[], None] | None = None) -> None:
+        self.url = url
+        self.through_pooler = False
+        self._pool_size = pool_size
+        self._revive = revive
+        self._engine: AsyncConnectionPool[AsyncConnection[Any]] | None = None
+        self._tasks: AsyncConnectionPool[TaskConnection] | None = None
+
+    async def open(self) -> None:
+        self.through_pooler = await self._finds_pooler()
+        arguments = self.connect_arguments()
+        self._engine = AsyncConnectionPool(
+            self.url, kwargs=arguments, min_size=1, max_size=4, open=False, name="regente-engine", timeout=30
+        )
+        self._tasks = AsyncConnectionPool(
+            self.url,
+            connection_class=TaskConnection,
+            kwargs=arguments,
+            min_size=0,
+            max_size=self._pool_size,
+            open=False,
+            name="regente-tasks",
+            timeout=60,
+        )
+        await self._engine.open(wait=True, timeout=30)
+        await self._tasks.open()
+
+    async def close(self) -> None:
+        for pool in (self._engine, self._tasks):
+            if pool is not None:
+                await pool.close()
+
+    def connect_arguments(self) -> dict[str, Any]:
+        """For every connection of ours. A pooler forwards neither options nor prepared statements."""
+        common: dict[str, Any] = {"autocommit": True, "application_name": "regente", "connect_timeout": 10}
+        if self.through_pooler:
+            return {**common, "prepare_threshold": None}
+        given = conninfo_to_dict(self.url).get("options") or ""
+        return {**common, "prepare_threshold": 0, "options": f"{given} -c jit=off".strip()}
+
+    async def _finds_pooler(self) -> bool:
+        try:
+            async with await AsyncConnection.connect(self.url, autocommit=True, connect_timeout=10) as connection:
+                connection.prepare_threshold = None
+                row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+                return row is None or row[0] != connection.info.backend_pid
+        except psycopg.OperationalError as error:
+            raise DatabaseUnavailable(f"cannot reach PostgreSQL at {self.safe_url}: {_first_line(error)}") from error
+
+    @property
+    def safe_url(self) -> str:
+        """The address without its password, fit for people and logs."""
+        parts = {key: value for key, value in conninfo_to_dict(self.url).items() if key != "password"}
+        return make_conninfo("", **parts)
+
+    async def fetch(
+        self, name: str, params: Mapping[str, Any] | None = None, *, patience_seconds: float = 10.0
+    ) -> list[tuple[Any, ...]]:
+        """Run a named query. While the database is away, keep trying for `patience_seconds`.
+
+        Only for statements that may be sent again when the answer to the first got lost.
+        """
+        deadline = time.monotonic() + patience_seconds
+        pause_seconds = 0.05
+        while True:
+            try:
+                return await self._fetch_once(name, params or {})
+            except (*LOST, *TIES) as error:
+                lost = not isinstance(error, TIES)
+                if time.monotonic() + pause_seconds > deadline:
+                    if not lost:
+                        raise
+                    raise DatabaseUnavailable(f"PostgreSQL at {self.safe_url} is away: {_first_line(error)}") from error
+                if lost:
+                    await self.revive()
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(pause_seconds * 2, 1.0)
+
+    async def _fetch_once(self, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        assert self._engine is not None, "the database is not open"
+        async with self._engine.connection() as connection:
+            return await fetch_on(connection, name, params)
+
+    async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        assert self._engine is not None, "the database is not open"
+        async with self._engine.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            rows: Sequence[DictRow] = await (await cursor.execute(query(name), params)).fetchall()
+            return list(rows)
+
+    async def revive(self) -> None:
+        await asyncio.to_thread(self.revive_now)
+
+    def revive_now(self) -> None:
+        """Give an embedded server the chance to be started again; its own error would hide the one being handled."""
+        if self._revive is not None:
+            with contextlib.suppress(Exception):
+                self._revive()
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """One transaction on one of the engine's own connections."""
+        assert self._engine is not None, "the database is not open"
+        async with self._engine.connection() as connection, connection.transaction():
+            yield connection
+
+    @contextlib.asynccontextmanager
+    async def task_connection(self) -> AsyncIterator[TaskConnection]:
+        assert self._tasks is not None, "the database is not open"
+        async with self._tasks.connection() as connection:
+            yield connection
+
+
+async def fetch_on(connection: AsyncConnection[Any], name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Run a named query on a connection that the caller holds."""
+    try:
+        cursor = await connection.execute(query(name), params)
+        return await cursor.fetchall() if cursor.description is not None else []
+    except psycopg.Error as error:
+        raise translated(error) from error
+
+
+def translated(error: psycopg.Error) -> Exception:
+    """The one place where a SQLSTATE becomes one of our errors."""
+    if error.sqlstate == "RG001":
+        return IllegalTransition(_first_line(error))
+    if isinstance(error, errors.UntranslatableCharacter | errors.CharacterNotInRepertoire):
+        return InvalidInput(f"text that PostgreSQL cannot store: {_first_line(error)}")
+    return error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def number_array(values: Sequence[float | int | None]) -> str:
+    """A PostgreSQL array literal: far cheaper than the driver's element-wise adaptation."""
+    return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
+
+
+def text_array(values: Sequence[str | None]) -> str:
+    return "{" + ",".join([_quoted(value) for value in values]) + "}"
+
+
+def _quoted(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,196 @@
+"""The way in: checks what is handed in, refuses what cannot be stored, and writes tasks with their events.
+
+Single tasks from concurrent callers share a statement; many at once go by COPY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from regente.engine.coalescer import Coalescer
+from regente.engine.codec import MAX_ARGS_BYTES, encode, validate
+from regente.engine.database import LOST, Database, fetch_on, number_array, text_array
+from regente.engine.errors import DatabaseUnavailable, InvalidArgs, InvalidInput, NotFound, UnknownPipeline
+from regente.engine.pipeline import Registry
+from regente.engine.queries import query
+
+COPY_FROM = 200  # fewer go as one INSERT
+CHUNK = 5_000
+MAX_KEY_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    pipeline: str
+    args: str
+    key: str | None = None
+    priority: int = 0
+    run_at: datetime | None = None
+    max_attempts: int | None = None
+    batch_id: int | None = None
+    draft: bool = False
+
+
+class Intake:
+    def __init__(self, database: Database, registry: Registry) -> None:
+        self._database = database
+        self._registry = registry
+        self._known: set[str] = set()
+        self._single: Coalescer[NewTask, int] = Coalescer(self._insert_unkeyed, max_batch=500)
+
+    def start(self) -> None:
+        self._single.start()
+
+    async def stop(self) -> None:
+        await self._single.stop()
+
+    async def check_pipeline(self, name: str) -> None:
+        """Known by code here, or to some runner that has told the database."""
+        if self._registry.get(name) is not None or name in self._known:
+            return
+        self._known = {row[0] for row in await self._database.fetch("known_pipelines")}
+        if name not in self._known:
+            known = ", ".join(sorted(self._known | set(self._registry.names))) or "none"
+            raise UnknownPipeline(f"no pipeline is called {name!r}; known: {known}")
+
+    def checked_args(self, pipeline: str, args: Any) -> str:
+        """The arguments as JSON, after the pipeline's own type has accepted them."""
+        what = f"{pipeline}'s arguments"
+        known = self._registry.get(pipeline)
+        if known is not None and known.args_type is not dict:
+            args = validate(args, known.args_type, what=what)
+        text = encode(args, what=what, max_bytes=MAX_ARGS_BYTES)
+        if not text.startswith("{"):
+            raise InvalidArgs(f"{what} must be a JSON object, not {type(args).__name__}")
+        return text
+
+    async def one(self, task: NewTask, connection: AsyncConnection[Any] | None) -> int:
+        checked(task)
+        if task.key is None and task.batch_id is None and connection is None:
+            return await self._single.write(task)
+        return (await self.many([task], connection))[0]
+
+    async def many(self, tasks: Sequence[NewTask], connection: AsyncConnection[Any] | None) -> list[int]:
+        """All of them or none, in one transaction: the caller's, when a connection is given."""
+        for task in tasks:
+            checked(task)
+        if not tasks:
+            return []
+        if connection is not None:
+            return await self._write(connection, tasks)
+        try:
+            async with self._database.transaction() as own:
+                return await self._write(own, tasks)
+        except LOST as error:
+            raise _outcome_unknown(error) from error
+
+    async def _write(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
+        keyed = any(task.key is not None for task in tasks)
+        if keyed:
+            ids, new = await self._insert_keyed(connection, tasks)
+        elif len(tasks) >= COPY_FROM:
+            ids, new = await self._copy(connection, tasks), len(tasks)
+        else:
+            ids, new = [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks))], len(tasks)
+        batch_id = tasks[0].batch_id
+        if batch_id is not None and not await fetch_on(connection, "add_to_batch", {"batch_id": batch_id, "count": new}):
+            raise NotFound(f"there is no batch {batch_id}")
+        return ids
+
+    async def _insert_unkeyed(self, tasks: Sequence[NewTask]) -> list[int]:
+        try:
+            async with self._database.transaction() as connection:
+                return [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks))]
+        except LOST as error:
+            raise _outcome_unknown(error) from error
+
+    async def _insert_keyed(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> tuple[list[int], int]:
+        """A key that exists already gives its task's id and adds nothing. Two of the same here are one, too."""
+        new, ids = 0, []
+        for start in range(0, len(tasks), CHUNK):
+            chunk = tasks[start : start + CHUNK]
+            unkeyed = [task for task in chunk if task.key is None]
+            fresh = iter([row[0] for row in await fetch_on(connection, "insert_tasks", _columns(unkeyed))] if unkeyed else [])
+            keyed = list({(task.pipeline, task.key): task for task in reversed(chunk) if task.key is not None}.values())
+            keyed.reverse()
+            new += len(unkeyed) + len(await fetch_on(connection, "insert_tasks", _columns(keyed)))
+            found = {(pipeline, key): task_id for pipeline, key, task_id in await fetch_on(connection, "tasks_by_key", {
+                "pipelines": text_array([task.pipeline for task in keyed]),
+                "keys": text_array([task.key for task in keyed]),
+            })}  # fmt: skip
+            ids += [next(fresh) if task.key is None else found[task.pipeline, task.key] for task in chunk]
+        return ids, new
+
+    async def _copy(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
+        ids = [row[0] for row in await fetch_on(connection, "reserve_task_ids", {"count": len(tasks)})]
+        now = (await fetch_on(connection, "database_time", {}))[0][0]
+        async with connection.cursor() as cursor, cursor.copy(query("copy_tasks")) as copy:
+            for start in range(0, len(tasks), CHUNK):
+                await copy.write("".join(map(_copy_line, ids[start:], tasks[start : start + CHUNK], _repeat(now))))
+        first = tasks[0]
+        event = "task_drafted" if first.draft else "task_queued"
+        await fetch_on(connection, "log_queued", {"ids": number_array(ids), "batch_id": first.batch_id, "event": event})
+        if not first.draft:
+            await fetch_on(connection, "notify_queued", {"pipeline": first.pipeline, "run_at": first.run_at})
+        return ids
+
+
+def checked(task: NewTask) -> None:
+    if task.key is not None and not 0 < len(task.key) <= MAX_KEY_CHARACTERS:
+        raise InvalidInput(f"a key has 1 to {MAX_KEY_CHARACTERS} characters")
+    if task.key is not None and ("\x00" in task.key or not _is_unicode(task.key)):
+        raise InvalidInput("the key contains a character that PostgreSQL cannot store")
+    if not -32768 <= task.priority <= 32767:
+        raise InvalidInput(f"priority {task.priority} is out of range (-32768 to 32767)")
+    if task.max_attempts is not None and not 1 <= task.max_attempts <= 1000:
+        raise InvalidInput("max_attempts is 1 to 1000")
+    if task.run_at is not None and task.run_at.tzinfo is None:
+        raise InvalidInput("run_at needs a time zone, for example datetime.now(timezone.utc)")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _columns(tasks: Iterable[NewTask]) -> dict[str, str]:
+    rows = list(tasks)
+    return {
+        "pipelines": text_array([task.pipeline for task in rows]),
+        "args": text_array([task.args for task in rows]),
+        "keys": text_array([task.key for task in rows]),
+        "priorities": number_array([task.priority for task in rows]),
+        "run_ats": text_array([task.run_at.isoformat() if task.run_at else None for task in rows]),
+        "max_attempts": number_array([task.max_attempts for task in rows]),
+        "batch_ids": number_array([task.batch_id for task in rows]),
+        "drafts": text_array(["t" if task.draft else "f" for task in rows]),
+    }
+
+
+def _copy_line(task_id: int, task: NewTask, now: str) -> str:
+    run_at = now if task.run_at is None else task.run_at.isoformat()
+    limit = "\\N" if task.max_attempts is None else str(task.max_attempts)
+    batch = "\\N" if task.batch_id is None else str(task.batch_id)
+    status, queued_at = ("draft", "\\N") if task.draft else ("queued", now)
+    args = task.args.replace("\\", "\\\\")  # JSON text has no other character that COPY would misread
+    return f"{task_id}\t{task.pipeline}\t{args}\t{task.priority}\t{limit}\t{batch}\t{status}\t{run_at}\t{queued_at}\n"
+
+
+def _repeat(value: str) -> Iterable[str]:
+    while True:
+        yield value
+
+
+def _outcome_unknown(error: BaseException) -> DatabaseUnavailable:
+    return DatabaseUnavailable(
+        f"the database went away while tasks were being stored ({str(error).strip()}): they may or may not be there. "
+        "With key= the same call can be repeated safely."
+    )

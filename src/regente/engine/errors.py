@@ -1,0 +1,126 @@
+"""Every error of the engine, in one tree, each with a stable `code`.
+
+RegenteError                      what callers of the API catch
+├── InvalidInput                  refused at the door; nothing was stored
+│   ├── UnknownPipeline
+│   ├── InvalidArgs
+│   └── PayloadTooLarge
+├── NotFound
+├── IllegalTransition             the state machine says no
+├── DatabaseUnavailable
+├── SchemaOutdated
+└── TaskError                     raised by pipelines, classified by the executor
+    ├── Transient                 try again by the pipeline's policy
+    │   └── Blocked               try again through another resource
+    ├── Throttled                 wait, without using up an attempt
+    ├── Fatal                     straight to the dead letters
+    └── Skip                      there is nothing to do here; not a failure
+
+ControlFlow (BaseException)       a pipeline's `except Exception` cannot swallow it
+├── LeaseLost                     this attempt no longer owns its task
+└── Suspended                     the task sleeps durably and gives its slot back
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class RegenteError(Exception):
+    code = "REGENTE"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+
+
+class InvalidInput(RegenteError):
+    code = "INVALID_INPUT"
+
+
+class UnknownPipeline(InvalidInput):
+    code = "UNKNOWN_PIPELINE"
+
+
+class InvalidArgs(InvalidInput):
+    code = "INVALID_ARGS"
+
+
+class PayloadTooLarge(InvalidInput):
+    code = "PAYLOAD_TOO_LARGE"
+
+
+class NotFound(RegenteError):
+    code = "NOT_FOUND"
+
+
+class IllegalTransition(RegenteError):
+    code = "ILLEGAL_TRANSITION"
+
+
+class DatabaseUnavailable(RegenteError):
+    code = "DATABASE_UNAVAILABLE"
+
+
+class SchemaOutdated(RegenteError):
+    code = "SCHEMA_OUTDATED"
+
+
+class TaskError(RegenteError):
+    """Base of what a pipeline raises on purpose. `details` is kept with the failure's record."""
+
+    code = "TASK_ERROR"
+
+    def __init__(self, message: str = "", *, code: str | None = None, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message or type(self).__name__, code=code)
+        self.details = details or {}
+
+
+class Transient(TaskError):
+    code = "TRANSIENT"
+
+
+class Blocked(Transient):
+    code = "BLOCKED"
+
+
+class Throttled(TaskError):
+    code = "THROTTLED"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        retry_after: float = 60.0,
+        code: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, details=details)
+        self.retry_after = retry_after
+
+
+class Fatal(TaskError):
+    code = "FATAL"
+
+
+class Skip(TaskError):
+    code = "SKIPPED"
+
+
+class ControlFlow(BaseException):
+    """Never caught by a pipeline's `except Exception`."""
+
+
+class LeaseLost(ControlFlow):
+    """The task was taken over, canceled or finished elsewhere: this attempt may write nothing more."""
+
+
+class Suspended(ControlFlow):
+    """The task sleeps until `seconds` from now and gives its slot back."""
+
+    def __init__(self, step: str, seconds: float) -> None:
+        super().__init__(step)
+        self.step = step
+        self.seconds = seconds

@@ -1,0 +1,119 @@
+"""Runs one attempt and says how it ended: perform → classify. Writes nothing itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+from regente.engine.codec import MAX_OUTPUT_BYTES, encode
+from regente.engine.errors import (
+    Blocked,
+    ControlFlow,
+    Fatal,
+    InvalidInput,
+    LeaseLost,
+    RegenteError,
+    Skip,
+    Suspended,
+    TaskError,
+    Throttled,
+)
+from regente.engine.log import current_task
+from regente.engine.outcome import Completed, Ended, Failure, FailureClass, Outcome, stack_of
+from regente.engine.pipeline import Pipeline
+from regente.engine.task import Task
+
+StopReason = Literal["cancel", "drain", "lost"]
+
+
+async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
+    """The attempt's outcome; None when it has lost its task and may not say anything."""
+    current_task.set(task)
+    try:
+        value = await pipeline.function(task)
+        if value is None:
+            return Completed(None)
+        return Completed(encode(value, what=f"the result of {pipeline.name}", max_bytes=MAX_OUTPUT_BYTES))
+    except Exception as error:
+        return classify(task, pipeline, error)
+    except LeaseLost:
+        return None
+    except Suspended as sleep:
+        return suspended(sleep)
+    except BaseExceptionGroup as group:
+        return _from_group(task, pipeline, group)
+
+
+def classify(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Outcome | None:
+    """What an exception means for the task."""
+    if isinstance(error, ExceptionGroup):
+        return classify(task, pipeline, error.exceptions[0])
+    if isinstance(error, Skip):
+        return Ended("skipped", "task_skipped", details={"reason": error.message, **error.details})
+    if isinstance(error, Throttled):
+        failure = failure_of(task, "throttled", error)
+        wait = max(0.0, error.retry_after)
+        return Ended("queued", "task_throttled", delay_seconds=wait, failure=failure, details={"retry_after": wait})
+    if isinstance(error, Fatal | InvalidInput):
+        return Ended("failed", "task_failed", charged=1, failure=failure_of(task, "fatal", error), details=_brief(error))
+    return failed_attempt(task, pipeline, failure_of(task, "blocked" if isinstance(error, Blocked) else "transient", error))
+
+
+def failed_attempt(task: Task[Any], pipeline: Pipeline, failure: Failure) -> Ended:
+    """Another try by the pipeline's policy, or the dead letters when they are used up."""
+    used = task.tries + 1
+    allowed = task.claim.max_attempts or pipeline.retry.max_attempts
+    details = {"class": failure.failure_class, "code": failure.code, "tries": used, "max_attempts": allowed}
+    if used >= allowed:
+        return Ended("failed", "task_failed", charged=1, failure=failure, details=details)
+    wait = pipeline.retry.delay_seconds(used)
+    return Ended(
+        "queued",
+        "task_retried",
+        charged=1,
+        delay_seconds=wait,
+        failure=failure,
+        details={**details, "delay_seconds": wait},
+    )
+
+
+def suspended(sleep: Suspended) -> Ended:
+    details = {"seconds": sleep.seconds}
+    return Ended("queued", "task_sleeping", delay_seconds=sleep.seconds, sleep_step=sleep.step, details=details)
+
+
+def stopped(reason: StopReason) -> Ended | None:
+    """What became of a task that the runner stopped on purpose."""
+    if reason == "cancel":
+        return Ended("canceled", "task_canceled")
+    if reason == "drain":
+        return Ended("queued", "task_handed_back")
+    return None
+
+
+def failure_of(task: Task[Any], failure_class: FailureClass, error: BaseException) -> Failure:
+    code = error.code if isinstance(error, RegenteError) else type(error).__name__
+    details = error.details if isinstance(error, TaskError) else {}
+    message = str(error) or type(error).__name__
+    return Failure(failure_class, code, message, stack_of(error), task.standing, details, task.snapshots)
+
+
+def _from_group(task: Task[Any], pipeline: Pipeline, group: BaseExceptionGroup[BaseException]) -> Outcome | None:
+    """A TaskGroup inside the pipeline wraps control flow: what it carries decides."""
+    control, rest = group.split(ControlFlow)
+    if control is not None:
+        first = _leaf(control)
+        return suspended(first) if isinstance(first, Suspended) else None
+    if rest is not None and (cancelled := rest.subgroup(asyncio.CancelledError)) is not None:
+        raise _leaf(cancelled)
+    return classify(task, pipeline, _leaf(group))
+
+
+def _leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _brief(error: BaseException) -> dict[str, Any]:
+    return {"code": getattr(error, "code", type(error).__name__), "message": str(error)[:500]}

@@ -1,0 +1,181 @@
+"""Runs a step in a child process with a time and a memory limit: a parser that crashes takes down nothing but its step.
+
+Arguments go in by pickle (ours to the child); the result comes back as JSON only, for the child may have read hostile input.
+This module is also the child's program: `python -m regente.engine.isolation`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import importlib.util
+import os
+import pickle
+import signal
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from regente.engine.codec import MAX_OUTPUT_BYTES, decode, encode, return_hint
+from regente.engine.errors import Blocked, Fatal, InvalidInput, Skip, TaskError, Throttled, Transient
+
+_HEADER = struct.Struct(">BQ")
+_VALUE, _ERROR = 0, 1
+_RAISABLE: dict[str, type[TaskError]] = {kind.__name__: kind for kind in (Transient, Blocked, Throttled, Fatal, Skip)}
+
+
+async def run_isolated(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    timeout_seconds: float | None,
+    memory_mb: int | None,
+    on_start: Callable[[int], None],
+) -> Any:
+    """The function's result, or `Transient` with code ISOLATED_CRASH, ISOLATED_TIMEOUT or ISOLATED_MEMORY."""
+    request = _request(function, args, kwargs, memory_mb)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "regente.engine.isolation",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )  # fmt: skip
+    on_start(child.pid)
+    try:
+        kind, text = await asyncio.wait_for(_converse(child, request), timeout_seconds)
+    except TimeoutError:
+        raise Transient(f"the isolated step took longer than {timeout_seconds} s", code="ISOLATED_TIMEOUT") from None
+    except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
+        raise _crash(await child.wait()) from None
+    finally:
+        await _end(child)
+    return decode(text, return_hint(function)) if kind == _VALUE else _raise(decode(text))
+
+
+def _request(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], memory_mb: int | None) -> bytes:
+    module, name = function.__module__, getattr(function, "__qualname__", "")
+    if "<" in name or not name:
+        raise Fatal(f"{function!r} cannot run isolated: only functions at module level can", code="NOT_ISOLATABLE")
+    if module == "__main__":
+        module = _main_module()
+    return pickle.dumps((module, name, args, kwargs, memory_mb))
+
+
+def _main_module() -> str:
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is not None and spec.name:
+        return str(spec.name)
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    return f"file:{os.path.abspath(path)}" if path else "__main__"
+
+
+async def _converse(child: asyncio.subprocess.Process, request: bytes) -> tuple[int, str]:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(len(request).to_bytes(8, "big") + request)
+    await child.stdin.drain()
+    kind, length = _HEADER.unpack(await child.stdout.readexactly(_HEADER.size))
+    if length > MAX_OUTPUT_BYTES:
+        raise Fatal(f"the isolated step returned {length:,} bytes; at most {MAX_OUTPUT_BYTES:,} are accepted")
+    return kind, (await child.stdout.readexactly(length)).decode("utf-8")
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    """The child and whatever it started are gone when this returns, also when the step was canceled."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    await asyncio.shield(asyncio.ensure_future(child.wait()))
+    if child.stdin is not None:
+        child.stdin.close()
+
+
+def _crash(return_code: int) -> Transient:
+    if return_code < 0:
+        name = signal.Signals(-return_code).name
+        return Transient(f"the isolated step was killed by {name}", code="ISOLATED_CRASH", details={"signal": name})
+    return Transient(f"the isolated step ended with status {return_code} before it answered", code="ISOLATED_CRASH")
+
+
+def _raise(error: dict[str, Any]) -> None:
+    if error["kind"] == "MemoryError":
+        raise Transient("the isolated step needed more memory than it may have", code="ISOLATED_MEMORY")
+    kind = _RAISABLE.get(error["kind"], Transient)
+    raised = kind(error["message"], code=error["code"], details={"stack": error["stack"]})
+    if isinstance(raised, Throttled):
+        raised.retry_after = float(error.get("retry_after") or 60)
+    raise raised
+
+
+# The child's side.
+
+
+def main() -> None:
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the step prints must not mix with the answer
+    length = int.from_bytes(sys.stdin.buffer.read(8), "big")
+    request = sys.stdin.buffer.read(length)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    try:
+        module, name, args, kwargs, memory_mb = pickle.loads(request)  # noqa: S301 - written by our own parent process
+        function = _find(module, name)
+        _limit_memory(memory_mb)
+        result = function(*args, **kwargs)
+        if asyncio.iscoroutine(result):
+            result = asyncio.run(result)
+        _answer(answer, _VALUE, encode(result, what="the isolated step's result"))
+    except BaseException as error:
+        _answer(answer, _ERROR, encode(_described(error), what="the error"))
+
+
+def _find(module: str, name: str) -> Any:
+    if module.startswith("file:"):
+        spec = importlib.util.spec_from_file_location("__regente_main__", module[5:])
+        assert spec is not None
+        assert spec.loader is not None
+        found: Any = importlib.util.module_from_spec(spec)
+        sys.modules["__regente_main__"] = found
+        spec.loader.exec_module(found)
+    else:
+        found = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _limit_memory(memory_mb: int | None) -> None:
+    if memory_mb is None or sys.platform == "darwin":  # macOS does not enforce RLIMIT_AS
+        return
+    import resource
+
+    limit_bytes = memory_mb * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _RAISABLE), type(error).__name__)
+    return {
+        "kind": "MemoryError" if isinstance(error, MemoryError) else kind,
+        "code": getattr(error, "code", None) if isinstance(error, TaskError | InvalidInput) else type(error).__name__,
+        "message": str(error).replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode(),
+        "stack": traceback.format_exc(limit=-20).replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode(),
+        "retry_after": getattr(error, "retry_after", None),
+    }
+
+
+def _answer(stream: BinaryIO, kind: int, text: str) -> None:
+    body = text.encode("utf-8")
+    stream.write(_HEADER.pack(kind, len(body)) + body)
+    stream.flush()
+
+
+def _die_with_parent() -> None:
+    sys.stdin.buffer.read(1)  # returns when the parent's end of the pipe closes
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

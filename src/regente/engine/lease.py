@@ -1,0 +1,120 @@
+"""The runner's lease, kept from a thread and a connection of its own: neither a busy event loop nor an exhausted pool loses it.
+
+The same thread watches the runner's tasks for stalls and timeouts, because it still runs when the event loop does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from regente.engine import log
+from regente.engine.ledger import Claim, settle_params
+from regente.engine.outcome import Ended
+from regente.engine.queries import query
+
+WATCH_EVERY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    ttl_seconds: float = 60.0
+    renew_every_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.renew_every_seconds < self.ttl_seconds:
+            raise ValueError(
+                f"the heartbeat ({self.renew_every_seconds} s) must be shorter than the lease ({self.ttl_seconds} s)"
+            )
+
+
+@dataclass
+class LeaseKeeper:
+    """Renews until told to stop. Calls `on_lost` once, from its thread, when the lease can no longer be trusted."""
+
+    url: str
+    connect_arguments: dict[str, Any]
+    runner_id: int
+    terms: LeaseTerms
+    figures: Callable[[], dict[str, Any]]
+    overdue: Callable[[], Iterable[tuple[Claim, Ended]]]
+    on_given_up: Callable[[Claim], None]
+    on_lost: Callable[[str], None]
+    revive: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._stop = threading.Event()
+        self._lost = False
+        self._connection: psycopg.Connection[Any] | None = None
+        self._renewed_at = time.monotonic()
+        self._thread = threading.Thread(target=self._keep, name="regente-lease", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=15)
+
+    def _keep(self) -> None:
+        next_renewal = time.monotonic() + self.terms.renew_every_seconds
+        pause = min(WATCH_EVERY_SECONDS, self.terms.renew_every_seconds / 2)
+        while not self._stop.wait(pause) and not self._lost:
+            with contextlib.suppress(psycopg.Error):
+                self._give_up_overdue()
+            if time.monotonic() >= next_renewal:
+                next_renewal = time.monotonic() + (
+                    self.terms.renew_every_seconds if self._renew() else min(1.0, self.terms.renew_every_seconds / 4)
+                )
+            if time.monotonic() - self._renewed_at > self.terms.ttl_seconds:
+                self._declare_lost("it could not be renewed in time")
+        self._close()
+
+    def _renew(self) -> bool:
+        sent_at = time.monotonic()
+        try:
+            renewed = self._execute("renew_lease", {"ttl_seconds": self.terms.ttl_seconds, **self.figures()})
+        except psycopg.Error as error:
+            log.database_away("renewing the lease", error)
+            self._close()
+            self.revive()
+            return False
+        if not renewed:
+            self._declare_lost("another runner declared this one lost")
+            return False
+        self._renewed_at = sent_at
+        return True
+
+    def _give_up_overdue(self) -> None:
+        for claim, outcome in self.overdue():
+            assert outcome.failure is not None
+            log.task_stalled(claim, outcome.failure.message, outcome.failure.stack or "")
+            self._execute("settle", settle_params([(claim, outcome)]))
+            self.on_given_up(claim)
+
+    def _declare_lost(self, reason: str) -> None:
+        if not self._lost:
+            self._lost = True
+            log.lease_lost(self.runner_id, reason)
+            self.on_lost(reason)
+
+    def _execute(self, name: str, params: dict[str, Any]) -> list[Any]:
+        if self._connection is None or self._connection.closed:
+            # A server that does not answer must not hold the thread past the lease.
+            limit = max(2, int(self.terms.ttl_seconds / 4))
+            arguments = {**self.connect_arguments, "connect_timeout": limit, "tcp_user_timeout": limit * 1000}
+            self._connection = psycopg.connect(self.url, **arguments)
+        cursor = self._connection.execute(query(name), {"runner_id": self.runner_id, **params})
+        return cursor.fetchall()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None

@@ -1,0 +1,165 @@
+"""The runner's book: claims and every write on behalf of a running task, each under its fence.
+
+Turns values into the parameters of the named statements and back. Decides nothing; retries while the database is away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from regente.engine.coalescer import Coalescer
+from regente.engine.crashpoints import crash_point
+from regente.engine.database import FOREVER, Database, fetch_on, number_array, text_array
+from regente.engine.outcome import Completed, Ended
+
+MAX_BATCH = 500
+
+
+class Claim(NamedTuple):
+    """One task in this runner's hands. `attempt` is the fence."""
+
+    id: int
+    pipeline: str
+    attempt: int
+    tries: int
+    crashes: int
+    max_attempts: int | None
+    batch_id: int | None
+    args: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A finished step, or only a sign of life (`name` is None)."""
+
+    claim: Claim
+    name: str | None = None
+    item: int = -1
+    output: str | None = None
+    duration_ms: float | None = None
+    checkpoint: str | None = None
+    progress: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    next_due_seconds: float | None
+    running_anywhere: bool
+
+
+class Ledger:
+    def __init__(self, database: Database, runner_id: int) -> None:
+        self.database = database
+        self.runner_id = runner_id
+        self.finished: Coalescer[tuple[Claim, Completed], bool] = Coalescer(self._finish, max_batch=MAX_BATCH)
+        self.settled: Coalescer[tuple[Claim, Ended], bool] = Coalescer(self._settle, max_batch=MAX_BATCH)
+        self.marked: Coalescer[Mark, bool] = Coalescer(self._mark, max_batch=MAX_BATCH)
+
+    def start(self) -> None:
+        for coalescer in (self.finished, self.settled, self.marked):
+            coalescer.start()
+
+    async def stop(self) -> None:
+        for coalescer in (self.finished, self.settled, self.marked):
+            await coalescer.stop()
+
+    async def claim(self, limits: dict[str, int], free: int) -> list[Claim]:
+        """Up to `free` due tasks, at most `limits[p]` of each pipeline p, oldest first within priority."""
+        rows = await self._fetch(
+            "claim", pipelines=text_array(list(limits)), limits=number_array(list(limits.values())), free=free
+        )
+        if rows:
+            crash_point("claim.committed")
+        return [Claim._make(row) for row in rows]
+
+    async def claim_suspect(self, pipelines: Sequence[str]) -> list[Claim]:
+        rows = await self._fetch("claim_suspect", pipelines=text_array(list(pipelines)))
+        return [Claim._make(row) for row in rows]
+
+    async def outlook(self, pipelines: Sequence[str]) -> Outlook:
+        return Outlook(*(await self._fetch("outlook", pipelines=text_array(list(pipelines))))[0])
+
+    async def recall(self, task_id: int) -> dict[tuple[str, int], str | None]:
+        rows = await self._fetch("recall_steps", task_id=task_id)
+        return {(name, item): output for name, item, output in rows}
+
+    async def add_event(self, claim: Claim, event: str, details: str) -> bool:
+        return bool(await self._fetch("add_event", task_id=claim.id, attempt=claim.attempt, event=event, details=details))
+
+    async def canceled_here(self) -> list[tuple[int, int]]:
+        return [(task_id, attempt) for task_id, attempt in await self._fetch("canceled_here")]
+
+    async def mark_on(self, connection: Any, mark: Mark) -> bool:
+        """Record a step inside the pipeline's own transaction: both commit, or neither."""
+        return bool(await fetch_on(connection, "record_steps", self._mark_params([mark])))
+
+    async def _finish(self, batch: Sequence[tuple[Claim, Completed]]) -> list[bool]:
+        crash_point("finish.before")
+        fences = _fences(claim for claim, _ in batch)
+        results = {claim.id: outcome.result for claim, outcome in batch if claim.attempt == fences[claim.id]}
+        rows = await self._fetch(
+            "finish",
+            ids=number_array(list(results)),
+            attempts=number_array([fences[task_id] for task_id in results]),
+            results=text_array(list(results.values())),
+        )
+        crash_point("finish.committed")
+        return _verdicts((claim for claim, _ in batch), fences, rows)
+
+    async def _settle(self, batch: Sequence[tuple[Claim, Ended]]) -> list[bool]:
+        crash_point("settle.before")
+        rows = await self._fetch("settle", **settle_params(batch))
+        crash_point("settle.committed")
+        return _verdicts((claim for claim, _ in batch), _fences(claim for claim, _ in batch), rows)
+
+    async def _mark(self, batch: Sequence[Mark]) -> list[bool]:
+        rows = await self._fetch("record_steps", **self._mark_params(batch))
+        return _verdicts((mark.claim for mark in batch), _fences(mark.claim for mark in batch), rows)
+
+    def _mark_params(self, batch: Sequence[Mark]) -> dict[str, Any]:
+        fences = _fences(mark.claim for mark in batch)
+        current = [mark for mark in batch if mark.claim.attempt == fences[mark.claim.id]]
+        newest = {mark.claim.id: mark for mark in current}
+        steps = [mark for mark in current if mark.name is not None]
+        return {
+            "runner_id": self.runner_id,
+            "ids": number_array(list(newest)),
+            "attempts": number_array([mark.claim.attempt for mark in newest.values()]),
+            "checkpoints": text_array([mark.checkpoint for mark in newest.values()]),
+            "progress": number_array([mark.progress for mark in newest.values()]),
+            "task_ids": number_array([mark.claim.id for mark in steps]),
+            "names": text_array([mark.name for mark in steps]),
+            "items": number_array([mark.item for mark in steps]),
+            "outputs": text_array([mark.output for mark in steps]),
+            "durations_ms": number_array([mark.duration_ms for mark in steps]),
+        }
+
+    async def _fetch(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
+        return await self.database.fetch(name, {"runner_id": self.runner_id, **params}, patience_seconds=FOREVER)
+
+
+def settle_params(batch: Sequence[tuple[Claim, Ended]]) -> dict[str, Any]:
+    fences = _fences(claim for claim, _ in batch)
+    current = {claim.id: outcome.as_json(claim.pipeline) for claim, outcome in batch if claim.attempt == fences[claim.id]}
+    return {
+        "ids": number_array(list(current)),
+        "attempts": number_array([fences[task_id] for task_id in current]),
+        "outcomes": json.dumps(list(current.values())),
+    }
+
+
+def _fences(claims: Iterable[Claim]) -> dict[int, int]:
+    """The highest attempt per task: one that this runner lost and claimed again may be in a batch twice."""
+    fences: dict[int, int] = {}
+    for claim in claims:
+        if claim.attempt > fences.get(claim.id, 0):
+            fences[claim.id] = claim.attempt
+    return fences
+
+
+def _verdicts(claims: Iterable[Claim], fences: dict[int, int], rows: Sequence[tuple[Any, ...]]) -> list[bool]:
+    passed = {row[0] for row in rows}
+    return [claim.id in passed and claim.attempt == fences[claim.id] for claim in claims]

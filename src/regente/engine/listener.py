@@ -1,0 +1,55 @@
+"""Hears NOTIFY: a hint that something is to be done. Polling is the guarantee; without LISTEN everything still works."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import psycopg
+from psycopg import AsyncConnection
+
+from regente.engine import log
+from regente.engine.database import Database
+
+QUEUED, CANCEL = "regente_queued", "regente_cancel"
+
+
+class Listener:
+    """`listening` says whether hints can be expected; the runner polls more often while they cannot."""
+
+    def __init__(self, database: Database, hear: Callable[[str, str], None]) -> None:
+        self._database = database
+        self._hear = hear
+        self._task: asyncio.Task[None] | None = None
+        self.listening = False
+
+    def start(self) -> None:
+        if not self._database.through_pooler:
+            self._task = asyncio.create_task(self._run(), name="listener")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._listen()
+            except psycopg.Error as error:
+                log.database_away("listening", error)
+            finally:
+                self.listening = False
+            await asyncio.sleep(1.0)
+
+    async def _listen(self) -> None:
+        arguments = self._database.connect_arguments()
+        async with await AsyncConnection.connect(self._database.url, **arguments) as connection:
+            await connection.execute(f"LISTEN {QUEUED}")
+            await connection.execute(f"LISTEN {CANCEL}")
+            self.listening = True
+            self._hear(QUEUED, "")  # whatever was said before we listened
+            async for notice in connection.notifies():
+                self._hear(notice.channel, notice.payload)

@@ -1,0 +1,101 @@
+"""Pipelines: the Python functions that do one kind of task, and the register in which runners and clients find them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from regente.engine.errors import UnknownPipeline
+from regente.engine.retry import Retry
+
+PipelineFunction = Callable[[Any], Awaitable[Any]]
+Function = TypeVar("Function", bound=PipelineFunction)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    name: str
+    function: PipelineFunction
+    args_type: Any = dict
+    retry: Retry = field(default_factory=Retry)
+    stall_after_seconds: float | None = 600.0
+    timeout_seconds: float | None = None
+    concurrency: int | None = None
+
+
+class Registry:
+    """The pipelines that this process knows, by name."""
+
+    def __init__(self) -> None:
+        self._pipelines: dict[str, Pipeline] = {}
+
+    def add(self, pipeline: Pipeline) -> None:
+        known = self._pipelines.get(pipeline.name)
+        if known is not None and _origin(known.function) != _origin(pipeline.function):
+            raise ValueError(f"two pipelines are called {pipeline.name!r}: {known.function} and {pipeline.function}")
+        self._pipelines[pipeline.name] = pipeline
+
+    def pipeline(
+        self,
+        name: str,
+        *,
+        args: Any = dict,
+        retry: Retry | None = None,
+        stall_after: float | timedelta | None = 600.0,
+        timeout: float | timedelta | None = None,
+        concurrency: int | None = None,
+    ) -> Callable[[Function], Function]:
+        """Make an `async` function the pipeline called `name`.
+
+        `args` is the type that a task's arguments must have (a pydantic model, dataclass or TypedDict; `dict` takes any JSON
+        object). `stall_after` is how long a task may show no progress before it is taken back, `timeout` how long one
+        attempt may last; both in seconds or as a timedelta, None for no limit. `concurrency` limits how many run at once in
+        one runner.
+        """
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot name a pipeline: letters, digits, '_', '-' and '.', at most 100")
+
+        def register(function: Function) -> Function:
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError(f"the pipeline {name!r} must be an `async def` function")
+            limits = (_in_seconds(stall_after), _in_seconds(timeout), concurrency)
+            self.add(Pipeline(name, function, args, retry or Retry(), *limits))
+            return function
+
+        return register
+
+    def get(self, name: str) -> Pipeline | None:
+        return self._pipelines.get(name)
+
+    def select(self, names: list[str] | None) -> list[Pipeline]:
+        """The named pipelines, or all of them."""
+        if names is None:
+            return list(self._pipelines.values())
+        missing = [name for name in names if name not in self._pipelines]
+        if missing:
+            known = ", ".join(sorted(self._pipelines)) or "none"
+            raise UnknownPipeline(f"no pipeline is called {', '.join(missing)}; known here: {known}")
+        return [self._pipelines[name] for name in names]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._pipelines)
+
+
+def _in_seconds(value: float | timedelta | None) -> float | None:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value
+
+
+def _origin(function: PipelineFunction) -> tuple[str, str]:
+    return function.__module__, function.__qualname__
+
+
+registry = Registry()
+pipeline = registry.pipeline

@@ -1,0 +1,522 @@
+"""The runner: one process that claims tasks, keeps them alive and hands every one of them on.
+
+Owns the claim loop, the slots and the way out (drain, hand back, lost lease). What a task does is the executor's business,
+how it is written down the ledger's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from regente.engine import log
+from regente.engine.crashpoints import crash_point
+from regente.engine.database import FOREVER, Database, number_array, text_array
+from regente.engine.executor import StopReason, failed_attempt, failure_of, perform, stopped
+from regente.engine.lease import LeaseKeeper, LeaseTerms
+from regente.engine.ledger import Claim, Ledger
+from regente.engine.listener import CANCEL, Listener
+from regente.engine.outcome import Completed, Ended, Failure, Outcome
+from regente.engine.pipeline import Pipeline
+from regente.engine.stacks import stack_of_task
+from regente.engine.task import Task
+from regente.engine.watchdog import Watchdog, WatchdogTerms
+
+POLL_SECONDS = 5.0  # with LISTEN: only in case a hint was lost
+POLL_WITHOUT_LISTEN_SECONDS = 1.0
+GATHER_SECONDS = 0.004  # how long few free slots wait for more, so that a claim is worth its round trip
+STUBBORN_SECONDS = 2.0  # how long a coroutine may take to react to being canceled
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerTerms:
+    concurrency: int = 100
+    drain_seconds: float = 30.0
+    lease: LeaseTerms = field(default_factory=LeaseTerms)
+    watchdog: WatchdogTerms = field(default_factory=WatchdogTerms)
+    name: str = ""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What this runner did since it started."""
+
+    claimed: int = 0
+    completed: int = 0
+    failed: int = 0
+    retried: int = 0
+    recovered: int = 0
+    handed_back: int = 0
+    busy_seconds: float = 0.0
+
+    def as_params(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a drain went: of the tasks that were running when it began."""
+
+    finished: int
+    handed_back: int
+    lost: int
+
+    def __str__(self) -> str:
+        return f"{self.finished} finished, {self.handed_back} handed back, {self.lost} lost"
+
+
+class Running:
+    __slots__ = ("ending", "handle", "pipeline", "stop_reason", "task")
+
+    def __init__(self, task: Task[Any], pipeline: Pipeline) -> None:
+        self.task = task
+        self.pipeline = pipeline
+        self.stop_reason: StopReason | None = None
+        self.ending = False  # its outcome is on its way to the database
+        self.handle: asyncio.Task[None] | None = None
+
+    def stop(self, reason: StopReason) -> None:
+        if self.stop_reason is None and not self.ending:
+            self.stop_reason = reason
+            if reason == "lost":
+                self.task.lose()
+            if self.handle is not None:
+                self.handle.cancel()
+
+
+class Runner:
+    def __init__(self, database: Database, pipelines: list[Pipeline], terms: RunnerTerms | None = None) -> None:
+        self._database = database
+        self._pipelines = {pipeline.name: pipeline for pipeline in pipelines}
+        self.terms = terms or RunnerTerms()
+        self.name = self.terms.name or f"{socket.gethostname()}:{os.getpid()}"
+        self.figures = Figures()
+        self.id = 0
+        self._running: dict[int, Running] = {}
+        self._touched_batches: set[int] = set()
+        self._turn = 0
+        self._enough_free = max(1, min(self.terms.concurrency // 2, 250))
+        self._next_due_at = FOREVER
+        self._wake = asyncio.Event()
+        self._slots = asyncio.Event()
+        self._suspects = asyncio.Event()
+        self._gathering: asyncio.TimerHandle | None = None
+        self._gathered = False
+        self._stop_requests = 0
+        self._lease_lost = False
+        self._drain_begun_with = 0
+        self._drained = Figures()
+        self._listener = Listener(database, self._hear)
+        self._ledger = Ledger(database, 0)
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self, *, until_idle: bool = False) -> Report:
+        """Work until `stop` is called, or until nothing is left to do."""
+        log.current_runner.set(self.name)
+        await self._register_pipelines()
+        self._listener.start()
+        try:
+            while not await self._serve(until_idle):
+                log.logger.info("registering anew after a lost lease", extra={"runner": self.name})
+        finally:
+            await self._listener.stop()
+        report = self._report()
+        log.runner_stopped(self.id, self.name, str(report))
+        return report
+
+    def stop(self) -> None:
+        """First call: no new tasks, let the running ones finish in time. Second call: hand them back now."""
+        self._stop_requests += 1
+        self._wake.set()
+        self._slots.set()
+
+    @property
+    def running_count(self) -> int:
+        return len(self._running)
+
+    # One tenure: from the registration to the end, or to the loss of the lease.
+
+    async def _serve(self, until_idle: bool) -> bool:
+        """True when the runner is done, False when it lost its lease and has to begin anew."""
+        self.id = await self._register()
+        self._lease_lost = False
+        self._ledger = Ledger(self._database, self.id)
+        self._ledger.start()
+        keeper = self._lease_keeper()
+        keeper.start()
+        watchdog = Watchdog(self._database, self.terms.watchdog, self._recovered)
+        background = [
+            asyncio.create_task(work, name=name)
+            for name, work in (
+                ("watchdog", watchdog.run()),
+                ("cancels", self._watch_cancels()),
+                ("batches", self._review_touched_batches()),
+                ("suspects", self._run_suspects()),
+            )
+        ]
+        try:
+            await self._work(until_idle)
+            if not self._lease_lost:
+                await self._drain()
+        finally:
+            for job in background:
+                job.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            await self._leave(keeper)
+        return not self._lease_lost or self._stop_requests > 0
+
+    async def _register(self) -> int:
+        params = {
+            "name": self.name,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "version": _version(),
+            "pipelines": text_array(list(self._pipelines)),
+            "concurrency": self.terms.concurrency,
+            "ttl_seconds": self.terms.lease.ttl_seconds,
+        }
+        rows = await self._database.fetch("register_runner", params, patience_seconds=FOREVER)
+        log.runner_started(rows[0][0], self.name, list(self._pipelines), self.terms.concurrency)
+        return int(rows[0][0])
+
+    async def _register_pipelines(self) -> None:
+        pipelines = list(self._pipelines.values())
+        params = {
+            "names": text_array([pipeline.name for pipeline in pipelines]),
+            "stall_afters": number_array([pipeline.stall_after_seconds for pipeline in pipelines]),
+            "max_attempts": number_array([pipeline.retry.max_attempts for pipeline in pipelines]),
+        }
+        await self._database.fetch("register_pipelines", params, patience_seconds=FOREVER)
+
+    def _lease_keeper(self) -> LeaseKeeper:
+        return LeaseKeeper(
+            self._database.url,
+            self._database.connect_arguments(),
+            self.id,
+            self.terms.lease,
+            figures=self.figures.as_params,
+            overdue=self._overdue,
+            on_given_up=lambda claim: self._call_in_loop(self._abandon, claim),
+            on_lost=lambda reason: self._call_in_loop(self._give_up_everything),
+            revive=self._database.revive_now,
+        )
+
+    def _call_in_loop(self, function: Any, *args: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended: so have the tasks
+            self._loop.call_soon_threadsafe(function, *args)
+
+    async def _leave(self, keeper: LeaseKeeper) -> None:
+        await self._ledger.stop()
+        keeper.stop()
+        if self._lease_lost:
+            await self._database.fetch("hand_back_all", {"runner_id": self.id}, patience_seconds=FOREVER)
+        await self._review_batches()
+        await self._set_status("stopped", self._report())
+
+    async def _set_status(self, status: str, report: Report | None = None) -> None:
+        details = "null" if report is None else f'{{"report": "{report}"}}'
+        params = {"runner_id": self.id, "status": status, "details": details, **self.figures.as_params()}
+        await self._database.fetch("renew_lease", {**params, "ttl_seconds": self.terms.lease.ttl_seconds})
+        await self._database.fetch("set_runner_status", params)
+
+    # The claim loop.
+
+    async def _work(self, until_idle: bool) -> None:
+        while (free := await self._free_slots()) > 0:
+            self._wake.clear()
+            claims = await self._ledger.claim(self._limits(free), free)
+            for claim in claims:
+                self._launch(claim)
+            if len(claims) < free and await self._rest(bool(claims), until_idle):
+                return
+
+    async def _free_slots(self) -> int:
+        """Wait for slots worth a claim's round trip: a good part of all, or what came free within a moment. 0: it is over."""
+        while True:
+            if self._stop_requests or self._lease_lost:
+                return 0
+            free = self.terms.concurrency - len(self._running)
+            if free >= self._enough_free or (free > 0 and self._gathered):
+                self._gathered = False
+                return free
+            if free > 0 and self._gathering is None:
+                self._gathering = self._loop.call_later(GATHER_SECONDS, self._gather_done)
+            self._slots.clear()
+            await self._slots.wait()
+
+    def _gather_done(self) -> None:
+        self._gathering = None
+        self._gathered = True
+        self._slots.set()
+
+    def _limits(self, free: int) -> dict[str, int]:
+        """How many of each pipeline; whose turn it is to come first goes round, so that none starves another."""
+        names = list(self._pipelines)
+        self._turn = (self._turn + 1) % len(names)
+        return {name: self._room(self._pipelines[name], free) for name in names[self._turn :] + names[: self._turn]}
+
+    def _room(self, pipeline: Pipeline, free: int) -> int:
+        if pipeline.concurrency is None:
+            return free
+        busy = sum(running.pipeline is pipeline for running in self._running.values())
+        return max(0, min(free, pipeline.concurrency - busy))
+
+    async def _rest(self, claimed_some: bool, until_idle: bool) -> bool:
+        """Wait for a hint, a free slot's turn or the next due task. True when nothing is left and that was the wish."""
+        if not claimed_some:
+            outlook = await self._ledger.outlook(list(self._pipelines))
+            due = outlook.next_due_seconds
+            self._next_due_at = FOREVER if due is None else time.monotonic() + due
+            if due is not None and due <= 0:
+                self._suspects.set()
+            if until_idle and due is None and not self._running and not outlook.running_anywhere:
+                return True
+        poll = POLL_SECONDS if self._listener.listening and not until_idle else POLL_WITHOUT_LISTEN_SECONDS
+        if until_idle:
+            poll = 0.2
+        wait = min(poll, max(0.1, self._next_due_at - time.monotonic()))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), wait)
+        return False
+
+    def _hear(self, channel: str, payload: str) -> None:
+        if channel == CANCEL:
+            if payload == str(self.id):
+                self._loop.create_task(self._stop_canceled())
+            return
+        name, _, delay = payload.partition(" ")
+        if name and name not in self._pipelines:
+            return
+        if delay:
+            self._next_due_at = min(self._next_due_at, time.monotonic() + float(delay))
+        self._wake.set()
+
+    # One task, from claim to release.
+
+    def _launch(self, claim: Claim) -> None:
+        self.figures.claimed += 1
+        pipeline = self._pipelines[claim.pipeline]
+        running = Running(Task(claim, pipeline, self._ledger), pipeline)
+        self._running[claim.id] = running
+        running.handle = self._loop.create_task(self._execute(running))
+
+    async def _execute(self, running: Running) -> None:
+        task = running.task
+        try:
+            outcome = await perform(task, running.pipeline)
+        except asyncio.CancelledError as error:
+            # Cancelled by nobody here: the pipeline did it to itself, which is a failure like any other.
+            outcome = failed_attempt(task, running.pipeline, failure_of(task, "transient", error))
+        if running.stop_reason is not None and not isinstance(outcome, Completed):
+            outcome = stopped(running.stop_reason)
+        if outcome is None or running.stop_reason == "lost":
+            self._release(running, None, passed=False)
+        else:
+            self._hand_in(running, outcome)
+
+    def _hand_in(self, running: Running, outcome: Outcome) -> None:
+        running.ending = True
+        done = partial(self._release, running, outcome)
+        failed = partial(self._not_storable, running)
+        if isinstance(outcome, Completed):
+            self._ledger.finished.hand_in((running.task.claim, outcome), done, failed)
+        else:
+            self._ledger.settled.hand_in((running.task.claim, outcome), done, failed)
+
+    def _not_storable(self, running: Running, error: BaseException) -> None:
+        """The database refused the outcome itself: keep the reason instead."""
+        failure = Failure("fatal", "NOT_STORABLE", f"the outcome could not be stored: {error}")
+        self._ledger.settled.hand_in(
+            (running.task.claim, Ended("failed", "task_failed", charged=1, failure=failure)),
+            partial(self._release, running, None),
+            lambda _: self._release(running, None, passed=False),
+        )
+
+    def _release(self, running: Running, outcome: Outcome | None, passed: bool) -> None:
+        """The outcome is committed, or refused by the fence: the slot is free."""
+        claim = running.task.claim
+        held = self._running.get(claim.id)
+        if held is running:
+            del self._running[claim.id]
+        if passed and outcome is not None:
+            self._count(running, outcome)
+        elif running.stop_reason is None and outcome is not None:
+            log.write_refused(claim)
+        self._slots.set()
+        if running.pipeline.concurrency is not None:
+            self._wake.set()
+
+    def _count(self, running: Running, outcome: Outcome) -> None:
+        claim, seconds = running.task.claim, running.task.running_seconds
+        self.figures.busy_seconds += seconds
+        if claim.batch_id is not None:
+            self._touched_batches.add(claim.batch_id)
+        if isinstance(outcome, Completed):
+            self.figures.completed += 1
+            log.task_ended(claim, "completed", seconds)
+            return
+        self._count_end(outcome)
+        failure = outcome.failure
+        log.task_ended(
+            claim, outcome.event.removeprefix("task_"), seconds,
+            code=failure.code if failure else None, message=failure.message if failure else "",
+        )  # fmt: skip
+
+    def _count_end(self, outcome: Ended) -> None:
+        if outcome.status == "failed":
+            self.figures.failed += 1
+        elif outcome.event == "task_handed_back":
+            self.figures.handed_back += 1
+            crash_point("drain.handed_back")
+        elif outcome.status == "queued":
+            if outcome.sleep_step:
+                crash_point("sleep.committed")
+            self.figures.retried += outcome.charged
+            self._next_due_at = min(self._next_due_at, time.monotonic() + outcome.delay_seconds)
+            self._wake.set()
+
+    # Stalls and timeouts: found in the lease keeper's thread, ended in the loop.
+
+    def _overdue(self) -> Iterator[tuple[Claim, Ended]]:
+        for running in list(self._running.values()):
+            if running.ending or running.stop_reason is not None:
+                continue
+            task, pipeline = running.task, running.pipeline
+            if pipeline.timeout_seconds is not None and task.running_seconds > pipeline.timeout_seconds:
+                yield (
+                    task.claim,
+                    self._overdue_end(running, "timeout", f"took longer than {pipeline.timeout_seconds:g} s"),
+                )
+            elif pipeline.stall_after_seconds is not None and task.silent_seconds > pipeline.stall_after_seconds:
+                yield task.claim, self._overdue_end(running, "stall", f"no progress for {task.silent_seconds:.1f} s")
+
+    def _overdue_end(self, running: Running, kind: str, message: str) -> Ended:
+        code = "TIMEOUT" if kind == "timeout" else "STALLED"
+        stack = stack_of_task(running.handle, running.task.thread_id) if running.handle is not None else None
+        failure = Failure(
+            "timeout" if kind == "timeout" else "stall", code, message, stack, running.task.standing,
+            snapshots=running.task.snapshots,
+        )  # fmt: skip
+        return failed_attempt(running.task, running.pipeline, failure)
+
+    def _abandon(self, claim: Claim) -> None:
+        """Its outcome is written already; the coroutine may end when it likes, the slot is free now."""
+        running = self._running.get(claim.id)
+        if running is not None and running.task.attempt == claim.attempt:
+            running.stop("lost")
+            self.figures.retried += 1
+            self._release(running, None, passed=False)
+            self._wake.set()
+
+    # Cancel.
+
+    async def _watch_cancels(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS)
+            if self._running:
+                await self._stop_canceled()
+
+    async def _stop_canceled(self) -> None:
+        for task_id, attempt in await self._ledger.canceled_here():
+            running = self._running.get(task_id)
+            if running is not None and running.task.attempt == attempt:
+                running.stop("cancel")
+                self._loop.call_later(STUBBORN_SECONDS, self._insist, running)
+
+    def _insist(self, running: Running) -> None:
+        """A coroutine that swallows its cancellation does not keep its task: the outcome is written without it."""
+        reason = running.stop_reason
+        if self._running.get(running.task.id) is not running or running.ending or reason is None:
+            return
+        running.task.lose()
+        outcome = stopped(reason)
+        if outcome is None:
+            self._release(running, None, passed=False)
+        else:
+            self._hand_in(running, outcome)
+
+    # Suspects of a crash, one at a time.
+
+    async def _run_suspects(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._suspects.wait(), self.terms.watchdog.suspects_every_seconds)
+            self._suspects.clear()
+            if any(running.task.claim.crashes >= 2 for running in self._running.values()) or self._stop_requests:
+                continue
+            for claim in await self._ledger.claim_suspect(list(self._pipelines)):
+                self._launch(claim)
+
+    # Batches that this runner's tasks belong to.
+
+    async def _review_touched_batches(self) -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            await self._review_batches()
+
+    async def _review_batches(self) -> None:
+        if not self._touched_batches:
+            return
+        touched, self._touched_batches = self._touched_batches, set()
+        params = {"touched": number_array(sorted(touched)), "all_open": False}
+        await self._database.fetch("review_batches", params, patience_seconds=FOREVER)
+        crash_point("batch.closed")
+
+    def _recovered(self, count: int) -> None:
+        self.figures.recovered += count
+        self._wake.set()
+
+    # The way out.
+
+    async def _drain(self) -> None:
+        self._drain_begun_with = len(self._running)
+        self._drained = Figures(completed=self._ended_count())
+        await self._set_status("draining")
+        deadline = time.monotonic() + self.terms.drain_seconds
+        while self._running and time.monotonic() < deadline and self._stop_requests < 2 and not self._lease_lost:
+            await asyncio.sleep(0.02)
+        for running in list(self._running.values()):
+            running.stop("drain")
+        await self._wait_for_stragglers()
+
+    async def _wait_for_stragglers(self) -> None:
+        deadline = time.monotonic() + STUBBORN_SECONDS
+        while self._running and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        for running in list(self._running.values()):
+            self._insist(running)
+        while self._running and not self._lease_lost:
+            await asyncio.sleep(0.01)
+
+    def _give_up_everything(self) -> None:
+        """The lease is gone: whatever these tasks still do, nobody will listen."""
+        self._lease_lost = True
+        for running in list(self._running.values()):
+            running.stop("lost")
+            if not running.ending:
+                self._release(running, None, passed=False)
+        self._wake.set()
+        self._slots.set()
+
+    def _ended_count(self) -> int:
+        return self.figures.claimed - self.figures.handed_back - len(self._running)
+
+    def _report(self) -> Report:
+        finished = self._ended_count() - self._drained.completed if self._drain_begun_with else 0
+        lost = self._drain_begun_with - finished - self.figures.handed_back
+        return Report(finished, self.figures.handed_back, max(0, lost))
+
+
+def _version() -> str:
+    try:
+        return version("regente")
+    except PackageNotFoundError:
+        return "unknown"

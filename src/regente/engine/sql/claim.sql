@@ -1,0 +1,80 @@
+-- A runner takes tasks. What the form of these statements decides is guarded by the EXPLAIN tests:
+-- `id = ANY (ARRAY(SELECT …))` stays on the primary key, where `id IN (SELECT …)` flips to a sequential scan from about a
+-- hundred rows a batch; walking the priority levels one probe at a time keeps tasks that wait for a later `run_at` from
+-- being stepped over one by one.
+
+-- name: claim
+WITH claimed AS (
+  UPDATE regente.tasks SET status = 'running', attempt = attempt + 1, runner_id = %(runner_id)s::bigint,
+         claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
+  WHERE status = 'queued' AND id = ANY (ARRAY(
+    SELECT picked.id
+    FROM unnest(%(pipelines)s::text[], %(limits)s::integer[]) AS wanted (pipeline, slots)
+    CROSS JOIN LATERAL (
+      WITH RECURSIVE level (priority) AS (
+        (SELECT t.priority FROM regente.tasks t WHERE t.pipeline = wanted.pipeline AND t.status = 'queued'
+         ORDER BY t.priority DESC LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.priority FROM regente.tasks t
+                WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority < level.priority
+                ORDER BY t.priority DESC LIMIT 1)
+        FROM level WHERE level.priority IS NOT NULL)
+      SELECT due.id FROM level CROSS JOIN LATERAL (
+        SELECT t.id FROM regente.tasks t
+        WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority = level.priority
+          AND t.run_at <= regente.clock() AND t.crashes < 2
+        ORDER BY t.run_at, t.id LIMIT wanted.slots FOR UPDATE SKIP LOCKED) AS due
+      LIMIT wanted.slots) AS picked
+    WHERE EXISTS (SELECT FROM regente.runners r
+                  WHERE r.id = %(runner_id)s::bigint AND r.status = 'running' AND r.lease_until > regente.clock())
+      AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = wanted.pipeline AND p.paused)
+    LIMIT %(free)s::integer))
+  RETURNING id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event)
+  SELECT id, batch_id, %(runner_id)s::bigint, attempt, 'task_claimed' FROM claimed
+)
+SELECT id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args::text FROM claimed
+
+-- name: claim_suspect
+-- A task that was running when its runner died, twice, is run one at a time: if it dies again, it was its own doing, and the
+-- tasks that only stood beside it are not blamed.
+WITH claimed AS (
+  UPDATE regente.tasks SET status = 'running', attempt = attempt + 1, runner_id = %(runner_id)s::bigint,
+         claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
+  WHERE status = 'queued' AND id = ANY (ARRAY(
+    SELECT t.id FROM regente.tasks t
+    WHERE t.pipeline = ANY (%(pipelines)s::text[]) AND t.status = 'queued' AND t.crashes >= 2 AND t.run_at <= regente.clock()
+      AND EXISTS (SELECT FROM regente.runners r
+                  WHERE r.id = %(runner_id)s::bigint AND r.status = 'running' AND r.lease_until > regente.clock())
+      AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = t.pipeline AND p.paused)
+    ORDER BY t.run_at, t.id LIMIT 1 FOR UPDATE SKIP LOCKED))
+  RETURNING id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, %(runner_id)s::bigint, attempt, 'task_claimed', '{"alone": true}' FROM claimed
+)
+SELECT id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args::text FROM claimed
+
+-- name: outlook
+-- When the next task of these pipelines falls due, whether suspects wait, and whether anything at all is left to do.
+SELECT
+  (SELECT extract(epoch FROM min(next.run_at) - regente.clock())::double precision
+   FROM unnest(%(pipelines)s::text[]) AS wanted (pipeline)
+   CROSS JOIN LATERAL (
+     WITH RECURSIVE level (priority) AS (
+       (SELECT t.priority FROM regente.tasks t WHERE t.pipeline = wanted.pipeline AND t.status = 'queued'
+        ORDER BY t.priority DESC LIMIT 1)
+       UNION ALL
+       SELECT (SELECT t.priority FROM regente.tasks t
+               WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority < level.priority
+               ORDER BY t.priority DESC LIMIT 1)
+       FROM level WHERE level.priority IS NOT NULL)
+     SELECT first.run_at FROM level CROSS JOIN LATERAL (
+       SELECT t.run_at FROM regente.tasks t
+       WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority = level.priority
+       ORDER BY t.run_at LIMIT 1) AS first) AS next
+   WHERE NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = wanted.pipeline AND p.paused)) AS next_due_seconds,
+  EXISTS (SELECT FROM regente.tasks t WHERE t.status = 'running' AND t.pipeline = ANY (%(pipelines)s::text[])) AS running

@@ -1,0 +1,62 @@
+-- Tasks come in. Arrays go in as columns; `place` ties a row to its position, so that ids come back in the caller's order.
+
+-- name: reserve_task_ids
+-- The ids of a COPY are known beforehand: it cannot return any.
+SELECT nextval(pg_get_serial_sequence('regente.tasks', 'id')) FROM generate_series(1, %(count)s::integer)
+
+-- name: copy_tasks
+COPY regente.tasks (id, pipeline, args, priority, max_attempts, batch_id, status, run_at, queued_at) FROM STDIN
+
+-- name: log_queued
+INSERT INTO regente.events (task_id, batch_id, event)
+SELECT id, %(batch_id)s::bigint, %(event)s::text FROM unnest(%(ids)s::bigint[]) AS queued (id)
+
+-- name: database_time
+SELECT regente.clock()::text
+
+-- name: insert_tasks
+WITH wanted AS (
+  SELECT w.* FROM unnest(%(pipelines)s::text[], %(args)s::text[], %(keys)s::text[], %(priorities)s::smallint[],
+                         %(run_ats)s::timestamptz[], %(max_attempts)s::smallint[], %(batch_ids)s::bigint[], %(drafts)s::boolean[])
+    WITH ORDINALITY AS w (pipeline, args, key, priority, run_at, max_attempts, batch_id, draft, place)
+),
+inserted AS (
+  INSERT INTO regente.tasks (pipeline, args, key, priority, run_at, max_attempts, batch_id, status, queued_at)
+  SELECT pipeline, args::jsonb, key, priority, coalesce(run_at, regente.clock()), max_attempts, batch_id,
+         CASE WHEN draft THEN 'draft' ELSE 'queued' END::regente.task_status, CASE WHEN NOT draft THEN regente.clock() END
+  FROM wanted ORDER BY place
+  ON CONFLICT (pipeline, key) WHERE key IS NOT NULL DO NOTHING
+  RETURNING id, batch_id, status, pipeline, run_at
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, event)
+  SELECT id, batch_id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END FROM inserted ORDER BY id
+),
+woken AS (
+  SELECT pg_notify('regente_queued', pipeline || coalesce(' ' || extract(epoch FROM nullif(first, regente.clock()) - regente.clock()), ''))
+  FROM (SELECT pipeline, min(greatest(run_at, regente.clock())) AS first FROM inserted WHERE status = 'queued' GROUP BY pipeline) AS w
+)
+SELECT id FROM inserted, (SELECT count(*) FROM woken) AS w ORDER BY id
+
+-- name: tasks_by_key
+SELECT pipeline, key, id FROM regente.tasks
+WHERE (pipeline, key) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(keys)s::text[]))
+
+-- name: notify_queued
+-- The payload names the pipeline and, for tasks of the future, in how many seconds the first falls due.
+SELECT pg_notify('regente_queued', %(pipeline)s || coalesce(
+  ' ' || extract(epoch FROM nullif(greatest(%(run_at)s::timestamptz, regente.clock()), regente.clock()) - regente.clock()), ''))
+
+-- name: queue_drafts
+WITH queued AS (
+  UPDATE regente.tasks SET status = 'queued', queued_at = regente.clock(), run_at = greatest(run_at, regente.clock())
+  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'draft' RETURNING id, batch_id, pipeline
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, event) SELECT id, batch_id, 'task_queued' FROM queued ORDER BY id
+),
+woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM queued) AS p)
+SELECT id FROM queued, (SELECT count(*) FROM woken) AS w
+
+-- name: known_pipelines
+SELECT name FROM regente.pipelines

@@ -1,0 +1,74 @@
+-- Runners: one row, one lease and one heartbeat for a whole process.
+
+-- name: register_runner
+WITH registered AS (
+  INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, lease_until)
+  VALUES (%(name)s, %(host)s, %(pid)s, %(version)s, %(pipelines)s::text[], %(concurrency)s,
+          regente.clock() + make_interval(secs => %(ttl_seconds)s::double precision))
+  RETURNING id
+),
+logged AS (
+  INSERT INTO regente.events (runner_id, event, details)
+  SELECT id, 'runner_started', jsonb_build_object('name', %(name)s::text, 'pipelines', %(pipelines)s::text[]) FROM registered
+)
+SELECT id FROM registered
+
+-- name: register_pipelines
+INSERT INTO regente.pipelines (name, stall_after, max_attempts)
+SELECT name, make_interval(secs => stall_after), max_attempts
+FROM unnest(%(names)s::text[], %(stall_afters)s::double precision[], %(max_attempts)s::smallint[])
+  AS p (name, stall_after, max_attempts)
+ORDER BY name
+ON CONFLICT (name) DO UPDATE SET stall_after = excluded.stall_after, max_attempts = excluded.max_attempts,
+  seen_at = regente.clock()
+
+-- name: renew_lease
+-- Zero rows: somebody declared this runner lost. It must stop at once.
+UPDATE regente.runners
+SET lease_until = regente.clock() + make_interval(secs => %(ttl_seconds)s::double precision), heartbeat_at = regente.clock(),
+    claimed = %(claimed)s, completed = %(completed)s, failed = %(failed)s, retried = %(retried)s,
+    recovered = %(recovered)s, handed_back = %(handed_back)s, busy_seconds = %(busy_seconds)s
+WHERE id = %(runner_id)s AND status < 'stopped'
+RETURNING id
+
+-- name: set_runner_status
+WITH changed AS (
+  UPDATE regente.runners
+  SET status = %(status)s::regente.runner_status,
+      stopped_at = CASE WHEN %(status)s::regente.runner_status = 'stopped' THEN regente.clock() END
+  WHERE id = %(runner_id)s AND status < 'stopped' AND status <> %(status)s::regente.runner_status
+  RETURNING id
+)
+INSERT INTO regente.events (runner_id, event, details)
+SELECT id, 'runner_' || %(status)s::text, %(details)s::jsonb FROM changed
+RETURNING runner_id
+
+-- name: hand_back_all
+-- A runner that gave up its lease while the database was away returns what it held; nobody is to blame.
+WITH handed AS (
+  UPDATE regente.tasks t
+  SET runner_id = NULL, run_at = regente.clock(),
+      status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled' ELSE 'queued' END::regente.task_status,
+      finished_at = CASE WHEN t.cancel_requested_at IS NOT NULL THEN regente.clock() END, cancel_requested_at = NULL
+  WHERE t.runner_id = %(runner_id)s AND t.status = 'running'
+  RETURNING t.id, t.batch_id, t.attempt, t.status
+)
+INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event)
+SELECT id, batch_id, %(runner_id)s, attempt, CASE status WHEN 'queued' THEN 'task_handed_back' ELSE 'task_canceled' END
+FROM handed RETURNING task_id
+
+-- name: canceled_here
+SELECT id, attempt FROM regente.tasks
+WHERE runner_id = %(runner_id)s AND status = 'running' AND cancel_requested_at IS NOT NULL
+
+-- name: list_runners
+SELECT r.id, r.name, r.host, r.pid, r.version, r.status::text AS status, r.pipelines, r.concurrency, r.started_at,
+       r.heartbeat_at, r.lease_until, r.stopped_at, r.claimed, r.completed, r.failed, r.retried, r.recovered, r.handed_back,
+       r.busy_seconds, r.status < 'stopped' AND r.lease_until > regente.clock() AS alive,
+       (SELECT count(*) FROM regente.tasks t WHERE t.runner_id = r.id AND t.status = 'running') AS running,
+       (SELECT count(*) FROM regente.tasks t JOIN regente.pipelines p ON p.name = t.pipeline
+        WHERE t.runner_id = r.id AND t.status = 'running' AND t.heartbeat_at < regente.clock() - p.stall_after) AS stuck
+FROM regente.runners r
+WHERE %(everyone)s OR r.status < 'stopped'
+ORDER BY r.id DESC
+LIMIT %(limit)s

@@ -1,0 +1,74 @@
+-- How an attempt ends. Every statement names id, runner and attempt: what they no longer hold, they cannot change.
+
+-- name: finish
+-- The fence is looked up by position in the arrays: joining `UPDATE … FROM unnest(…)` takes a quadratic plan.
+WITH finished AS (
+  UPDATE regente.tasks t
+  SET status = 'completed', runner_id = NULL, finished_at = regente.clock(), progress = 1, cancel_requested_at = NULL,
+      error_code = NULL, error_message = NULL,
+      result = (%(results)s::text[])[array_position(%(ids)s::bigint[], t.id)]::jsonb
+  WHERE t.id = ANY (%(ids)s::bigint[])
+    AND t.attempt = (%(attempts)s::integer[])[array_position(%(ids)s::bigint[], t.id)]
+    AND t.runner_id = %(runner_id)s::bigint AND t.status = 'running'
+  RETURNING t.id, t.attempt, t.batch_id
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event)
+  SELECT id, batch_id, %(runner_id)s::bigint, attempt, 'task_completed' FROM finished
+)
+SELECT id FROM finished
+
+-- name: settle
+-- Every other end. A task whose cancel was requested does not go back to the queue: it ends as canceled.
+WITH fenced AS MATERIALIZED (
+  SELECT t.id, array_position(%(ids)s::bigint[], t.id) AS place, t.cancel_requested_at IS NOT NULL AS unwanted
+  FROM regente.tasks t
+  WHERE t.id = ANY (%(ids)s::bigint[])
+    AND t.attempt = (%(attempts)s::integer[])[array_position(%(ids)s::bigint[], t.id)]
+    AND t.runner_id = %(runner_id)s::bigint AND t.status = 'running'
+  ORDER BY t.id FOR UPDATE
+),
+outcome AS (
+  SELECT f.id, (o.value ->> 'charged')::smallint AS charged, (o.value ->> 'crashed')::smallint AS crashed,
+         (o.value ->> 'delay_seconds')::double precision AS delay_seconds, o.value -> 'failure' AS failure,
+         o.value -> 'sleep' AS sleep, f.unwanted,
+         CASE WHEN o.value ->> 'status' = 'queued' AND f.unwanted THEN 'canceled' ELSE o.value ->> 'status'
+         END::regente.task_status AS status,
+         CASE WHEN o.value ->> 'status' = 'queued' AND f.unwanted THEN 'task_canceled' ELSE o.value ->> 'event' END AS event,
+         nullif(o.value -> 'details', 'null') AS details
+  FROM fenced f CROSS JOIN LATERAL (SELECT (%(outcomes)s::jsonb) -> (f.place - 1)) AS o (value)
+),
+settled AS (
+  UPDATE regente.tasks t
+  SET status = o.status, runner_id = NULL, tries = t.tries + o.charged, crashes = t.crashes + o.crashed,
+      run_at = CASE WHEN o.status = 'queued' THEN regente.clock() + make_interval(secs => o.delay_seconds) ELSE t.run_at END,
+      finished_at = CASE WHEN o.status >= 'completed' THEN regente.clock() END, cancel_requested_at = NULL,
+      error_code = coalesce(o.failure ->> 'code', t.error_code),
+      error_message = coalesce(o.failure ->> 'message', t.error_message)
+  FROM outcome o WHERE t.id = o.id
+  RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.run_at, o.status, o.event, o.details, o.failure, o.sleep
+),
+slept AS (
+  INSERT INTO regente.steps (task_id, name, attempt, output)
+  SELECT id, sleep ->> 'step', attempt, to_jsonb(run_at) FROM settled WHERE jsonb_typeof(sleep) = 'object'
+  ON CONFLICT DO NOTHING
+),
+failed AS (
+  INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step, stack, details)
+  SELECT id, attempt, pipeline, failure ->> 'class', failure ->> 'code', failure ->> 'message', failure ->> 'fingerprint',
+         failure ->> 'step', failure ->> 'stack', failure -> 'details'
+  FROM settled WHERE jsonb_typeof(failure) = 'object'
+  RETURNING id, task_id
+),
+attached AS (
+  INSERT INTO regente.snapshots (failure_id, name, content_type, truncated, body)
+  SELECT f.id, s.name, s.content_type, s.truncated, decode(s.body, 'base64')
+  FROM failed f JOIN settled ON settled.id = f.task_id
+  CROSS JOIN LATERAL jsonb_to_recordset(settled.failure -> 'snapshots')
+    AS s (name text, content_type text, truncated boolean, body text)
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, %(runner_id)s::bigint, attempt, event, details FROM settled
+)
+SELECT id FROM settled

@@ -1,0 +1,44 @@
+-- What a running task remembers.
+
+-- name: record_steps
+-- The UPDATE moves the heartbeat and is the fence: it holds the task's row until the step's row is committed with it.
+WITH fenced AS (
+  UPDATE regente.tasks t
+  SET heartbeat_at = regente.clock(),
+      checkpoint = coalesce((%(checkpoints)s::text[])[array_position(%(ids)s::bigint[], t.id)], t.checkpoint),
+      progress = coalesce((%(progress)s::real[])[array_position(%(ids)s::bigint[], t.id)], t.progress)
+  WHERE t.id = ANY (%(ids)s::bigint[])
+    AND t.attempt = (%(attempts)s::integer[])[array_position(%(ids)s::bigint[], t.id)]
+    AND t.runner_id = %(runner_id)s::bigint AND t.status = 'running'
+  RETURNING t.id, t.attempt, t.batch_id
+),
+recorded AS (
+  INSERT INTO regente.steps (task_id, name, item, attempt, output, duration_ms)
+  SELECT s.task_id, s.name, s.item, fenced.attempt, s.output::jsonb, s.duration_ms
+  FROM unnest(%(task_ids)s::bigint[], %(names)s::text[], %(items)s::integer[], %(outputs)s::text[], %(durations_ms)s::real[])
+    AS s (task_id, name, item, output, duration_ms)
+  JOIN fenced ON fenced.id = s.task_id
+  ON CONFLICT DO NOTHING
+  RETURNING task_id, name, item, attempt, duration_ms
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT r.task_id, fenced.batch_id, %(runner_id)s::bigint, r.attempt, 'step_completed',
+         jsonb_build_object('step', r.name, 'duration_ms', r.duration_ms)
+  FROM recorded r JOIN fenced ON fenced.id = r.task_id WHERE r.item < 0
+)
+SELECT id FROM fenced
+
+-- name: recall_steps
+SELECT name, item, output::text FROM regente.steps WHERE task_id = %(task_id)s
+
+-- name: add_event
+-- An event of the pipeline's own, under the same fence as everything else that it writes.
+WITH fenced AS (
+  UPDATE regente.tasks t SET heartbeat_at = regente.clock()
+  WHERE t.id = %(task_id)s AND t.attempt = %(attempt)s AND t.runner_id = %(runner_id)s AND t.status = 'running'
+  RETURNING t.id, t.batch_id
+)
+INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+SELECT id, batch_id, %(runner_id)s, %(attempt)s, %(event)s, %(details)s::jsonb FROM fenced
+RETURNING task_id

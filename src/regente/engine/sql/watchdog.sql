@@ -1,0 +1,157 @@
+-- Recovery. Each statement re-checks state and owner in its own UPDATE, so any number of runners may sweep at once.
+
+-- name: mark_lost_runners
+WITH lost AS (
+  UPDATE regente.runners SET status = 'lost', stopped_at = regente.clock()
+  WHERE status < 'stopped' AND lease_until < regente.clock()
+  RETURNING id, name
+)
+INSERT INTO regente.events (runner_id, event, details)
+SELECT id, 'runner_lost', jsonb_build_object('name', name) FROM lost
+RETURNING runner_id
+
+-- name: reap
+-- Running tasks whose runner is gone go back to the queue, or to the dead letters after too many crashes. When tasks that
+-- ran alone on suspicion were among them, only those are blamed.
+WITH orphan AS MATERIALIZED (
+  SELECT t.id, t.runner_id AS gone, t.cancel_requested_at IS NOT NULL AS unwanted, t.crashes
+  FROM regente.tasks t
+  WHERE t.status = 'running' AND NOT EXISTS (SELECT FROM regente.runners r WHERE r.id = t.runner_id AND r.status < 'stopped')
+  ORDER BY t.id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+),
+verdict AS (
+  SELECT o.id, o.gone, o.unwanted,
+         CASE WHEN o.crashes >= 2 OR NOT EXISTS (SELECT FROM orphan s WHERE s.gone = o.gone AND s.crashes >= 2)
+              THEN 1 ELSE 0 END AS blame
+  FROM orphan o
+),
+reaped AS (
+  UPDATE regente.tasks t
+  SET runner_id = NULL, crashes = t.crashes + v.blame, run_at = regente.clock(),
+      status = CASE WHEN v.unwanted THEN 'canceled' WHEN t.crashes + v.blame >= %(max_crashes)s THEN 'failed'
+                    ELSE 'queued' END::regente.task_status,
+      finished_at = CASE WHEN v.unwanted OR t.crashes + v.blame >= %(max_crashes)s THEN regente.clock() END,
+      cancel_requested_at = NULL,
+      error_code = CASE WHEN v.blame = 1 THEN 'CRASHED' ELSE t.error_code END,
+      error_message = CASE WHEN v.blame = 1 THEN 'its runner died while running it (' || t.crashes + 1 || ' of ' || %(max_crashes)s || ')'
+                           ELSE t.error_message END
+  FROM verdict v WHERE t.id = v.id
+  RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.status, t.crashes, t.checkpoint, t.error_message, v.gone, v.blame
+),
+failed AS (
+  INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step)
+  SELECT id, attempt, pipeline, 'crash', 'CRASHED', error_message, md5('CRASHED' || pipeline), checkpoint
+  FROM reaped WHERE blame = 1
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, gone, attempt,
+         CASE status WHEN 'queued' THEN 'task_recovered' WHEN 'failed' THEN 'task_failed' ELSE 'task_canceled' END,
+         jsonb_build_object('reason', 'runner_lost', 'crashes', crashes)
+  FROM reaped
+),
+woken AS (SELECT pg_notify('regente_queued', pipeline)
+          FROM (SELECT DISTINCT pipeline FROM reaped WHERE status = 'queued') AS p)
+SELECT id, status::text, (SELECT count(*) FROM woken) FROM reaped
+
+-- name: release_stalled
+-- The backstop for a runner that lives but does not notice its own stalled tasks. It gets one more stall_after of grace.
+WITH stuck AS MATERIALIZED (
+  SELECT t.id, t.runner_id AS holder, p.max_attempts AS allowed, p.stall_after
+  FROM regente.tasks t JOIN regente.pipelines p ON p.name = t.pipeline
+  WHERE t.status = 'running' AND t.heartbeat_at < regente.clock() - 2 * p.stall_after
+  ORDER BY t.id LIMIT %(limit)s FOR UPDATE OF t SKIP LOCKED
+),
+released AS (
+  UPDATE regente.tasks t
+  SET runner_id = NULL, tries = t.tries + 1, run_at = regente.clock(),
+      status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled'
+                    WHEN t.tries + 1 >= coalesce(t.max_attempts, s.allowed) THEN 'failed' ELSE 'queued' END::regente.task_status,
+      finished_at = CASE WHEN t.cancel_requested_at IS NOT NULL OR t.tries + 1 >= coalesce(t.max_attempts, s.allowed)
+                         THEN regente.clock() END,
+      cancel_requested_at = NULL, error_code = 'STALLED',
+      error_message = 'no progress for ' || s.stall_after || ' (found by another runner)'
+  FROM stuck s WHERE t.id = s.id
+  RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.status, t.checkpoint, t.error_message, s.holder
+),
+failed AS (
+  INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step)
+  SELECT id, attempt, pipeline, 'stall', 'STALLED', error_message, md5('STALLED' || pipeline), checkpoint FROM released
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, holder, attempt,
+         CASE status WHEN 'queued' THEN 'task_stalled' WHEN 'failed' THEN 'task_failed' ELSE 'task_canceled' END,
+         jsonb_build_object('reason', 'stalled', 'checkpoint', checkpoint)
+  FROM released
+),
+woken AS (SELECT pg_notify('regente_queued', pipeline)
+          FROM (SELECT DISTINCT pipeline FROM released WHERE status = 'queued') AS p)
+SELECT id, status::text, (SELECT count(*) FROM woken) FROM released
+
+-- name: forget_tasks
+-- Retention: finished tasks older than the limit go, with their steps. Dead letters stay until somebody decides.
+WITH old AS MATERIALIZED (
+  SELECT id FROM regente.tasks
+  WHERE status IN ('completed', 'canceled', 'skipped')
+    AND finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+  ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+),
+steps AS (DELETE FROM regente.steps WHERE task_id IN (SELECT id FROM old)),
+failures AS (DELETE FROM regente.failures WHERE task_id IN (SELECT id FROM old))
+DELETE FROM regente.tasks WHERE id IN (SELECT id FROM old) RETURNING id
+
+-- name: forget_events
+-- Events leave from the old end of the feed, those of tasks that still exist stay with them.
+WITH old AS MATERIALIZED (
+  SELECT e.txid, e.id FROM regente.events e
+  WHERE e.at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+    AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.id = e.task_id)
+  ORDER BY e.txid, e.id LIMIT %(limit)s
+)
+DELETE FROM regente.events e USING old WHERE e.txid = old.txid AND e.id = old.id RETURNING e.id
+
+-- name: forget_runners
+DELETE FROM regente.runners
+WHERE status >= 'stopped' AND stopped_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+  AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.runner_id = runners.id AND t.status = 'running')
+RETURNING id
+
+-- name: due_schedules
+SELECT name, pipeline, args::text, cron, timezone, priority, next_at, regente.clock() AS now
+FROM regente.schedules WHERE enabled AND next_at <= regente.clock()
+ORDER BY next_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+
+-- name: fire_schedule
+WITH fired AS (
+  INSERT INTO regente.tasks (pipeline, args, priority, key, queued_at)
+  VALUES (%(pipeline)s, %(args)s::jsonb, %(priority)s, %(key)s, regente.clock())
+  ON CONFLICT (pipeline, key) WHERE key IS NOT NULL DO NOTHING
+  RETURNING id
+),
+moved AS (
+  UPDATE regente.schedules SET next_at = %(next_at)s, last_at = regente.clock(),
+         last_task = coalesce((SELECT id FROM fired), last_task)
+  WHERE name = %(name)s
+),
+logged AS (
+  INSERT INTO regente.events (task_id, event, details)
+  SELECT id, 'task_queued', jsonb_build_object('schedule', %(name)s::text) FROM fired
+)
+SELECT id, pg_notify('regente_queued', %(pipeline)s) FROM fired
+
+-- name: put_schedule
+INSERT INTO regente.schedules (name, pipeline, args, cron, timezone, priority, next_at)
+VALUES (%(name)s, %(pipeline)s, %(args)s::jsonb, %(cron)s, %(timezone)s, %(priority)s, %(next_at)s)
+ON CONFLICT (name) DO UPDATE
+SET pipeline = excluded.pipeline, args = excluded.args, timezone = excluded.timezone, priority = excluded.priority,
+    next_at = CASE WHEN schedules.cron = excluded.cron AND schedules.timezone = excluded.timezone THEN schedules.next_at
+                   ELSE excluded.next_at END,
+    cron = excluded.cron
+
+-- name: remove_schedule
+DELETE FROM regente.schedules WHERE name = %(name)s RETURNING name
+
+-- name: list_schedules
+SELECT name, pipeline, args, cron, timezone, priority, enabled, next_at, last_at, last_task
+FROM regente.schedules ORDER BY name

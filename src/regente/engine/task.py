@@ -1,0 +1,350 @@
+"""What a pipeline sees of its task: arguments, durable steps, loops, sleep, transactions, signs of life.
+
+Everything that it writes goes through the ledger under the attempt's fence; refused means `LeaseLost`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, NoReturn
+
+import psycopg
+from typing_extensions import TypeVar
+
+from regente.engine.codec import decode, encode, return_hint, validate
+from regente.engine.crashpoints import crash_point
+from regente.engine.database import LOST, TaskConnection
+from regente.engine.errors import Fatal, InvalidArgs, InvalidInput, LeaseLost, Skip, Suspended, Transient
+from regente.engine.isolation import run_isolated
+from regente.engine.ledger import Claim, Ledger, Mark
+from regente.engine.outcome import Snapshot
+from regente.engine.pipeline import Pipeline
+from regente.engine.threads import run_in_thread
+
+ArgsT = TypeVar("ArgsT", default=Any)
+T = TypeVar("T")
+
+MAX_SNAPSHOTS = 10
+MAX_SNAPSHOT_BYTES = 2 * 1024 * 1024
+HEARTBEAT_EVERY_SECONDS = 5.0
+
+
+class Task(Generic[ArgsT]):
+    """One attempt at one task. `step` names are the checkpoints that people see."""
+
+    __slots__ = (
+        "_args", "_beat_at", "_calls", "_claim", "_ledger", "_lost", "_marked_at", "_memory", "_pipeline", "_snapshots",
+        "_started_at", "_thread_id", "context", "standing",
+    )  # fmt: skip
+
+    def __init__(self, claim: Claim, pipeline: Pipeline, ledger: Ledger) -> None:
+        self._claim = claim
+        self._pipeline = pipeline
+        self._ledger = ledger
+        self._args: Any = None
+        self._memory: dict[tuple[str, int], str | None] | None = None
+        self._calls: dict[str, int] | None = None
+        self._snapshots: list[Snapshot] = []
+        self._lost = False
+        self._thread_id: int | None = None
+        self._started_at = self._beat_at = self._marked_at = time.monotonic()
+        self.standing: str | None = None
+        self.context: dict[str, Any] = {}
+
+    @property
+    def id(self) -> int:
+        return self._claim.id
+
+    @property
+    def pipeline(self) -> str:
+        return self._claim.pipeline
+
+    @property
+    def batch_id(self) -> int | None:
+        return self._claim.batch_id
+
+    @property
+    def attempt(self) -> int:
+        """Raised by every claim; the fence of everything this attempt writes."""
+        return self._claim.attempt
+
+    @property
+    def tries(self) -> int:
+        """How many attempts have failed by the task's own fault so far."""
+        return self._claim.tries
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier attempt may have left finished steps behind."""
+        return self._claim.attempt > 1
+
+    @property
+    def args(self) -> ArgsT:
+        """The arguments, as an instance of the pipeline's declared type."""
+        if self._args is None:
+            raw = decode(self._claim.args)
+            declared = self._pipeline.args_type
+            try:
+                self._args = raw if declared is dict else validate(raw, declared, what=f"{self.pipeline}'s arguments")
+            except InvalidArgs as error:
+                raise Fatal(str(error), code="INVALID_ARGS") from error
+        return self._args  # type: ignore[no-any-return]
+
+    def idempotency_key(self, step: str) -> str:
+        """The same for every attempt at this step: for services that take one."""
+        return f"regente-{self.id}-{step}"
+
+    async def done(self, step: str) -> bool:
+        """Whether an earlier attempt finished this step."""
+        return (step, -1) in await self._recall()
+
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[T]] | Callable[..., T],
+        *args: Any,
+        isolated: bool = False,
+        timeout: float | None = None,
+        memory_mb: int | None = None,
+        **kwargs: Any,
+    ) -> T:
+        """Call the function once in the life of the task; later attempts get the stored result.
+
+        A synchronous function runs in a thread; with `isolated` in a child process, limited by `timeout` (seconds) and
+        `memory_mb`. The result must be storable as JSON and comes back as the function's declared return type.
+        """
+        key = self._numbered(name)
+        memory = await self._recall()
+        if (key, -1) in memory:
+            return decode(memory[key, -1], return_hint(function))  # type: ignore[no-any-return]
+        self._stand_at(key)
+        started_at = time.monotonic()
+        value = await self._call(function, args, kwargs, isolated, timeout, memory_mb)
+        output = self._encoded(value, key)
+        crash_point("step.before_record")
+        await self._mark(Mark(self._claim, key, output=output, duration_ms=_ms_since(started_at), checkpoint=key))
+        crash_point("step.recorded")
+        return decode(output, return_hint(function))  # type: ignore[no-any-return]
+
+    async def each(
+        self,
+        name: str,
+        items: Iterable[Any],
+        function: Callable[..., Awaitable[T]] | Callable[..., T],
+        *,
+        concurrency: int = 1,
+        isolated: bool = False,
+        timeout: float | None = None,
+        memory_mb: int | None = None,
+    ) -> list[T]:
+        """Call the function once per item, `concurrency` at a time; results in the items' order.
+
+        Each finished item is durable: a later attempt goes on with those that are missing. The items must be the same at
+        every attempt, so take them from a step.
+        """
+        key = self._numbered(name)
+        memory = await self._recall()
+        todo = list(items)
+        hint = return_hint(function)
+        results: dict[int, Any] = {
+            index: decode(memory[key, index], hint) for index in range(len(todo)) if (key, index) in memory
+        }
+        missing = iter([index for index in range(len(todo)) if index not in results])
+        self._stand_at(key)
+
+        async def work() -> None:
+            for index in missing:
+                started_at = time.monotonic()
+                value = await self._call(function, (todo[index],), {}, isolated, timeout, memory_mb)
+                output = self._encoded(value, key)
+                results[index] = decode(output, hint)
+                share = len(results) / len(todo)
+                await self._mark(Mark(self._claim, key, index, output, _ms_since(started_at), key, share))
+
+        await _all_or_first_error([work() for _ in range(max(1, min(concurrency, len(todo) - len(results))))])
+        return [results[index] for index in range(len(todo))]
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, name: str) -> AsyncIterator[TaskConnection]:
+        """A database transaction that also records the step: both are committed, or neither.
+
+        When an earlier attempt committed it, the block runs once more on a transaction that is rolled back, so that what it
+        reads is there and what it writes happens once; ask `done(name)` first to leave it out altogether.
+        """
+        key = self._numbered(name)
+        replayed = (key, -1) in await self._recall()
+        self._stand_at(key)
+        started_at = time.monotonic()
+        try:
+            async with self._ledger.database.task_connection() as connection:
+                if replayed:
+                    async with _rolled_back(connection):
+                        yield connection
+                    return
+                async with connection.transaction():
+                    yield connection
+                    mark = Mark(self._claim, key, duration_ms=_ms_since(started_at), checkpoint=key)
+                    if self._lost or not await self._ledger.mark_on(connection, mark):
+                        raise LeaseLost(f"task {self.id} was taken over before {key} was committed")
+                    crash_point("transaction.before_commit")
+        except LOST as error:
+            raise Transient(f"the database went away during {key}: {error}", code="DATABASE_LOST") from error
+        self._beat_at = self._marked_at = time.monotonic()
+        crash_point("transaction.committed")
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep durably: the slot goes back, and another runner may wake up in this line. Survives restarts."""
+        key = self._numbered("sleep")
+        if seconds > 0 and (key, -1) not in await self._recall():
+            raise Suspended(key, seconds)
+
+    async def progress(self, fraction: float | None = None, checkpoint: str | None = None) -> None:
+        """Say how far the task is (0 to 1) and where. Committed when this returns."""
+        share = None if fraction is None else max(0.0, min(1.0, float(fraction)))
+        await self._mark(Mark(self._claim, checkpoint=checkpoint, progress=share))
+
+    async def heartbeat(self) -> None:
+        """Say that the task is alive. Cheap: the database hears of it every few seconds."""
+        self._beat_at = time.monotonic()
+        if self._beat_at - self._marked_at > HEARTBEAT_EVERY_SECONDS:
+            await self._mark(Mark(self._claim))
+
+    async def event(self, name: str, **details: Any) -> None:
+        """Add an event of the pipeline's own to the task's log."""
+        text = encode(details, what=f"the details of {name}")
+        if self._lost or not await self._ledger.add_event(self._claim, name, text):
+            raise LeaseLost(f"task {self.id} was taken over")
+        self._beat_at = self._marked_at = time.monotonic()
+
+    def snapshot(self, name: str, body: str | bytes, content_type: str = "text/html") -> None:
+        """Keep what was seen (a page, a screenshot, a response). It is stored if this attempt fails."""
+        data = body.encode("utf-8", "backslashreplace") if isinstance(body, str) else bytes(body)
+        kept = [snapshot for snapshot in self._snapshots if snapshot.name != name][-(MAX_SNAPSHOTS - 1) :]
+        cut = len(data) > MAX_SNAPSHOT_BYTES
+        self._snapshots = [*kept, Snapshot(name, content_type, data[:MAX_SNAPSHOT_BYTES], cut)]
+
+    def skip(self, reason: str) -> NoReturn:
+        """There is nothing to do for this task."""
+        raise Skip(reason)
+
+    # For the executor and the lease keeper.
+
+    @property
+    def claim(self) -> Claim:
+        return self._claim
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return tuple(self._snapshots)
+
+    @property
+    def silent_seconds(self) -> float:
+        return time.monotonic() - self._beat_at
+
+    @property
+    def running_seconds(self) -> float:
+        return time.monotonic() - self._started_at
+
+    @property
+    def thread_id(self) -> int | None:
+        return self._thread_id
+
+    def lose(self) -> None:
+        """From here on this attempt writes nothing more."""
+        self._lost = True
+
+    # Private, in call order.
+
+    def _numbered(self, name: str) -> str:
+        """The n-th call of one name is a step of its own: a loop may call `step("PAGE", …)` again and again."""
+        if self._calls is None:
+            self._calls = {}
+        count = self._calls[name] = self._calls.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
+
+    async def _recall(self) -> dict[tuple[str, int], str | None]:
+        if self._lost:
+            raise LeaseLost(f"task {self.id} was taken over")
+        if self._memory is None:
+            self._memory = await self._ledger.recall(self.id) if self.resumed else {}
+        return self._memory
+
+    def _stand_at(self, key: str) -> None:
+        self.standing = key
+        self._beat_at = time.monotonic()
+
+    async def _call(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        isolated: bool,
+        timeout: float | None,
+        memory_mb: int | None,
+    ) -> Any:
+        if isolated:
+            return await run_isolated(
+                function, tuple(args), kwargs, timeout_seconds=timeout, memory_mb=memory_mb, on_start=lambda _: None
+            )
+        called = self._called(function, args, kwargs)
+        if timeout is None:
+            return await called
+        try:
+            return await asyncio.wait_for(called, timeout)
+        except TimeoutError as error:
+            raise Transient(f"the step took longer than {timeout} s", code="STEP_TIMEOUT") from error
+
+    async def _called(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if _is_async(function):
+            return await function(*args, **kwargs)
+        try:
+            result = await run_in_thread(function, *args, on_start=self._in_thread, **kwargs)
+        finally:
+            self._thread_id = None
+        return await result if inspect.isawaitable(result) else result
+
+    def _in_thread(self, thread_id: int) -> None:
+        self._thread_id = thread_id
+
+    def _encoded(self, value: Any, key: str) -> str:
+        try:
+            return encode(value, what=f"the result of {key}")
+        except InvalidInput as error:
+            raise Fatal(str(error), code="INVALID_OUTPUT") from error
+
+    async def _mark(self, mark: Mark) -> None:
+        if self._lost or not await self._ledger.marked.write(mark):
+            raise LeaseLost(f"task {self.id} was taken over")
+        self._beat_at = self._marked_at = time.monotonic()
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _ms_since(started_at: float) -> float:
+    return round((time.monotonic() - started_at) * 1000, 3)
+
+
+async def _all_or_first_error(work: list[Any]) -> None:
+    """Wait for all; on the first error stop the others, and raise that error itself."""
+    running = [asyncio.ensure_future(one) for one in work]
+    try:
+        await asyncio.gather(*running)
+    except BaseException:
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        raise
+
+
+@contextlib.asynccontextmanager
+async def _rolled_back(connection: TaskConnection) -> AsyncIterator[None]:
+    """Whatever happens inside leaves no trace; that it clashes with its own first run is no error."""
+    with contextlib.suppress(psycopg.errors.IntegrityError):
+        async with connection.transaction(force_rollback=True):
+            yield

@@ -1,0 +1,69 @@
+"""The watchdog runs in every runner: there is no leader to lose. Each sweep has one shape, `run_once() -> result`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import psycopg
+
+from regente.engine import log
+from regente.engine.database import Database
+from regente.engine.errors import RegenteError
+from regente.engine.watchdog.batches import BatchReview
+from regente.engine.watchdog.reaper import Reaper
+from regente.engine.watchdog.retention import Retention
+from regente.engine.watchdog.schedules import Schedules
+from regente.engine.watchdog.stalls import Stalls
+
+DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchdogTerms:
+    sweep_every_seconds: float = 60.0
+    batches_every_seconds: float = 10.0
+    schedules_every_seconds: float = 10.0
+    suspects_every_seconds: float = 10.0
+    retention_every_seconds: float = 3600.0
+    keep_seconds: float = 30 * DAY_SECONDS
+    max_crashes: int = 3
+
+
+class Sweep(Protocol):
+    name: str
+    every_seconds: float
+
+    async def run_once(self) -> object:
+        """Do what is due; a falsy result means that there was nothing."""
+
+
+class Watchdog:
+    def __init__(self, database: Database, terms: WatchdogTerms, recovered: Callable[[int], None]) -> None:
+        self.sweeps: list[Sweep] = [
+            Reaper(database, terms.sweep_every_seconds, terms.max_crashes, recovered),
+            Stalls(database, terms.sweep_every_seconds, recovered),
+            Schedules(database, terms.schedules_every_seconds),
+            BatchReview(database, terms.batches_every_seconds),
+            Retention(database, terms.retention_every_seconds, terms.keep_seconds),
+        ]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for sweep in self.sweeps:
+                group.create_task(_repeat(sweep), name=sweep.name)
+
+
+async def _repeat(sweep: Sweep) -> None:
+    """At start-up and then again and again; runners that started together drift apart."""
+    while True:
+        try:
+            result = await sweep.run_once()
+            if result:
+                log.sweep(sweep.name, result)
+        except (psycopg.Error, RegenteError) as error:
+            log.sweep_failed(sweep.name, error)
+        await asyncio.sleep(sweep.every_seconds * random.uniform(0.9, 1.0))  # noqa: S311 - not a secret

@@ -1,0 +1,24 @@
+"""The backstop for stalled tasks whose own runner, although alive, did not take them back itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from regente.engine.database import Database
+
+LIMIT = 1000
+
+
+class Stalls:
+    name = "stalls"
+
+    def __init__(self, database: Database, every_seconds: float, recovered: Callable[[int], None]) -> None:
+        self.every_seconds = every_seconds
+        self._database = database
+        self._recovered = recovered
+
+    async def run_once(self) -> int:
+        released = await self._database.fetch("release_stalled", {"limit": LIMIT})
+        if released:
+            self._recovered(len(released))
+        return len(released)

@@ -1,0 +1,53 @@
+"""Every setting, read from the environment once, by the composition root only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from regente.engine.lease import LeaseTerms
+from regente.engine.runner import RunnerTerms
+from regente.engine.watchdog import DAY_SECONDS, WatchdogTerms
+
+
+class Settings(BaseSettings):
+    """Each field is `REGENTE_<NAME>` in the environment; the lease's names of the original specification work too."""
+
+    model_config = SettingsConfigDict(env_prefix="REGENTE_", frozen=True, extra="ignore", populate_by_name=True)
+
+    database_url: str | None = Field(None, description="PostgreSQL to use; none: start the embedded one")
+    data_dir: Path | None = Field(None, description="where the embedded PostgreSQL keeps its data")
+    database_pool_size: int = Field(10, ge=1, le=1000, description="connections for pipelines' own transactions")
+    concurrency: int = Field(100, ge=1, le=100_000, description="tasks that one runner runs at once")
+    drain_seconds: float = Field(30.0, ge=0, description="how long running tasks may finish after SIGTERM")
+    lock_ttl_ms: int = Field(
+        60_000, ge=100, validation_alias=AliasChoices("REGENTE_LOCK_TTL_MS", "JOB_LOCK_TTL_MS", "lock_ttl_ms")
+    )
+    heartbeat_interval_ms: int = Field(
+        10_000,
+        ge=10,
+        validation_alias=AliasChoices("REGENTE_HEARTBEAT_INTERVAL_MS", "JOB_HEARTBEAT_INTERVAL_MS", "heartbeat_interval_ms"),
+    )
+    sweep_seconds: float = Field(60.0, gt=0, description="how often expired leases are looked for")
+    batches_seconds: float = Field(10.0, gt=0, description="how often open batches are reviewed")
+    schedules_seconds: float = Field(10.0, gt=0, description="how often schedules are looked at")
+    retention_days: float = Field(30.0, gt=0, description="how long finished tasks and their events are kept")
+    max_crashes: int = Field(3, ge=1, description="deaths of its runner after which a task is a dead letter")
+
+    def runner_terms(self, *, concurrency: int | None = None, name: str = "") -> RunnerTerms:
+        return RunnerTerms(
+            concurrency=concurrency or self.concurrency,
+            drain_seconds=self.drain_seconds,
+            lease=LeaseTerms(self.lock_ttl_ms / 1000, self.heartbeat_interval_ms / 1000),
+            watchdog=WatchdogTerms(
+                sweep_every_seconds=self.sweep_seconds,
+                batches_every_seconds=self.batches_seconds,
+                schedules_every_seconds=self.schedules_seconds,
+                suspects_every_seconds=min(10.0, self.sweep_seconds),
+                keep_seconds=self.retention_days * DAY_SECONDS,
+                max_crashes=self.max_crashes,
+            ),
+            name=name,
+        )
