@@ -61,7 +61,7 @@ class Registry:
             raise ValueError(f"{name!r} cannot name a pipeline: letters, digits, '_', '-' and '.', at most 100")
 
         def register(function: Function) -> Function:
-            if not inspect.iscoroutinefunction(function):
+            if not _is_async(function):
                 raise TypeError(f"the pipeline {name!r} must be an `async def` function")
             limits = (_in_seconds(stall_after), _in_seconds(timeout), concurrency)
             self.add(Pipeline(name, function, args, retry or Retry(), *limits))
@@ -85,6 +85,10 @@ class Registry:
     @property
     def names(self) -> list[str]:
         return sorted(self._pipelines)
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function)
 
 
 def _in_seconds(value: float | timedelta | None) -> float | None:
