@@ -12,9 +12,10 @@ from psycopg import AsyncConnection
 from regente.engine.client import Client
 from regente.engine.database import Database
 from regente.engine.errors import DatabaseUnavailable, InvalidInput
+from regente.engine.figures import Report
 from regente.engine.migrations import Migrator
 from regente.engine.pipeline import Registry, registry
-from regente.engine.runner import Report, Runner
+from regente.engine.runner import Runner
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
 
@@ -38,22 +39,18 @@ class Regente(Client):
     ) -> None:
         self.settings = settings or Settings()
         self._given_url = database_url or self.settings.database_url
-        self._registry = pipelines
         self._embedded: EmbeddedPostgres | None = None
         self._runner: Runner | None = None
-        self.database_url = self._given_url or ""
+        super().__init__(Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines)
 
     async def __aenter__(self) -> Self:
         await self._acquire_server()
         try:
             await prepare_schema(self.database_url, upgrade=self._embedded is not None)
-            revive = self._embedded.ensure_running if self._embedded is not None else None
-            database = Database(self.database_url, pool_size=self.settings.database_pool_size, revive=revive)
-            await database.open()
+            await self.database.open()
         except BaseException:
             await self._release_server()
             raise
-        super().__init__(database, self._registry)
         self.start()
         return self
 
@@ -64,6 +61,11 @@ class Regente(Client):
         await self.database.close()
         await self._release_server()
 
+    @property
+    def database_url(self) -> str:
+        """The address in use: the given one, or the embedded server's."""
+        return self.database.url
+
     async def run(
         self,
         pipelines: list[str] | None = None,
@@ -73,7 +75,7 @@ class Regente(Client):
         name: str = "",
     ) -> Report:
         """Be a runner for these pipelines (all known ones by default) until `stop_running`, or until nothing is left."""
-        selected = self._registry.select(pipelines)
+        selected = self.registry.select(pipelines)
         if not selected:
             raise InvalidInput("there is no pipeline to run: import the module that defines one")
         self._runner = Runner(self.database, selected, self.settings.runner_terms(concurrency=concurrency, name=name))
@@ -91,7 +93,8 @@ class Regente(Client):
                 self._embedded = await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir)
             except EmbeddedPostgresError as error:
                 raise DatabaseUnavailable(str(error)) from error
-            self.database_url = self._embedded.url
+            self.database.url = self._embedded.url
+            self.database.revive_with = self._embedded.ensure_running
 
     async def _release_server(self) -> None:
         if self._embedded is not None:

@@ -48,11 +48,11 @@ class Database:
     They are apart so that a pipeline that holds every connection it can get cannot keep the engine from recording.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 10, revive: Callable[[], None] | None = None) -> None:
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = url
+        self.revive_with: Callable[[], object] | None = None  # starts a server that died, when it is ours to start
         self.through_pooler = False
         self._pool_size = pool_size
-        self._revive = revive
         self._engine: AsyncConnectionPool[AsyncConnection[Any]] | None = None
         self._tasks: AsyncConnectionPool[TaskConnection] | None = None
 
@@ -142,9 +142,9 @@ class Database:
 
     def revive_now(self) -> None:
         """Give an embedded server the chance to be started again; its own error would hide the one being handled."""
-        if self._revive is not None:
+        if self.revive_with is not None:
             with contextlib.suppress(Exception):
-                self._revive()
+                self.revive_with()
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regente.engine.ledger import Claim
+    from regente.engine.outcome import Failure
     from regente.engine.task import Task
 
 logger = logging.getLogger("regente")
@@ -28,8 +29,8 @@ def task_fields() -> dict[str, Any]:
     return fields
 
 
-def task_ended(claim: Claim, status: str, duration_seconds: float, *, code: str | None = None, message: str = "") -> None:
-    level = logging.WARNING if code is not None else logging.INFO
+def task_ended(claim: Claim, status: str, duration_seconds: float, failure: Failure | None = None) -> None:
+    level = logging.WARNING if failure is not None else logging.INFO
     if not logger.isEnabledFor(level):
         return
     fields: dict[str, Any] = {
@@ -39,8 +40,8 @@ def task_ended(claim: Claim, status: str, duration_seconds: float, *, code: str 
         "status": status,
         "duration_ms": round(duration_seconds * 1000, 1),
     }
-    if code is not None:
-        fields |= {"code": code, "error": message}
+    if failure is not None:
+        fields |= {"code": failure.code, "error": failure.message}
     logger.log(level, "task %s", status, extra=fields)
 
 

@@ -11,7 +11,6 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -20,13 +19,14 @@ from typing import Any
 from regente.engine import log
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import FOREVER, Database, number_array, text_array
-from regente.engine.executor import StopReason, failed_attempt, failure_of, perform, stopped
+from regente.engine.executor import failed_attempt, failure_of, perform, stopped
+from regente.engine.figures import Figures, Report
 from regente.engine.lease import LeaseKeeper, LeaseTerms
 from regente.engine.ledger import Claim, Ledger
 from regente.engine.listener import CANCEL, Listener
 from regente.engine.outcome import Completed, Ended, Failure, Outcome
 from regente.engine.pipeline import Pipeline
-from regente.engine.stacks import stack_of_task
+from regente.engine.roster import Roster, Running
 from regente.engine.task import Task
 from regente.engine.watchdog import Watchdog, WatchdogTerms
 
@@ -45,53 +45,6 @@ class RunnerTerms:
     name: str = ""
 
 
-@dataclass(slots=True)
-class Figures:
-    """What this runner did since it started."""
-
-    claimed: int = 0
-    completed: int = 0
-    failed: int = 0
-    retried: int = 0
-    recovered: int = 0
-    handed_back: int = 0
-    busy_seconds: float = 0.0
-
-    def as_params(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How a drain went: of the tasks that were running when it began."""
-
-    finished: int
-    handed_back: int
-    lost: int
-
-    def __str__(self) -> str:
-        return f"{self.finished} finished, {self.handed_back} handed back, {self.lost} lost"
-
-
-class Running:
-    __slots__ = ("ending", "handle", "pipeline", "stop_reason", "task")
-
-    def __init__(self, task: Task[Any], pipeline: Pipeline) -> None:
-        self.task = task
-        self.pipeline = pipeline
-        self.stop_reason: StopReason | None = None
-        self.ending = False  # its outcome is on its way to the database
-        self.handle: asyncio.Task[None] | None = None
-
-    def stop(self, reason: StopReason) -> None:
-        if self.stop_reason is None and not self.ending:
-            self.stop_reason = reason
-            if reason == "lost":
-                self.task.lose()
-            if self.handle is not None:
-                self.handle.cancel()
-
-
 class Runner:
     def __init__(self, database: Database, pipelines: list[Pipeline], terms: RunnerTerms | None = None) -> None:
         self._database = database
@@ -100,7 +53,7 @@ class Runner:
         self.name = self.terms.name or f"{socket.gethostname()}:{os.getpid()}"
         self.figures = Figures()
         self.id = 0
-        self._running: dict[int, Running] = {}
+        self._roster = Roster()
         self._touched_batches: set[int] = set()
         self._turn = 0
         self._enough_free = max(1, min(self.terms.concurrency // 2, 250))
@@ -112,8 +65,8 @@ class Runner:
         self._gathered = False
         self._stop_requests = 0
         self._lease_lost = False
-        self._drain_begun_with = 0
-        self._drained = Figures()
+        self._refused = 0
+        self._report = Report()
         self._listener = Listener(database, self._hear)
         self._ledger = Ledger(database, 0)
         self._loop = asyncio.get_running_loop()
@@ -128,9 +81,8 @@ class Runner:
                 log.logger.info("registering anew after a lost lease", extra={"runner": self.name})
         finally:
             await self._listener.stop()
-        report = self._report()
-        log.runner_stopped(self.id, self.name, str(report))
-        return report
+        log.runner_stopped(self.id, self.name, str(self._report))
+        return self._report
 
     def stop(self) -> None:
         """First call: no new tasks, let the running ones finish in time. Second call: hand them back now."""
@@ -140,7 +92,7 @@ class Runner:
 
     @property
     def running_count(self) -> int:
-        return len(self._running)
+        return len(self._roster)
 
     # One tenure: from the registration to the end, or to the loss of the lease.
 
@@ -203,7 +155,7 @@ class Runner:
             self.id,
             self.terms.lease,
             figures=self.figures.as_params,
-            overdue=self._overdue,
+            overdue=self._roster.overdue,
             on_given_up=lambda claim: self._call_in_loop(self._abandon, claim),
             on_lost=lambda reason: self._call_in_loop(self._give_up_everything),
             revive=self._database.revive_now,
@@ -219,7 +171,7 @@ class Runner:
         if self._lease_lost:
             await self._database.fetch("hand_back_all", {"runner_id": self.id}, patience_seconds=FOREVER)
         await self._review_batches()
-        await self._set_status("stopped", self._report())
+        await self._set_status("stopped", self._report)
 
     async def _set_status(self, status: str, report: Report | None = None) -> None:
         details = "null" if report is None else f'{{"report": "{report}"}}'
@@ -243,7 +195,7 @@ class Runner:
         while True:
             if self._stop_requests or self._lease_lost:
                 return 0
-            free = self.terms.concurrency - len(self._running)
+            free = self.terms.concurrency - len(self._roster)
             if free >= self._enough_free or (free > 0 and self._gathered):
                 self._gathered = False
                 return free
@@ -266,8 +218,7 @@ class Runner:
     def _room(self, pipeline: Pipeline, free: int) -> int:
         if pipeline.concurrency is None:
             return free
-        busy = sum(running.pipeline is pipeline for running in self._running.values())
-        return max(0, min(free, pipeline.concurrency - busy))
+        return max(0, min(free, pipeline.concurrency - self._roster.count(pipeline)))
 
     async def _rest(self, claimed_some: bool, until_idle: bool) -> bool:
         """Wait for a hint, a free slot's turn or the next due task. True when nothing is left and that was the wish."""
@@ -277,7 +228,7 @@ class Runner:
             self._next_due_at = FOREVER if due is None else time.monotonic() + due
             if due is not None and due <= 0:
                 self._suspects.set()
-            if until_idle and due is None and not self._running and not outlook.running_anywhere:
+            if until_idle and due is None and not self._roster and not outlook.running_anywhere:
                 return True
         poll = POLL_SECONDS if self._listener.listening and not until_idle else POLL_WITHOUT_LISTEN_SECONDS
         if until_idle:
@@ -305,7 +256,7 @@ class Runner:
         self.figures.claimed += 1
         pipeline = self._pipelines[claim.pipeline]
         running = Running(Task(claim, pipeline, self._ledger), pipeline)
-        self._running[claim.id] = running
+        self._roster.add(running)
         running.handle = self._loop.create_task(self._execute(running))
 
     async def _execute(self, running: Running) -> None:
@@ -343,12 +294,11 @@ class Runner:
     def _release(self, running: Running, outcome: Outcome | None, passed: bool) -> None:
         """The outcome is committed, or refused by the fence: the slot is free."""
         claim = running.task.claim
-        held = self._running.get(claim.id)
-        if held is running:
-            del self._running[claim.id]
+        self._roster.remove(running)
         if passed and outcome is not None:
             self._count(running, outcome)
         elif running.stop_reason is None and outcome is not None:
+            self._refused += 1
             log.write_refused(claim)
         self._slots.set()
         if running.pipeline.concurrency is not None:
@@ -356,61 +306,25 @@ class Runner:
 
     def _count(self, running: Running, outcome: Outcome) -> None:
         claim, seconds = running.task.claim, running.task.running_seconds
-        self.figures.busy_seconds += seconds
+        self.figures.count(outcome, seconds)
         if claim.batch_id is not None:
             self._touched_batches.add(claim.batch_id)
         if isinstance(outcome, Completed):
-            self.figures.completed += 1
             log.task_ended(claim, "completed", seconds)
             return
-        self._count_end(outcome)
-        failure = outcome.failure
-        log.task_ended(
-            claim, outcome.event.removeprefix("task_"), seconds,
-            code=failure.code if failure else None, message=failure.message if failure else "",
-        )  # fmt: skip
-
-    def _count_end(self, outcome: Ended) -> None:
-        if outcome.status == "failed":
-            self.figures.failed += 1
-        elif outcome.event == "task_handed_back":
-            self.figures.handed_back += 1
+        log.task_ended(claim, outcome.event.removeprefix("task_"), seconds, failure=outcome.failure)
+        if outcome.event == "task_handed_back":
             crash_point("drain.handed_back")
         elif outcome.status == "queued":
             if outcome.sleep_step:
                 crash_point("sleep.committed")
-            self.figures.retried += outcome.charged
             self._next_due_at = min(self._next_due_at, time.monotonic() + outcome.delay_seconds)
             self._wake.set()
 
-    # Stalls and timeouts: found in the lease keeper's thread, ended in the loop.
-
-    def _overdue(self) -> Iterator[tuple[Claim, Ended]]:
-        for running in list(self._running.values()):
-            if running.ending or running.stop_reason is not None:
-                continue
-            task, pipeline = running.task, running.pipeline
-            if pipeline.timeout_seconds is not None and task.running_seconds > pipeline.timeout_seconds:
-                yield (
-                    task.claim,
-                    self._overdue_end(running, "timeout", f"took longer than {pipeline.timeout_seconds:g} s"),
-                )
-            elif pipeline.stall_after_seconds is not None and task.silent_seconds > pipeline.stall_after_seconds:
-                yield task.claim, self._overdue_end(running, "stall", f"no progress for {task.silent_seconds:.1f} s")
-
-    def _overdue_end(self, running: Running, kind: str, message: str) -> Ended:
-        code = "TIMEOUT" if kind == "timeout" else "STALLED"
-        stack = stack_of_task(running.handle, running.task.thread_id) if running.handle is not None else None
-        failure = Failure(
-            "timeout" if kind == "timeout" else "stall", code, message, stack, running.task.standing,
-            snapshots=running.task.snapshots,
-        )  # fmt: skip
-        return failed_attempt(running.task, running.pipeline, failure)
-
     def _abandon(self, claim: Claim) -> None:
         """Its outcome is written already; the coroutine may end when it likes, the slot is free now."""
-        running = self._running.get(claim.id)
-        if running is not None and running.task.attempt == claim.attempt:
+        running = self._roster.holding(claim.id, claim.attempt)
+        if running is not None:
             running.stop("lost")
             self.figures.retried += 1
             self._release(running, None, passed=False)
@@ -421,20 +335,20 @@ class Runner:
     async def _watch_cancels(self) -> None:
         while True:
             await asyncio.sleep(POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS)
-            if self._running:
+            if self._roster:
                 await self._stop_canceled()
 
     async def _stop_canceled(self) -> None:
         for task_id, attempt in await self._ledger.canceled_here():
-            running = self._running.get(task_id)
-            if running is not None and running.task.attempt == attempt:
+            running = self._roster.holding(task_id, attempt)
+            if running is not None:
                 running.stop("cancel")
                 self._loop.call_later(STUBBORN_SECONDS, self._insist, running)
 
     def _insist(self, running: Running) -> None:
         """A coroutine that swallows its cancellation does not keep its task: the outcome is written without it."""
         reason = running.stop_reason
-        if self._running.get(running.task.id) is not running or running.ending or reason is None:
+        if running not in self._roster or running.ending or reason is None:
             return
         running.task.lose()
         outcome = stopped(reason)
@@ -450,7 +364,7 @@ class Runner:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._suspects.wait(), self.terms.watchdog.suspects_every_seconds)
             self._suspects.clear()
-            if any(running.task.claim.crashes >= 2 for running in self._running.values()) or self._stop_requests:
+            if self._roster.has_suspect or self._stop_requests:
                 continue
             for claim in await self._ledger.claim_suspect(list(self._pipelines)):
                 self._launch(claim)
@@ -477,42 +391,37 @@ class Runner:
     # The way out.
 
     async def _drain(self) -> None:
-        self._drain_begun_with = len(self._running)
-        self._drained = Figures(completed=self._ended_count())
+        held, handed_back_before = len(self._roster), self.figures.handed_back
+        refused_before = self._refused
         await self._set_status("draining")
         deadline = time.monotonic() + self.terms.drain_seconds
-        while self._running and time.monotonic() < deadline and self._stop_requests < 2 and not self._lease_lost:
+        while self._roster and time.monotonic() < deadline and self._stop_requests < 2 and not self._lease_lost:
             await asyncio.sleep(0.02)
-        for running in list(self._running.values()):
+        for running in self._roster:
             running.stop("drain")
         await self._wait_for_stragglers()
+        handed_back = self.figures.handed_back - handed_back_before
+        lost = len(self._roster) + self._refused - refused_before
+        self._report = Report(held - handed_back - lost, handed_back, lost)
 
     async def _wait_for_stragglers(self) -> None:
         deadline = time.monotonic() + STUBBORN_SECONDS
-        while self._running and time.monotonic() < deadline:
+        while self._roster and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
-        for running in list(self._running.values()):
+        for running in self._roster:
             self._insist(running)
-        while self._running and not self._lease_lost:
+        while self._roster and not self._lease_lost:
             await asyncio.sleep(0.01)
 
     def _give_up_everything(self) -> None:
         """The lease is gone: whatever these tasks still do, nobody will listen."""
         self._lease_lost = True
-        for running in list(self._running.values()):
+        for running in self._roster:
             running.stop("lost")
             if not running.ending:
                 self._release(running, None, passed=False)
         self._wake.set()
         self._slots.set()
-
-    def _ended_count(self) -> int:
-        return self.figures.claimed - self.figures.handed_back - len(self._running)
-
-    def _report(self) -> Report:
-        finished = self._ended_count() - self._drained.completed if self._drain_begun_with else 0
-        lost = self._drain_begun_with - finished - self.figures.handed_back
-        return Report(finished, self.figures.handed_back, max(0, lost))
 
 
 def _version() -> str:
