@@ -136,7 +136,8 @@ class Intake:
         event = "task_drafted" if first.draft else "task_queued"
         await fetch_on(connection, "log_queued", {"ids": number_array(ids), "batch_id": first.batch_id, "event": event})
         if not first.draft:
-            await fetch_on(connection, "notify_queued", {"pipeline": first.pipeline, "run_at": first.run_at})
+            hint = {"pipeline": first.pipeline, "priority": str(first.priority), "run_at": first.run_at}
+            await fetch_on(connection, "notify_queued", hint)
         return ids
 
 

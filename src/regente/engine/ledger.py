@@ -44,10 +44,13 @@ class Mark:
     progress: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    next_due_seconds: float | None
-    running_anywhere: bool
+class Level(NamedTuple):
+    """A priority level of a pipeline, and where its tasks begin."""
+
+    pipeline: str
+    priority: int
+    floor: str
+    due_seconds: float
 
 
 class Ledger:
@@ -66,21 +69,30 @@ class Ledger:
         for coalescer in (self.finished, self.settled, self.marked):
             await coalescer.stop()
 
-    async def claim(self, limits: dict[str, int], free: int) -> list[Claim]:
-        """Up to `free` due tasks, at most `limits[p]` of each pipeline p, oldest first within priority."""
+    async def claim(self, levels: Sequence[tuple[str, int, str, int]], free: int) -> list[Claim]:
+        """Up to `free` due tasks, oldest first within each (pipeline, priority, floor, limit), in the given order."""
+        pipelines, priorities, floors, limits = zip(*levels, strict=True)
         rows = await self._fetch(
-            "claim", pipelines=text_array(list(limits)), limits=number_array(list(limits.values())), free=free
+            "claim",
+            pipelines=text_array(pipelines),
+            priorities=number_array(priorities),
+            floors=text_array(floors),
+            limits=number_array(limits),
+            free=free,
         )
         if rows:
             crash_point("claim.committed")
         return [Claim._make(row) for row in rows]
 
     async def claim_suspect(self, pipelines: Sequence[str]) -> list[Claim]:
-        rows = await self._fetch("claim_suspect", pipelines=text_array(list(pipelines)))
+        rows = await self._fetch("claim_suspect", pipelines=text_array(pipelines))
         return [Claim._make(row) for row in rows]
 
-    async def outlook(self, pipelines: Sequence[str]) -> Outlook:
-        return Outlook(*(await self._fetch("outlook", pipelines=text_array(list(pipelines))))[0])
+    async def survey(self, pipelines: Sequence[str]) -> list[Level]:
+        return [Level._make(row) for row in await self._fetch("survey", pipelines=text_array(pipelines))]
+
+    async def anything_running(self, pipelines: Sequence[str]) -> bool:
+        return bool((await self._fetch("anything_running", pipelines=text_array(pipelines)))[0][0])
 
     async def recall(self, task_id: int) -> dict[tuple[str, int], str | None]:
         rows = await self._fetch("recall_steps", task_id=task_id)

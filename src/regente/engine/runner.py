@@ -23,6 +23,7 @@ from regente.engine.executor import failed_attempt, failure_of, perform, stopped
 from regente.engine.figures import Figures, Report
 from regente.engine.lease import LeaseKeeper, LeaseTerms
 from regente.engine.ledger import Claim, Ledger
+from regente.engine.levels import Levels
 from regente.engine.listener import CANCEL, Listener
 from regente.engine.outcome import Completed, Ended, Failure, Outcome
 from regente.engine.pipeline import Pipeline
@@ -32,6 +33,10 @@ from regente.engine.watchdog import Watchdog, WatchdogTerms
 
 POLL_SECONDS = 5.0  # with LISTEN: only in case a hint was lost
 POLL_WITHOUT_LISTEN_SECONDS = 1.0
+POLL_UNTIL_IDLE_SECONDS = 0.2
+SURVEY_SECONDS = 1.0  # how long a busy runner works on what it knows of the queue
+MIN_IMPATIENCE_SECONDS = 0.02
+MAX_IMPATIENCE_SECONDS = 0.5
 GATHER_SECONDS = 0.004  # how long few free slots wait for more, so that a claim is worth its round trip
 STUBBORN_SECONDS = 2.0  # how long a coroutine may take to react to being canceled
 
@@ -55,9 +60,9 @@ class Runner:
         self.id = 0
         self._roster = Roster()
         self._touched_batches: set[int] = set()
-        self._turn = 0
         self._enough_free = max(1, min(self.terms.concurrency // 2, 250))
-        self._next_due_at = FOREVER
+        self._levels = Levels(list(self._pipelines))
+        self._impatience_seconds = MIN_IMPATIENCE_SECONDS
         self._wake = asyncio.Event()
         self._slots = asyncio.Event()
         self._suspects = asyncio.Event()
@@ -182,13 +187,20 @@ class Runner:
     # The claim loop.
 
     async def _work(self, until_idle: bool) -> None:
+        await self._survey()
         while (free := await self._free_slots()) > 0:
             self._wake.clear()
-            claims = await self._ledger.claim(self._limits(free), free)
+            claims = await self._ledger.claim(self._levels.ask_for(self._room(free)), free)
             for claim in claims:
                 self._launch(claim)
-            if len(claims) < free and await self._rest(bool(claims), until_idle):
-                return
+            if len(claims) < free:
+                if await self._rest(bool(claims), until_idle):
+                    return
+            elif self._levels.age_seconds > SURVEY_SECONDS:
+                await self._survey()
+
+    async def _survey(self) -> None:
+        self._levels.learn(await self._ledger.survey(list(self._pipelines)))
 
     async def _free_slots(self) -> int:
         """Wait for slots worth a claim's round trip: a good part of all, or what came free within a moment. 0: it is over."""
@@ -209,45 +221,53 @@ class Runner:
         self._gathered = True
         self._slots.set()
 
-    def _limits(self, free: int) -> dict[str, int]:
-        """How many of each pipeline; whose turn it is to come first goes round, so that none starves another."""
-        names = list(self._pipelines)
-        self._turn = (self._turn + 1) % len(names)
-        return {name: self._room(self._pipelines[name], free) for name in names[self._turn :] + names[: self._turn]}
-
-    def _room(self, pipeline: Pipeline, free: int) -> int:
-        if pipeline.concurrency is None:
-            return free
-        return max(0, min(free, pipeline.concurrency - self._roster.count(pipeline)))
+    def _room(self, free: int) -> dict[str, int]:
+        """How many tasks of each pipeline may start."""
+        return {
+            name: free
+            if pipeline.concurrency is None
+            else max(0, min(free, pipeline.concurrency - self._roster.count(pipeline)))
+            for name, pipeline in self._pipelines.items()
+        }
 
     async def _rest(self, claimed_some: bool, until_idle: bool) -> bool:
-        """Wait for a hint, a free slot's turn or the next due task. True when nothing is left and that was the wish."""
+        """Wait for a hint or the next due task. True when nothing is left to do and that was the wish."""
         if not claimed_some:
-            outlook = await self._ledger.outlook(list(self._pipelines))
-            due = outlook.next_due_seconds
-            self._next_due_at = FOREVER if due is None else time.monotonic() + due
-            if due is not None and due <= 0:
-                self._suspects.set()
-            if until_idle and due is None and not self._roster and not outlook.running_anywhere:
+            await self._survey()
+            if until_idle and await self._is_idle():
                 return True
-        poll = POLL_SECONDS if self._listener.listening and not until_idle else POLL_WITHOUT_LISTEN_SECONDS
-        if until_idle:
-            poll = 0.2
-        wait = min(poll, max(0.1, self._next_due_at - time.monotonic()))
+        due_in_seconds = self._levels.next_due_at - time.monotonic()
+        if due_in_seconds <= 0:  # due, but not to be had: held by another claim, or suspect
+            self._suspects.set()
+            self._impatience_seconds = min(self._impatience_seconds * 2, MAX_IMPATIENCE_SECONDS)
+        else:
+            self._impatience_seconds = MIN_IMPATIENCE_SECONDS
+        wait = max(self._impatience_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), wait)
         return False
 
+    async def _is_idle(self) -> bool:
+        if len(self._roster) or self._levels.next_due_at < FOREVER:
+            return False
+        return not await self._ledger.anything_running(list(self._pipelines))
+
+    def _poll_seconds(self, until_idle: bool) -> float:
+        if until_idle:
+            return POLL_UNTIL_IDLE_SECONDS
+        return POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS
+
     def _hear(self, channel: str, payload: str) -> None:
+        """`runner` on the cancel channel; `pipeline priority seconds` on the other, or `pipeline`, or nothing: look around."""
         if channel == CANCEL:
             if payload == str(self.id):
                 self._loop.create_task(self._stop_canceled())
             return
-        name, _, delay = payload.partition(" ")
+        name, *figures = payload.split(" ")
         if name and name not in self._pipelines:
             return
-        if delay:
-            self._next_due_at = min(self._next_due_at, time.monotonic() + float(delay))
+        if figures:
+            self._levels.hear(name, int(figures[0]), float(figures[1]))
         self._wake.set()
 
     # One task, from claim to release.
@@ -318,7 +338,7 @@ class Runner:
         elif outcome.status == "queued":
             if outcome.sleep_step:
                 crash_point("sleep.committed")
-            self._next_due_at = min(self._next_due_at, time.monotonic() + outcome.delay_seconds)
+            self._levels.expect(outcome.delay_seconds)
             self._wake.set()
 
     def _abandon(self, claim: Claim) -> None:

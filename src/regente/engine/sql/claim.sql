@@ -1,33 +1,25 @@
 -- A runner takes tasks. What the form of these statements decides is guarded by the EXPLAIN tests:
 -- `id = ANY (ARRAY(SELECT …))` stays on the primary key, where `id IN (SELECT …)` flips to a sequential scan from about a
--- hundred rows a batch; walking the priority levels one probe at a time keeps tasks that wait for a later `run_at` from
--- being stepped over one by one.
+-- hundred rows a batch.
 
 -- name: claim
+-- One index range per pipeline and priority level, from the level's floor to now. The floor keeps the scan from stepping, each
+-- time anew, over the entries that earlier claims left behind and vacuum has not removed yet.
 WITH claimed AS (
   UPDATE regente.tasks SET status = 'running', attempt = attempt + 1, runner_id = %(runner_id)s::bigint,
          claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
   WHERE status = 'queued' AND id = ANY (ARRAY(
     SELECT picked.id
-    FROM unnest(%(pipelines)s::text[], %(limits)s::integer[]) AS wanted (pipeline, slots)
+    FROM unnest(%(pipelines)s::text[], %(priorities)s::smallint[], %(floors)s::timestamptz[], %(limits)s::integer[])
+      AS level (pipeline, priority, floor, slots)
     CROSS JOIN LATERAL (
-      WITH RECURSIVE level (priority) AS (
-        (SELECT t.priority FROM regente.tasks t WHERE t.pipeline = wanted.pipeline AND t.status = 'queued'
-         ORDER BY t.priority DESC LIMIT 1)
-        UNION ALL
-        SELECT (SELECT t.priority FROM regente.tasks t
-                WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority < level.priority
-                ORDER BY t.priority DESC LIMIT 1)
-        FROM level WHERE level.priority IS NOT NULL)
-      SELECT due.id FROM level CROSS JOIN LATERAL (
-        SELECT t.id FROM regente.tasks t
-        WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority = level.priority
-          AND t.run_at <= regente.clock() AND t.crashes < 2
-        ORDER BY t.run_at, t.id LIMIT wanted.slots FOR UPDATE SKIP LOCKED) AS due
-      LIMIT wanted.slots) AS picked
+      SELECT t.id FROM regente.tasks t
+      WHERE t.pipeline = level.pipeline AND t.status = 'queued' AND t.priority = level.priority
+        AND t.run_at >= level.floor AND t.run_at <= regente.clock() AND t.crashes < 2
+      ORDER BY t.run_at, t.id LIMIT level.slots FOR UPDATE SKIP LOCKED) AS picked
     WHERE EXISTS (SELECT FROM regente.runners r
                   WHERE r.id = %(runner_id)s::bigint AND r.status = 'running' AND r.lease_until > regente.clock())
-      AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = wanted.pipeline AND p.paused)
+      AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = level.pipeline AND p.paused)
     LIMIT %(free)s::integer))
   RETURNING id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args
 ),
@@ -58,23 +50,25 @@ logged AS (
 )
 SELECT id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args::text FROM claimed
 
--- name: outlook
--- When the next task of these pipelines falls due, whether suspects wait, and whether anything at all is left to do.
-SELECT
-  (SELECT extract(epoch FROM min(next.run_at) - regente.clock())::double precision
-   FROM unnest(%(pipelines)s::text[]) AS wanted (pipeline)
-   CROSS JOIN LATERAL (
-     WITH RECURSIVE level (priority) AS (
-       (SELECT t.priority FROM regente.tasks t WHERE t.pipeline = wanted.pipeline AND t.status = 'queued'
-        ORDER BY t.priority DESC LIMIT 1)
-       UNION ALL
-       SELECT (SELECT t.priority FROM regente.tasks t
-               WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority < level.priority
-               ORDER BY t.priority DESC LIMIT 1)
-       FROM level WHERE level.priority IS NOT NULL)
-     SELECT first.run_at FROM level CROSS JOIN LATERAL (
-       SELECT t.run_at FROM regente.tasks t
-       WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority = level.priority
-       ORDER BY t.run_at LIMIT 1) AS first) AS next
-   WHERE NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = wanted.pipeline AND p.paused)) AS next_due_seconds,
-  EXISTS (SELECT FROM regente.tasks t WHERE t.status = 'running' AND t.pipeline = ANY (%(pipelines)s::text[])) AS running
+-- name: survey
+-- The priority levels in use and the first task of each, one index probe a level however many tasks wait.
+SELECT wanted.pipeline, first.priority, first.run_at::text AS floor,
+       extract(epoch FROM first.run_at - regente.clock())::double precision AS due_seconds
+FROM unnest(%(pipelines)s::text[]) AS wanted (pipeline)
+CROSS JOIN LATERAL (
+  WITH RECURSIVE level (priority) AS (
+    (SELECT t.priority FROM regente.tasks t WHERE t.pipeline = wanted.pipeline AND t.status = 'queued'
+     ORDER BY t.priority DESC LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.priority FROM regente.tasks t
+            WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority < level.priority
+            ORDER BY t.priority DESC LIMIT 1)
+    FROM level WHERE level.priority IS NOT NULL)
+  SELECT level.priority, t.run_at FROM level CROSS JOIN LATERAL (
+    SELECT t.run_at FROM regente.tasks t
+    WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority = level.priority
+    ORDER BY t.run_at LIMIT 1) AS t) AS first
+WHERE NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = wanted.pipeline AND p.paused)
+
+-- name: anything_running
+SELECT EXISTS (SELECT FROM regente.tasks t WHERE t.status = 'running' AND t.pipeline = ANY (%(pipelines)s::text[]))

@@ -26,15 +26,16 @@ inserted AS (
          CASE WHEN draft THEN 'draft' ELSE 'queued' END::regente.task_status, CASE WHEN NOT draft THEN regente.clock() END
   FROM wanted ORDER BY place
   ON CONFLICT (pipeline, key) WHERE key IS NOT NULL DO NOTHING
-  RETURNING id, batch_id, status, pipeline, run_at
+  RETURNING id, batch_id, status, pipeline, priority, run_at
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, event)
   SELECT id, batch_id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END FROM inserted ORDER BY id
 ),
 woken AS (
-  SELECT pg_notify('regente_queued', pipeline || coalesce(' ' || extract(epoch FROM nullif(first, regente.clock()) - regente.clock()), ''))
-  FROM (SELECT pipeline, min(greatest(run_at, regente.clock())) AS first FROM inserted WHERE status = 'queued' GROUP BY pipeline) AS w
+  SELECT pg_notify('regente_queued', pipeline || ' ' || priority || ' ' || extract(epoch FROM first - regente.clock()))
+  FROM (SELECT pipeline, priority, min(greatest(run_at, regente.clock())) AS first FROM inserted
+        WHERE status = 'queued' GROUP BY pipeline, priority) AS w
 )
 SELECT id FROM inserted, (SELECT count(*) FROM woken) AS w ORDER BY id
 
@@ -43,9 +44,9 @@ SELECT pipeline, key, id FROM regente.tasks
 WHERE (pipeline, key) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(keys)s::text[]))
 
 -- name: notify_queued
--- The payload names the pipeline and, for tasks of the future, in how many seconds the first falls due.
-SELECT pg_notify('regente_queued', %(pipeline)s || coalesce(
-  ' ' || extract(epoch FROM nullif(greatest(%(run_at)s::timestamptz, regente.clock()), regente.clock()) - regente.clock()), ''))
+-- The payload names the pipeline, the priority and in how many seconds the first task falls due.
+SELECT pg_notify('regente_queued', %(pipeline)s || ' ' || %(priority)s || ' ' ||
+  extract(epoch FROM greatest(%(run_at)s::timestamptz, regente.clock()) - regente.clock()))
 
 -- name: queue_drafts
 WITH queued AS (

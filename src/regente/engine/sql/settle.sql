@@ -1,15 +1,15 @@
 -- How an attempt ends. Every statement names id, runner and attempt: what they no longer hold, they cannot change.
 
 -- name: finish
--- The fence is looked up by position in the arrays: joining `UPDATE … FROM unnest(…)` takes a quadratic plan.
+-- Runner and status are compared in a form that no index serves: entries of tasks long finished would be stepped over in the
+-- index on running tasks, where the primary key finds each row at once.
 WITH finished AS (
   UPDATE regente.tasks t
   SET status = 'completed', runner_id = NULL, finished_at = regente.clock(), progress = 1, cancel_requested_at = NULL,
-      error_code = NULL, error_message = NULL,
-      result = (%(results)s::text[])[array_position(%(ids)s::bigint[], t.id)]::jsonb
-  WHERE t.id = ANY (%(ids)s::bigint[])
-    AND t.attempt = (%(attempts)s::integer[])[array_position(%(ids)s::bigint[], t.id)]
-    AND t.runner_id = %(runner_id)s::bigint AND t.status = 'running'
+      error_code = NULL, error_message = NULL, result = o.result::jsonb
+  FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(results)s::text[]) AS o (id, attempt, result)
+  WHERE t.id = o.id AND t.attempt = o.attempt
+    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT FROM 'running'
   RETURNING t.id, t.attempt, t.batch_id
 ),
 logged AS (
@@ -21,12 +21,12 @@ SELECT id FROM finished
 -- name: settle
 -- Every other end. A task whose cancel was requested does not go back to the queue: it ends as canceled.
 WITH fenced AS MATERIALIZED (
-  SELECT t.id, array_position(%(ids)s::bigint[], t.id) AS place, t.cancel_requested_at IS NOT NULL AS unwanted
-  FROM regente.tasks t
-  WHERE t.id = ANY (%(ids)s::bigint[])
-    AND t.attempt = (%(attempts)s::integer[])[array_position(%(ids)s::bigint[], t.id)]
-    AND t.runner_id = %(runner_id)s::bigint AND t.status = 'running'
-  ORDER BY t.id FOR UPDATE
+  SELECT t.id, o.place, t.cancel_requested_at IS NOT NULL AS unwanted
+  FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[]) WITH ORDINALITY AS o (id, attempt, place)
+  JOIN regente.tasks t ON t.id = o.id
+  WHERE t.attempt = o.attempt
+    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT FROM 'running'
+  ORDER BY t.id FOR UPDATE OF t
 ),
 outcome AS (
   SELECT f.id, (o.value ->> 'charged')::smallint AS charged, (o.value ->> 'crashed')::smallint AS crashed,
@@ -36,7 +36,7 @@ outcome AS (
          END::regente.task_status AS status,
          CASE WHEN o.value ->> 'status' = 'queued' AND f.unwanted THEN 'task_canceled' ELSE o.value ->> 'event' END AS event,
          nullif(o.value -> 'details', 'null') AS details
-  FROM fenced f CROSS JOIN LATERAL (SELECT (%(outcomes)s::jsonb) -> (f.place - 1)) AS o (value)
+  FROM fenced f CROSS JOIN LATERAL (SELECT (%(outcomes)s::jsonb) -> (f.place - 1)::integer) AS o (value)
 ),
 settled AS (
   UPDATE regente.tasks t

@@ -4,12 +4,12 @@
 -- The UPDATE moves the heartbeat and is the fence: it holds the task's row until the step's row is committed with it.
 WITH fenced AS (
   UPDATE regente.tasks t
-  SET heartbeat_at = regente.clock(),
-      checkpoint = coalesce((%(checkpoints)s::text[])[array_position(%(ids)s::bigint[], t.id)], t.checkpoint),
-      progress = coalesce((%(progress)s::real[])[array_position(%(ids)s::bigint[], t.id)], t.progress)
-  WHERE t.id = ANY (%(ids)s::bigint[])
-    AND t.attempt = (%(attempts)s::integer[])[array_position(%(ids)s::bigint[], t.id)]
-    AND t.runner_id = %(runner_id)s::bigint AND t.status = 'running'
+  SET heartbeat_at = regente.clock(), checkpoint = coalesce(m.checkpoint, t.checkpoint),
+      progress = coalesce(m.progress, t.progress)
+  FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(checkpoints)s::text[], %(progress)s::real[])
+    AS m (id, attempt, checkpoint, progress)
+  WHERE t.id = m.id AND t.attempt = m.attempt
+    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT FROM 'running'
   RETURNING t.id, t.attempt, t.batch_id
 ),
 recorded AS (
