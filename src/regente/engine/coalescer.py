@@ -24,8 +24,8 @@ REFUSED = (psycopg.DataError, psycopg.IntegrityError, InvalidInput)
 
 class Entry(NamedTuple, Generic[Item, Verdict]):
     item: Item
-    done: Callable[[Verdict], None]
-    failed: Callable[[BaseException], None]
+    done: Callable[[Item, Verdict], None]
+    failed: Callable[[Item, BaseException], None]
 
 
 class Coalescer(Generic[Item, Verdict]):
@@ -51,8 +51,8 @@ class Coalescer(Generic[Item, Verdict]):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._runner
 
-    def hand_in(self, item: Item, done: Callable[[Verdict], None], failed: Callable[[BaseException], None]) -> None:
-        """Write the item, then call `done` with its verdict."""
+    def hand_in(self, item: Item, done: Callable[[Item, Verdict], None], failed: Callable[[Item, BaseException], None]) -> None:
+        """Write the item, then call `done` with it and its verdict."""
         self._waiting.append(Entry(item, done, failed))
         self._wake.set()
 
@@ -61,8 +61,8 @@ class Coalescer(Generic[Item, Verdict]):
         written: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self.hand_in(
             item,
-            lambda verdict: None if written.done() else written.set_result(verdict),
-            lambda error: None if written.done() else written.set_exception(error),
+            lambda _, verdict: None if written.done() else written.set_result(verdict),
+            lambda _, error: None if written.done() else written.set_exception(error),
         )
         return await written
 
@@ -87,7 +87,7 @@ class Coalescer(Generic[Item, Verdict]):
                     await self._write_out([entry])
             else:
                 for entry in batch:
-                    entry.failed(error)
+                    entry.failed(entry.item, error)
         else:
             for entry, verdict in zip(batch, verdicts, strict=True):
-                entry.done(verdict)
+                entry.done(entry.item, verdict)

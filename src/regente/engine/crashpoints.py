@@ -10,6 +10,10 @@ import os
 import signal
 
 CRASH_POINTS = (
+    "enqueue.before_commit",
+    "enqueue.committed",
+    "register.committed",
+    "lease.renewed",
     "claim.committed",
     "step.before_record",
     "step.recorded",
@@ -20,6 +24,7 @@ CRASH_POINTS = (
     "finish.committed",
     "settle.before",
     "settle.committed",
+    "stall.settled",
     "reap.committed",
     "schedule.fired",
     "batch.closed",

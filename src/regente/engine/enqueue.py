@@ -14,6 +14,7 @@ from psycopg import AsyncConnection
 
 from regente.engine.coalescer import Coalescer
 from regente.engine.codec import MAX_ARGS_BYTES, encode, validate
+from regente.engine.crashpoints import crash_point
 from regente.engine.database import LOST, Database, fetch_on, number_array, text_array
 from regente.engine.errors import DatabaseUnavailable, InvalidArgs, InvalidInput, NotFound, UnknownPipeline
 from regente.engine.pipeline import Registry
@@ -85,9 +86,12 @@ class Intake:
             return await self._write(connection, tasks)
         try:
             async with self._database.transaction() as own:
-                return await self._write(own, tasks)
+                ids = await self._write(own, tasks)
+                crash_point("enqueue.before_commit")
         except LOST as error:
             raise _outcome_unknown(error) from error
+        crash_point("enqueue.committed")
+        return ids
 
     async def _write(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
         keyed = any(task.key is not None for task in tasks)

@@ -15,7 +15,8 @@ from typing import Any
 import psycopg
 
 from regente.engine import log
-from regente.engine.ledger import Claim, settle_params
+from regente.engine.crashpoints import crash_point
+from regente.engine.ledger import Claim, Settlement, settle_params
 from regente.engine.outcome import Ended
 from regente.engine.queries import query
 
@@ -88,6 +89,7 @@ class LeaseKeeper:
         if not renewed:
             self._declare_lost("another runner declared this one lost")
             return False
+        crash_point("lease.renewed")
         self._renewed_at = sent_at
         return True
 
@@ -95,7 +97,8 @@ class LeaseKeeper:
         for claim, outcome in self.overdue():
             assert outcome.failure is not None
             log.task_stalled(claim, outcome.failure.message, outcome.failure.stack or "")
-            self._execute("settle", settle_params([(claim, outcome)]))
+            self._execute("settle", settle_params([Settlement(claim, outcome)]))
+            crash_point("stall.settled")
             self.on_given_up(claim)
 
     def _declare_lost(self, reason: str) -> None:

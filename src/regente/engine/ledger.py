@@ -31,6 +31,22 @@ class Claim(NamedTuple):
     args: str
 
 
+class Finish(NamedTuple):
+    """A completed attempt; `owner` is whoever handed it in, untouched."""
+
+    claim: Claim
+    outcome: Completed
+    owner: Any
+
+
+class Settlement(NamedTuple):
+    """Any other end of an attempt."""
+
+    claim: Claim
+    outcome: Ended
+    owner: Any = None
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A finished step, or only a sign of life (`name` is None)."""
@@ -57,8 +73,8 @@ class Ledger:
     def __init__(self, database: Database, runner_id: int) -> None:
         self.database = database
         self.runner_id = runner_id
-        self.finished: Coalescer[tuple[Claim, Completed], bool] = Coalescer(self._finish, max_batch=MAX_BATCH)
-        self.settled: Coalescer[tuple[Claim, Ended], bool] = Coalescer(self._settle, max_batch=MAX_BATCH)
+        self.finished: Coalescer[Finish, bool] = Coalescer(self._finish, max_batch=MAX_BATCH)
+        self.settled: Coalescer[Settlement, bool] = Coalescer(self._settle, max_batch=MAX_BATCH)
         self.marked: Coalescer[Mark, bool] = Coalescer(self._mark, max_batch=MAX_BATCH)
 
     def start(self) -> None:
@@ -108,10 +124,10 @@ class Ledger:
         """Record a step inside the pipeline's own transaction: both commit, or neither."""
         return bool(await fetch_on(connection, "record_steps", self._mark_params([mark])))
 
-    async def _finish(self, batch: Sequence[tuple[Claim, Completed]]) -> list[bool]:
+    async def _finish(self, batch: Sequence[Finish]) -> list[bool]:
         crash_point("finish.before")
-        fences = _fences(claim for claim, _ in batch)
-        results = {claim.id: outcome.result for claim, outcome in batch if claim.attempt == fences[claim.id]}
+        fences = _fences(claim for claim, _, _ in batch)
+        results = {claim.id: outcome.result for claim, outcome, _ in batch if claim.attempt == fences[claim.id]}
         rows = await self._fetch(
             "finish",
             ids=number_array(list(results)),
@@ -119,13 +135,13 @@ class Ledger:
             results=text_array(list(results.values())),
         )
         crash_point("finish.committed")
-        return _verdicts((claim for claim, _ in batch), fences, rows)
+        return _verdicts((claim for claim, _, _ in batch), fences, rows)
 
-    async def _settle(self, batch: Sequence[tuple[Claim, Ended]]) -> list[bool]:
+    async def _settle(self, batch: Sequence[Settlement]) -> list[bool]:
         crash_point("settle.before")
         rows = await self._fetch("settle", **settle_params(batch))
         crash_point("settle.committed")
-        return _verdicts((claim for claim, _ in batch), _fences(claim for claim, _ in batch), rows)
+        return _verdicts((claim for claim, _, _ in batch), _fences(claim for claim, _, _ in batch), rows)
 
     async def _mark(self, batch: Sequence[Mark]) -> list[bool]:
         rows = await self._fetch("record_steps", **self._mark_params(batch))
@@ -153,9 +169,9 @@ class Ledger:
         return await self.database.fetch(name, {"runner_id": self.runner_id, **params}, patience_seconds=FOREVER)
 
 
-def settle_params(batch: Sequence[tuple[Claim, Ended]]) -> dict[str, Any]:
-    fences = _fences(claim for claim, _ in batch)
-    current = {claim.id: outcome.as_json(claim.pipeline) for claim, outcome in batch if claim.attempt == fences[claim.id]}
+def settle_params(batch: Sequence[Settlement]) -> dict[str, Any]:
+    fences = _fences(claim for claim, _, _ in batch)
+    current = {claim.id: outcome.as_json(claim.pipeline) for claim, outcome, _ in batch if claim.attempt == fences[claim.id]}
     return {
         "ids": number_array(list(current)),
         "attempts": number_array([fences[task_id] for task_id in current]),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import time
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -22,7 +22,7 @@ from regente.engine.database import FOREVER, Database, number_array, text_array
 from regente.engine.executor import failed_attempt, failure_of, perform, stopped
 from regente.engine.figures import Figures, Report
 from regente.engine.lease import LeaseKeeper, LeaseTerms
-from regente.engine.ledger import Claim, Ledger
+from regente.engine.ledger import Claim, Finish, Ledger, Settlement
 from regente.engine.levels import Levels
 from regente.engine.listener import CANCEL, Listener
 from regente.engine.outcome import Completed, Ended, Failure, Outcome
@@ -38,6 +38,7 @@ SURVEY_SECONDS = 1.0  # how long a busy runner works on what it knows of the que
 MIN_IMPATIENCE_SECONDS = 0.02
 MAX_IMPATIENCE_SECONDS = 0.5
 GATHER_SECONDS = 0.004  # how long few free slots wait for more, so that a claim is worth its round trip
+CALM_GC = (50_000, 20, 50)  # thousands of short-lived tasks are no garbage: collecting at 700 took a fifth of the time
 STUBBORN_SECONDS = 2.0  # how long a coroutine may take to react to being canceled
 
 
@@ -81,10 +82,13 @@ class Runner:
         log.current_runner.set(self.name)
         await self._register_pipelines()
         self._listener.start()
+        collect_every = gc.get_threshold()
+        gc.set_threshold(*CALM_GC)
         try:
             while not await self._serve(until_idle):
                 log.logger.info("registering anew after a lost lease", extra={"runner": self.name})
         finally:
+            gc.set_threshold(*collect_every)
             await self._listener.stop()
         log.runner_stopped(self.id, self.name, str(self._report))
         return self._report
@@ -141,6 +145,7 @@ class Runner:
             "ttl_seconds": self.terms.lease.ttl_seconds,
         }
         rows = await self._database.fetch("register_runner", params, patience_seconds=FOREVER)
+        crash_point("register.committed")
         log.runner_started(rows[0][0], self.name, list(self._pipelines), self.terms.concurrency)
         return int(rows[0][0])
 
@@ -295,20 +300,23 @@ class Runner:
 
     def _hand_in(self, running: Running, outcome: Outcome) -> None:
         running.ending = True
-        done = partial(self._release, running, outcome)
-        failed = partial(self._not_storable, running)
+        claim = running.task.claim
         if isinstance(outcome, Completed):
-            self._ledger.finished.hand_in((running.task.claim, outcome), done, failed)
+            self._ledger.finished.hand_in(Finish(claim, outcome, running), self._written, self._not_storable)
         else:
-            self._ledger.settled.hand_in((running.task.claim, outcome), done, failed)
+            self._ledger.settled.hand_in(Settlement(claim, outcome, running), self._written, self._not_storable)
 
-    def _not_storable(self, running: Running, error: BaseException) -> None:
+    def _written(self, ending: Finish | Settlement, passed: bool) -> None:
+        self._release(ending.owner, ending.outcome, passed)
+
+    def _not_storable(self, ending: Finish | Settlement, error: BaseException) -> None:
         """The database refused the outcome itself: keep the reason instead."""
         failure = Failure("fatal", "NOT_STORABLE", f"the outcome could not be stored: {error}")
+        instead = Ended("failed", "task_failed", charged=1, failure=failure)
         self._ledger.settled.hand_in(
-            (running.task.claim, Ended("failed", "task_failed", charged=1, failure=failure)),
-            partial(self._release, running, None),
-            lambda _: self._release(running, None, passed=False),
+            Settlement(ending.claim, instead, ending.owner),
+            self._written,
+            lambda ending, _: self._release(ending.owner, None, passed=False),
         )
 
     def _release(self, running: Running, outcome: Outcome | None, passed: bool) -> None:
@@ -401,8 +409,8 @@ class Runner:
             return
         touched, self._touched_batches = self._touched_batches, set()
         params = {"touched": number_array(sorted(touched)), "all_open": False}
-        await self._database.fetch("review_batches", params, patience_seconds=FOREVER)
-        crash_point("batch.closed")
+        if await self._database.fetch("review_batches", params, patience_seconds=FOREVER):
+            crash_point("batch.closed")
 
     def _recovered(self, count: int) -> None:
         self.figures.recovered += count

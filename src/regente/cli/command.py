@@ -1,0 +1,134 @@
+"""How a command is made: an `async` function that takes a `Call` and its own options.
+
+`--json`, `--database-url`, `--log-level` and `--log-format` work with every command, before it or behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import RenderableType
+
+from regente.app import Regente
+from regente.cli import output
+from regente.cli.address import checked_address
+from regente.engine.errors import InvalidInput
+from regente.logs import LogFormat, LogLevel, configure_logs
+from regente.settings import Settings
+
+CommandFunction = Callable[..., Coroutine[Any, Any, None]]
+
+_PANEL = "Everywhere"
+JsonOption = Annotated[bool, typer.Option("--json", help="Answer as JSON, errors too (on stderr).", rich_help_panel=_PANEL)]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url", metavar="URL", rich_help_panel=_PANEL,
+        help="PostgreSQL to use; else REGENTE_DATABASE_URL; else the embedded one in REGENTE_DATA_DIR.",
+    ),
+]  # fmt: skip
+LevelOption = Annotated[
+    LogLevel | None,
+    typer.Option("--log-level", envvar="REGENTE_LOG_LEVEL", case_sensitive=False, rich_help_panel=_PANEL, help="Default: info."),
+]
+FormatOption = Annotated[
+    LogFormat | None,
+    typer.Option(
+        "--log-format", envvar="REGENTE_LOG_FORMAT", case_sensitive=False, rich_help_panel=_PANEL,
+        help="Default: text in a terminal, else json.",
+    ),
+]  # fmt: skip
+EVERYWHERE: dict[str, Any] = {
+    "as_json": JsonOption, "database_url": UrlOption, "log_level": LevelOption, "log_format": FormatOption,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of the command line: where the database is, and how to answer."""
+
+    json: bool
+    settings: Settings
+    log_level: LogLevel
+    log_format: LogFormat | None
+
+    def app(self) -> Regente:
+        return Regente(settings=self.settings)
+
+    def answer(self, data: Any, shown: Callable[[], RenderableType]) -> None:
+        if self.json:
+            output.write_json(data)
+        else:
+            output.show(shown())
+
+
+def command(group: typer.Typer, name: str, *, example: str, fast_loop: bool = False) -> Callable[[CommandFunction], CommandFunction]:
+    """Make the function the command `name` of the group. Its docstring is its help."""
+
+    def register(function: CommandFunction) -> CommandFunction:
+        described = inspect.getdoc(function) or ""
+        group.command(name, help=described, epilog=f"Example: {example}")(_with_everywhere(function, fast_loop))
+        return function
+
+    return register
+
+
+def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[..., None]:
+    def invoke(ctx: typer.Context, **values: Any) -> None:
+        before = ctx.find_root().params
+        everywhere = {name: values.pop(name) or before.get(name) for name in EVERYWHERE}
+        call = _call(**everywhere)
+        run_async(function(call, **values), fast_loop=fast_loop)
+
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    parameters = [
+        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own),
+        *(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=False if name == "as_json" else None)
+            for name, hint in EVERYWHERE.items()
+        ),
+    ]
+    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    invoke.__annotations__ = {one.name: one.annotation for one in parameters}
+    return invoke
+
+
+def _call(as_json: bool, database_url: str | None, log_level: LogLevel | None, log_format: LogFormat | None) -> Call:
+    settings = read_settings()
+    address = checked_address(database_url or settings.database_url)
+    level = log_level or "info"
+    configure_logs(level=level, log_format=log_format)
+    return Call(as_json, settings.model_copy(update={"database_url": address}), level, log_format)
+
+
+def read_settings() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = (f"{_variable(one['loc'])}: {one['msg']}" for one in error.errors())
+        raise InvalidInput(f"the environment has settings that cannot be used: {'; '.join(wrong)}") from None
+
+
+def _variable(place: tuple[int | str, ...]) -> str:
+    name = str(place[0]) if place else "REGENTE"
+    return name if name.isupper() else f"REGENTE_{name.upper()}"
+
+
+def run_async(work: Coroutine[Any, Any, None], *, fast_loop: bool = False) -> None:
+    if fast_loop and sys.platform != "win32":
+        import uvloop
+
+        uvloop.run(work)
+    else:
+        asyncio.run(work)
+
+
+__all__ = ["Call", "command", "read_settings", "run_async"]

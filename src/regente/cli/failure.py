@@ -1,0 +1,51 @@
+"""Any error as one clear line: a stable code, a message, an exit code. The only place that decides which is which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+import typer
+
+from regente.engine.errors import InvalidInput, RegenteError
+
+USAGE_EXIT = 2
+FAILURE_EXIT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFailure:
+    code: str
+    message: str
+    exit_code: int
+
+
+def describe(error: Exception) -> CommandFailure | None:
+    """None for what nobody foresaw: then the stack is the message."""
+    if isinstance(error, typer.TyperException):
+        return CommandFailure("USAGE", _with_hint(error), error.exit_code)
+    if isinstance(error, InvalidInput):
+        return CommandFailure(error.code, error.message, USAGE_EXIT)
+    if isinstance(error, RegenteError):
+        return CommandFailure(error.code, error.message, FAILURE_EXIT)
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return CommandFailure("DATABASE_UNAVAILABLE", f"PostgreSQL went away: {_first_line(error)}", FAILURE_EXIT)
+    if isinstance(error, psycopg.DataError):
+        return CommandFailure("INVALID_INPUT", f"PostgreSQL cannot take this: {_first_line(error)}", USAGE_EXIT)
+    if isinstance(error, psycopg.Error):
+        return CommandFailure("DATABASE", f"PostgreSQL refused: {_first_line(error)}", FAILURE_EXIT)
+    if isinstance(error, typer.Abort):
+        return CommandFailure("ABORTED", "nothing was done", FAILURE_EXIT)
+    if isinstance(error, OSError):
+        return CommandFailure("SYSTEM", str(error), FAILURE_EXIT)
+    return None
+
+
+def _with_hint(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    message = " ".join(error.format_message().split())
+    return f"{message} Try '{context.command_path} --help'." if context is not None else message
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

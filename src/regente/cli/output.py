@@ -1,0 +1,192 @@
+"""What people and programs read: tables or JSON on stdout, errors on stderr.
+
+In a terminal tables fit its width; into a pipe goes one line a row, as wide as it is, without colour.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+PIPE_COLUMNS = 100_000
+MAX_SHOWN_CHARACTERS = 4_000
+
+_STATUS_STYLES = {
+    "completed": "green", "ok": "green", "alive": "green", "failed": "red", "error": "red", "lost": "red", "wrong": "red",
+    "stalled": "red", "running": "cyan", "queued": "yellow", "pending": "yellow", "draining": "yellow", "paused": "yellow",
+    "warning": "yellow", "draft": "magenta", "canceled": "dim", "skipped": "dim", "stopped": "dim", "info": "dim",
+}  # fmt: skip
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    right: bool = False
+    whole: bool = False  # never broken over two lines, never cut: ids, states, times
+
+
+def console(*, stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPE_COLUMNS
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False)
+
+
+def show(*parts: RenderableType) -> None:
+    """Print for people."""
+    out = console()
+    for part in parts:
+        if out.is_terminal:
+            out.print(plain(part) if isinstance(part, str) else part)
+            continue
+        with out.capture() as captured:
+            out.print(plain(part) if isinstance(part, str) else part)
+        # Cells are padded to their column; what ends a line needs no padding.
+        sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """A word beside the answer, on stderr."""
+    print(plain(text).plain, file=sys.stderr, flush=True)
+
+
+def write_json(value: Any) -> None:
+    print(to_json(value, indent=2), flush=True)
+
+
+def write_json_line(value: Any) -> None:
+    print(to_json(value), flush=True)
+
+
+def write_error(code: str, message: str, *, as_json: bool) -> None:
+    if as_json:
+        print(to_json({"error": {"code": code, "message": message}}), file=sys.stderr)
+    else:
+        print(f"error: {plain(message).plain}", file=sys.stderr)
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    return json.dumps(value, default=_jsonable, ensure_ascii=False, indent=indent)
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)
+
+
+# Pieces of tables.
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[RenderableType]]) -> Table:
+    terminal = sys.stdout.isatty()
+    grid = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, show_edge=False, header_style="bold")
+    for column in columns:
+        grid.add_column(
+            column.name, justify="right" if column.right else "left", no_wrap=column.whole or not terminal, overflow="fold"
+        )
+    for row in rows:
+        grid.add_row(*(cell(value) for value in row))
+    return grid
+
+
+def facts(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
+    """Name and value, one pair a line; what is not there is left out."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None and value != "":
+            grid.add_row(name, cell(value, lines=True))
+    return grid
+
+
+def cell(value: RenderableType, *, lines: bool = False) -> RenderableType:
+    if not isinstance(value, str):
+        return value
+    return plain(value if lines else " ".join(value.split()))
+
+
+def plain(text: str) -> Text:
+    """Text as it is: markup is not markup, and what a scraped page says does not steer the terminal."""
+    return Text(text.translate(_ESCAPES), overflow="fold")
+
+
+def heading(text: str) -> Text:
+    return Text(f"\n{text}", style="bold underline" if sys.stdout.isatty() else "")
+
+
+def status_text(status: str) -> Text:
+    return Text(status, style=_STATUS_STYLES.get(status, ""))
+
+
+def when(moment: datetime | None) -> str:
+    """Local time, to the second."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def number(value: int) -> str:
+    return f"{value:,}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def pretty_json(value: Any) -> str:
+    return shortened(to_json(value, indent=2))
+
+
+def shortened(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n… {len(text) - limit:,} more characters; --json shows all"
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int) -> Iterator[Progress]:
+    """A bar on stderr for what takes long; nothing where nobody watches."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+        bar.add_task(what, total=total)
+        yield bar
+
+
+def forgive_closed_pipe() -> None:
+    """`regente … | head` is no error: from here on nobody reads."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

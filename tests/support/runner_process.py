@@ -1,0 +1,112 @@
+"""A runner as a process of its own, for tests that kill it: `python -m tests.support.runner_process MODULE`.
+
+MODULE defines the pipelines; the database and the terms of the lease come from the environment, as for `regente run`.
+SIGTERM drains, a second one hands back at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from regente import Regente
+
+ROOT = Path(__file__).parents[2]
+SHORT_TERMS = {
+    "JOB_LOCK_TTL_MS": "30000",
+    "JOB_HEARTBEAT_INTERVAL_MS": "100",
+    "REGENTE_SWEEP_SECONDS": "0.1",
+    "REGENTE_BATCHES_SECONDS": "0.1",
+    "REGENTE_SCHEDULES_SECONDS": "0.1",
+    "REGENTE_DRAIN_SECONDS": "0.2",
+    "REGENTE_CONCURRENCY": "10",
+    "REGENTE_DATABASE_POOL_SIZE": "4",
+}
+
+running_app: Regente | None = None
+
+
+class RunnerProcess:
+    """Starts, signals and awaits one runner; never leaves it behind."""
+
+    def __init__(self, database_url: str, module: str, *, wrapper: tuple[str, ...] = (), **environment: str) -> None:
+        self.log = tempfile.TemporaryFile("w+b")
+        self._process = subprocess.Popen(
+            [*wrapper, sys.executable, "-m", "tests.support.runner_process", module],
+            cwd=ROOT,
+            env=os.environ | SHORT_TERMS | {"REGENTE_DATABASE_URL": database_url} | environment,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it lives; −9 when it was killed."""
+        return self._process.poll()
+
+    def wait(self, within_seconds: float = 30.0) -> int:
+        try:
+            return self._process.wait(within_seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the runner did not end within {within_seconds} s; it said:\n{self.said()}") from None
+
+    def send(self, sign: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(sign)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self._process.wait()
+
+    def said(self) -> str:
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")[-20_000:]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+        self.log.close()
+
+
+async def run(module: str) -> None:
+    global running_app  # noqa: PLW0603 - pipelines that enqueue find the application here
+    importlib.import_module(module)
+    loop = asyncio.get_running_loop()
+    async with Regente() as app:
+        running_app = app
+        loop.add_signal_handler(signal.SIGTERM, app.stop_running)
+        report = await app.run(until_idle=os.environ.get("RUN_UNTIL_IDLE") == "1")
+        sys.stdout.write(f"drained: {report}\n")
+
+
+def application() -> Any:
+    """The application of this runner process, for pipelines that enqueue."""
+    # As a program this module is `__main__`, and imported by a pipeline it would be a second one.
+    return sys.modules["__main__"].running_app  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    import uvloop
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    uvloop.run(run(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

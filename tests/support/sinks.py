@@ -1,0 +1,50 @@
+"""Where effects arrive: raw, one record per arrival, with nothing that would refuse a second one.
+
+Database effects go into a table without any key, external ones into a file opened with O_APPEND.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+CREATE_SINK = """
+CREATE TABLE IF NOT EXISTS sink (
+  task_id bigint NOT NULL, step text NOT NULL, attempt integer NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp()
+)
+"""
+ARRIVE = "INSERT INTO sink (task_id, step, attempt) VALUES (%s, %s, %s)"
+
+
+def create_sink(connection: psycopg.Connection[Any]) -> None:
+    connection.execute(CREATE_SINK)
+
+
+def sink_arrivals(connection: psycopg.Connection[Any]) -> Counter[tuple[int, str]]:
+    """How often the effect of each (task, step) is there."""
+    rows = connection.execute("SELECT task_id, step, count(*) FROM sink GROUP BY task_id, step").fetchall()
+    return Counter({(task_id, step): count for task_id, step, count in rows})
+
+
+class ExternalSink:
+    """Stands for a service out there: whatever reaches it has happened, and no transaction takes it back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def arrive(self, key: str, attempt: int) -> None:
+        fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, f"{key} {attempt}\n".encode())  # one write: lines of several processes never mix
+        finally:
+            os.close(fd)
+
+    def arrivals(self) -> list[tuple[str, int]]:
+        """(idempotency key, attempt) in the order of arrival."""
+        if not self.path.exists():
+            return []
+        return [(key, int(attempt)) for key, attempt in (line.split() for line in self.path.read_text().splitlines())]
