@@ -15,6 +15,7 @@ from regente.engine.errors import DatabaseUnavailable, InvalidInput
 from regente.engine.figures import Report
 from regente.engine.migrations import Migrator
 from regente.engine.pipeline import Registry, registry
+from regente.engine.queries import query
 from regente.engine.runner import Runner
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
@@ -117,3 +118,4 @@ async def prepare_schema(url: str, *, upgrade: bool) -> None:
         if found < migrator.newest and (upgrade or found == 0):
             await migrator.up()
         await migrator.require()
+        await connection.execute(query("rebase_feed"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from regente.engine.migrations import MIGRATIONS_FOLDER, read_migrations
 from regente.postgres.checks.examination import Examination, Finding
 
 if TYPE_CHECKING:
@@ -34,11 +35,20 @@ def _permission(row: DictRow) -> Finding:
 async def _version(examination: Examination, row: DictRow) -> Finding:
     migrations = await examination.rows("schema_version") if row["has_migrations"] and row["may_use"] else []
     if migrations:
-        newest = migrations[0]
-        return Finding("schema", "ok", f"Schema version {newest['version']} ({newest['name']}).", details=dict(newest))
+        return _compared(dict(migrations[0]))
     if row["has_migrations"] and not row["may_use"]:
         return Finding("schema", "info", "This role may not see the schema's version.")
     return Finding("schema", "info", "Regente's schema is not installed yet.", "Run `regente migrate up`.")
+
+
+def _compared(installed: dict[str, Any]) -> Finding:
+    needed = read_migrations(MIGRATIONS_FOLDER)[-1].version
+    summary = f"Schema version {installed['version']} ({installed['name']})"
+    if installed["version"] < needed:
+        advice = "Run `regente migrate up`."
+        return Finding("schema", "error", f"{summary}; this program needs {needed}.", advice, installed)
+    newer = ", newer than this program" if installed["version"] > needed else ""
+    return Finding("schema", "ok", f"{summary}{newer}.", details=installed)
 
 
 async def _unlogged(examination: Examination) -> list[Finding]:
