@@ -19,7 +19,8 @@ from regente.engine.log import task_fields
 LogFormat = Literal["json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+# What a scraped page says must not steer the terminal.
+ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
 
 def configure_logs(
@@ -60,7 +61,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
         logging.Handler.__init__(self)
 
     @property
-    def stream(self) -> TextIO:
+    def stream(self) -> TextIO:  # type: ignore[override]
         return sys.stderr
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
@@ -93,5 +94,4 @@ def _renderers(log_format: LogFormat | None) -> list[Processor]:
 
 
 def _printable(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
-    """What a scraped page says must not steer the terminal."""
-    return {name: value.translate(_ESCAPES) if isinstance(value, str) else value for name, value in line.items()}
+    return {name: value.translate(ESCAPES) if isinstance(value, str) else value for name, value in line.items()}

@@ -36,7 +36,9 @@ UrlOption = Annotated[
 ]  # fmt: skip
 LevelOption = Annotated[
     LogLevel | None,
-    typer.Option("--log-level", envvar="REGENTE_LOG_LEVEL", case_sensitive=False, rich_help_panel=_PANEL, help="Default: info."),
+    typer.Option(
+        "--log-level", envvar="REGENTE_LOG_LEVEL", case_sensitive=False, rich_help_panel=_PANEL, help="Default: info."
+    ),
 ]
 FormatOption = Annotated[
     LogFormat | None,
@@ -69,7 +71,9 @@ class Call:
             output.show(shown())
 
 
-def command(group: typer.Typer, name: str, *, example: str, fast_loop: bool = False) -> Callable[[CommandFunction], CommandFunction]:
+def command(
+    group: typer.Typer, name: str, *, example: str, fast_loop: bool = False
+) -> Callable[[CommandFunction], CommandFunction]:
     """Make the function the command `name` of the group. Its docstring is its help."""
 
     def register(function: CommandFunction) -> CommandFunction:
@@ -83,7 +87,7 @@ def command(group: typer.Typer, name: str, *, example: str, fast_loop: bool = Fa
 def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[..., None]:
     def invoke(ctx: typer.Context, **values: Any) -> None:
         before = ctx.find_root().params
-        everywhere = {name: values.pop(name) or before.get(name) for name in EVERYWHERE}
+        everywhere: dict[str, Any] = {name: values.pop(name) or before.get(name) for name in EVERYWHERE}
         call = _call(**everywhere)
         run_async(function(call, **values), fast_loop=fast_loop)
 
@@ -92,7 +96,9 @@ def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[...
         inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
         *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own),
         *(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=False if name == "as_json" else None)
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=False if name == "as_json" else None
+            )
             for name, hint in EVERYWHERE.items()
         ),
     ]

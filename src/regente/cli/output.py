@@ -21,6 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from regente.logs import ESCAPES
+
 PIPE_COLUMNS = 100_000
 MAX_SHOWN_CHARACTERS = 4_000
 
@@ -29,7 +31,6 @@ _STATUS_STYLES = {
     "stalled": "red", "running": "cyan", "queued": "yellow", "pending": "yellow", "draining": "yellow", "paused": "yellow",
     "warning": "yellow", "draft": "magenta", "canceled": "dim", "skipped": "dim", "stopped": "dim", "info": "dim",
 }  # fmt: skip
-_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class Column:
     name: str
     right: bool = False
     whole: bool = False  # never broken over two lines, never cut: ids, states, times
+
+
+def figure(name: str) -> Column:
+    """A number or an id: to the right, in one piece."""
+    return Column(name, right=True, whole=True)
+
+
+def word(name: str) -> Column:
+    """A state or a time: in one piece."""
+    return Column(name, whole=True)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -129,7 +140,7 @@ def cell(value: RenderableType, *, lines: bool = False) -> RenderableType:
 
 def plain(text: str) -> Text:
     """Text as it is: markup is not markup, and what a scraped page says does not steer the terminal."""
-    return Text(text.translate(_ESCAPES), overflow="fold")
+    return Text(text.translate(ESCAPES), overflow="fold")
 
 
 def heading(text: str) -> Text:

@@ -9,8 +9,8 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from regente.engine.codec import encode
-from regente.engine.database import Database, number_array, text_array
-from regente.engine.enqueue import Intake, NewTask
+from regente.engine.database import Database, fetch_on, number_array, text_array
+from regente.engine.enqueue import Intake, NewTask, check_options, is_unicode
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.models import STATUSES, BatchInfo, Event, Resumed, RunnerInfo, TaskInfo
 from regente.engine.pipeline import Registry
@@ -55,7 +55,8 @@ class Client:
         """
         await self._intake.check_pipeline(pipeline)
         text = self._intake.checked_args(pipeline, {} if args is None else args)
-        batch_id = await self._batch_id(batch)
+        check_options([key], priority, run_at, max_attempts)
+        batch_id = await self._batch_id(batch, connection)
         task = NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft)
         return await self._intake.one(task, connection)
 
@@ -77,7 +78,8 @@ class Client:
         texts = [self._intake.checked_args(pipeline, one) for one in args]
         if keys is not None and len(keys) != len(texts):
             raise InvalidInput(f"{len(keys)} keys for {len(texts)} tasks")
-        batch_id = await self._batch_id(batch)
+        check_options(keys or (), priority, run_at, max_attempts)
+        batch_id = await self._batch_id(batch, connection)
         tasks = [
             NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft)
             for text, key in zip(texts, keys or [None] * len(texts), strict=True)
@@ -86,12 +88,12 @@ class Client:
 
     async def queue(self, ids: Sequence[int]) -> list[int]:
         """Move drafts from the bank into the queue; returns those that were moved."""
-        return [row[0] for row in await self.database.fetch("queue_drafts", {"ids": number_array(list(ids))})]
+        return [row[0] for row in await self.database.fetch("queue_drafts", {"ids": _ids(ids)})]
 
     # Questions.
 
     async def get(self, task_id: int) -> TaskInfo:
-        rows = await self.database.fetch_dicts("get_tasks", {"ids": number_array([_id(task_id)])})
+        rows = await self.database.fetch_dicts("get_tasks", {"ids": _ids([task_id])})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         return TaskInfo(**rows[0])
@@ -164,7 +166,7 @@ class Client:
 
     async def cancel(self, task_id: int) -> str:
         """`canceled` when it ended at once, `canceling` when a runner has been asked to end it."""
-        rows = await self.database.fetch_dicts("cancel", {"ids": number_array([_id(task_id)])})
+        rows = await self.database.fetch_dicts("cancel", {"ids": _ids([task_id])})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         if rows[0]["requested"]:
@@ -174,13 +176,13 @@ class Client:
         return "canceled"
 
     async def cancel_many(self, ids: Sequence[int]) -> dict[str, int]:
-        rows = await self.database.fetch_dicts("cancel", {"ids": number_array(list(ids))})
+        rows = await self.database.fetch_dicts("cancel", {"ids": _ids(ids)})
         ended = sum(row["before"] in ("draft", "queued") for row in rows)
         return {"canceled": ended, "canceling": sum(row["requested"] for row in rows)}
 
     async def retry(self, task_id: int) -> None:
         """Start a failed, canceled or skipped task again, with a fresh budget; finished steps stay finished."""
-        rows = await self.database.fetch_dicts("retry", {"ids": number_array([_id(task_id)])})
+        rows = await self.database.fetch_dicts("retry", {"ids": _ids([task_id])})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         if not rows[0]["done"]:
@@ -189,12 +191,12 @@ class Client:
             )
 
     async def retry_many(self, ids: Sequence[int]) -> list[int]:
-        rows = await self.database.fetch_dicts("retry", {"ids": number_array(list(ids))})
+        rows = await self.database.fetch_dicts("retry", {"ids": _ids(ids)})
         return [row["id"] for row in rows if row["done"]]
 
     async def discard(self, ids: Sequence[int]) -> list[int]:
         """Give dead letters up for good: they become `canceled`."""
-        return [row[0] for row in await self.database.fetch("discard", {"ids": number_array(list(ids))})]
+        return [row[0] for row in await self.database.fetch("discard", {"ids": _ids(ids)})]
 
     # Pipelines.
 
@@ -221,14 +223,7 @@ class Client:
         details: dict[str, Any] | None = None,
     ) -> int:
         """The batch of that name; opened if there is none."""
-        if not name or len(name) > 200 or "\x00" in name:
-            raise InvalidInput("a batch's name has 1 to 200 characters")
-        params = {
-            "name": name,
-            "stall_after_seconds": stall_after,
-            "max_resumes": max_resumes,
-            "details": encode(details or {}, what="the batch's details"),
-        }
+        params = _new_batch(name, stall_after, max_resumes, details)
         return int((await self.database.fetch("open_batch", params))[0][0])
 
     async def batches(self, limit: int = 100) -> list[BatchInfo]:
@@ -257,7 +252,7 @@ class Client:
         params = {
             "batch_id": (await self.batch(batch)).id,
             "codes": None if codes is None else text_array(list(codes)),
-            "ids": None if ids is None else number_array(list(ids)),
+            "ids": None if ids is None else _ids(ids),
         }
         return await self.retry_many([row[0] for row in await self.database.fetch("batch_failures", params)])
 
@@ -298,14 +293,33 @@ class Client:
 
     # Private.
 
-    async def _batch_id(self, batch: int | str | None) -> int | None:
-        if batch is None or isinstance(batch, int):
-            return batch
-        return await self.open_batch(batch)
+    async def _batch_id(self, batch: int | str | None, connection: AsyncConnection[Any] | None) -> int | None:
+        if batch is None or not isinstance(batch, str):
+            return None if batch is None else _id(batch)
+        if connection is None:
+            return await self.open_batch(batch)
+        return int((await fetch_on(connection, "open_batch", _new_batch(batch)))[0][0])
 
     async def _ledgers(self, batch_id: int | None, name: str | None, limit: int) -> list[BatchInfo]:
         params = {"id": batch_id, "name": name, "limit": limit}
         return [BatchInfo(**row) for row in await self.database.fetch_dicts("batch_ledger", params)]
+
+
+def _new_batch(
+    name: str, stall_after: float = 300.0, max_resumes: int = 3, details: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    if not name or len(name) > 200 or "\x00" in name or not is_unicode(name):
+        raise InvalidInput("a batch's name has 1 to 200 characters")
+    return {
+        "name": name,
+        "stall_after_seconds": stall_after,
+        "max_resumes": max_resumes,
+        "details": encode(details or {}, what="the batch's details"),
+    }
+
+
+def _ids(values: Iterable[object]) -> str:
+    return number_array([_id(value) for value in values])
 
 
 def _id(value: object) -> int:

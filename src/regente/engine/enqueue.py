@@ -5,6 +5,7 @@ Single tasks from concurrent callers share a statement; many at once go by COPY.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,7 @@ from psycopg import AsyncConnection
 from regente.engine.coalescer import Coalescer
 from regente.engine.codec import MAX_ARGS_BYTES, encode, validate
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import LOST, Database, fetch_on, number_array, text_array
+from regente.engine.database import LOST, TIES, Database, fetch_on, number_array, text_array
 from regente.engine.errors import DatabaseUnavailable, InvalidArgs, InvalidInput, NotFound, UnknownPipeline
 from regente.engine.pipeline import Registry
 from regente.engine.queries import query
@@ -23,6 +24,7 @@ from regente.engine.queries import query
 COPY_FROM = 200  # fewer go as one INSERT
 CHUNK = 5_000
 MAX_KEY_CHARACTERS = 500
+MAX_TIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,10 @@ class Intake:
 
     async def check_pipeline(self, name: str) -> None:
         """Known by code here, or to some runner that has told the database."""
-        if self._registry.get(name) is not None or name in self._known:
+        if isinstance(name, str) and (self._registry.get(name) is not None or name in self._known):
             return
         self._known = {row[0] for row in await self._database.fetch("known_pipelines")}
-        if name not in self._known:
+        if not isinstance(name, str) or name not in self._known:
             known = ", ".join(sorted(self._known | set(self._registry.names))) or "none"
             raise UnknownPipeline(f"no pipeline is called {name!r}; known: {known}")
 
@@ -71,39 +73,45 @@ class Intake:
         return text
 
     async def one(self, task: NewTask, connection: AsyncConnection[Any] | None) -> int:
-        checked(task)
         if task.key is None and task.batch_id is None and connection is None:
             return await self._single.write(task)
         return (await self.many([task], connection))[0]
 
     async def many(self, tasks: Sequence[NewTask], connection: AsyncConnection[Any] | None) -> list[int]:
         """All of them or none, in one transaction: the caller's, when a connection is given."""
-        for task in tasks:
-            checked(task)
         if not tasks:
             return []
         if connection is not None:
             return await self._write(connection, tasks)
+        for _ in range(MAX_TIES):
+            with contextlib.suppress(*TIES):  # rolled back: two callers met over the same keys
+                return await self._write_alone(tasks)
+        return await self._write_alone(tasks)
+
+    async def _write_alone(self, tasks: Sequence[NewTask]) -> list[int]:
         try:
-            async with self._database.transaction() as own:
-                ids = await self._write(own, tasks)
+            async with self._database.transaction() as connection:
+                ids = await self._write(connection, tasks)
                 crash_point("enqueue.before_commit")
+        except TIES:
+            raise
         except LOST as error:
             raise _outcome_unknown(error) from error
         crash_point("enqueue.committed")
         return ids
 
     async def _write(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
-        keyed = any(task.key is not None for task in tasks)
-        if keyed:
+        batch_id = tasks[0].batch_id
+        if batch_id is not None and not await fetch_on(connection, "add_to_batch", {"batch_id": batch_id, "count": 0}):
+            raise NotFound(f"there is no batch {batch_id}")
+        if any(task.key is not None for task in tasks):
             ids, new = await self._insert_keyed(connection, tasks)
         elif len(tasks) >= COPY_FROM:
             ids, new = await self._copy(connection, tasks), len(tasks)
         else:
             ids, new = [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks))], len(tasks)
-        batch_id = tasks[0].batch_id
-        if batch_id is not None and not await fetch_on(connection, "add_to_batch", {"batch_id": batch_id, "count": new}):
-            raise NotFound(f"there is no batch {batch_id}")
+        if batch_id is not None:
+            await fetch_on(connection, "add_to_batch", {"batch_id": batch_id, "count": new})
         return ids
 
     async def _insert_unkeyed(self, tasks: Sequence[NewTask]) -> list[int]:
@@ -145,20 +153,31 @@ class Intake:
         return ids
 
 
-def checked(task: NewTask) -> None:
-    if task.key is not None and not 0 < len(task.key) <= MAX_KEY_CHARACTERS:
-        raise InvalidInput(f"a key has 1 to {MAX_KEY_CHARACTERS} characters")
-    if task.key is not None and ("\x00" in task.key or not _is_unicode(task.key)):
-        raise InvalidInput("the key contains a character that PostgreSQL cannot store")
-    if not -32768 <= task.priority <= 32767:
-        raise InvalidInput(f"priority {task.priority} is out of range (-32768 to 32767)")
-    if task.max_attempts is not None and not 1 <= task.max_attempts <= 1000:
-        raise InvalidInput("max_attempts is 1 to 1000")
-    if task.run_at is not None and task.run_at.tzinfo is None:
+def check_options(keys: Iterable[str | None], priority: int, run_at: datetime | None, max_attempts: int | None) -> None:
+    """Refuse what PostgreSQL would refuse, before anything is written."""
+    for key in keys:
+        if key is not None:
+            _check_key(key)
+    if not _is_whole(priority) or not -32768 <= priority <= 32767:
+        raise InvalidInput(f"priority {priority!r} is out of range: a whole number from -32768 to 32767")
+    if max_attempts is not None and not (_is_whole(max_attempts) and 1 <= max_attempts <= 1000):
+        raise InvalidInput(f"max_attempts is 1 to 1000, not {max_attempts!r}")
+    if run_at is not None and (not isinstance(run_at, datetime) or run_at.tzinfo is None):
         raise InvalidInput("run_at needs a time zone, for example datetime.now(timezone.utc)")
 
 
-def _is_unicode(text: str) -> bool:
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARACTERS:
+        raise InvalidInput(f"a key has 1 to {MAX_KEY_CHARACTERS} characters")
+    if "\x00" in key or not is_unicode(key):
+        raise InvalidInput("the key contains a character that PostgreSQL cannot store")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_unicode(text: str) -> bool:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

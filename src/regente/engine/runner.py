@@ -30,6 +30,7 @@ from regente.engine.pipeline import Pipeline
 from regente.engine.roster import Roster, Running
 from regente.engine.task import Task
 from regente.engine.watchdog import Watchdog, WatchdogTerms
+from regente.engine.watchdog.batches import review_batches
 
 POLL_SECONDS = 5.0  # with LISTEN: only in case a hint was lost
 POLL_WITHOUT_LISTEN_SECONDS = 1.0
@@ -408,9 +409,7 @@ class Runner:
         if not self._touched_batches:
             return
         touched, self._touched_batches = self._touched_batches, set()
-        params = {"touched": number_array(sorted(touched)), "all_open": False}
-        if await self._database.fetch("review_batches", params, patience_seconds=FOREVER):
-            crash_point("batch.closed")
+        await review_batches(self._database, touched, patience_seconds=FOREVER)
 
     def _recovered(self, count: int) -> None:
         self.figures.recovered += count

@@ -13,12 +13,12 @@ grown AS (
   UPDATE regente.batches b
   SET total = total + %(count)s, progress_at = regente.clock(),
       status = CASE WHEN b.status >= 'completed' THEN 'running' ELSE b.status END, finished_at = NULL
-  FROM before WHERE b.id = before.id RETURNING b.id, before.status AS was
+  FROM before WHERE b.id = before.id AND %(count)s > 0 RETURNING b.id, before.status AS was
 ),
 logged AS (
   INSERT INTO regente.events (batch_id, event) SELECT id, 'batch_reopened' FROM grown WHERE was >= 'completed'
 )
-SELECT id FROM grown
+SELECT id FROM before
 
 -- name: batch_ledger
 SELECT b.id, b.name, b.status::text AS status, b.total, b.resumes, b.max_resumes,
@@ -52,7 +52,7 @@ seen AS (
            THEN CASE WHEN open.resumes >= open.max_resumes THEN 'failed' ELSE 'stalled' END
          ELSE open.status::text END::regente.batch_status AS verdict
   FROM open CROSS JOIN LATERAL (
-    SELECT EXISTS (SELECT FROM regente.tasks t WHERE t.batch_id = open.id AND t.status < 'completed') AS live,
+    SELECT regente.batch_lives(open.id) AS live,
            CASE WHEN open.touched THEN regente.clock()
                 ELSE (SELECT max(t.heartbeat_at) FROM regente.tasks t WHERE t.batch_id = open.id AND t.status = 'running')
            END AS moved_at,

@@ -49,12 +49,22 @@ SELECT pg_notify('regente_queued', %(pipeline)s || ' ' || %(priority)s || ' ' ||
   extract(epoch FROM greatest(%(run_at)s::timestamptz, regente.clock()) - regente.clock()))
 
 -- name: queue_drafts
-WITH queued AS (
+-- A batch that was given up while this was a draft opens again.
+WITH home AS MATERIALIZED (
+  SELECT b.id, b.status FROM regente.batches b
+  WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[])) ORDER BY b.id FOR UPDATE
+),
+queued AS (
   UPDATE regente.tasks SET status = 'queued', queued_at = regente.clock(), run_at = greatest(run_at, regente.clock())
-  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'draft' RETURNING id, batch_id, pipeline
+  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'draft' AND (SELECT count(*) FROM home) >= 0 RETURNING id, batch_id, pipeline
+),
+reopened AS (
+  UPDATE regente.batches b SET status = 'running', finished_at = NULL, progress_at = regente.clock()
+  FROM home WHERE b.id = home.id AND home.status >= 'completed' AND b.id IN (SELECT batch_id FROM queued) RETURNING b.id
 ),
 logged AS (
-  INSERT INTO regente.events (task_id, batch_id, event) SELECT id, batch_id, 'task_queued' FROM queued ORDER BY id
+  INSERT INTO regente.events (task_id, batch_id, event) SELECT id, batch_id, 'task_queued' FROM queued
+  UNION ALL SELECT NULL, id, 'batch_reopened' FROM reopened
 ),
 woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM queued) AS p)
 SELECT id FROM queued, (SELECT count(*) FROM woken) AS w

@@ -66,15 +66,10 @@ WHERE t.id = %(task_id)s
 
 -- name: read_feed
 -- Only what no running transaction can still precede; order and position are (txid, id).
-SELECT id, txid::text AS txid, at, task_id, batch_id, runner_id, attempt, event, details FROM regente.events
-WHERE (txid, id) > (%(after_txid)s::xid8, %(after_id)s::bigint)
-  AND txid < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY txid, id LIMIT %(limit)s
-
--- name: feed_end
-SELECT coalesce(max(txid::text::numeric), 0)::text AS txid, coalesce(max(id), 0) AS id FROM (
-  SELECT txid, id FROM regente.events WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
-  ORDER BY txid DESC, id DESC LIMIT 1) AS last
+SELECT e.id, e.txid::text AS txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event, e.details FROM regente.events e
+WHERE (e.txid, e.id) > (%(after_txid)s::xid8, %(after_id)s::bigint)
+  AND e.txid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY e.txid, e.id LIMIT %(limit)s  -- not the text of the same name
 
 -- name: rebase_feed
 -- After a restore into another cluster transaction ids start anew, below those on record. Old events keep their order by id.

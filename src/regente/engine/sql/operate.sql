@@ -28,9 +28,15 @@ SELECT target.id, target.status::text AS before,
 FROM target
 
 -- name: retry
--- A dead letter, a canceled or a skipped task starts again with a fresh budget. Its finished steps stay finished.
-WITH target AS MATERIALIZED (
-  SELECT id, status FROM regente.tasks WHERE id = ANY (%(ids)s::bigint[]) ORDER BY id FOR UPDATE
+-- A dead letter, a canceled or a skipped task starts again with a fresh budget. Its finished steps stay finished. Its batch is
+-- held first, and until the commit, so that no review closes it over the task.
+WITH home AS MATERIALIZED (
+  SELECT b.id, b.status FROM regente.batches b
+  WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[])) ORDER BY b.id FOR UPDATE
+),
+target AS MATERIALIZED (
+  SELECT id, status FROM regente.tasks
+  WHERE id = ANY (%(ids)s::bigint[]) AND (SELECT count(*) FROM home) >= 0 ORDER BY id FOR UPDATE
 ),
 requeued AS (
   UPDATE regente.tasks t
@@ -41,7 +47,7 @@ requeued AS (
 ),
 reopened AS (
   UPDATE regente.batches b SET status = 'running', finished_at = NULL, progress_at = regente.clock()
-  WHERE b.id IN (SELECT batch_id FROM requeued) AND b.status >= 'completed' RETURNING b.id
+  FROM home WHERE b.id = home.id AND home.status >= 'completed' AND b.id IN (SELECT batch_id FROM requeued) RETURNING b.id
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, attempt, event)

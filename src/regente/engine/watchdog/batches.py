@@ -1,8 +1,11 @@
-"""Looks at every open batch: started, moving, stalled, done."""
+"""Looks at open batches: started, moving, stalled, done."""
 
 from __future__ import annotations
 
-from regente.engine.database import Database
+from collections.abc import Iterable
+
+from regente.engine.crashpoints import crash_point
+from regente.engine.database import Database, number_array
 
 
 class BatchReview:
@@ -13,5 +16,15 @@ class BatchReview:
         self._database = database
 
     async def run_once(self) -> list[str]:
-        changed = await self._database.fetch("review_batches", {"touched": "{}", "all_open": True})
-        return [f"{name}: {before} → {after}" for _, name, before, after in changed]
+        return await review_batches(self._database, all_open=True)
+
+
+async def review_batches(
+    database: Database, touched: Iterable[int] = (), *, all_open: bool = False, patience_seconds: float = 10.0
+) -> list[str]:
+    """What changed. `touched` are batches that moved just now; the others are looked at with `all_open` only."""
+    params = {"touched": number_array(sorted(touched)), "all_open": all_open}
+    changed = await database.fetch("review_batches", params, patience_seconds=patience_seconds)
+    if any(after == "completed" for *_, after in changed):
+        crash_point("batch.closed")
+    return [f"{name}: {before} → {after}" for _, name, before, after in changed]

@@ -166,6 +166,13 @@ CREATE TABLE regente.batches (
 );
 CREATE INDEX batches_open ON regente.batches (id) WHERE status < 'completed';
 
+-- Volatile, so that it looks with a snapshot of its own: one taken after the caller has locked the batch. The statement's own
+-- snapshot may be older than the lock, and miss a task that came to life between.
+CREATE FUNCTION regente.batch_lives(batch bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM regente.tasks t WHERE t.batch_id = batch AND t.status < 'completed');
+END $$;
+
 CREATE TYPE regente.runner_status AS ENUM ('running', 'draining', 'stopped', 'lost');
 
 CREATE TABLE regente.runners (

@@ -1,0 +1,183 @@
+"""`regente dead …`: tasks that failed for good, until somebody retries or discards them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from regente.app import Regente
+from regente.cli import output
+from regente.cli.command import Call, command
+from regente.cli.inputs import MAX_ID, IdArgument, LimitOption, YesOption, confirm, unique
+from regente.cli.output import Column, figure, plural, shortened, table, when, word
+from regente.cli.queries import dead_by_code
+from regente.cli.task_view import show_task, task_document
+from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.engine.models import TaskInfo
+
+dead = typer.Typer(name="dead", help="Dead letters: tasks that failed for good.", no_args_is_help=True)
+
+PAGE = 1000
+_NOTHING = "No dead letters: nothing has failed for good."
+_COLUMNS = (
+    figure("ID"), Column("PIPELINE"), Column("CODE"), word("FAILED AT"), Column("MESSAGE"),
+)  # fmt: skip
+_BY_CODE = (
+    Column("CODE"), Column("PIPELINE"), figure("TASKS"), word("LAST AT"),
+    figure("NEWEST ID"),
+)  # fmt: skip
+PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline's.")]
+CodeOption = Annotated[str | None, typer.Option(help="Only those with this error code.")]
+SomeIds = Annotated[
+    list[int] | None, typer.Argument(metavar="[ID]...", min=1, max=MAX_ID, help="Ids of dead letters.", show_default=False)
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All of them.")]
+Action = Callable[[Regente, Sequence[int]], Awaitable[list[int]]]
+
+
+@command(dead, "list", example="regente dead list --by-code")
+async def list_dead(
+    call: Call,
+    pipeline: PipelineOption = None,
+    code: CodeOption = None,
+    by_code: Annotated[bool, typer.Option("--by-code", help="Count them by error code.")] = False,
+    limit: LimitOption = 50,
+    before: Annotated[int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")] = None,
+) -> None:
+    """List dead letters, newest first, or count them by error code."""
+    nothing = "No dead letter matches." if pipeline or code or before else _NOTHING
+    async with call.app() as app:
+        if by_code:
+            groups = await dead_by_code(app, pipeline=pipeline, code=code)
+            call.answer(groups, lambda: table(_BY_CODE, map(_group_row, groups)) if groups else nothing)
+            return
+        found = await app.tasks(statuses=["failed"], pipeline=pipeline, code=code, before_id=before, limit=limit)
+    call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    if len(found) == limit and not call.json:
+        output.note(f"There may be more: add --before {found[-1].id} for the next page, or --by-code to count.")
+
+
+@command(dead, "show", example="regente dead show 42 --snapshot page.html > page.html")
+async def show(
+    call: Call,
+    task_id: IdArgument,
+    snapshot: Annotated[
+        str | None, typer.Option(help="Write this snapshot of its failures to stdout, and nothing else.")
+    ] = None,
+) -> None:
+    """Show one dead letter: arguments, timeline, failures, the last stack, snapshots."""
+    async with call.app() as app:
+        document = await task_document(app, task_id)
+        if document["status"] != "failed":
+            raise IllegalTransition(
+                f"task {task_id} is {document['status']}, not a dead letter: see regente tasks show {task_id}"
+            )
+        if snapshot is not None:
+            await _write_snapshot(app, document, snapshot)
+            return
+    if call.json:
+        output.write_json(document)
+    else:
+        show_task(document)
+        output.show(f"\nTry it again with: regente dead retry {task_id}")
+
+
+@command(dead, "retry", example="regente dead retry --code HTTP_503")
+async def retry(
+    call: Call,
+    ids: SomeIds = None,
+    code: CodeOption = None,
+    pipeline: PipelineOption = None,
+    everything: AllOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Put dead letters back into the queue, with a fresh budget: by id, by code, by pipeline, or all."""
+    done = await _act(call, "Retry", Selection(ids, code, pipeline, everything), yes, Regente.retry_many)
+    call.answer({"requeued": done}, lambda: f"{plural(len(done), 'dead letter')} back in the queue.")
+
+
+@command(dead, "discard", example="regente dead discard 42 43")
+async def discard(
+    call: Call,
+    ids: SomeIds = None,
+    code: CodeOption = None,
+    pipeline: PipelineOption = None,
+    everything: AllOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Give dead letters up for good, by id, by code, by pipeline, or all: they become canceled."""
+    done = await _act(call, "Discard", Selection(ids, code, pipeline, everything), yes, Regente.discard)
+    call.answer({"discarded": done}, lambda: f"{plural(len(done), 'dead letter')} discarded.")
+
+
+class Selection:
+    """Which dead letters: some ids, or every one that the filters leave."""
+
+    def __init__(self, ids: list[int] | None, code: str | None, pipeline: str | None, everything: bool) -> None:
+        if not (ids or code or pipeline or everything):
+            raise InvalidInput("say which dead letters: ids, --code, --pipeline or --all", code="USAGE")
+        if ids and (code or pipeline or everything):
+            raise InvalidInput("give either ids or filters, not both", code="USAGE")
+        self.ids = unique(ids or [])
+        self.code = code
+        self.pipeline = pipeline
+        self.everything = everything
+
+    async def find(self, app: Regente) -> list[int]:
+        if self.ids:
+            return self.ids
+        found: list[int] = []
+        while True:
+            before = found[-1] if found else None
+            page = await app.tasks(statuses=["failed"], pipeline=self.pipeline, code=self.code, before_id=before, limit=PAGE)
+            found += [task.id for task in page]
+            if len(page) < PAGE:
+                return found
+
+
+async def _act(call: Call, verb: str, chosen: Selection, yes: bool, act: Action) -> list[int]:
+    async with call.app() as app:
+        ids = await chosen.find(app)
+        if chosen.everything and ids:
+            confirm(f"{verb} {plural(len(ids), 'dead letter')}?", yes=yes, as_json=call.json)
+        done: list[int] = []
+        with output.progress("Dead letters", len(ids)) as bar:
+            for start in range(0, len(ids), PAGE):
+                done += await act(app, ids[start : start + PAGE])
+                bar.advance(bar.task_ids[0], PAGE)
+        if chosen.ids and len(done) < len(ids):
+            await _explain_rest(app, call, sorted(set(ids) - set(done)), done)
+    return sorted(done)
+
+
+async def _explain_rest(app: Regente, call: Call, rest: list[int], done: list[int]) -> None:
+    """An id that was named and is no dead letter is an error; what was done stays done."""
+    if done:
+        output.note(f"done: {', '.join(map(str, sorted(done)))}")
+    for task_id in rest[1:]:
+        output.write_error("NOT_A_DEAD_LETTER", f"task {task_id} is no dead letter", as_json=call.json)
+    task = await app.get(rest[0])
+    raise IllegalTransition(f"task {rest[0]} is {task.status}, not a dead letter")
+
+
+async def _write_snapshot(app: Regente, document: dict[str, Any], name: str) -> None:
+    names = [one["name"] for failure in document["failures"] for one in failure["snapshots"]]
+    for failure in document["failures"]:
+        if any(one["name"] == name for one in failure["snapshots"]):
+            _, _, body = await app.snapshot(failure["id"], name)
+            sys.stdout.buffer.write(body)
+            sys.stdout.flush()
+            return
+    raise NotFound(f"there is no snapshot {name!r}; known: {', '.join(dict.fromkeys(names)) or 'none'}")
+
+
+def _row(task: TaskInfo) -> tuple[RenderableType, ...]:
+    return str(task.id), task.pipeline, task.error_code or "", when(task.finished_at), shortened(task.error_message or "", 200)
+
+
+def _group_row(group: dict[str, Any]) -> tuple[RenderableType, ...]:
+    return group["code"] or "", group["pipeline"], f"{group['tasks']:,}", when(group["last_at"]), str(group["newest_id"])

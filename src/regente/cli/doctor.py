@@ -1,0 +1,38 @@
+"""`regente doctor`: examines the database and says what would hurt."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from regente.cli.command import Call, command
+from regente.cli.failure import FAILURE_EXIT
+from regente.cli.output import Column, plain, status_text, table, word
+from regente.cli.server import server
+from regente.postgres.doctor import Finding, examine
+
+_COLUMNS = (word("CHECK"), word("LEVEL"), Column("FINDING"))
+
+
+def add_to(root: typer.Typer) -> None:
+    command(root, "doctor", example="regente doctor --json")(doctor)
+
+
+async def doctor(call: Call) -> None:
+    """Examine the database: version, pooler, clock, settings that lose data, vacuum, schema. Reads only.
+
+    Ends with 1 when it finds an error.
+    """
+    async with server(call) as found:
+        findings = await examine(found.url, data_dir=found.data_dir)
+    call.answer(findings, lambda: table(_COLUMNS, map(_row, findings)))
+    if any(finding.level == "error" for finding in findings):
+        raise typer.Exit(FAILURE_EXIT)
+
+
+def _row(finding: Finding) -> tuple[RenderableType, ...]:
+    text = Text(" ".join(finding.summary.split()))
+    if finding.advice:
+        text.append(f" → {finding.advice}", style="bold")
+    return finding.check, status_text(finding.level), plain(text.plain) if not finding.advice else text

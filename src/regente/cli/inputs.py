@@ -1,0 +1,79 @@
+"""What people hand in on the command line, checked: JSON, times, batches, and a yes before anything that hurts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from regente.engine.errors import InvalidInput
+
+MAX_ID = 2**63 - 1
+
+IdArgument = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The task's id.", show_default=False)]
+IdsArgument = Annotated[
+    list[int], typer.Argument(metavar="ID...", min=1, max=MAX_ID, help="Ids of one or more tasks.", show_default=False)
+]
+BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's id or name.", show_default=False)]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")]
+
+
+def batch_reference(text: str) -> int | str:
+    """Digits are an id, anything else is a name."""
+    return int(text) if text.isascii() and text.isdigit() and int(text) <= MAX_ID else text
+
+
+def parse_args(text: str | None) -> Any:
+    """A JSON object; `-` reads it from stdin."""
+    if text is None:
+        return None
+    source = sys.stdin.read() if text == "-" else text
+    try:
+        value = json.loads(source)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InvalidInput(f"the arguments are not valid JSON: {error.msg} at {place}", code="INVALID_JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the arguments are not usable JSON: {error}", code="INVALID_JSON") from None
+    if not isinstance(value, dict):
+        raise InvalidInput("the arguments must be a JSON object, like '{\"product\": 7}'", code="INVALID_ARGS")
+    return value
+
+
+def parse_time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is not a time: write it like 2030-01-31T18:00:00+00:00") from None
+    if moment.tzinfo is None:
+        raise InvalidInput(f"{text!r} has no time zone: add one, like {text}+00:00 or {text}Z")
+    return moment
+
+
+def confirm(question: str, *, yes: bool, as_json: bool) -> None:
+    """Ends the command unless somebody agrees. Where nobody can be asked, `--yes` is needed."""
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise InvalidInput(f"{question} Nobody can be asked here: add --yes.", code="CONFIRMATION_NEEDED")
+    typer.confirm(question, abort=True, err=True)
+
+
+def split_names(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InvalidInput("--pipelines names none: give them as --pipelines first,second")
+    return names
+
+
+def unique(values: Sequence[int]) -> list[int]:
+    return list(dict.fromkeys(values))

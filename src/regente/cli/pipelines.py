@@ -1,0 +1,53 @@
+"""`regente pipelines …`: what is known of each pipeline; pause and resume."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from regente.cli.command import Call, command
+from regente.cli.output import Column, figure, number, status_text, table, when, word
+
+pipelines = typer.Typer(name="pipelines", help="Look at pipelines, pause and resume them.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline's name.", show_default=False)]
+_COLUMNS = (
+    Column("PIPELINE"), word("STATUS"), figure("QUEUED"),
+    figure("RUNNING"), figure("DONE"), figure("FAILED"),
+    word("SEEN AT"),
+)  # fmt: skip
+
+
+@command(pipelines, "list", example="regente pipelines list")
+async def list_pipelines(call: Call) -> None:
+    """List the pipelines that runners have told of, with their tasks. DONE counts completed, skipped and canceled ones."""
+    async with call.app() as app:
+        found = [{**one, "counts": await app.counts(one["name"])} for one in await app.pipelines()]
+    nothing = "No pipelines yet: a runner tells of its own when it starts. Start one with: regente run --import MODULE"
+    call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+
+
+@command(pipelines, "pause", example="regente pipelines pause prices")
+async def pause(call: Call, name: NameArgument) -> None:
+    """Pause a pipeline: nothing of it is claimed any more; what runs goes on."""
+    async with call.app() as app:
+        await app.pause(name)
+    call.answer({"name": name, "paused": True}, lambda: f"{name} is paused. Resume it with: regente pipelines resume {name}")
+
+
+@command(pipelines, "resume", example="regente pipelines resume prices")
+async def resume(call: Call, name: NameArgument) -> None:
+    """Let a paused pipeline go on."""
+    async with call.app() as app:
+        await app.resume(name)
+    call.answer({"name": name, "paused": False}, lambda: f"{name} goes on.")
+
+
+def _row(one: dict[str, Any]) -> tuple[RenderableType, ...]:
+    counts = one["counts"]
+    return (
+        one["name"], status_text("paused" if one["paused"] else "ok"), number(counts["queued"]), number(counts["running"]),
+        number(counts["completed"] + counts["skipped"] + counts["canceled"]), number(counts["failed"]), when(one["seen_at"]),
+    )  # fmt: skip

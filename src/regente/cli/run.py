@@ -1,0 +1,101 @@
+"""`regente run`: be a runner, until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from typing import Annotated
+
+import typer
+
+from regente.app import Regente
+from regente.cli.command import Call, command
+from regente.cli.failure import FAILURE_EXIT
+from regente.cli.imports import ImportsOption, import_pipelines
+from regente.cli.inputs import split_names
+from regente.engine.errors import InvalidInput
+from regente.engine.figures import Report
+from regente.engine.log import logger
+from regente.engine.models import as_dict
+from regente.engine.pipeline import registry
+from regente.logs import configure_logs
+
+
+def add_to(root: typer.Typer) -> None:
+    example = "regente run --import shop.pipelines --pipelines prices,stock --concurrency 50"
+    command(root, "run", example=example, fast_loop=True)(run)
+
+
+async def run(
+    call: Call,
+    imports: ImportsOption = None,
+    pipelines: Annotated[str | None, typer.Option(metavar="A,B", help="Serve only these; default: all imported.")] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, max=100_000, help="Tasks at once. [default: 100]")] = None,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when nothing is left to do.")] = False,
+    name: Annotated[str, typer.Option(help="The runner's name. [default: HOST:PID]", show_default=False)] = "",
+    leash: Annotated[bool, typer.Option("--leash", hidden=True, help="Drain when stdin ends.")] = False,
+) -> None:
+    """Claim and run tasks, until SIGTERM or Ctrl-C.
+
+    The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second hands them back at once, the third leaves
+    them to the other runners. The last line says what became of them.
+    """
+    import_pipelines(imports or [])
+    wanted = split_names(pipelines)
+    registry.select(wanted)
+    _check_terms(call)
+    runner = name or f"{socket.gethostname()}:{os.getpid()}"
+    configure_logs(level=call.log_level, log_format=call.log_format, fields={"runner": runner})
+    app = call.app()
+    brake = Brake(app)
+    brake.attach(leash=leash)
+    async with app:
+        if brake.pulls:
+            report = Report(0, 0, 0)
+        else:
+            report = await app.run(wanted, concurrency=concurrency, until_idle=until_idle, name=runner)
+    call.answer(as_dict(report), lambda: str(report))
+    if report.lost:
+        raise typer.Exit(FAILURE_EXIT)
+
+
+def _check_terms(call: Call) -> None:
+    try:
+        call.settings.runner_terms()
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
+
+
+class Brake:
+    """Turns signals into the runner's way out: drain, then hand back, then leave."""
+
+    def __init__(self, app: Regente) -> None:
+        self._app = app
+        self._loop = asyncio.get_running_loop()
+        self.pulls = 0
+
+    def attach(self, *, leash: bool) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self.pull, signal.Signals(number).name)
+        if leash:
+            self._loop.add_reader(sys.stdin.fileno(), self._read_leash)
+
+    def pull(self, cause: str) -> None:
+        self.pulls += 1
+        if self.pulls == 1:
+            logger.info("%s: no new tasks; the running ones may finish", cause)
+        elif self.pulls == 2:
+            logger.warning("%s again: running tasks are handed back now", cause)
+        else:
+            logger.error("%s a third time: leaving; other runners take over when the lease runs out", cause)
+            os._exit(FAILURE_EXIT)
+        self._app.stop_running()
+
+    def _read_leash(self) -> None:
+        """Whoever held the other end of stdin is gone."""
+        if not os.read(sys.stdin.fileno(), 1024):
+            self._loop.remove_reader(sys.stdin.fileno())
+            self.pull("end of stdin")

@@ -1,0 +1,48 @@
+"""`regente runners`: the processes that run tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from regente.cli.command import Call, command
+from regente.cli.inputs import LimitOption
+from regente.cli.output import Column, duration, figure, number, status_text, table, word
+from regente.engine.models import RunnerInfo, as_dict
+
+_COLUMNS = (
+    figure("ID"), Column("NAME"), word("STATUS"), figure("BUSY"),
+    figure("STUCK"), figure("DONE"), figure("FAILED"),
+    figure("RETRIED"), figure("RESCUED"), figure("AVERAGE"),
+)  # fmt: skip
+
+
+def add_to(root: typer.Typer) -> None:
+    command(root, "runners", example="regente runners --all")(runners)
+
+
+async def runners(
+    call: Call,
+    everyone: Annotated[bool, typer.Option("--all", help="Also those that have stopped or were lost.")] = False,
+    limit: LimitOption = 50,
+) -> None:
+    """List runners: what each has done, runs now and has rescued from runners that died."""
+    async with call.app() as app:
+        found = await app.runners(everyone=everyone, limit=limit)
+    nothing = "No runner is alive. Start one with: regente run --import MODULE"
+    call.answer([_document(one) for one in found], lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+
+
+def _document(runner: RunnerInfo) -> dict[str, Any]:
+    return {**as_dict(runner), "average_seconds": runner.average_seconds}
+
+
+def _row(runner: RunnerInfo) -> tuple[RenderableType, ...]:
+    overdue = runner.status in ("running", "draining") and not runner.alive
+    return (
+        str(runner.id), runner.name, status_text("lost" if overdue else runner.status),
+        f"{runner.running:,}/{runner.concurrency:,}", number(runner.stuck), number(runner.completed), number(runner.failed),
+        number(runner.retried), number(runner.recovered), duration(runner.average_seconds),
+    )  # fmt: skip

@@ -1,0 +1,139 @@
+"""One task with everything that is known about it, as a document and for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import RenderableType
+
+from regente.app import Regente
+from regente.cli.output import (
+    Column,
+    duration,
+    facts,
+    figure,
+    heading,
+    number,
+    plural,
+    pretty_json,
+    shortened,
+    show,
+    status_text,
+    table,
+    to_json,
+    when,
+    word,
+)
+from regente.engine.models import Event, TaskInfo, as_dict
+
+MAX_SHOWN_ROWS = 100
+
+_STEPS = (Column("STEP"), figure("ATTEMPT"), figure("TOOK"), Column("OUTPUT"))
+_EVENTS = (word("TIME"), Column("EVENT"), figure("ATTEMPT"), Column("DETAILS"))
+_FAILURES = (
+    word("TIME"), figure("ATTEMPT"), Column("CLASS"), Column("CODE"), Column("STEP"),
+    Column("MESSAGE"),
+)  # fmt: skip
+
+
+async def task_document(app: Regente, task_id: int) -> dict[str, Any]:
+    task = await app.get(task_id)
+    events = await app.task_events(task_id)
+    return {
+        **as_dict(task),
+        "why": str(await app.why(task_id)),
+        "steps": await app.steps(task_id),
+        "events": [{**as_dict(event), "position": event.position} for event in events],
+        "failures": await app.failures(task_id),
+    }
+
+
+def show_task(document: dict[str, Any]) -> None:
+    show(facts(_facts(document)))
+    show(heading("Arguments"), pretty_json(document["args"]))
+    if document["result"] is not None:
+        show(heading("Result"), pretty_json(document["result"]))
+    if document["steps"]:
+        show(heading("Steps"), _limited(_STEPS, document["steps"], _step_row))
+    show(heading("Timeline"), _limited(_EVENTS, document["events"], _event_row))
+    show_failures(document["failures"])
+
+
+def show_failures(failures: list[dict[str, Any]]) -> None:
+    if not failures:
+        return
+    show(heading("Failures, newest first"), _limited(_FAILURES, failures, _failure_row))
+    last = failures[0]
+    if last["details"]:
+        show(heading("Details of the last failure"), pretty_json(last["details"]))
+    if last["stack"]:
+        show(heading("Stack of the last failure"), shortened(last["stack"].rstrip()))
+    snapshots = [(failure, one) for failure in failures for one in failure["snapshots"]]
+    if snapshots:
+        lines = (
+            f"{one['name']} ({one['content_type']}, {plural(one['bytes'], 'byte')}), attempt {failure['attempt']}"
+            for failure, one in snapshots
+        )
+        show(heading("Snapshots"), "\n".join(lines), "See one with: regente dead show ID --snapshot NAME")
+
+
+def _facts(task: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
+    info = TaskInfo(**{name: task[name] for name in TaskInfo.__slots__})
+    error = f"{info.error_code}: {info.error_message}" if info.error_code and info.status != "completed" else None
+    return [
+        ("Task", str(info.id)),
+        ("Pipeline", info.pipeline),
+        ("Status", status_text(info.status)),
+        ("Why", task["why"]),
+        ("Error", error),
+        ("Key", info.key),
+        ("Batch", str(info.batch_id) if info.batch_id else None),
+        ("Priority", str(info.priority) if info.priority else None),
+        ("Attempts", f"{info.attempt} started, {info.tries} failed, {info.crashes} crashed"),
+        ("Checkpoint", f"{info.checkpoint or ''}{f' {info.progress:.0%}' if info.progress is not None else ''}".strip()),
+        ("Runner", f"{info.runner} (lease until {when(info.lease_until)})" if info.runner else None),
+        ("Created", when(info.created_at)),
+        ("Due", when(info.run_at) if info.status in ("draft", "queued") else None),
+        ("Started", when(info.started_at)),
+        ("Heartbeat", when(info.heartbeat_at) if info.status == "running" else None),
+        ("Finished", when(info.finished_at)),
+    ]
+
+
+def _limited(columns: tuple[Column, ...], rows: list[Any], row: Any) -> RenderableType:
+    shown = table(columns, (row(one) for one in rows[:MAX_SHOWN_ROWS]))
+    if len(rows) > MAX_SHOWN_ROWS:
+        shown.caption = f"… {len(rows) - MAX_SHOWN_ROWS:,} more; --json shows up to 1,000"
+    return shown
+
+
+def _step_row(step: dict[str, Any]) -> tuple[RenderableType, ...]:
+    name = step["name"] if step["item"] < 0 else f"{step['name']}[{step['item']}]"
+    took = duration(step["duration_ms"] / 1000) if step["duration_ms"] is not None else ""
+    return name, number(step["attempt"]), took, shortened_line(step["output"])
+
+
+def _event_row(event: dict[str, Any]) -> tuple[RenderableType, ...]:
+    return event_cells(Event(**{name: event[name] for name in Event.__slots__}))
+
+
+def event_cells(event: Event) -> tuple[RenderableType, ...]:
+    return when(event.at), event.event, str(event.attempt or ""), shortened_line(event.details)
+
+
+def _failure_row(failure: dict[str, Any]) -> tuple[RenderableType, ...]:
+    return (
+        when(failure["at"]), number(failure["attempt"]), failure["class"], failure["code"], failure["step"] or "",
+        shortened(failure["message"], 500),
+    )  # fmt: skip
+
+
+def shortened_line(value: Any, limit: int = 200) -> str:
+    if value is None:
+        return ""
+    text = ", ".join(f"{name}={_word(one)}" for name, one in value.items()) if isinstance(value, dict) else to_json(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else to_json(value)

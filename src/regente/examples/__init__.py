@@ -1,0 +1,1 @@
+"""Pipelines to learn from. The demo runs them."""

@@ -1,0 +1,200 @@
+"""Migrations: up and down, twice at once, cut off in the middle, and beside running code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import make_conninfo
+
+from regente import InvalidInput, Regente, SchemaOutdated, Task
+from regente.app import prepare_schema
+from regente.engine.migrations import MIGRATIONS_FOLDER, Migrator, read_migrations, statements
+from regente.engine.pipeline import Registry
+from regente.settings import Settings
+from tests.support.eventually import eventually, eventually_async
+
+CATALOGUE = """
+SELECT 'column', table_name, column_name, data_type, column_default
+  FROM information_schema.columns WHERE table_schema = 'regente'
+UNION ALL SELECT 'index', tablename, indexname, indexdef, NULL FROM pg_indexes WHERE schemaname = 'regente'
+UNION ALL SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), NULL
+  FROM pg_constraint WHERE connamespace = 'regente'::regnamespace
+UNION ALL SELECT 'routine', routine_name, '', routine_definition, NULL
+  FROM information_schema.routines WHERE routine_schema = 'regente'
+UNION ALL SELECT 'type', t.typname, '', t.typtype::text, NULL FROM pg_type t
+  WHERE t.typnamespace = 'regente'::regnamespace AND t.typtype = 'e'
+ORDER BY 1, 2, 3, 4"""
+
+
+@pytest.fixture
+def empty_url(server_url: str) -> Iterator[str]:
+    """A database without our schema."""
+    name = sql.Identifier("regente_empty")
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        yield make_conninfo(server_url, dbname="regente_empty")
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+@pytest.fixture
+async def connection(empty_url: str) -> AsyncIterator[AsyncConnection[Any]]:
+    async with await AsyncConnection.connect(empty_url, autocommit=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Our migrations and one more, which adds a column and, outside a transaction, an index."""
+    for path in MIGRATIONS_FOLDER.glob("*.sql"):
+        (tmp_path / path.name).write_text(path.read_text("utf-8"), "utf-8")
+    newest = read_migrations(tmp_path)[-1].version
+    add(
+        tmp_path,
+        newest + 1,
+        "ALTER TABLE regente.tasks ADD COLUMN colour text;",
+        "ALTER TABLE regente.tasks DROP COLUMN colour;",
+    )
+    add(
+        tmp_path,
+        newest + 2,
+        "-- outside a transaction\nDROP INDEX CONCURRENTLY IF EXISTS regente.tasks_by_colour;\n"
+        "CREATE INDEX CONCURRENTLY tasks_by_colour ON regente.tasks (colour) WHERE colour IS NOT NULL;",
+        "DROP INDEX regente.tasks_by_colour;",
+    )
+    return tmp_path
+
+
+def add(folder: Path, version: int, up: str, down: str) -> None:
+    (folder / f"{version:04}_more.up.sql").write_text(up, "utf-8")
+    (folder / f"{version:04}_more.down.sql").write_text(down, "utf-8")
+
+
+async def catalogue(connection: AsyncConnection[Any]) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(CATALOGUE)).fetchall()
+
+
+async def test_down_takes_everything_back_and_up_again_gives_the_same_schema(connection: AsyncConnection[Any]) -> None:
+    """Q10: migrations go up and down."""
+    migrator = Migrator(connection)
+    assert await migrator.version() == 0
+    await migrator.up()
+    installed = await catalogue(connection)
+    assert await migrator.version() == migrator.newest
+    taken_back = await migrator.down(0)
+    assert [migration.version for migration in taken_back] == list(range(migrator.newest, 0, -1))
+    left = {row[1] for row in await catalogue(connection)}
+    assert left <= {"migrations", "regente.migrations"}
+    await migrator.up()
+    assert await catalogue(connection) == installed
+
+
+async def test_two_migrators_at_once_apply_each_migration_once(empty_url: str) -> None:
+    async def migrate() -> int:
+        async with await AsyncConnection.connect(empty_url, autocommit=True) as own:
+            return len(await Migrator(own).up())
+
+    applied = await asyncio.gather(*(migrate() for _ in range(5)))
+    assert sum(applied) == len(read_migrations(MIGRATIONS_FOLDER))
+
+
+async def test_a_failing_statement_leaves_nothing_of_its_migration(connection: AsyncConnection[Any], folder: Path) -> None:
+    """F17: wholly there or not at all."""
+    newest = read_migrations(folder)[-1].version
+    add(folder, newest + 1, "ALTER TABLE regente.tasks ADD COLUMN half text;\nSELECT 1 / 0;", "SELECT 1;")
+    migrator = Migrator(connection, folder)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await migrator.up()
+    assert await migrator.version() == newest
+    assert "half" not in {row[2] for row in await catalogue(connection)}
+
+
+async def test_a_migration_outside_a_transaction_is_resumed_after_it_was_cut_off(
+    connection: AsyncConnection[Any], folder: Path
+) -> None:
+    """F17: the invalid index that a killed CREATE INDEX CONCURRENTLY leaves behind is replaced."""
+    newest = read_migrations(folder)[-1].version
+    migrator = Migrator(connection, folder)
+    await migrator.up(newest - 1)
+    await connection.execute("CREATE INDEX tasks_by_colour ON regente.tasks (colour)")
+    await connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'regente.tasks_by_colour'::regclass")
+    await migrator.up()
+    row = await (
+        await connection.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'regente.tasks_by_colour'::regclass")
+    ).fetchone()
+    assert row == (True,)
+    assert await migrator.version() == newest
+
+
+async def test_old_code_goes_on_while_new_migrations_are_applied(database_url: str, folder: Path) -> None:
+    """F17: tasks are drained by code that knows nothing of the new columns; none is lost."""
+    registry = Registry()
+
+    @registry.pipeline("steady")
+    async def steady(task: Task) -> None:
+        await task.step("ONE", lambda: 1)
+
+    async with Regente(database_url, settings=Settings(sweep_seconds=0.2), pipelines=registry) as app:
+        runner = asyncio.create_task(app.run(concurrency=20))
+        await app.enqueue_many("steady", [{}] * 1000)
+        async with await AsyncConnection.connect(database_url, autocommit=True) as own:
+            done = await Migrator(own, folder).up()
+        assert len(done) == 2
+        await app.enqueue_many("steady", [{}] * 300)
+
+        async def all_done() -> bool:
+            return (await app.counts("steady"))["completed"] == 1300
+
+        await eventually_async(all_done, within_seconds=60)
+        app.stop_running()
+        await runner
+
+
+async def test_a_migration_waits_for_locks_in_short_turns(
+    connection: AsyncConnection[Any], folder: Path, empty_url: str
+) -> None:
+    """A long transaction of running code delays the migration; it does not make everybody queue up behind it."""
+    migrator = Migrator(connection, folder)
+    await migrator.up(1)
+    async with await AsyncConnection.connect(empty_url) as holder:
+        await holder.execute("SELECT count(*) FROM regente.tasks")
+        migrating = asyncio.create_task(migrator.up())
+        await asyncio.to_thread(_wait_for_a_waiter, empty_url)
+        async with await AsyncConnection.connect(empty_url, autocommit=True) as reader:
+            await reader.execute("SET statement_timeout = '5s'")
+            await reader.execute("INSERT INTO regente.tasks (pipeline) VALUES ('x')")
+        assert not migrating.done()
+        await holder.rollback()
+        await migrating
+    assert await migrator.version() == migrator.newest
+
+
+def _wait_for_a_waiter(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as watcher:
+        eventually(
+            lambda: watcher.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() != (0,), within_seconds=10
+        )
+
+
+async def test_an_outdated_schema_of_somebody_elses_database_is_refused_with_what_to_do(empty_url: str) -> None:
+    await prepare_schema(empty_url, upgrade=False)
+    async with await AsyncConnection.connect(empty_url, autocommit=True) as own:
+        await Migrator(own).down(0)
+        await own.execute("INSERT INTO regente.migrations (version, name) VALUES (0, 'older')")
+        with pytest.raises(SchemaOutdated, match="regente migrate up"):
+            await Migrator(own).require()
+
+
+async def test_an_unknown_revision_is_refused(connection: AsyncConnection[Any]) -> None:
+    with pytest.raises(InvalidInput, match="no migration 99"):
+        await Migrator(connection).up(99)
+
+
+def test_scripts_are_split_at_the_ends_of_statements_only() -> None:
+    script = "SELECT 1; -- one\n-- a comment;\nCREATE FUNCTION f() AS $$\nBEGIN\n  x;\nEND $$;\nSELECT ';'\n  || 'a';"
+    assert len(statements(script)) == 3
