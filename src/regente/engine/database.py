@@ -9,28 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor, errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from regente.engine.errors import DatabaseUnavailable, IllegalTransition, InvalidInput
 from regente.engine.queries import query
 
-# What another try may cure: the server went away, or PostgreSQL chose this statement to break a tie.
-LOST = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    errors.AdminShutdown,
-    errors.CrashShutdown,
-    errors.CannotConnectNow,
-)
+# PostgreSQL chose this statement to break a tie: the same again may pass.
 TIES = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 FOREVER = float("inf")
+PATIENCE_SECONDS = 10.0
+
+# A peer that vanished without a word must not hold a statement for longer than a lease would stand.
+KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+
+T = TypeVar("T")
 
 
 class TaskConnection(AsyncConnection[Any]):
@@ -82,7 +81,7 @@ class Database:
 
     def connect_arguments(self) -> dict[str, Any]:
         """For every connection of ours. A pooler forwards neither options nor prepared statements."""
-        common: dict[str, Any] = {"autocommit": True, "application_name": "regente", "connect_timeout": 10}
+        common: dict[str, Any] = {"autocommit": True, "application_name": "regente", "connect_timeout": 10, **KEEPALIVE}
         if self.through_pooler:
             return {**common, "prepare_threshold": None}
         given = conninfo_to_dict(self.url).get("options") or ""
@@ -92,7 +91,7 @@ class Database:
         try:
             async with await AsyncConnection.connect(self.url, autocommit=True, connect_timeout=10) as connection:
                 connection.prepare_threshold = None
-                row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+                row = await (await connection.execute(query("backend_pid"))).fetchone()
                 return row is None or row[0] != connection.info.backend_pid
         except psycopg.OperationalError as error:
             raise DatabaseUnavailable(f"cannot reach PostgreSQL at {self.safe_url}: {_first_line(error)}") from error
@@ -104,25 +103,33 @@ class Database:
         return make_conninfo("", **parts)
 
     async def fetch(
-        self, name: str, params: Mapping[str, Any] | None = None, *, patience_seconds: float = 10.0
+        self, name: str, params: Mapping[str, Any] | None = None, *, give_up_at: Callable[[], float] | None = None
     ) -> list[tuple[Any, ...]]:
-        """Run a named query. While the database is away, keep trying for `patience_seconds`.
+        """Run a named query. While the database is away, try again until `give_up_at`, a point in monotonic time.
 
         Only for statements that may be sent again when the answer to the first got lost.
         """
-        deadline = time.monotonic() + patience_seconds
+        return await self._insist(lambda: self._fetch_once(name, params or {}), give_up_at)
+
+    async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        return await self._insist(lambda: self._fetch_dicts_once(name, params or {}), None)
+
+    async def _insist(self, attempt: Callable[[], Awaitable[T]], give_up_at: Callable[[], float] | None) -> T:
+        deadline = time.monotonic() + PATIENCE_SECONDS
         pause_seconds = 0.05
         while True:
             try:
-                return await self._fetch_once(name, params or {})
-            except (*LOST, *TIES) as error:
-                lost = not isinstance(error, TIES)
-                if time.monotonic() + pause_seconds > deadline:
+                return await attempt()
+            except psycopg.Error as error:
+                lost = is_lost(error)
+                if not lost and not isinstance(error, TIES):
+                    raise
+                if time.monotonic() + pause_seconds > (give_up_at() if give_up_at else deadline):
                     if not lost:
                         raise
                     raise DatabaseUnavailable(f"PostgreSQL at {self.safe_url} is away: {_first_line(error)}") from error
                 if lost:
-                    await self.revive()
+                    await asyncio.to_thread(self.revive_now)
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(pause_seconds * 2, 1.0)
 
@@ -131,14 +138,10 @@ class Database:
         async with self._engine.connection() as connection:
             return await fetch_on(connection, name, params)
 
-    async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    async def _fetch_dicts_once(self, name: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         assert self._engine is not None, "the database is not open"
         async with self._engine.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
-            rows: Sequence[DictRow] = await (await cursor.execute(query(name), params)).fetchall()
-            return list(rows)
-
-    async def revive(self) -> None:
-        await asyncio.to_thread(self.revive_now)
+            return await (await cursor.execute(query(name), params)).fetchall()
 
     def revive_now(self) -> None:
         """Give an embedded server the chance to be started again; its own error would hide the one being handled."""
@@ -167,6 +170,13 @@ async def fetch_on(connection: AsyncConnection[Any], name: str, params: Mapping[
         return await cursor.fetchall() if cursor.description is not None else []
     except psycopg.Error as error:
         raise translated(error) from error
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the server went away, shut down or ran out of resources: what waiting may cure, as opposed to a refusal."""
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    return error.sqlstate is None or error.sqlstate[:2] in ("08", "53", "57", "58")
 
 
 def translated(error: psycopg.Error) -> Exception:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection
 
 from regente.engine.coalescer import Coalescer
 from regente.engine.codec import MAX_ARGS_BYTES, encode, validate
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import LOST, TIES, Database, fetch_on, number_array, text_array
+from regente.engine.database import TIES, Database, fetch_on, is_lost, number_array, text_array
 from regente.engine.errors import DatabaseUnavailable, InvalidArgs, InvalidInput, NotFound, UnknownPipeline
 from regente.engine.pipeline import Registry
 from regente.engine.queries import query
@@ -93,9 +94,9 @@ class Intake:
             async with self._database.transaction() as connection:
                 ids = await self._write(connection, tasks)
                 crash_point("enqueue.before_commit")
-        except TIES:
-            raise
-        except LOST as error:
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise
             raise _outcome_unknown(error) from error
         crash_point("enqueue.committed")
         return ids
@@ -118,7 +119,9 @@ class Intake:
         try:
             async with self._database.transaction() as connection:
                 return [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks))]
-        except LOST as error:
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise
             raise _outcome_unknown(error) from error
 
     async def _insert_keyed(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> tuple[list[int], int]:
@@ -213,7 +216,7 @@ def _repeat(value: str) -> Iterable[str]:
         yield value
 
 
-def _outcome_unknown(error: BaseException) -> DatabaseUnavailable:
+def _outcome_unknown(error: psycopg.Error) -> DatabaseUnavailable:
     return DatabaseUnavailable(
         f"the database went away while tasks were being stored ({str(error).strip()}): they may or may not be there. "
         "With key= the same call can be repeated safely."

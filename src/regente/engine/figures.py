@@ -36,11 +36,17 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a drain went: of the tasks that were running when it began."""
+    """How a drain went: of the tasks that were running when it began.
+
+    `left` are those about which the database could not be told any more, or which another runner had taken over: they are in
+    the hands of the lease.
+    """
 
     finished: int = 0
     handed_back: int = 0
     lost: int = 0
+    left: int = 0
 
     def __str__(self) -> str:
-        return f"{self.finished} finished, {self.handed_back} handed back, {self.lost} lost"
+        left = f", {self.left} left to the lease" if self.left else ""
+        return f"{self.finished} finished, {self.handed_back} handed back, {self.lost} lost{left}"

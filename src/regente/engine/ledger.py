@@ -6,7 +6,7 @@ Turns values into the parameters of the named statements and back. Decides nothi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,9 +70,10 @@ class Level(NamedTuple):
 
 
 class Ledger:
-    def __init__(self, database: Database, runner_id: int) -> None:
+    def __init__(self, database: Database, runner_id: int, give_up_at: Callable[[], float] = lambda: FOREVER) -> None:
         self.database = database
         self.runner_id = runner_id
+        self._give_up_at = give_up_at  # until when a database that is away is waited for
         self.finished: Coalescer[Finish, bool] = Coalescer(self._finish, max_batch=MAX_BATCH)
         self.settled: Coalescer[Settlement, bool] = Coalescer(self._settle, max_batch=MAX_BATCH)
         self.marked: Coalescer[Mark, bool] = Coalescer(self._mark, max_batch=MAX_BATCH)
@@ -114,8 +115,9 @@ class Ledger:
         rows = await self._fetch("recall_steps", task_id=task_id)
         return {(name, item): output for name, item, output in rows}
 
-    async def add_event(self, claim: Claim, event: str, details: str) -> bool:
-        return bool(await self._fetch("add_event", task_id=claim.id, attempt=claim.attempt, event=event, details=details))
+    async def add_event(self, claim: Claim, step: str, event: str, details: str) -> bool:
+        fence = {"task_id": claim.id, "attempt": claim.attempt}
+        return bool(await self._fetch("add_event", **fence, step=step, event=event, details=details))
 
     async def canceled_here(self) -> list[tuple[int, int]]:
         return [(task_id, attempt) for task_id, attempt in await self._fetch("canceled_here")]
@@ -166,7 +168,7 @@ class Ledger:
         }
 
     async def _fetch(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
-        return await self.database.fetch(name, {"runner_id": self.runner_id, **params}, patience_seconds=FOREVER)
+        return await self.database.fetch(name, {"runner_id": self.runner_id, **params}, give_up_at=self._give_up_at)
 
 
 def settle_params(batch: Sequence[Settlement]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from psycopg import AsyncConnection
 
 from regente.engine import log
 from regente.engine.database import Database
+from regente.engine.queries import query
 
 QUEUED, CANCEL = "regente_queued", "regente_cancel"
 
@@ -38,7 +39,7 @@ class Listener:
         while True:
             try:
                 await self._listen()
-            except psycopg.Error as error:
+            except (psycopg.Error, OSError) as error:
                 log.database_away("listening", error)
             finally:
                 self.listening = False
@@ -47,8 +48,8 @@ class Listener:
     async def _listen(self) -> None:
         arguments = self._database.connect_arguments()
         async with await AsyncConnection.connect(self._database.url, **arguments) as connection:
-            await connection.execute(f"LISTEN {QUEUED}")
-            await connection.execute(f"LISTEN {CANCEL}")
+            await connection.execute(query("listen_queued"))
+            await connection.execute(query("listen_cancel"))
             self.listening = True
             self._hear(QUEUED, "")  # whatever was said before we listened
             async for notice in connection.notifies():

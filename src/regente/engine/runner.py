@@ -12,6 +12,7 @@ import gc
 import os
 import socket
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from regente.engine import log
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import FOREVER, Database, number_array, text_array
+from regente.engine.errors import DatabaseUnavailable
 from regente.engine.executor import failed_attempt, failure_of, perform, stopped
 from regente.engine.figures import Figures, Report
 from regente.engine.lease import LeaseKeeper, LeaseTerms
@@ -72,7 +74,8 @@ class Runner:
         self._gathered = False
         self._stop_requests = 0
         self._lease_lost = False
-        self._refused = 0
+        self._left = 0
+        self._give_up_at = FOREVER
         self._report = Report()
         self._listener = Listener(database, self._hear)
         self._ledger = Ledger(database, 0)
@@ -97,6 +100,8 @@ class Runner:
     def stop(self) -> None:
         """First call: no new tasks, let the running ones finish in time. Second call: hand them back now."""
         self._stop_requests += 1
+        grace_seconds = STUBBORN_SECONDS + (self.terms.drain_seconds if self._stop_requests == 1 else STUBBORN_SECONDS)
+        self._give_up_at = min(self._give_up_at, time.monotonic() + grace_seconds)
         self._wake.set()
         self._slots.set()
 
@@ -110,23 +115,22 @@ class Runner:
         """True when the runner is done, False when it lost its lease and has to begin anew."""
         self.id = await self._register()
         self._lease_lost = False
-        self._ledger = Ledger(self._database, self.id)
+        self._ledger = Ledger(self._database, self.id, lambda: self._give_up_at)
         self._ledger.start()
         keeper = self._lease_keeper()
         keeper.start()
-        watchdog = Watchdog(self._database, self.terms.watchdog, self._recovered)
         background = [
-            asyncio.create_task(work, name=name)
-            for name, work in (
-                ("watchdog", watchdog.run()),
-                ("cancels", self._watch_cancels()),
-                ("batches", self._review_touched_batches()),
-                ("suspects", self._run_suspects()),
-            )
+            asyncio.create_task(Watchdog(self._database, self.terms.watchdog, self._recovered).run(), name="watchdog"),
+            asyncio.create_task(_again_and_again("cancels", self._watch_cancels)),
+            asyncio.create_task(_again_and_again("batches", self._review_touched_batches)),
+            asyncio.create_task(_again_and_again("suspects", self._run_suspect)),
         ]
         try:
-            await self._work(until_idle)
-            if not self._lease_lost:
+            with contextlib.suppress(DatabaseUnavailable):  # only once we are told to stop: until then we wait for it
+                await self._work(until_idle)
+            if self._lease_lost:
+                self._give_up_everything()  # also what a claim brought in last
+            else:
                 await self._drain()
         finally:
             for job in background:
@@ -145,7 +149,7 @@ class Runner:
             "concurrency": self.terms.concurrency,
             "ttl_seconds": self.terms.lease.ttl_seconds,
         }
-        rows = await self._database.fetch("register_runner", params, patience_seconds=FOREVER)
+        rows = await self._fetch("register_runner", params)
         crash_point("register.committed")
         log.runner_started(rows[0][0], self.name, list(self._pipelines), self.terms.concurrency)
         return int(rows[0][0])
@@ -157,7 +161,7 @@ class Runner:
             "stall_afters": number_array([pipeline.stall_after_seconds for pipeline in pipelines]),
             "max_attempts": number_array([pipeline.retry.max_attempts for pipeline in pipelines]),
         }
-        await self._database.fetch("register_pipelines", params, patience_seconds=FOREVER)
+        await self._fetch("register_pipelines", params)
 
     def _lease_keeper(self) -> LeaseKeeper:
         return LeaseKeeper(
@@ -178,17 +182,21 @@ class Runner:
 
     async def _leave(self, keeper: LeaseKeeper) -> None:
         await self._ledger.stop()
-        keeper.stop()
-        if self._lease_lost:
-            await self._database.fetch("hand_back_all", {"runner_id": self.id}, patience_seconds=FOREVER)
-        await self._review_batches()
-        await self._set_status("stopped", self._report)
+        await asyncio.to_thread(keeper.stop)
+        with contextlib.suppress(DatabaseUnavailable):  # then the lease says it for us
+            if self._lease_lost:
+                await self._fetch("hand_back_all", {"runner_id": self.id})
+            await self._review_batches()
+            await self._set_status("stopped", self._report)
 
     async def _set_status(self, status: str, report: Report | None = None) -> None:
         details = "null" if report is None else f'{{"report": "{report}"}}'
         params = {"runner_id": self.id, "status": status, "details": details, **self.figures.as_params()}
-        await self._database.fetch("renew_lease", {**params, "ttl_seconds": self.terms.lease.ttl_seconds})
-        await self._database.fetch("set_runner_status", params)
+        await self._fetch("renew_lease", {**params, "ttl_seconds": self.terms.lease.ttl_seconds})
+        await self._fetch("set_runner_status", params)
+
+    async def _fetch(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
+        return await self._database.fetch(name, params, give_up_at=lambda: self._give_up_at)
 
     # The claim loop.
 
@@ -317,8 +325,13 @@ class Runner:
         self._ledger.settled.hand_in(
             Settlement(ending.claim, instead, ending.owner),
             self._written,
-            lambda ending, _: self._release(ending.owner, None, passed=False),
+            lambda ending, _: self._not_written(ending.owner),
         )
+
+    def _not_written(self, running: Running) -> None:
+        """The database is away and we may wait no longer: the lease will run out, and somebody else takes over."""
+        self._left += 1
+        self._release(running, None, passed=False)
 
     def _release(self, running: Running, outcome: Outcome | None, passed: bool) -> None:
         """The outcome is committed, or refused by the fence: the slot is free."""
@@ -327,7 +340,7 @@ class Runner:
         if passed and outcome is not None:
             self._count(running, outcome)
         elif running.stop_reason is None and outcome is not None:
-            self._refused += 1
+            self._left += 1
             log.write_refused(claim)
         self._slots.set()
         if running.pipeline.concurrency is not None:
@@ -362,10 +375,9 @@ class Runner:
     # Cancel.
 
     async def _watch_cancels(self) -> None:
-        while True:
-            await asyncio.sleep(POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS)
-            if self._roster:
-                await self._stop_canceled()
+        await asyncio.sleep(POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS)
+        if self._roster:
+            await self._stop_canceled()
 
     async def _stop_canceled(self) -> None:
         for task_id, attempt in await self._ledger.canceled_here():
@@ -388,28 +400,29 @@ class Runner:
 
     # Suspects of a crash, one at a time.
 
-    async def _run_suspects(self) -> None:
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._suspects.wait(), self.terms.watchdog.suspects_every_seconds)
-            self._suspects.clear()
-            if self._roster.has_suspect or self._stop_requests:
-                continue
+    async def _run_suspect(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._suspects.wait(), self.terms.watchdog.suspects_every_seconds)
+        self._suspects.clear()
+        if not self._roster.has_suspect and not self._stop_requests:
             for claim in await self._ledger.claim_suspect(list(self._pipelines)):
                 self._launch(claim)
 
     # Batches that this runner's tasks belong to.
 
     async def _review_touched_batches(self) -> None:
-        while True:
-            await asyncio.sleep(0.5)
-            await self._review_batches()
+        await asyncio.sleep(0.5)
+        await self._review_batches()
 
     async def _review_batches(self) -> None:
         if not self._touched_batches:
             return
         touched, self._touched_batches = self._touched_batches, set()
-        await review_batches(self._database, touched, patience_seconds=FOREVER)
+        try:
+            await review_batches(self._database, touched)
+        except DatabaseUnavailable:
+            self._touched_batches |= touched
+            raise
 
     def _recovered(self, count: int) -> None:
         self.figures.recovered += count
@@ -418,9 +431,9 @@ class Runner:
     # The way out.
 
     async def _drain(self) -> None:
-        held, handed_back_before = len(self._roster), self.figures.handed_back
-        refused_before = self._refused
-        await self._set_status("draining")
+        held, handed_back_before, left_before = len(self._roster), self.figures.handed_back, self._left
+        with contextlib.suppress(DatabaseUnavailable):
+            await self._set_status("draining")
         deadline = time.monotonic() + self.terms.drain_seconds
         while self._roster and time.monotonic() < deadline and self._stop_requests < 2 and not self._lease_lost:
             await asyncio.sleep(0.02)
@@ -428,8 +441,8 @@ class Runner:
             running.stop("drain")
         await self._wait_for_stragglers()
         handed_back = self.figures.handed_back - handed_back_before
-        lost = len(self._roster) + self._refused - refused_before
-        self._report = Report(held - handed_back - lost, handed_back, lost)
+        left, lost = self._left - left_before, len(self._roster)
+        self._report = Report(held - handed_back - left - lost, handed_back, lost, left)
 
     async def _wait_for_stragglers(self) -> None:
         deadline = time.monotonic() + STUBBORN_SECONDS
@@ -449,6 +462,16 @@ class Runner:
                 self._release(running, None, passed=False)
         self._wake.set()
         self._slots.set()
+
+
+async def _again_and_again(name: str, once: Callable[[], Awaitable[None]]) -> None:
+    """What runs beside the claims must neither end nor fail in silence."""
+    while True:
+        try:
+            await once()
+        except Exception as error:
+            log.sweep_failed(name, error)
+            await asyncio.sleep(1.0)
 
 
 def _version() -> str:

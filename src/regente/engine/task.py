@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from regente.engine.codec import decode, encode, return_hint, validate
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import LOST, TaskConnection
+from regente.engine.database import TaskConnection, is_lost
 from regente.engine.errors import Fatal, InvalidArgs, InvalidInput, LeaseLost, Skip, Suspended, Transient
 from regente.engine.isolation import run_isolated
 from regente.engine.ledger import Claim, Ledger, Mark
@@ -191,7 +191,9 @@ class Task(Generic[ArgsT]):
                     if self._lost or not await self._ledger.mark_on(connection, mark):
                         raise LeaseLost(f"task {self.id} was taken over before {key} was committed")
                     crash_point("transaction.before_commit")
-        except LOST as error:
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise
             raise Transient(f"the database went away during {key}: {error}", code="DATABASE_LOST") from error
         self._beat_at = self._marked_at = time.monotonic()
         crash_point("transaction.committed")
@@ -214,9 +216,12 @@ class Task(Generic[ArgsT]):
             await self._mark(Mark(self._claim))
 
     async def event(self, name: str, **details: Any) -> None:
-        """Add an event of the pipeline's own to the task's log."""
+        """Add an event of the pipeline's own to the task's log: once, however many attempts come by here."""
+        key = self._numbered(f"event:{name}")
+        if (key, -1) in await self._recall():
+            return
         text = encode(details, what=f"the details of {name}")
-        if self._lost or not await self._ledger.add_event(self._claim, name, text):
+        if not await self._ledger.add_event(self._claim, key, name, text):
             raise LeaseLost(f"task {self.id} was taken over")
         self._beat_at = self._marked_at = time.monotonic()
 

@@ -81,3 +81,13 @@ FROM regente.pipelines ORDER BY name
 
 -- name: now
 SELECT regente.clock()
+
+-- name: backend_pid
+-- Differs from what the connection was told at its start when a pooler stands in between.
+SELECT pg_backend_pid()
+
+-- name: listen_queued
+LISTEN regente_queued
+
+-- name: listen_cancel
+LISTEN regente_cancel

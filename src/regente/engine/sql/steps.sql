@@ -33,12 +33,20 @@ SELECT id FROM fenced
 SELECT name, item, output::text FROM regente.steps WHERE task_id = %(task_id)s
 
 -- name: add_event
--- An event of the pipeline's own, under the same fence as everything else that it writes.
+-- An event of the pipeline's own, under the same fence as everything else that it writes, remembered as a step: once only.
 WITH fenced AS (
   UPDATE regente.tasks t SET heartbeat_at = regente.clock()
-  WHERE t.id = %(task_id)s AND t.attempt = %(attempt)s AND t.runner_id = %(runner_id)s AND t.status = 'running'
+  WHERE t.id = %(task_id)s AND t.attempt = %(attempt)s
+    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT FROM 'running'
   RETURNING t.id, t.batch_id
+),
+recorded AS (
+  INSERT INTO regente.steps (task_id, name, attempt) SELECT id, %(step)s, %(attempt)s FROM fenced
+  ON CONFLICT DO NOTHING RETURNING task_id
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, %(runner_id)s::bigint, %(attempt)s, %(event)s, %(details)s::jsonb
+  FROM fenced JOIN recorded ON recorded.task_id = fenced.id
 )
-INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
-SELECT id, batch_id, %(runner_id)s, %(attempt)s, %(event)s, %(details)s::jsonb FROM fenced
-RETURNING task_id
+SELECT id FROM fenced

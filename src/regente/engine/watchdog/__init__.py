@@ -8,11 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import psycopg
-
 from regente.engine import log
 from regente.engine.database import Database
-from regente.engine.errors import RegenteError
 from regente.engine.watchdog.batches import BatchReview
 from regente.engine.watchdog.reaper import Reaper
 from regente.engine.watchdog.retention import Retention
@@ -64,6 +61,6 @@ async def _repeat(sweep: Sweep) -> None:
             result = await sweep.run_once()
             if result:
                 log.sweep(sweep.name, result)
-        except (psycopg.Error, RegenteError) as error:
+        except Exception as error:
             log.sweep_failed(sweep.name, error)
         await asyncio.sleep(sweep.every_seconds * random.uniform(0.9, 1.0))  # noqa: S311 - not a secret

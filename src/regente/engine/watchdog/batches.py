@@ -19,12 +19,10 @@ class BatchReview:
         return await review_batches(self._database, all_open=True)
 
 
-async def review_batches(
-    database: Database, touched: Iterable[int] = (), *, all_open: bool = False, patience_seconds: float = 10.0
-) -> list[str]:
+async def review_batches(database: Database, touched: Iterable[int] = (), *, all_open: bool = False) -> list[str]:
     """What changed. `touched` are batches that moved just now; the others are looked at with `all_open` only."""
     params = {"touched": number_array(sorted(touched)), "all_open": all_open}
-    changed = await database.fetch("review_batches", params, patience_seconds=patience_seconds)
+    changed = await database.fetch("review_batches", params)
     if any(after == "completed" for *_, after in changed):
         crash_point("batch.closed")
     return [f"{name}: {before} → {after}" for _, name, before, after in changed]

@@ -113,6 +113,7 @@ CREATE TABLE regente.events (
   PRIMARY KEY (txid, id)
 );
 CREATE INDEX events_of_task ON regente.events (task_id, id) WHERE task_id IS NOT NULL;
+CREATE INDEX events_by_time ON regente.events USING brin (at);
 CREATE INDEX events_of_batch ON regente.events (batch_id, id) WHERE batch_id IS NOT NULL AND task_id IS NULL;
 
 -- One row per failed attempt, and what the pipeline attached to it.
