@@ -39,7 +39,7 @@ class Regente(Client):
         pipelines: Registry = registry,
     ) -> None:
         self.settings = settings or Settings()
-        self._given_url = database_url or self.settings.database_url
+        self._given_url = database_url or self.settings.database_url or None
         self._embedded: EmbeddedPostgres | None = None
         self._runner: Runner | None = None
         super().__init__(Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines)

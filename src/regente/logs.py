@@ -72,7 +72,8 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
 def _shared_processors(fields: dict[str, Any]) -> list[Processor]:
     def add_context(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
-        for name, value in (*task_fields().items(), *fields.items()):
+        told = line.pop("task_context", {})
+        for name, value in (*told.items(), *task_fields().items(), *fields.items()):
             line.setdefault(name, value)
         return line
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import RenderableType
 
 from regente.cli.command import Call, command
-from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, YesOption, batch_reference, confirm
+from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, batch_reference
 from regente.cli.output import Column, duration, facts, figure, number, plural, status_text, table, when, word
 from regente.engine.models import BatchInfo, as_dict
 
@@ -67,14 +67,11 @@ async def reprocess(
     call.answer({"requeued": queued}, lambda: f"{plural(len(queued), 'task')} back in the queue." if queued else nothing)
 
 
-@command(batches, "cancel", example='regente batches cancel "round 12" --yes')
-async def cancel(call: Call, batch: BatchArgument, yes: YesOption = False) -> None:
+@command(batches, "cancel", example='regente batches cancel "round 12"')
+async def cancel(call: Call, batch: BatchArgument) -> None:
     """Cancel the rest of a batch: what has ended stays as it is."""
     async with call.app() as app:
-        found = await app.batch(batch_reference(batch))
-        rest = found.draft + found.queued + found.running
-        confirm(f"Cancel the batch {found.name!r} with {plural(rest, 'open task')}?", yes=yes, as_json=call.json)
-        counts = await app.cancel_batch(found.id)
+        counts = await app.cancel_batch(batch_reference(batch))
     call.answer(counts, lambda: f"{plural(counts['canceled'], 'task')} canceled, {counts['canceling']:,} asked to end.")
 
 

@@ -9,6 +9,11 @@ WHERE t.status = 'failed' AND (%(pipeline)s::text IS NULL OR t.pipeline = %(pipe
 GROUP BY t.pipeline, t.error_code
 ORDER BY tasks DESC, t.pipeline, t.error_code
 
+-- name: feed_end
+-- The last position whose order is final.
+SELECT e.txid::text AS txid, e.id FROM regente.events e
+WHERE e.txid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.txid DESC, e.id DESC LIMIT 1
+
 -- name: recent_events
 -- The newest events whose order is final, oldest of them first.
 SELECT e.id, e.txid::text AS txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event, e.details

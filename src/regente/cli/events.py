@@ -15,7 +15,7 @@ from regente.cli import output
 from regente.cli.command import Call, command
 from regente.cli.inputs import MAX_ID, LimitOption
 from regente.cli.output import Column, figure, table, when, word
-from regente.cli.queries import recent_events
+from regente.cli.queries import feed_end, recent_events
 from regente.cli.task_view import shortened_line
 from regente.engine.models import Event, as_dict
 
@@ -39,7 +39,7 @@ async def events(
 ) -> None:
     """Show the latest events, oldest first. With --follow and --json each event is one line."""
     async with call.app() as app:
-        end = after or await _end(app)
+        end = after or await feed_end(app)
         if after is not None:
             found = [] if follow else [one for one in await app.feed(after, limit) if _wanted(one, task_id)]
         else:
@@ -56,11 +56,6 @@ async def events(
 
 
 _NOTHING = "No events yet. Enqueue a task with: regente enqueue PIPELINE '{}'"
-
-
-async def _end(app: Regente) -> str:
-    txid, event_id = (await app.database.fetch("feed_end"))[0]
-    return f"{txid}-{event_id}"
 
 
 async def _new_events(app: Regente, position: str) -> AsyncIterator[Event]:

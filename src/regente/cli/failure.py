@@ -42,9 +42,12 @@ def describe(error: Exception) -> CommandFailure | None:
 
 
 def _with_hint(error: typer.TyperException) -> str:
+    """An empty message: a group was called without a command, and its help has been shown."""
     context = getattr(error, "ctx", None)
     message = " ".join(error.format_message().split())
-    return f"{message} Try '{context.command_path} --help'." if context is not None else message
+    if context is None or not message:
+        return message
+    return f"{message.rstrip('.')}. Try: {context.command_path} --help"
 
 
 def _first_line(error: Exception) -> str:

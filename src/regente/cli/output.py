@@ -84,6 +84,8 @@ def write_json_line(value: Any) -> None:
 
 
 def write_error(code: str, message: str, *, as_json: bool) -> None:
+    if not message:
+        return
     if as_json:
         print(to_json({"error": {"code": code, "message": message}}), file=sys.stderr)
     else:

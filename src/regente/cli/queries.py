@@ -22,6 +22,12 @@ async def recent_events(app: Regente, *, task_id: int | None, limit: int) -> lis
     return [Event(**row) for row in await _rows(app, "recent_events", {"task_id": task_id, "limit": limit})]
 
 
+async def feed_end(app: Regente) -> str:
+    """The position after everything that has happened so far."""
+    rows = await _rows(app, "feed_end", {})
+    return f"{rows[0]['txid']}-{rows[0]['id']}" if rows else "0-0"
+
+
 async def _rows(app: Regente, name: str, params: dict[str, Any]) -> list[dict[str, Any]]:
     async with app.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
         return list(await (await cursor.execute(_QUERIES[name], params)).fetchall())

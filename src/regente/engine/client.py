@@ -8,9 +8,9 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from regente.engine.codec import encode
+from regente.engine.codec import encode, is_storable
 from regente.engine.database import Database, fetch_on, number_array, text_array
-from regente.engine.enqueue import Intake, NewTask, check_options, is_unicode
+from regente.engine.enqueue import Intake, NewTask, check_options
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.models import STATUSES, BatchInfo, Event, Resumed, RunnerInfo, TaskInfo
 from regente.engine.pipeline import Registry
@@ -308,7 +308,7 @@ class Client:
 def _new_batch(
     name: str, stall_after: float = 300.0, max_resumes: int = 3, details: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    if not name or len(name) > 200 or "\x00" in name or not is_unicode(name):
+    if not name or len(name) > 200 or not is_storable(name):
         raise InvalidInput("a batch's name has 1 to 200 characters")
     return {
         "name": name,

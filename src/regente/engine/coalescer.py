@@ -11,15 +11,12 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-import psycopg
-
-from regente.engine.errors import InvalidInput
+from regente.engine.errors import DatabaseUnavailable
 
 Item = TypeVar("Item")
 Verdict = TypeVar("Verdict")
 
-# Refused for what one row contains, and certainly not committed: the others may be sent again without it.
-REFUSED = (psycopg.DataError, psycopg.IntegrityError, InvalidInput)
+MAX_BATCH_BYTES = 32 * 1024 * 1024
 
 
 class Entry(NamedTuple, Generic[Item, Verdict]):
@@ -31,9 +28,16 @@ class Entry(NamedTuple, Generic[Item, Verdict]):
 class Coalescer(Generic[Item, Verdict]):
     """`flush` writes a batch and gives a verdict for each item, in order: an id, or whether the fence let it pass."""
 
-    def __init__(self, flush: Callable[[Sequence[Item]], Awaitable[Sequence[Verdict]]], *, max_batch: int) -> None:
+    def __init__(
+        self,
+        flush: Callable[[Sequence[Item]], Awaitable[Sequence[Verdict]]],
+        *,
+        max_batch: int,
+        bytes_of: Callable[[Item], int],
+    ) -> None:
         self._flush = flush
         self._max_batch = max_batch
+        self._bytes_of = bytes_of
         self._waiting: list[Entry[Item, Verdict]] = []
         self._wake = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
@@ -71,18 +75,30 @@ class Coalescer(Generic[Item, Verdict]):
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
+                batch = self._next_batch()
                 self._flushing = True
                 try:
                     await self._write_out(batch)
                 finally:
                     self._flushing = False
 
+    def _next_batch(self) -> list[Entry[Item, Verdict]]:
+        count = size_bytes = 0
+        for entry in self._waiting[: self._max_batch]:
+            size_bytes += self._bytes_of(entry.item)
+            if count and size_bytes > MAX_BATCH_BYTES:
+                break
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
     async def _write_out(self, batch: list[Entry[Item, Verdict]]) -> None:
         try:
             verdicts = await self._flush([entry.item for entry in batch])
         except Exception as error:
-            if len(batch) > 1 and isinstance(error, REFUSED):
+            # Refused for what one item contains: not committed, so the others may be sent again without it. Only while the
+            # database is away nobody knows.
+            if len(batch) > 1 and not isinstance(error, DatabaseUnavailable):
                 for entry in batch:
                     await self._write_out([entry])
             else:

@@ -21,7 +21,7 @@ _SCALARS = (str, int, float, bool, type(None))
 def encode(value: Any, *, what: str, max_bytes: int = MAX_OUTPUT_BYTES) -> str:
     """The value as JSON text that PostgreSQL accepts as `jsonb`, or `InvalidArgs` that says why it cannot be."""
     try:
-        text = json.dumps(value, default=_jsonable, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
         size_bytes = len(text.encode("utf-8"))
     except RecursionError as error:
         raise InvalidArgs(f"{what} cannot be stored as JSON: it is nested too deeply or contains itself") from error
@@ -38,8 +38,20 @@ def encode(value: Any, *, what: str, max_bytes: int = MAX_OUTPUT_BYTES) -> str:
     return text
 
 
+def is_storable(text: str) -> bool:
+    """Whether PostgreSQL takes it as `text`: no NUL, no lone surrogate."""
+    try:
+        return "\x00" not in text and bool(text.encode("utf-8") or True)
+    except UnicodeEncodeError:
+        return False
+
+
 def _jsonable(value: Any) -> Any:
     return to_jsonable_python(value, inf_nan_mode="constants")
+
+
+# Made once: `json.dumps` with these options makes a new one at every call.
+_ENCODER = json.JSONEncoder(default=_jsonable, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def _has_nul(value: Any) -> bool:

@@ -67,6 +67,7 @@ class Database:
             kwargs=arguments,
             min_size=0,
             max_size=self._pool_size,
+            check=AsyncConnectionPool.check_connection,  # one that died while nobody used it must not cost an attempt
             open=False,
             name="regente-tasks",
             timeout=60,

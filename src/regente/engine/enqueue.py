@@ -6,16 +6,16 @@ Single tasks from concurrent callers share a statement; many at once go by COPY.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection
 
 from regente.engine.coalescer import Coalescer
-from regente.engine.codec import MAX_ARGS_BYTES, encode, validate
+from regente.engine.codec import MAX_ARGS_BYTES, encode, is_storable, validate
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import TIES, Database, fetch_on, is_lost, number_array, text_array
 from regente.engine.errors import DatabaseUnavailable, InvalidArgs, InvalidInput, NotFound, UnknownPipeline
@@ -28,8 +28,7 @@ MAX_KEY_CHARACTERS = 500
 MAX_TIES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
+class NewTask(NamedTuple):
     pipeline: str
     args: str
     key: str | None = None
@@ -45,7 +44,9 @@ class Intake:
         self._database = database
         self._registry = registry
         self._known: set[str] = set()
-        self._single: Coalescer[NewTask, int] = Coalescer(self._insert_unkeyed, max_batch=500)
+        self._single: Coalescer[NewTask, int] = Coalescer(
+            self._insert_unkeyed, max_batch=500, bytes_of=lambda task: len(task.args)
+        )
 
     def start(self) -> None:
         self._single.start()
@@ -107,10 +108,10 @@ class Intake:
             raise NotFound(f"there is no batch {batch_id}")
         if any(task.key is not None for task in tasks):
             ids, new = await self._insert_keyed(connection, tasks)
-        elif len(tasks) >= COPY_FROM:
+        elif len(tasks) >= COPY_FROM and not tasks[0].draft and tasks[0].run_at is None:
             ids, new = await self._copy(connection, tasks), len(tasks)
         else:
-            ids, new = [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks))], len(tasks)
+            ids, new = await _insert(connection, tasks), len(tasks)
         if batch_id is not None:
             await fetch_on(connection, "add_to_batch", {"batch_id": batch_id, "count": new})
         return ids
@@ -118,7 +119,7 @@ class Intake:
     async def _insert_unkeyed(self, tasks: Sequence[NewTask]) -> list[int]:
         try:
             async with self._database.transaction() as connection:
-                return [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks))]
+                return await _insert(connection, tasks)
         except psycopg.Error as error:
             if not is_lost(error):
                 raise
@@ -142,17 +143,13 @@ class Intake:
         return ids, new
 
     async def _copy(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
-        ids = [row[0] for row in await fetch_on(connection, "reserve_task_ids", {"count": len(tasks)})]
-        now = (await fetch_on(connection, "database_time", {}))[0][0]
-        async with connection.cursor() as cursor, cursor.copy(query("copy_tasks")) as copy:
-            for start in range(0, len(tasks), CHUNK):
-                await copy.write("".join(map(_copy_line, ids[start:], tasks[start : start + CHUNK], _repeat(now))))
+        reserved = (await fetch_on(connection, "reserve_task_ids", {"count": len(tasks)}))[0][0]
+        ids = [int(task_id) for task_id in reserved.split(",")]
         first = tasks[0]
-        event = "task_drafted" if first.draft else "task_queued"
-        await fetch_on(connection, "log_queued", {"ids": number_array(ids), "batch_id": first.batch_id, "event": event})
-        if not first.draft:
-            hint = {"pipeline": first.pipeline, "priority": str(first.priority), "run_at": first.run_at}
-            await fetch_on(connection, "notify_queued", hint)
+        await _copy_rows(connection, "copy_tasks", map(_copy_line, ids, tasks))
+        batch = "\\N" if first.batch_id is None else first.batch_id
+        await _copy_rows(connection, "copy_events", (f"{task_id}\t{batch}\ttask_queued\n" for task_id in ids))
+        await fetch_on(connection, "notify_queued", {"pipeline": first.pipeline, "priority": str(first.priority)})
         return ids
 
 
@@ -172,20 +169,12 @@ def check_options(keys: Iterable[str | None], priority: int, run_at: datetime | 
 def _check_key(key: object) -> None:
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARACTERS:
         raise InvalidInput(f"a key has 1 to {MAX_KEY_CHARACTERS} characters")
-    if "\x00" in key or not is_unicode(key):
+    if not is_storable(key):
         raise InvalidInput("the key contains a character that PostgreSQL cannot store")
 
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _columns(tasks: Iterable[NewTask]) -> dict[str, str]:
@@ -202,18 +191,26 @@ def _columns(tasks: Iterable[NewTask]) -> dict[str, str]:
     }
 
 
-def _copy_line(task_id: int, task: NewTask, now: str) -> str:
-    run_at = now if task.run_at is None else task.run_at.isoformat()
-    limit = "\\N" if task.max_attempts is None else str(task.max_attempts)
-    batch = "\\N" if task.batch_id is None else str(task.batch_id)
-    status, queued_at = ("draft", "\\N") if task.draft else ("queued", now)
+async def _insert(connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
+    ids: list[int] = []
+    for start in range(0, len(tasks), CHUNK):
+        ids += [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks[start : start + CHUNK]))]
+    return ids
+
+
+async def _copy_rows(connection: AsyncConnection[Any], name: str, lines: Iterable[str]) -> None:
+    """Row after row, in chunks: PostgreSQL works on one while the next is being written."""
+    rows = iter(lines)
+    async with connection.cursor() as cursor, cursor.copy(query(name)) as copy:
+        while chunk := "".join(itertools.islice(rows, CHUNK)):
+            await copy.write(chunk)
+
+
+def _copy_line(task_id: int, task: NewTask) -> str:
+    limit = "\\N" if task.max_attempts is None else task.max_attempts
+    batch = "\\N" if task.batch_id is None else task.batch_id
     args = task.args.replace("\\", "\\\\")  # JSON text has no other character that COPY would misread
-    return f"{task_id}\t{task.pipeline}\t{args}\t{task.priority}\t{limit}\t{batch}\t{status}\t{run_at}\t{queued_at}\n"
-
-
-def _repeat(value: str) -> Iterable[str]:
-    while True:
-        yield value
+    return f"{task_id}\t{task.pipeline}\t{args}\t{task.priority}\t{limit}\t{batch}\n"
 
 
 def _outcome_unknown(error: psycopg.Error) -> DatabaseUnavailable:

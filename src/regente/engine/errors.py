@@ -23,6 +23,7 @@ ControlFlow (BaseException)       a pipeline's `except Exception` cannot swallow
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 
@@ -33,7 +34,7 @@ class RegenteError(Exception):
         super().__init__(message)
         self.message = message
         if code is not None:
-            self.code = code
+            self.code = str(code)
 
 
 class InvalidInput(RegenteError):
@@ -98,7 +99,9 @@ class Throttled(TaskError):
         details: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(message, code=code, details=details)
-        self.retry_after = retry_after
+        self.retry_after = float(retry_after)
+        if not math.isfinite(self.retry_after):
+            raise ValueError(f"retry_after is a number of seconds, not {retry_after}")
 
 
 class Fatal(TaskError):

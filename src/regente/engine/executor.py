@@ -42,12 +42,24 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
         return suspended(sleep)
     except BaseExceptionGroup as group:
         return _from_group(task, pipeline, group)
+    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # `sys.exit`, or a library's own: it ends the attempt, not the runner
+        return classify(task, pipeline, error)
 
 
 def classify(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Outcome | None:
     """What an exception means for the task."""
+    try:
+        return _classified(task, pipeline, error)
+    except Exception as trouble:  # an error that cannot even be read must not cost the runner a slot
+        failure = Failure("transient", type(error).__name__, f"the error could not be read: {trouble!r}", step=task.standing)
+        return failed_attempt(task, pipeline, failure)
+
+
+def _classified(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Outcome | None:
     if isinstance(error, ExceptionGroup):
-        return classify(task, pipeline, error.exceptions[0])
+        return _classified(task, pipeline, _leaf(error.subgroup((Fatal, InvalidInput)) or error))
     if isinstance(error, Skip):
         return Ended("skipped", "task_skipped", details={"reason": error.message, **error.details})
     if isinstance(error, Throttled):

@@ -46,7 +46,8 @@ async def run_isolated(
     )  # fmt: skip
     on_start(child.pid)
     try:
-        kind, text = await asyncio.wait_for(_converse(child, request), timeout_seconds)
+        async with asyncio.timeout(timeout_seconds):
+            kind, text = await _converse(child, request)
     except TimeoutError:
         raise Transient(f"the isolated step took longer than {timeout_seconds} s", code="ISOLATED_TIMEOUT") from None
     except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):

@@ -74,9 +74,15 @@ class Ledger:
         self.database = database
         self.runner_id = runner_id
         self._give_up_at = give_up_at  # until when a database that is away is waited for
-        self.finished: Coalescer[Finish, bool] = Coalescer(self._finish, max_batch=MAX_BATCH)
-        self.settled: Coalescer[Settlement, bool] = Coalescer(self._settle, max_batch=MAX_BATCH)
-        self.marked: Coalescer[Mark, bool] = Coalescer(self._mark, max_batch=MAX_BATCH)
+        self.finished: Coalescer[Finish, bool] = Coalescer(
+            self._finish, max_batch=MAX_BATCH, bytes_of=lambda item: len(item.outcome.result or "")
+        )
+        self.settled: Coalescer[Settlement, bool] = Coalescer(
+            self._settle, max_batch=MAX_BATCH, bytes_of=lambda item: item.outcome.size_bytes
+        )
+        self.marked: Coalescer[Mark, bool] = Coalescer(
+            self._mark, max_batch=MAX_BATCH, bytes_of=lambda mark: len(mark.output or "")
+        )
 
     def start(self) -> None:
         for coalescer in (self.finished, self.settled, self.marked):
@@ -177,7 +183,7 @@ def settle_params(batch: Sequence[Settlement]) -> dict[str, Any]:
     return {
         "ids": number_array(list(current)),
         "attempts": number_array([fences[task_id] for task_id in current]),
-        "outcomes": json.dumps(list(current.values())),
+        "outcomes": text_array([json.dumps(outcome) for outcome in current.values()]),
     }
 
 

@@ -29,16 +29,17 @@ def task_fields() -> dict[str, Any]:
     return fields
 
 
-def task_ended(claim: Claim, status: str, duration_seconds: float, failure: Failure | None = None) -> None:
+def task_ended(task: Task[Any], status: str, duration_seconds: float, failure: Failure | None = None) -> None:
     level = logging.WARNING if failure is not None else logging.INFO
     if not logger.isEnabledFor(level):
         return
     fields: dict[str, Any] = {
-        "task": claim.id,
-        "pipeline": claim.pipeline,
-        "attempt": claim.attempt,
+        "task": task.id,
+        "pipeline": task.pipeline,
+        "attempt": task.attempt,
         "status": status,
         "duration_ms": round(duration_seconds * 1000, 1),
+        "task_context": task.context,  # in one piece: logging refuses some names as fields of their own
     }
     if failure is not None:
         fields |= {"code": failure.code, "error": failure.message}

@@ -82,6 +82,11 @@ class Ended:
     details: dict[str, Any] = field(default_factory=dict)
     sleep_step: str | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in a statement: snapshots are all that can be large."""
+        return sum(len(snapshot.body) for snapshot in self.failure.snapshots) if self.failure else 0
+
     def as_json(self, pipeline: str) -> dict[str, Any]:
         return {
             "status": self.status,

@@ -258,7 +258,8 @@ class Runner:
             self._impatience_seconds = MIN_IMPATIENCE_SECONDS
         wait = max(self._impatience_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), wait)
+            async with asyncio.timeout(wait):
+                await self._wake.wait()
         return False
 
     async def _is_idle(self) -> bool:
@@ -352,9 +353,9 @@ class Runner:
         if claim.batch_id is not None:
             self._touched_batches.add(claim.batch_id)
         if isinstance(outcome, Completed):
-            log.task_ended(claim, "completed", seconds)
+            log.task_ended(running.task, "completed", seconds)
             return
-        log.task_ended(claim, outcome.event.removeprefix("task_"), seconds, failure=outcome.failure)
+        log.task_ended(running.task, outcome.event.removeprefix("task_"), seconds, failure=outcome.failure)
         if outcome.event == "task_handed_back":
             crash_point("drain.handed_back")
         elif outcome.status == "queued":
@@ -402,7 +403,9 @@ class Runner:
 
     async def _run_suspect(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._suspects.wait(), self.terms.watchdog.suspects_every_seconds)
+            # Not `wait_for`: in Python 3.11 it swallows a cancellation that meets the event, and this would never end.
+            async with asyncio.timeout(self.terms.watchdog.suspects_every_seconds):
+                await self._suspects.wait()
         self._suspects.clear()
         if not self._roster.has_suspect and not self._stop_requests:
             for claim in await self._ledger.claim_suspect(list(self._pipelines)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, NoReturn
@@ -15,19 +16,20 @@ from typing import Any, Generic, NoReturn
 import psycopg
 from typing_extensions import TypeVar
 
-from regente.engine.codec import decode, encode, return_hint, validate
+from regente.engine.codec import decode, encode, is_storable, return_hint, validate
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import TaskConnection, is_lost
-from regente.engine.errors import Fatal, InvalidArgs, InvalidInput, LeaseLost, Skip, Suspended, Transient
+from regente.engine.errors import Fatal, InvalidArgs, InvalidInput, LeaseLost, Skip, Suspended, Throttled, Transient
 from regente.engine.isolation import run_isolated
 from regente.engine.ledger import Claim, Ledger, Mark
-from regente.engine.outcome import Snapshot
+from regente.engine.outcome import Snapshot, storable
 from regente.engine.pipeline import Pipeline
 from regente.engine.threads import run_in_thread
 
 ArgsT = TypeVar("ArgsT", default=Any)
 T = TypeVar("T")
 
+MAX_NAME_CHARACTERS = 200
 MAX_SNAPSHOTS = 10
 MAX_SNAPSHOT_BYTES = 2 * 1024 * 1024
 HEARTBEAT_EVERY_SECONDS = 5.0
@@ -194,19 +196,27 @@ class Task(Generic[ArgsT]):
         except psycopg.Error as error:
             if not is_lost(error):
                 raise
-            raise Transient(f"the database went away during {key}: {error}", code="DATABASE_LOST") from error
+            # Not the task's fault, so no attempt is charged; the wait grows, in case it is what the block asks of the server.
+            wait_seconds = min(60.0, 0.5 * 2.0 ** min(self.attempt - 1, 7))
+            raise Throttled(
+                f"the database went away during {key}: {error}", retry_after=wait_seconds, code="DATABASE_LOST"
+            ) from error
         self._beat_at = self._marked_at = time.monotonic()
         crash_point("transaction.committed")
 
     async def sleep(self, seconds: float) -> None:
         """Sleep durably: the slot goes back, and another runner may wake up in this line. Survives restarts."""
         key = self._numbered("sleep")
+        if not math.isfinite(seconds):
+            raise InvalidInput(f"a task sleeps for a number of seconds, not {seconds}")
         if seconds > 0 and (key, -1) not in await self._recall():
             raise Suspended(key, seconds)
 
     async def progress(self, fraction: float | None = None, checkpoint: str | None = None) -> None:
         """Say how far the task is (0 to 1) and where. Committed when this returns."""
         share = None if fraction is None else max(0.0, min(1.0, float(fraction)))
+        if checkpoint is not None:
+            _check_name(checkpoint)
         await self._mark(Mark(self._claim, checkpoint=checkpoint, progress=share))
 
     async def heartbeat(self) -> None:
@@ -227,6 +237,7 @@ class Task(Generic[ArgsT]):
 
     def snapshot(self, name: str, body: str | bytes, content_type: str = "text/html") -> None:
         """Keep what was seen (a page, a screenshot, a response). It is stored if this attempt fails."""
+        name, content_type = storable(name)[:MAX_NAME_CHARACTERS], storable(content_type)[:MAX_NAME_CHARACTERS]
         data = body.encode("utf-8", "backslashreplace") if isinstance(body, str) else bytes(body)
         kept = [snapshot for snapshot in self._snapshots if snapshot.name != name][-(MAX_SNAPSHOTS - 1) :]
         cut = len(data) > MAX_SNAPSHOT_BYTES
@@ -266,6 +277,7 @@ class Task(Generic[ArgsT]):
 
     def _numbered(self, name: str) -> str:
         """The n-th call of one name is a step of its own: a loop may call `step("PAGE", …)` again and again."""
+        _check_name(name)
         if self._calls is None:
             self._calls = {}
         count = self._calls[name] = self._calls.get(name, 0) + 1
@@ -299,18 +311,21 @@ class Task(Generic[ArgsT]):
         if timeout is None:
             return await called
         try:
-            return await asyncio.wait_for(called, timeout)
+            async with asyncio.timeout(timeout):
+                return await called
         except TimeoutError as error:
             raise Transient(f"the step took longer than {timeout} s", code="STEP_TIMEOUT") from error
 
     async def _called(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if _is_async(function):
-            return await function(*args, **kwargs)
         try:
+            if _is_async(function):
+                return await function(*args, **kwargs)
             result = await run_in_thread(function, *args, on_start=self._in_thread, **kwargs)
+            return await result if inspect.isawaitable(result) else result
+        except SystemExit as error:  # asyncio would end the whole loop with it
+            raise Transient(f"the step called sys.exit({error.code!r})", code="SystemExit") from error
         finally:
             self._thread_id = None
-        return await result if inspect.isawaitable(result) else result
 
     def _in_thread(self, thread_id: int) -> None:
         self._thread_id = thread_id
@@ -325,6 +340,11 @@ class Task(Generic[ArgsT]):
         if self._lost or not await self._ledger.marked.write(mark):
             raise LeaseLost(f"task {self.id} was taken over")
         self._beat_at = self._marked_at = time.monotonic()
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARACTERS or not is_storable(name):
+        raise InvalidInput(f"{name!r:.100} cannot name a step: 1 to {MAX_NAME_CHARACTERS} characters, no NUL")
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

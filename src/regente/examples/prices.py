@@ -16,7 +16,6 @@ from regente import Fatal, Retry, Task, Throttled, Transient, pipeline
 from regente.engine.queries import load_queries
 
 QUERIES = load_queries(Path(__file__).with_name("demo.sql"))
-MIN_PAGES = 20
 
 Mood = Literal["fine", "overloaded", "throttled", "redesigned", "sold_out"]
 

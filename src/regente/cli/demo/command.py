@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,12 +16,14 @@ from regente.cli import output
 from regente.cli.command import Call, command
 from regente.cli.demo.fleet import Fleet
 from regente.cli.demo.screen import Screen
-from regente.cli.demo.stage import Stage
-from regente.cli.demo.verdict import Verdict
 from regente.cli.failure import FAILURE_EXIT
-from regente.examples.prices import MIN_PAGES
+
+if TYPE_CHECKING:
+    from regente.cli.demo.stage import Stage
+    from regente.cli.demo.verdict import Verdict
 
 RUNNERS = 3
+MIN_TASKS = 20  # enough for every kind of trouble that the example knows
 INTERRUPTED_EXIT = 130
 
 
@@ -32,7 +34,7 @@ def add_to(root: typer.Typer) -> None:
 async def demo(
     call: Call,
     stay: Annotated[bool, typer.Option("--stay", help="Then stay, with the runners alive, until Ctrl-C.")] = False,
-    count: Annotated[int, typer.Option("--tasks", min=MIN_PAGES, max=100_000, help="How many tasks.")] = 1000,
+    count: Annotated[int, typer.Option("--tasks", min=MIN_TASKS, max=100_000, help="How many tasks.")] = 1000,
 ) -> None:
     """See it work: 1,000 tasks, three runners, one killed on the way, and an account of every task at the end.
 
@@ -54,6 +56,8 @@ async def demo(
 
 
 async def _play(call: Call, count: int, stay: bool, logs: Path) -> Verdict:
+    from regente.cli.demo.stage import Stage  # registers the example's pipeline, which no other command is to know
+
     with Screen(stderr=call.json) as screen:
         screen.say(
             "Starting PostgreSQL and three runners." if call.settings.database_url is None else "Starting three runners."

@@ -4,22 +4,31 @@
 
 -- name: claim
 -- One index range per pipeline and priority level, from the level's floor to now. The floor keeps the scan from stepping, each
--- time anew, over the entries that earlier claims left behind and vacuum has not removed yet.
+-- time anew, over the entries that earlier claims left behind and vacuum has not removed yet. Levels come in the given order
+-- (a join with `pipelines` beside them would be free to shuffle it), and all levels of a pipeline share its slots.
 WITH claimed AS (
   UPDATE regente.tasks SET status = 'running', attempt = attempt + 1, runner_id = %(runner_id)s::bigint,
          claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
   WHERE status = 'queued' AND id = ANY (ARRAY(
     SELECT picked.id
-    FROM unnest(%(pipelines)s::text[], %(priorities)s::smallint[], %(floors)s::timestamptz[], %(limits)s::integer[])
-      AS level (pipeline, priority, floor, slots)
+    FROM (
+      SELECT w.pipeline, max(w.slots) AS slots
+      FROM unnest(%(pipelines)s::text[], %(limits)s::integer[]) WITH ORDINALITY AS w (pipeline, slots, place)
+      WHERE NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = w.pipeline AND p.paused)
+      GROUP BY w.pipeline ORDER BY min(w.place)) AS wanted
     CROSS JOIN LATERAL (
-      SELECT t.id FROM regente.tasks t
-      WHERE t.pipeline = level.pipeline AND t.status = 'queued' AND t.priority = level.priority
-        AND t.run_at >= level.floor AND t.run_at <= regente.clock() AND t.crashes < 2
-      ORDER BY t.run_at, t.id LIMIT level.slots FOR UPDATE SKIP LOCKED) AS picked
+      SELECT due.id
+      FROM unnest(%(pipelines)s::text[], %(priorities)s::smallint[], %(floors)s::timestamptz[])
+        AS level (pipeline, priority, floor)
+      CROSS JOIN LATERAL (
+        SELECT t.id FROM regente.tasks t
+        WHERE t.pipeline = level.pipeline AND t.status = 'queued' AND t.priority = level.priority
+          AND t.run_at >= level.floor AND t.run_at <= regente.clock() AND t.crashes < 2
+        ORDER BY t.run_at, t.id LIMIT wanted.slots FOR UPDATE SKIP LOCKED) AS due
+      WHERE level.pipeline = wanted.pipeline
+      LIMIT wanted.slots) AS picked
     WHERE EXISTS (SELECT FROM regente.runners r
                   WHERE r.id = %(runner_id)s::bigint AND r.status = 'running' AND r.lease_until > regente.clock())
-      AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = level.pipeline AND p.paused)
     LIMIT %(free)s::integer))
   RETURNING id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args
 ),

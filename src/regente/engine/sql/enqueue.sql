@@ -2,17 +2,13 @@
 
 -- name: reserve_task_ids
 -- The ids of a COPY are known beforehand: it cannot return any.
-SELECT nextval(pg_get_serial_sequence('regente.tasks', 'id')) FROM generate_series(1, %(count)s::integer)
+SELECT string_agg(nextval(pg_get_serial_sequence('regente.tasks', 'id'))::text, ',') FROM generate_series(1, %(count)s::integer)
 
 -- name: copy_tasks
-COPY regente.tasks (id, pipeline, args, priority, max_attempts, batch_id, status, run_at, queued_at) FROM STDIN
+COPY regente.tasks (id, pipeline, args, priority, max_attempts, batch_id) FROM STDIN
 
--- name: log_queued
-INSERT INTO regente.events (task_id, batch_id, event)
-SELECT id, %(batch_id)s::bigint, %(event)s::text FROM unnest(%(ids)s::bigint[]) AS queued (id)
-
--- name: database_time
-SELECT regente.clock()::text
+-- name: copy_events
+COPY regente.events (task_id, batch_id, event) FROM STDIN
 
 -- name: insert_tasks
 WITH wanted AS (
@@ -45,8 +41,7 @@ WHERE (pipeline, key) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(keys)s::
 
 -- name: notify_queued
 -- The payload names the pipeline, the priority and in how many seconds the first task falls due.
-SELECT pg_notify('regente_queued', %(pipeline)s || ' ' || %(priority)s || ' ' ||
-  extract(epoch FROM greatest(%(run_at)s::timestamptz, regente.clock()) - regente.clock()))
+SELECT pg_notify('regente_queued', %(pipeline)s || ' ' || %(priority)s || ' 0')
 
 -- name: queue_drafts
 -- A batch that was given up while this was a draft opens again.

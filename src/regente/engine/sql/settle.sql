@@ -21,22 +21,22 @@ SELECT id FROM finished
 -- name: settle
 -- Every other end. A task whose cancel was requested does not go back to the queue: it ends as canceled.
 WITH fenced AS MATERIALIZED (
-  SELECT t.id, o.place, t.cancel_requested_at IS NOT NULL AS unwanted
-  FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[]) WITH ORDINALITY AS o (id, attempt, place)
+  SELECT t.id, o.value::jsonb AS value, t.cancel_requested_at IS NOT NULL AS unwanted
+  FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(outcomes)s::text[]) AS o (id, attempt, value)
   JOIN regente.tasks t ON t.id = o.id
   WHERE t.attempt = o.attempt
     AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT FROM 'running'
   ORDER BY t.id FOR UPDATE OF t
 ),
 outcome AS (
-  SELECT f.id, (o.value ->> 'charged')::smallint AS charged, (o.value ->> 'crashed')::smallint AS crashed,
-         (o.value ->> 'delay_seconds')::double precision AS delay_seconds, o.value -> 'failure' AS failure,
-         o.value -> 'sleep' AS sleep, f.unwanted,
-         CASE WHEN o.value ->> 'status' = 'queued' AND f.unwanted THEN 'canceled' ELSE o.value ->> 'status'
+  SELECT id, (value ->> 'charged')::smallint AS charged, (value ->> 'crashed')::smallint AS crashed,
+         (value ->> 'delay_seconds')::double precision AS delay_seconds, value -> 'failure' AS failure,
+         value -> 'sleep' AS sleep,
+         CASE WHEN value ->> 'status' = 'queued' AND unwanted THEN 'canceled' ELSE value ->> 'status'
          END::regente.task_status AS status,
-         CASE WHEN o.value ->> 'status' = 'queued' AND f.unwanted THEN 'task_canceled' ELSE o.value ->> 'event' END AS event,
-         nullif(o.value -> 'details', 'null') AS details
-  FROM fenced f CROSS JOIN LATERAL (SELECT (%(outcomes)s::jsonb) -> (f.place - 1)::integer) AS o (value)
+         CASE WHEN value ->> 'status' = 'queued' AND unwanted THEN 'task_canceled' ELSE value ->> 'event' END AS event,
+         nullif(value -> 'details', 'null') AS details
+  FROM fenced
 ),
 settled AS (
   UPDATE regente.tasks t

@@ -30,7 +30,7 @@ CREATE TABLE regente.tasks (
   runner_id           bigint,
   run_at              timestamptz NOT NULL DEFAULT regente.clock(),
   created_at          timestamptz NOT NULL DEFAULT regente.clock(),
-  queued_at           timestamptz,
+  queued_at           timestamptz DEFAULT regente.clock(),
   started_at          timestamptz,
   claimed_at          timestamptz,
   heartbeat_at        timestamptz,
