@@ -25,10 +25,11 @@ demo: install  ## The same, and exit when the demo is done
 test: install  ## All tests, under 15 minutes on 2 cores
 	@$(BIN)/python -m pytest
 
-check: install lint  ## What CI checks besides the tests: lint, types, import contracts, lock file
+check: install lint  ## What CI checks besides the tests: lint, types, import contracts, generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_tree.py
+	@$(BIN)/python scripts/requirements.py
 
 lint: install  ## Style and formatting
 	@$(BIN)/ruff check

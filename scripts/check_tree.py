@@ -24,7 +24,8 @@ def tracked(*patterns: str) -> list[Path]:
 def findings() -> list[str]:
     found = [f"{path.name}: a lock file with a download address" for path in tracked("*lock*") if ADDRESS.search(_text(path))]
     for path in tracked("src/*.py"):
-        found += [f"{path.relative_to(ROOT)}: SQL belongs into a .sql file: {m.group(0)}" for m in SQL_IN_PYTHON.finditer(_text(path))]
+        name = path.relative_to(ROOT)
+        found += [f"{name}: SQL belongs into a .sql file: {match.group(0)}" for match in SQL_IN_PYTHON.finditer(_text(path))]
     for path in tracked():
         if path.suffix in {".py", ".sql", ".toml", ".md", ".sh", ".yml", ".json"} and MACHINE_PATHS.search(_text(path)):
             found.append(f"{path.relative_to(ROOT)}: a path of one machine")
