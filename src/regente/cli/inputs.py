@@ -53,7 +53,7 @@ def parse_time(text: str | None) -> datetime | None:
     except ValueError:
         raise InvalidInput(f"{text!r} is not a time: write it like 2030-01-31T18:00:00+00:00") from None
     if moment.tzinfo is None:
-        raise InvalidInput(f"{text!r} has no time zone: add one, like {text}+00:00 or {text}Z")
+        raise InvalidInput(f"{text!r} has no time zone: write it like 2030-01-31T18:00:00Z")
     return moment
 
 

@@ -15,7 +15,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -113,7 +112,7 @@ def _jsonable(value: Any) -> Any:
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[RenderableType]]) -> Table:
     terminal = sys.stdout.isatty()
-    grid = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, show_edge=False, header_style="bold")
+    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in columns:
         grid.add_column(
             column.name, justify="right" if column.right else "left", no_wrap=column.whole or not terminal, overflow="fold"

@@ -15,7 +15,7 @@ from regente.engine.models import RunnerInfo, as_dict
 _COLUMNS = (
     figure("ID"), Column("NAME"), word("STATUS"), figure("BUSY"),
     figure("STUCK"), figure("DONE"), figure("FAILED"),
-    figure("RETRIED"), figure("RESCUED"), figure("AVERAGE"),
+    figure("RETRY"), figure("SAVED"), figure("MEAN"),
 )  # fmt: skip
 
 

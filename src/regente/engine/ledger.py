@@ -6,6 +6,7 @@ Turns values into the parameters of the named statements and back. Decides nothi
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -179,11 +180,17 @@ class Ledger:
 
 def settle_params(batch: Sequence[Settlement]) -> dict[str, Any]:
     fences = _fences(claim for claim, _, _ in batch)
-    current = {claim.id: outcome.as_json(claim.pipeline) for claim, outcome, _ in batch if claim.attempt == fences[claim.id]}
+    current = {claim.id: (claim, outcome) for claim, outcome, _ in batch if claim.attempt == fences[claim.id]}
+    snapshots = [(claim.id, shot) for claim, outcome in current.values() for shot in outcome.snapshots]
     return {
         "ids": number_array(list(current)),
         "attempts": number_array([fences[task_id] for task_id in current]),
-        "outcomes": text_array([json.dumps(outcome) for outcome in current.values()]),
+        "outcomes": text_array([json.dumps(outcome.as_json(claim.pipeline)) for claim, outcome in current.values()]),
+        "snapshot_ids": number_array([task_id for task_id, _ in snapshots]),
+        "snapshot_names": text_array([shot.name for _, shot in snapshots]),
+        "snapshot_types": text_array([shot.content_type for _, shot in snapshots]),
+        "snapshots_truncated": text_array(["t" if shot.truncated else "f" for _, shot in snapshots]),
+        "snapshot_bodies": "{" + ",".join([b64encode(shot.body).decode("ascii") or '""' for _, shot in snapshots]) + "}",
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import traceback
@@ -28,14 +27,6 @@ class Snapshot:
     body: bytes
     truncated: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "content_type": self.content_type,
-            "truncated": self.truncated,
-            "body": base64.b64encode(self.body).decode("ascii"),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -56,7 +47,6 @@ class Failure:
             "step": self.step,
             "details": _storable_details(self.details),
             "fingerprint": self._fingerprint(pipeline),
-            "snapshots": [snapshot.as_json() for snapshot in self.snapshots],
         }
 
     def _fingerprint(self, pipeline: str) -> str:
@@ -83,9 +73,13 @@ class Ended:
     sleep_step: str | None = None
 
     @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return self.failure.snapshots if self.failure else ()
+
+    @property
     def size_bytes(self) -> int:
         """About what it takes in a statement: snapshots are all that can be large."""
-        return sum(len(snapshot.body) for snapshot in self.failure.snapshots) if self.failure else 0
+        return sum(len(snapshot.body) for snapshot in self.snapshots)
 
     def as_json(self, pipeline: str) -> dict[str, Any]:
         return {

@@ -248,18 +248,30 @@ class Runner:
         """Wait for a hint or the next due task. True when nothing is left to do and that was the wish."""
         if not claimed_some:
             await self._survey()
+        while not self._stop_requests and not self._lease_lost:
             if until_idle and await self._is_idle():
                 return True
+            if await self._hint(self._pause_seconds(until_idle)):
+                return False
+            await self._survey()  # nobody called: look before asking
+            if self._levels.next_due_at <= time.monotonic():
+                return False
+        return False
+
+    def _pause_seconds(self, until_idle: bool) -> float:
         due_in_seconds = self._levels.next_due_at - time.monotonic()
         if due_in_seconds <= 0:  # due, but not to be had: held by another claim, or suspect
             self._suspects.set()
             self._impatience_seconds = min(self._impatience_seconds * 2, MAX_IMPATIENCE_SECONDS)
         else:
             self._impatience_seconds = MIN_IMPATIENCE_SECONDS
-        wait = max(self._impatience_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
+        return max(self._impatience_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
+
+    async def _hint(self, within_seconds: float) -> bool:
+        # Not `wait_for`: in Python 3.11 it swallows a cancellation that meets the event.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                await self._wake.wait()
+            async with asyncio.timeout(within_seconds):
+                return await self._wake.wait()
         return False
 
     async def _is_idle(self) -> bool:
@@ -406,8 +418,9 @@ class Runner:
             # Not `wait_for`: in Python 3.11 it swallows a cancellation that meets the event, and this would never end.
             async with asyncio.timeout(self.terms.watchdog.suspects_every_seconds):
                 await self._suspects.wait()
+        idle = not self._suspects.is_set() and not self._roster  # then a survey will tell of them
         self._suspects.clear()
-        if not self._roster.has_suspect and not self._stop_requests:
+        if not idle and not self._roster.has_suspect and not self._stop_requests:
             for claim in await self._ledger.claim_suspect(list(self._pipelines)):
                 self._launch(claim)
 

@@ -45,6 +45,7 @@ async def demo(
     try:
         verdict = await _play(call, count, stay, logs)
     except asyncio.CancelledError:
+        shutil.rmtree(logs, ignore_errors=True)
         output.note("Interrupted: the runners have ended, the rest of the batch is canceled.")
         raise typer.Exit(INTERRUPTED_EXIT) from None
     except BaseException:

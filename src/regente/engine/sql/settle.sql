@@ -63,9 +63,9 @@ failed AS (
 attached AS (
   INSERT INTO regente.snapshots (failure_id, name, content_type, truncated, body)
   SELECT f.id, s.name, s.content_type, s.truncated, decode(s.body, 'base64')
-  FROM failed f JOIN settled ON settled.id = f.task_id
-  CROSS JOIN LATERAL jsonb_to_recordset(settled.failure -> 'snapshots')
-    AS s (name text, content_type text, truncated boolean, body text)
+  FROM failed f JOIN unnest(%(snapshot_ids)s::bigint[], %(snapshot_names)s::text[], %(snapshot_types)s::text[],
+                            %(snapshots_truncated)s::boolean[], %(snapshot_bodies)s::text[])
+    AS s (task_id, name, content_type, truncated, body) ON s.task_id = f.task_id
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
