@@ -30,7 +30,7 @@ def server_url() -> Iterator[str]:
         yield given
         return
     with tempfile.TemporaryDirectory(prefix="regente-tests-", ignore_cleanup_errors=True) as folder:
-        os.chmod(folder, 0o755)  # noqa: S103 - the server of a root user runs as another one
+        os.chmod(folder, 0o755)  # the server of a root user runs as another one
         server = EmbeddedPostgres.acquire(Path(folder) / "data")
         yield server.url
         server.release()

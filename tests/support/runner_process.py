@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import importlib
 import logging
 import os
@@ -17,9 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from regente import Regente
+from regente.engine.stacks import stack_of_task
+from tests.support.current_app import set_application
 
 ROOT = Path(__file__).parents[2]
 SHORT_TERMS = {
@@ -32,8 +35,6 @@ SHORT_TERMS = {
     "REGENTE_CONCURRENCY": "10",
     "REGENTE_DATABASE_POOL_SIZE": "4",
 }
-
-running_app: Regente | None = None
 
 
 class RunnerProcess:
@@ -62,6 +63,7 @@ class RunnerProcess:
         try:
             return self._process.wait(within_seconds)
         except subprocess.TimeoutExpired:
+            self._show_stacks()
             raise AssertionError(f"the runner did not end within {within_seconds} s; it said:\n{self.said()}") from None
 
     def send(self, sign: signal.Signals) -> None:
@@ -71,6 +73,12 @@ class RunnerProcess:
     def kill(self) -> None:
         self.send(signal.SIGKILL)
         self._process.wait()
+
+    def _show_stacks(self) -> None:
+        """Into its log: where every coroutine and thread stands."""
+        self.send(signal.SIGUSR1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
 
     def said(self) -> str:
         self.log.seek(0)
@@ -85,26 +93,27 @@ class RunnerProcess:
 
 
 async def run(module: str) -> None:
-    global running_app  # noqa: PLW0603 - pipelines that enqueue find the application here
     importlib.import_module(module)
     loop = asyncio.get_running_loop()
     async with Regente() as app:
-        running_app = app
+        set_application(app)
         loop.add_signal_handler(signal.SIGTERM, app.stop_running)
+        loop.add_signal_handler(signal.SIGUSR1, show_stacks)
         report = await app.run(until_idle=os.environ.get("RUN_UNTIL_IDLE") == "1")
         sys.stdout.write(f"drained: {report}\n")
 
 
-def application() -> Any:
-    """The application of this runner process, for pipelines that enqueue."""
-    # As a program this module is `__main__`, and imported by a pipeline it would be a second one.
-    return sys.modules["__main__"].running_app  # type: ignore[attr-defined]
+def show_stacks() -> None:
+    for task in asyncio.all_tasks():
+        sys.stderr.write(f"--- {task.get_name()}\n{stack_of_task(task, None)}")
+    faulthandler.dump_traceback()
 
 
 def main() -> None:
     import uvloop
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("regente").addFilter(lambda record: not record.getMessage().startswith("task "))
     uvloop.run(run(sys.argv[1]))
 
 

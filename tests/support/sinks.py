@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 
 CREATE_SINK = """
-CREATE TABLE IF NOT EXISTS sink (
+CREATE TABLE IF NOT EXISTS public.sink (
   task_id bigint NOT NULL, step text NOT NULL, attempt integer NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp()
 )
 """
-ARRIVE = "INSERT INTO sink (task_id, step, attempt) VALUES (%s, %s, %s)"
+ARRIVE = "INSERT INTO public.sink (task_id, step, attempt) VALUES (%s, %s, %s)"
 
 
 def create_sink(connection: psycopg.Connection[Any]) -> None:
@@ -26,7 +26,7 @@ def create_sink(connection: psycopg.Connection[Any]) -> None:
 
 def sink_arrivals(connection: psycopg.Connection[Any]) -> Counter[tuple[int, str]]:
     """How often the effect of each (task, step) is there."""
-    rows = connection.execute("SELECT task_id, step, count(*) FROM sink GROUP BY task_id, step").fetchall()
+    rows = connection.execute("SELECT task_id, step, count(*) FROM public.sink GROUP BY task_id, step").fetchall()
     return Counter({(task_id, step): count for task_id, step, count in rows})
 
 

@@ -81,7 +81,11 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise InvalidInput(f"{path} is not a Python file", code="MODULE_NOT_FOUND")
     found = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
+    try:
+        spec.loader.exec_module(found)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return found
 
 

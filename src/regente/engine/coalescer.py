@@ -62,13 +62,17 @@ class Coalescer(Generic[Item, Verdict]):
 
     async def write(self, item: Item) -> Verdict:
         """Write the item and wait for its commit."""
+        return await self.begin(item)
+
+    def begin(self, item: Item) -> asyncio.Future[Verdict]:
+        """Write the item; the future is done when it is committed."""
         written: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self.hand_in(
             item,
             lambda _, verdict: None if written.done() else written.set_result(verdict),
             lambda _, error: None if written.done() else written.set_exception(error),
         )
-        return await written
+        return written
 
     async def _run(self) -> None:
         while True:

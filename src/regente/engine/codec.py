@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from regente.engine.errors import InvalidArgs, PayloadTooLarge
@@ -93,10 +94,16 @@ def adapter(hint: Any) -> TypeAdapter[Any]:
 @lru_cache(maxsize=512)
 def return_hint(function: Any) -> Any:
     """The function's declared return type, so that a replayed step gives back what the first run gave; else `Any`."""
+    while isinstance(function, partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = getattr(type(function), "__call__", function)  # noqa: B004 - whose hints, not whether it can be called
     try:
-        return get_type_hints(function).get("return", Any)
-    except (NameError, TypeError):
+        hint = get_type_hints(function).get("return", Any)
+        adapter(hint)
+    except (NameError, TypeError, PydanticUserError):  # what cannot be known, hashed or built
         return Any
+    return hint
 
 
 def decode(text: str | None, hint: Any = Any) -> Any:

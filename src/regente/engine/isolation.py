@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import os
 import pickle
 import signal
@@ -21,7 +22,8 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from regente.engine.codec import MAX_OUTPUT_BYTES, decode, encode, return_hint
-from regente.engine.errors import Blocked, Fatal, InvalidInput, Skip, TaskError, Throttled, Transient
+from regente.engine.errors import Blocked, Fatal, InvalidInput, RegenteError, Skip, TaskError, Throttled, Transient
+from regente.engine.outcome import storable, storable_details
 
 _HEADER = struct.Struct(">BQ")
 _VALUE, _ERROR = 0, 1
@@ -59,11 +61,15 @@ async def run_isolated(
 
 def _request(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], memory_mb: int | None) -> bytes:
     module, name = function.__module__, getattr(function, "__qualname__", "")
-    if "<" in name or not name:
+    owner = getattr(function, "__self__", None)
+    if "<" in name or not name or not (owner is None or inspect.ismodule(owner) or inspect.isclass(owner)):
         raise Fatal(f"{function!r} cannot run isolated: only functions at module level can", code="NOT_ISOLATABLE")
     if module == "__main__":
         module = _main_module()
-    return pickle.dumps((module, name, args, kwargs, memory_mb))
+    try:
+        return pickle.dumps((module, name, args, kwargs, memory_mb))
+    except Exception as error:  # whatever an argument's own __reduce__ raises
+        raise Fatal(f"the arguments of {name} cannot be sent to its process: {error}", code="NOT_ISOLATABLE") from error
 
 
 def _main_module() -> str:
@@ -105,7 +111,7 @@ def _raise(error: dict[str, Any]) -> None:
     if error["kind"] == "MemoryError":
         raise Transient("the isolated step needed more memory than it may have", code="ISOLATED_MEMORY")
     kind = _RAISABLE.get(error["kind"], Transient)
-    raised = kind(error["message"], code=error["code"], details={"stack": error["stack"]})
+    raised = kind(error["message"], code=error["code"], details={**error["details"], "stack": error["stack"]})
     if isinstance(raised, Throttled):
         raised.retry_after = float(error.get("retry_after") or 60)
     raise raised
@@ -127,9 +133,18 @@ def main() -> None:
         result = function(*args, **kwargs)
         if asyncio.iscoroutine(result):
             result = asyncio.run(result)
-        _answer(answer, _VALUE, encode(result, what="the isolated step's result"))
+        _answer(answer, _VALUE, _encoded(result))
     except BaseException as error:
         _answer(answer, _ERROR, encode(_described(error), what="the error"))
+    sys.stderr.flush()
+    os._exit(0)  # not by way of the interpreter's end, where the thread that reads stdin would be in the way
+
+
+def _encoded(result: Any) -> str:
+    try:
+        return encode(result, what="the isolated step's result")
+    except InvalidInput as error:
+        raise Fatal(str(error), code="INVALID_OUTPUT") from error
 
 
 def _find(module: str, name: str) -> Any:
@@ -160,9 +175,10 @@ def _described(error: BaseException) -> dict[str, Any]:
     kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _RAISABLE), type(error).__name__)
     return {
         "kind": "MemoryError" if isinstance(error, MemoryError) else kind,
-        "code": getattr(error, "code", None) if isinstance(error, TaskError | InvalidInput) else type(error).__name__,
-        "message": str(error).replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode(),
-        "stack": traceback.format_exc(limit=-20).replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode(),
+        "code": error.code if isinstance(error, RegenteError) else type(error).__name__,
+        "message": storable(str(error)),
+        "stack": storable(traceback.format_exc(limit=-20)),
+        "details": storable_details(error.details) if isinstance(error, TaskError) else {},
         "retry_after": getattr(error, "retry_after", None),
     }
 

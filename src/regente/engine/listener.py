@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 import psycopg
 from psycopg import AsyncConnection
 
 from regente.engine import log
+from regente.engine.cancellation import cancel_all
 from regente.engine.database import Database
 from regente.engine.queries import query
 
@@ -31,9 +31,7 @@ class Listener:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await cancel_all([self._task])
 
     async def _run(self) -> None:
         while True:

@@ -45,7 +45,7 @@ class Failure:
             "message": storable(self.message)[:MAX_MESSAGE_CHARACTERS],
             "stack": storable(self.stack)[-MAX_STACK_CHARACTERS:] if self.stack else None,
             "step": self.step,
-            "details": _storable_details(self.details),
+            "details": storable_details(self.details),
             "fingerprint": self._fingerprint(pipeline),
         }
 
@@ -89,7 +89,7 @@ class Ended:
             "crashed": 0,
             "delay_seconds": self.delay_seconds,
             "failure": self.failure.as_json(pipeline) if self.failure else None,
-            "details": _storable_details(self.details) or None,
+            "details": storable_details(self.details) or None,
             "sleep": {"step": self.sleep_step} if self.sleep_step else None,
         }
 
@@ -102,7 +102,7 @@ def storable(text: str) -> str:
     return text.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _storable_details(details: dict[str, Any]) -> Any:
+def storable_details(details: dict[str, Any]) -> Any:
     """What a pipeline attached to its error; whatever cannot be stored must not cost the failure its record."""
     try:
         return json.loads(encode(details, what="details"))

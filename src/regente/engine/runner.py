@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from regente.engine import log
+from regente.engine.cancellation import cancel_all
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import FOREVER, Database, number_array, text_array
 from regente.engine.errors import DatabaseUnavailable
@@ -120,7 +121,7 @@ class Runner:
         keeper = self._lease_keeper()
         keeper.start()
         background = [
-            asyncio.create_task(Watchdog(self._database, self.terms.watchdog, self._recovered).run(), name="watchdog"),
+            *Watchdog(self._database, self.terms.watchdog, self._recovered).start(),
             asyncio.create_task(_again_and_again("cancels", self._watch_cancels)),
             asyncio.create_task(_again_and_again("batches", self._review_touched_batches)),
             asyncio.create_task(_again_and_again("suspects", self._run_suspect)),
@@ -133,9 +134,7 @@ class Runner:
             else:
                 await self._drain()
         finally:
-            for job in background:
-                job.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+            await cancel_all(background)
             await self._leave(keeper)
         return not self._lease_lost or self._stop_requests > 0
 

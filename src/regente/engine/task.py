@@ -11,7 +11,7 @@ import inspect
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, NoReturn
+from typing import Any, Generic, NoReturn, overload
 
 import psycopg
 from typing_extensions import TypeVar
@@ -104,16 +104,40 @@ class Task(Generic[ArgsT]):
         """Whether an earlier attempt finished this step."""
         return (step, -1) in await self._recall()
 
+    @overload
     async def step(
         self,
         name: str,
-        function: Callable[..., Awaitable[T]] | Callable[..., T],
+        function: Callable[..., Awaitable[T]],
+        *args: Any,
+        isolated: bool = ...,
+        timeout: float | None = ...,
+        memory_mb: int | None = ...,
+        **kwargs: Any,
+    ) -> T: ...
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., T],
+        *args: Any,
+        isolated: bool = ...,
+        timeout: float | None = ...,
+        memory_mb: int | None = ...,
+        **kwargs: Any,
+    ) -> T: ...
+
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
         *args: Any,
         isolated: bool = False,
         timeout: float | None = None,
         memory_mb: int | None = None,
         **kwargs: Any,
-    ) -> T:
+    ) -> Any:
         """Call the function once in the life of the task; later attempts get the stored result.
 
         A synchronous function runs in a thread; with `isolated` in a child process, limited by `timeout` (seconds) and
@@ -122,7 +146,7 @@ class Task(Generic[ArgsT]):
         key = self._numbered(name)
         memory = await self._recall()
         if (key, -1) in memory:
-            return decode(memory[key, -1], return_hint(function))  # type: ignore[no-any-return]
+            return decode(memory[key, -1], return_hint(function))
         self._stand_at(key)
         started_at = time.monotonic()
         value = await self._call(function, args, kwargs, isolated, timeout, memory_mb)
@@ -130,19 +154,45 @@ class Task(Generic[ArgsT]):
         crash_point("step.before_record")
         await self._mark(Mark(self._claim, key, output=output, duration_ms=_ms_since(started_at), checkpoint=key))
         crash_point("step.recorded")
-        return decode(output, return_hint(function))  # type: ignore[no-any-return]
+        return decode(output, return_hint(function))
+
+    @overload
+    async def each(
+        self,
+        name: str,
+        items: Iterable[Any],
+        function: Callable[..., Awaitable[T]],
+        *,
+        concurrency: int = ...,
+        isolated: bool = ...,
+        timeout: float | None = ...,
+        memory_mb: int | None = ...,
+    ) -> list[T]: ...
+
+    @overload
+    async def each(
+        self,
+        name: str,
+        items: Iterable[Any],
+        function: Callable[..., T],
+        *,
+        concurrency: int = ...,
+        isolated: bool = ...,
+        timeout: float | None = ...,
+        memory_mb: int | None = ...,
+    ) -> list[T]: ...
 
     async def each(
         self,
         name: str,
         items: Iterable[Any],
-        function: Callable[..., Awaitable[T]] | Callable[..., T],
+        function: Callable[..., Any],
         *,
         concurrency: int = 1,
         isolated: bool = False,
         timeout: float | None = None,
         memory_mb: int | None = None,
-    ) -> list[T]:
+    ) -> list[Any]:
         """Call the function once per item, `concurrency` at a time; results in the items' order.
 
         Each finished item is durable: a later attempt goes on with those that are missing. The items must be the same at
@@ -194,7 +244,7 @@ class Task(Generic[ArgsT]):
                         raise LeaseLost(f"task {self.id} was taken over before {key} was committed")
                     crash_point("transaction.before_commit")
         except psycopg.Error as error:
-            if not is_lost(error):
+            if not is_lost(error) or isinstance(error, psycopg.errors.QueryCanceled):
                 raise
             # Not the task's fault, so no attempt is charged; the wait grows, in case it is what the block asks of the server.
             wait_seconds = min(60.0, 0.5 * 2.0 ** min(self.attempt - 1, 7))
@@ -337,7 +387,7 @@ class Task(Generic[ArgsT]):
             raise Fatal(str(error), code="INVALID_OUTPUT") from error
 
     async def _mark(self, mark: Mark) -> None:
-        if self._lost or not await self._ledger.marked.write(mark):
+        if self._lost or not await _to_the_end(self._ledger.marked.begin(mark)):
             raise LeaseLost(f"task {self.id} was taken over")
         self._beat_at = self._marked_at = time.monotonic()
 
@@ -353,6 +403,16 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 def _ms_since(started_at: float) -> float:
     return round((time.monotonic() - started_at) * 1000, 3)
+
+
+async def _to_the_end(written: asyncio.Future[bool]) -> bool:
+    """What is done is done: a task that is stopped while its step is being recorded goes when it is recorded."""
+    try:
+        return await asyncio.shield(written)
+    except asyncio.CancelledError:
+        with contextlib.suppress(Exception):
+            await written
+        raise
 
 
 async def _all_or_first_error(work: list[Any]) -> None:

@@ -48,10 +48,9 @@ class Watchdog:
             Retention(database, terms.retention_every_seconds, terms.keep_seconds),
         ]
 
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for sweep in self.sweeps:
-                group.create_task(_repeat(sweep), name=sweep.name)
+    def start(self) -> list[asyncio.Task[None]]:
+        """One task for each sweep; they never end by themselves."""
+        return [asyncio.create_task(_repeat(sweep), name=sweep.name) for sweep in self.sweeps]
 
 
 async def _repeat(sweep: Sweep) -> None:

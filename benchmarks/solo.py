@@ -1,0 +1,79 @@
+"""The measurements that concern mainly ourselves: idling, a long history, memory and many sleeping tasks."""
+
+import time
+from dataclasses import dataclass
+
+from benchmarks.measurements import DRAIN_SECONDS, Stage, drain_backlog
+from benchmarks.processes import cpu_seconds, crew, resident_kib
+
+# An idle server process reports its transactions with up to ten seconds of delay.
+REPORTING_SECONDS = 12.0
+SLEEPERS = 5_000
+SLEEPING_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    transactions_per_second: float
+    cpu_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Resident MiB of one runner after a tenth of its tasks and after all of them."""
+
+    early: float
+    late: float
+
+
+def idle(stage: Stage, seconds: float) -> Idle:
+    """A runner with nothing to do: what it asks of the database and of the processor."""
+    stage.clear()
+    stage.settle()
+    with crew(stage.environment, stage.url, "noop") as working:
+        working.go()
+        time.sleep(REPORTING_SECONDS)
+        [worker] = working.workers
+        transactions, cpu, started = stage.postgres.transactions(stage.database), cpu_seconds(worker.pid), time.monotonic()
+        time.sleep(seconds)
+        transactions = stage.postgres.transactions(stage.database) - transactions
+        cpu, elapsed = cpu_seconds(worker.pid) - cpu, time.monotonic() - started
+    return Idle(transactions / elapsed, 100 * cpu / elapsed)
+
+
+def finish_many(stage: Stage, count: int) -> Memory:
+    """Run that many tasks through one runner, for real, and leave them in the database."""
+    stage.clear()
+    stage.enqueue("noop", count)
+    stage.settle()
+    with crew(stage.environment, stage.url, "noop") as working:
+        working.go()
+        [worker] = working.workers
+        working.wait_until_handled(count // 10, DRAIN_SECONDS)
+        early = resident_kib(worker.pid)
+        working.wait_until_handled(count, DRAIN_SECONDS)
+        stage.wait_until_committed()
+        late = resident_kib(worker.pid)
+        stage.verify(working, count)
+        working.stop()
+    return Memory(early / 1024, late / 1024)
+
+
+def drain_again(stage: Stage, count: int) -> float:
+    """Tasks per second in a database that keeps its history from before."""
+    stage.enqueue("noop", count)
+    return drain_backlog(stage, count, verify=False)
+
+
+def sleeping(stage: Stage, count: int = SLEEPERS) -> float:
+    """Transactions per second that many tasks cost while all of them sleep in one runner."""
+    stage.clear()
+    stage.enqueue("sleep", count)
+    stage.settle()
+    with crew(stage.environment, stage.url, "sleep") as working:
+        working.go()
+        working.wait_until_handled(count, DRAIN_SECONDS)
+        time.sleep(REPORTING_SECONDS)
+        before, started = stage.postgres.transactions(stage.database), time.monotonic()
+        time.sleep(SLEEPING_SECONDS)
+        return (stage.postgres.transactions(stage.database) - before) / (time.monotonic() - started)

@@ -1,0 +1,107 @@
+"""`regente tasks …` and `regente enqueue`."""
+
+from __future__ import annotations
+
+from tests.acceptance.conftest import PIPELINES, Cli, World
+
+
+async def test_an_empty_list_says_what_to_do_next(cli: Cli) -> None:
+    assert "No tasks yet. Enqueue one with: regente enqueue" in await cli.text("tasks", "list")
+    assert await cli.json("tasks", "list") == []
+
+
+async def test_list_shows_every_task_newest_first(cli: Cli, world: World) -> None:
+    lines = (await cli.text("tasks", "list")).splitlines()
+    assert [int(line.split()[0]) for line in lines[1:]] == [5, 4, 3, 2, 1]
+    assert "LAYOUT" in lines[4]
+    found = await cli.json("tasks", "list")
+    assert [task["id"] for task in found] == [5, 4, 3, 2, 1]
+    assert {task["status"] for task in found} == {"completed", "failed", "queued", "draft"}
+
+
+async def test_list_is_filtered_and_paged(cli: Cli, world: World) -> None:
+    async def ids(*words: str) -> list[int]:
+        return [task["id"] for task in await cli.json("tasks", "list", *words)]
+
+    assert await ids("--status", "failed") == [world.flaky, world.failed]
+    assert await ids("--status", "failed", "--status", "draft") == [world.draft, world.flaky, world.failed]
+    assert await ids("--code", "LAYOUT") == [world.failed]
+    assert await ids("--batch", "monday") == [3, 2, 1]
+    assert await ids("--pipeline", "other") == []
+    assert await ids("--limit", "2", "--before", "4") == [3, 2]
+    answer = await cli("tasks", "list", "--limit", "2")
+    assert "--before 4" in answer.err
+    assert "No task matches" in await cli.text("tasks", "list", "--code", "NONE")
+
+
+async def test_show_tells_the_whole_story_of_a_task(cli: Cli, world: World) -> None:
+    """Q1, S1, W4: checkpoint, attempts, times, error, stack and what was seen, per task."""
+    text = await cli.text("tasks", "show", str(world.failed))
+    for part in ('"url": "bad"', "MEASURE", "task_claimed", "LAYOUT", "Traceback", "page.html", "1 started, 1 failed"):
+        assert part in text
+    assert "\x1b" not in text
+    assert "[red]changed[/red]" in text
+    document = await cli.json("tasks", "show", str(world.failed))
+    assert document["args"] == {"url": "bad"}
+    assert [step["name"] for step in document["steps"]] == ["MEASURE"]
+    assert document["events"][0]["event"] == "task_queued"
+    assert document["failures"][0]["code"] == "LAYOUT"
+    assert document["failures"][0]["snapshots"][0]["name"] == "page.html"
+
+
+async def test_show_has_the_result_of_a_completed_task(cli: Cli, world: World) -> None:
+    assert (await cli.json("tasks", "show", str(world.completed)))["result"] == {"size": 4}
+    assert '"size": 4' in await cli.text("tasks", "show", str(world.completed))
+
+
+async def test_why_answers_in_a_sentence_and_as_a_code(cli: Cli, world: World) -> None:
+    assert "No living runner" in await cli.text("tasks", "why", str(world.queued))
+    answer = await cli.json("tasks", "why", str(world.queued))
+    assert (answer["id"], answer["code"]) == (world.queued, "NO_RUNNER")
+
+
+async def test_retry_puts_a_failed_task_back(cli: Cli, world: World) -> None:
+    assert f"Task {world.failed}: queued." in await cli.text("tasks", "retry", str(world.failed))
+    assert await cli.json("tasks", "retry", str(world.flaky)) == [{"id": world.flaky, "status": "queued"}]
+    assert (await world.app.get(world.failed)).status == "queued"
+
+
+async def test_what_cannot_be_retried_is_an_error_and_stops_nobody_else(cli: Cli, world: World) -> None:
+    answer = await cli("tasks", "retry", str(world.completed), str(world.failed), "--json")
+    assert answer.code == 1
+    assert answer.data[0]["error"]["code"] == "ILLEGAL_TRANSITION"
+    assert answer.data[1] == {"id": world.failed, "status": "queued"}
+    alone = await cli("tasks", "retry", str(world.completed), "--json")
+    assert (alone.code, alone.out, alone.error["code"]) == (1, "", "ILLEGAL_TRANSITION")
+
+
+async def test_cancel_ends_a_waiting_task(cli: Cli, world: World) -> None:
+    assert await cli.json("tasks", "cancel", str(world.queued)) == [{"id": world.queued, "status": "canceled"}]
+    assert "canceled" in await cli.text("tasks", "cancel", str(world.draft))
+    late = await cli("tasks", "cancel", str(world.completed))
+    assert late.code == 1
+    assert late.err == f"error: task {world.completed} is completed: there is nothing to cancel\n"
+
+
+async def test_a_draft_waits_until_it_is_queued(cli: Cli, world: World) -> None:
+    assert await cli.json("tasks", "queue", str(world.draft)) == {"queued": [world.draft], "not_drafts": []}
+    answer = await cli("tasks", "queue", str(world.draft), "--json")
+    assert (answer.code, answer.data["not_drafts"]) == (1, [world.draft])
+
+
+async def test_enqueue_stores_what_it_was_given(cli: Cli, world: World) -> None:
+    words = ("--key", "k", "--priority", "7", "--run-at", "2090-01-01T00:00:00Z", "--batch", "tuesday")
+    stored = await cli.json("enqueue", "pages", '{"url": "new"}', *words)
+    task = await world.app.get(stored["id"])
+    assert (task.args, task.key, task.priority, task.run_at.year) == ({"url": "new"}, "k", 7, 2090)
+    assert (await world.app.batch("tuesday")).total == 1
+    again = await cli.json("enqueue", "pages", '{"url": "new"}', *words)
+    assert again["id"] == stored["id"]
+    assert (await cli.json("enqueue", "pages", "--draft"))["status"] == "draft"
+
+
+async def test_enqueue_knows_the_pipelines_of_an_imported_module_and_checks_their_arguments(cli: Cli) -> None:
+    good = await cli("enqueue", "matches", '{"match_id": 7}', "--import", str(PIPELINES))
+    assert good.code == 0
+    bad = await cli("enqueue", "matches", '{"match_id": "seven"}', "--import", str(PIPELINES), "--json")
+    assert (bad.code, bad.error["code"]) == (2, "INVALID_ARGS")

@@ -1,0 +1,120 @@
+"""What the runners do while everything breaks. Each pipeline leaves traces that a checker can count without the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from regente import Fatal, Retry, Task, Throttled, Transient, pipeline
+from tests.support.sinks import ARRIVE, ExternalSink
+
+LONGEST_BACKOFF_SECONDS = 0.5
+LONGEST_TASK_SECONDS = 2.0
+RETRY = Retry(max_attempts=2, first=LONGEST_BACKOFF_SECONDS, jitter=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What must have become of a task, whatever happened to its runners."""
+
+    share: int
+    status: str = "completed"
+    tries: int = 0
+    stored: tuple[str, ...] = ()
+    external: tuple[str, ...] = ()
+
+
+EXPECTED: dict[str, Expected] = {
+    "chaos.noop": Expected(40),
+    "chaos.steps": Expected(24, stored=("STORE", "CLOSE")),
+    "chaos.external": Expected(12, external=("CALL",)),
+    "chaos.flaky": Expected(8, tries=1, stored=("STORE",)),
+    "chaos.throttled": Expected(6, stored=("STORE",), external=("TOLD",)),
+    "chaos.sleepy": Expected(6, stored=("BEFORE", "AFTER")),
+    "chaos.fatal": Expected(4, status="failed", tries=1),
+}
+
+
+def draw_tasks(seed: int, count: int) -> list[tuple[str, dict[str, int]]]:
+    """(pipeline, arguments) of task 0, 1, 2, …; one in twenty is slow enough to be caught in the act."""
+    dice = random.Random(seed + 1)
+    names = dice.choices([*EXPECTED], weights=[expected.share for expected in EXPECTED.values()], k=count)
+    slow = [dice.random() < 0.05 for _ in range(count)]
+    return [
+        (name, {"n": n, "ms": dice.randint(400, 1500) if slow[n] else dice.randint(0, 60)}) for n, name in enumerate(names)
+    ]
+
+
+@pipeline("chaos.noop", retry=RETRY)
+async def noop(task: Task) -> None:
+    """The fastest possible task."""
+
+
+@pipeline("chaos.steps", retry=RETRY)
+async def steps(task: Task) -> int:
+    seen = await task.step("READ", work, task.args["ms"] / 2)
+    await store(task, "STORE")
+    await task.step("THINK", work, task.args["ms"] / 2)
+    await store(task, "CLOSE")
+    return seen
+
+
+@pipeline("chaos.external", retry=RETRY)
+async def external(task: Task) -> str:
+    await task.step("CALL", call, task.idempotency_key("CALL"), task.attempt, task.args["ms"])
+    return "called"
+
+
+@pipeline("chaos.flaky", retry=RETRY)
+async def flaky(task: Task) -> str:
+    """Fails once by its own fault, so that exactly one attempt is charged."""
+    await work(task.args["ms"])
+    if task.tries == 0:
+        raise Transient("the first try always fails")
+    await store(task, "STORE")
+    return "done"
+
+
+@pipeline("chaos.throttled", retry=RETRY)
+async def throttled(task: Task) -> str:
+    if not await task.done("TOLD"):
+        await task.step("TOLD", call, task.idempotency_key("TOLD"), task.attempt, 0)
+        raise Throttled("slow down", retry_after=LONGEST_BACKOFF_SECONDS)
+    await store(task, "STORE")
+    return "done"
+
+
+@pipeline("chaos.sleepy", retry=RETRY)
+async def sleepy(task: Task) -> str:
+    await store(task, "BEFORE")
+    await task.sleep(LONGEST_BACKOFF_SECONDS)
+    await store(task, "AFTER")
+    return "rested"
+
+
+@pipeline("chaos.fatal", retry=RETRY)
+async def fatal(task: Task) -> None:
+    await work(task.args["ms"])
+    raise Fatal("this one is beyond repair")
+
+
+async def store(task: Task, step: str) -> None:
+    """An effect inside the database."""
+    async with task.transaction(step) as connection:
+        await connection.execute(ARRIVE, (task.id, step, task.attempt))
+
+
+async def work(milliseconds: float) -> int:
+    await asyncio.sleep(milliseconds / 1000)
+    return int(milliseconds)
+
+
+async def call(key: str, attempt: int, milliseconds: int) -> int:
+    """An effect outside of it: it has happened as soon as the line is written."""
+    await asyncio.sleep(milliseconds / 2000)
+    ExternalSink(Path(os.environ["EXTERNAL_SINK"])).arrive(key, attempt)
+    await asyncio.sleep(milliseconds / 2000)
+    return attempt

@@ -1,0 +1,109 @@
+"""What the runners of the crash tests run: every kind of effect, and every way to end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from regente import Retry, Task, Throttled, Transient, pipeline
+from tests.support.current_app import application
+from tests.support.sinks import ARRIVE, ExternalSink
+
+SOON = Retry(max_attempts=2, first=0.01, jitter=False)
+
+
+def external_sink() -> ExternalSink:
+    return ExternalSink(Path(os.environ["EXTERNAL_SINK"]))
+
+
+@pipeline("crash.work", retry=SOON)
+async def work(task: Task) -> dict[str, int]:
+    """An external effect, then a database effect."""
+    number = await task.step("FETCH", fetch, task.idempotency_key("FETCH"), task.attempt)
+    async with task.transaction("STORE") as connection:
+        await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
+    return {"number": number}
+
+
+@pipeline("crash.sleepy", retry=SOON)
+async def sleepy(task: Task) -> str:
+    await task.step("BEFORE", fetch, task.idempotency_key("BEFORE"), task.attempt)
+    await task.sleep(0.05)
+    async with task.transaction("AFTER") as connection:
+        await connection.execute(ARRIVE, (task.id, "AFTER", task.attempt))
+    return "slept"
+
+
+@pipeline("crash.throttled", retry=SOON)
+async def throttled(task: Task) -> str:
+    """Told to wait once. The step that remembers it is the only thing that survives a crash."""
+    if not await task.done("TOLD"):
+        await task.step("TOLD", fetch, task.idempotency_key("TOLD"), task.attempt)
+        raise Throttled("slow down", retry_after=0.01)
+    async with task.transaction("STORE") as connection:
+        await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
+    return "served"
+
+
+@pipeline("crash.flaky", retry=SOON)
+async def flaky(task: Task) -> str:
+    """Fails once by its own fault."""
+    if task.tries == 0:
+        raise Transient("the first time always fails")
+    return "second time lucky"
+
+
+@pipeline("crash.silent", retry=SOON, stall_after=0.3)
+async def silent(task: Task) -> str:
+    """Hangs once, without a sign of life."""
+    if task.tries == 0:
+        await asyncio.Event().wait()
+    return "woken"
+
+
+@pipeline("crash.long", retry=SOON)
+async def long(task: Task) -> str:
+    """Runs until told to stop, and for a moment only after that."""
+    await task.progress(0.5, "UNDER_WAY")
+    if task.attempt == 1:
+        await asyncio.Event().wait()
+    return "finished by another runner"
+
+
+@pipeline("crash.slow", retry=SOON)
+async def slow(task: Task) -> str:
+    """Many small writes: a pause catches it anywhere."""
+    for number in range(10):
+        await task.step(f"PART_{number}", pause)
+    async with task.transaction("STORE") as connection:
+        await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
+    return "at last"
+
+
+@pipeline("crash.parent", retry=SOON)
+async def parent(task: Task) -> list[int]:
+    """Enqueues: the key makes a repetition harmless."""
+    return await task.step("SPREAD", spread, task.id)
+
+
+@pipeline("crash.child", retry=SOON)
+async def child(task: Task) -> str:
+    async with task.transaction("STORE") as connection:
+        await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
+    return "stored"
+
+
+async def fetch(key: str, attempt: int) -> int:
+    external_sink().arrive(key, attempt)
+    return 42
+
+
+async def pause() -> None:
+    await asyncio.sleep(0.01)
+
+
+async def spread(parent_id: int) -> list[int]:
+    keys = [f"{parent_id}/{number}" for number in range(3)]
+    batch = f"children of {parent_id}"
+    return await application().enqueue_many("crash.child", [{} for _ in keys], keys=keys, batch=batch)

@@ -1,0 +1,104 @@
+"""One scenario per named crash point: what to enqueue, how the runner gets there, and what must be true afterwards."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from tests.support.eventually import eventually
+from tests.support.runner_process import RunnerProcess
+
+Connection = psycopg.Connection[Any]
+Prepare = Callable[[Connection], None]
+Provoke = Callable[[Connection, RunnerProcess], None]
+
+
+def nothing(connection: Connection) -> None:
+    """Most scenarios need no preparation."""
+
+
+def wait(connection: Connection, runner: RunnerProcess) -> None:
+    """Most runners get to their crash point by themselves."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    pipeline: str
+    count: int = 3
+    passage: int = 1
+    prepare: Prepare = nothing
+    provoke: Provoke = wait
+    batch: bool = True
+    children: int = 0  # tasks that these enqueue
+    crashes: int = 1  # deaths of a runner that a task may meet on the way
+    tries: int = 0  # attempts that fail by the task's own fault, crash or no crash
+    stored: dict[str, int] = field(default_factory=dict)  # database effects that must be there, by step
+    external: tuple[str, ...] = ()  # steps with an external effect
+
+
+def leave_orphans(connection: Connection) -> None:
+    """A runner that died with every task in its hands."""
+    runner_id = connection.execute(
+        "INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, lease_until)"
+        " VALUES ('dead', 'here', 1, '0', '{}', 3, regente.clock() - interval '1 second') RETURNING id"
+    ).fetchone()
+    assert runner_id is not None
+    claimed = connection.execute(
+        "UPDATE regente.tasks SET status = 'running', attempt = 1, runner_id = %s, claimed_at = regente.clock(),"
+        " started_at = regente.clock(), heartbeat_at = regente.clock() RETURNING id",
+        runner_id,
+    ).fetchall()
+    for (task_id,) in claimed:
+        connection.execute(
+            "INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event)"
+            " SELECT id, batch_id, runner_id, 1, 'task_claimed' FROM regente.tasks WHERE id = %s",
+            (task_id,),
+        )
+
+
+def make_schedule_due(connection: Connection) -> None:
+    connection.execute(
+        "INSERT INTO regente.schedules (name, pipeline, cron, next_at)"
+        " VALUES ('yearly', 'crash.work', '0 0 1 1 *', regente.clock() - interval '1 second')"
+    )
+
+
+def drain(connection: Connection, runner: RunnerProcess) -> None:
+    eventually(lambda: _count(connection, "checkpoint = 'UNDER_WAY'") == 3)
+    runner.send(signal.SIGTERM)
+
+
+def _count(connection: Connection, condition: str) -> int:
+    row = connection.execute(f"SELECT count(*) FROM regente.tasks WHERE {condition}").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+WORK: dict[str, Any] = {"pipeline": "crash.work", "stored": {"STORE": 1}, "external": ("FETCH",)}
+PARENT: dict[str, Any] = {"pipeline": "crash.parent", "count": 1, "children": 3, "stored": {"STORE": 1}}
+
+SCENARIOS: dict[str, Scenario] = {
+    "enqueue.before_commit": Scenario(**PARENT),
+    "enqueue.committed": Scenario(**PARENT),
+    "register.committed": Scenario(**WORK),
+    "lease.renewed": Scenario("crash.long"),
+    "claim.committed": Scenario(**WORK),
+    "step.before_record": Scenario(**WORK),
+    "step.recorded": Scenario(**WORK, passage=2),
+    "transaction.before_commit": Scenario(**WORK),
+    "transaction.committed": Scenario(**WORK, passage=2),
+    "sleep.committed": Scenario("crash.sleepy", stored={"AFTER": 1}, external=("BEFORE",)),
+    "finish.before": Scenario(**WORK),
+    "finish.committed": Scenario(**WORK),
+    "settle.before": Scenario("crash.throttled", stored={"STORE": 1}, external=("TOLD",)),
+    "settle.committed": Scenario("crash.flaky", tries=1),
+    "stall.settled": Scenario("crash.silent", count=1, tries=1),
+    "reap.committed": Scenario(**WORK, prepare=leave_orphans, crashes=2),
+    "schedule.fired": Scenario(**WORK, count=0, children=1, batch=False, prepare=make_schedule_due),
+    "batch.closed": Scenario(**WORK),
+    "drain.handed_back": Scenario("crash.long", provoke=drain),
+}

@@ -1,0 +1,185 @@
+"""What the engine's tests are staged with: runners as asyncio tasks, runners that exist only in SQL, and a clock that moves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import DictRow
+
+from regente import Regente
+from regente.engine.database import number_array, text_array
+from regente.engine.figures import Report
+from regente.engine.levels import BEGINNING
+from regente.engine.queries import query
+from tests.support.eventually import eventually_async
+
+Sql = psycopg.Connection[DictRow]
+
+
+@contextlib.asynccontextmanager
+async def running(app: Regente, pipelines: list[str] | None = None, **options: Any) -> AsyncIterator[asyncio.Task[Report]]:
+    """The app as a runner while the block lasts. It is told to stop twice: what still runs then is handed back."""
+    run = asyncio.create_task(app.run(pipelines, **options))
+    try:
+        yield run
+    finally:
+        app.stop_running()
+        app.stop_running()
+        await run
+
+
+async def status_is(app: Regente, task_id: int, *statuses: str, within_seconds: float = 10.0) -> str:
+    """Wait until the task has one of these states."""
+
+    async def reached() -> str | None:
+        status = (await app.get(task_id)).status
+        return status if status in statuses else None
+
+    found = await eventually_async(reached, within_seconds=within_seconds)
+    assert found is not None
+    return found
+
+
+async def until(predicate: Callable[[], object], within_seconds: float = 10.0) -> None:
+    async def holds() -> bool:
+        return bool(predicate())
+
+    await eventually_async(holds, within_seconds=within_seconds)
+
+
+def one(sql: Sql, statement: str, *params: Any) -> dict[str, Any]:
+    row = sql.execute(statement, params).fetchone()
+    assert row is not None, statement
+    return row
+
+
+def many(sql: Sql, statement: str, *params: Any) -> list[dict[str, Any]]:
+    return sql.execute(statement, params).fetchall()
+
+
+def column(sql: Sql, statement: str, *params: Any) -> list[Any]:
+    return [next(iter(row.values())) for row in sql.execute(statement, params).fetchall()]
+
+
+def task_row(sql: Sql, task_id: int) -> dict[str, Any]:
+    return one(sql, "SELECT * FROM regente.tasks WHERE id = %s", task_id)
+
+
+def events_of(sql: Sql, task_id: int) -> list[str]:
+    return column(sql, "SELECT event FROM regente.events WHERE task_id = %s ORDER BY txid, id", task_id)
+
+
+class Clock:
+    """The database's clock. Moving it moves time for leases, backoff, stalls and schedules at once."""
+
+    def __init__(self, sql: Sql) -> None:
+        self._sql = sql
+        self._ahead_seconds = 0.0
+
+    def advance(self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0) -> None:
+        self._ahead_seconds += seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        self._replace(f"SELECT now() + interval '{self._ahead_seconds} seconds'")
+
+    def stop_at(self, moment: str) -> None:
+        """Time stands still at this moment."""
+        self._replace(f"SELECT timestamptz '{moment}'")
+
+    def _replace(self, body: str) -> None:
+        self._sql.execute(
+            "CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE "
+            f"AS $clock${body}$clock$"
+        )
+
+
+@dataclass
+class Ghost:
+    """A runner that exists only in the database: it claims with the engine's own statements and does nothing more."""
+
+    connection: psycopg.Connection[Any]
+    id: int
+    pipelines: list[str]
+
+    @classmethod
+    def appear(cls, connection: psycopg.Connection[Any], pipelines: list[str], ttl_seconds: float = 60.0) -> Ghost:
+        params = {
+            "name": "ghost",
+            "host": "nowhere",
+            "pid": 1,
+            "version": "0",
+            "pipelines": text_array(pipelines),
+            "concurrency": 1000,
+            "ttl_seconds": ttl_seconds,
+        }
+        row = connection.execute(query("register_runner"), params).fetchone()
+        assert row is not None
+        return cls(connection, _first(row), pipelines)
+
+    def claim(self, count: int = 1) -> list[int]:
+        """Claim up to `count` tasks of priority 0; their ids."""
+        params = claim_params(self.id, self.pipelines, count)
+        return [_first(row) for row in self.connection.execute(query("claim"), params).fetchall()]
+
+    def claim_suspect(self) -> list[int]:
+        params = {"runner_id": self.id, "pipelines": text_array(self.pipelines)}
+        return [_first(row) for row in self.connection.execute(query("claim_suspect"), params).fetchall()]
+
+    def finish(self, task_id: int, attempt: int = 1, result: str | None = None) -> list[int]:
+        return run_query(self.connection, "finish", finish_params(self.id, task_id, attempt, result))
+
+    def die(self) -> None:
+        """Its lease has run out: nobody has noticed yet."""
+        self.connection.execute(
+            "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE id = %s", (self.id,)
+        )
+
+
+def claim_params(runner_id: int, pipelines: list[str], count: int) -> dict[str, Any]:
+    return {
+        "runner_id": runner_id,
+        "pipelines": text_array(pipelines),
+        "priorities": number_array([0] * len(pipelines)),
+        "floors": text_array([BEGINNING] * len(pipelines)),
+        "limits": number_array([count] * len(pipelines)),
+        "free": count,
+    }
+
+
+def finish_params(runner_id: int, task_id: int, attempt: int = 1, result: str | None = None) -> dict[str, Any]:
+    return {
+        "runner_id": runner_id,
+        "ids": number_array([task_id]),
+        "attempts": number_array([attempt]),
+        "results": text_array([result]),
+    }
+
+
+def step_params(runner_id: int, task_id: int, step: str, attempt: int = 1) -> dict[str, Any]:
+    return {
+        "runner_id": runner_id,
+        "ids": number_array([task_id]),
+        "attempts": number_array([attempt]),
+        "checkpoints": text_array([step]),
+        "progress": number_array([None]),
+        "task_ids": number_array([task_id]),
+        "names": text_array([step]),
+        "items": number_array([-1]),
+        "outputs": text_array(["1"]),
+        "durations_ms": number_array([1]),
+    }
+
+
+REAP = {"limit": 1000, "max_crashes": 3}
+
+
+def run_query(connection: psycopg.Connection[Any], name: str, params: dict[str, Any] | None = None) -> list[Any]:
+    """A named statement of the engine's own; the first column of what it returns."""
+    return [_first(row) for row in connection.execute(query(name), params or {}).fetchall()]
+
+
+def _first(row: Any) -> Any:
+    return next(iter(row.values())) if isinstance(row, dict) else row[0]

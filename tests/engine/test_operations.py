@@ -1,0 +1,127 @@
+"""What people do to a task, in each of its states: the right result, or a clear refusal that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from regente import IllegalTransition, InvalidInput, NotFound, Regente
+from regente.engine.models import STATUSES
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from tests.engine.stage import Sql, column, events_of, task_row
+from tests.engine.test_transitions import put
+
+
+@pytest.fixture(autouse=True)
+def known(registry: Registry) -> None:
+    @registry.pipeline("p")
+    async def p(task: Task) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"), [("draft", "canceled"), ("queued", "canceled"), ("running", "canceling"), ("canceled", "canceled")]
+)
+async def test_cancel_where_it_is_possible(app: Regente, sql: Sql, status: str, answer: str) -> None:
+    """O12: waiting tasks end at once, a running one is asked to; canceling what is canceled is no error."""
+    task_id = put(sql, status)
+    assert await app.cancel(task_id) == answer
+    row = task_row(sql, task_id)
+    assert row["status"] == ("running" if answer == "canceling" else "canceled")
+    assert (row["cancel_requested_at"] is not None) == (answer == "canceling")
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "skipped"])
+async def test_cancel_of_what_has_ended_is_refused(app: Regente, sql: Sql, status: str) -> None:
+    """O2, I5: terminal is final."""
+    task_id = put(sql, status)
+    with pytest.raises(IllegalTransition, match=f"task {task_id} is {status}: there is nothing to cancel"):
+        await app.cancel(task_id)
+    assert task_row(sql, task_id)["status"] == status
+    assert events_of(sql, task_id) == []
+
+
+async def test_asking_twice_to_cancel_is_written_once(app: Regente, sql: Sql) -> None:
+    """I6: one request, one event."""
+    task_id = put(sql, "running")
+    assert [await app.cancel(task_id), await app.cancel(task_id)] == ["canceling", "canceling"]
+    assert events_of(sql, task_id) == ["task_cancel_requested"]
+
+
+@pytest.mark.parametrize("status", ["failed", "canceled", "skipped"])
+async def test_retry_starts_again_with_a_fresh_budget(app: Regente, sql: Sql, status: str) -> None:
+    """I5, S4: an operator's retry is the only way out of an end."""
+    task_id = put(sql, status)
+    sql.execute("UPDATE regente.tasks SET tries = 3, crashes = 2, error_code = 'X', error_message = 'x', attempt = 5")
+    await app.retry(task_id)
+    row = task_row(sql, task_id)
+    assert (row["status"], row["tries"], row["crashes"], row["error_code"], row["finished_at"]) == ("queued", 0, 0, None, None)
+    assert row["attempt"] == 5, "the fence never goes back"
+    assert events_of(sql, task_id) == ["task_requeued"]
+
+
+@pytest.mark.parametrize("status", ["draft", "queued", "running", "completed"])
+async def test_retry_of_anything_else_is_refused(app: Regente, sql: Sql, status: str) -> None:
+    """O2, I5: the message says what the task is and what could be retried."""
+    task_id = put(sql, status)
+    with pytest.raises(IllegalTransition, match=f"task {task_id} is {status}: only failed, canceled and skipped"):
+        await app.retry(task_id)
+    assert task_row(sql, task_id)["status"] == status
+    assert events_of(sql, task_id) == []
+
+
+@pytest.mark.parametrize("status", STATUSES)
+async def test_discard_takes_dead_letters_only(app: Regente, sql: Sql, status: str) -> None:
+    """Z4: discarding moves a dead letter to canceled and leaves everything else alone."""
+    task_id = put(sql, status)
+    assert await app.discard([task_id]) == ([task_id] if status == "failed" else [])
+    assert task_row(sql, task_id)["status"] == ("canceled" if status == "failed" else status)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+async def test_queue_takes_drafts_only(app: Regente, sql: Sql, status: str) -> None:
+    """O2, O5: queueing moves what is in the bank; the rest is not touched."""
+    task_id = put(sql, status)
+    assert await app.queue([task_id]) == ([task_id] if status == "draft" else [])
+    row = task_row(sql, task_id)
+    assert row["status"] == ("queued" if status == "draft" else status)
+    if status == "draft":
+        assert row["queued_at"] is not None
+        assert events_of(sql, task_id) == ["task_queued"]
+
+
+async def test_actions_on_many_do_what_they_can(app: Regente, sql: Sql) -> None:
+    """W5: a mixed selection is no error; the answer says what was done."""
+    ids = {status: put(sql, status) for status in STATUSES}
+    assert await app.cancel_many(list(ids.values())) == {"canceled": 2, "canceling": 1}
+    assert sorted(await app.retry_many(list(ids.values()))) == sorted(
+        ids[status] for status in ("draft", "queued", "failed", "canceled", "skipped")
+    ), "draft and queued were canceled just before"
+    assert column(sql, "SELECT status::text FROM regente.tasks WHERE id = %s", ids["completed"]) == ["completed"]
+
+
+@pytest.mark.parametrize("action", ["get", "cancel", "retry", "why"])
+async def test_an_unknown_id_is_not_found(app: Regente, action: str) -> None:
+    """W5: clear errors."""
+    call: Callable[[int], Awaitable[object]] = getattr(app, action)
+    with pytest.raises(NotFound, match="there is no task 4711"):
+        await call(4711)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2**63, "7", True, None, 1.5])
+@pytest.mark.parametrize("action", ["get", "cancel", "retry", "why"])
+async def test_what_is_no_id_is_refused(app: Regente, action: str, bad: object) -> None:
+    """F15: a bad id never reaches the database."""
+    call: Callable[[object], Awaitable[object]] = getattr(app, action)
+    with pytest.raises(InvalidInput, match="is not an id"):
+        await call(bad)
+
+
+@pytest.mark.parametrize("action", ["cancel_many", "retry_many", "discard", "queue"])
+async def test_what_is_no_id_among_many_is_refused(app: Regente, action: str) -> None:
+    """F15: the same for the actions on many."""
+    call: Callable[[list[object]], Awaitable[object]] = getattr(app, action)
+    with pytest.raises(InvalidInput, match="is not an id"):
+        await call([1, "7"])

@@ -1,0 +1,264 @@
+"""What the engine should do, as plain Python: no database, no concurrency, time as a number.
+
+Written from the state machine and the invariants, not from the SQL; the two are compared after every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+LEASE_SECONDS = 60
+STALL_SECONDS = 50
+BATCH_STALL_SECONDS = 100
+MAX_CRASHES = 3
+MAX_ATTEMPTS = 2
+MAX_RESUMES = 1
+SUSPICIOUS = 2
+
+LIVE = ("draft", "queued", "running")
+ENDED_BATCH = ("completed", "failed", "canceled")
+
+
+@dataclass
+class ModelTask:
+    id: int
+    pipeline: str
+    status: str
+    priority: int
+    run_at: int
+    batch: int | None
+    attempt: int = 0
+    tries: int = 0
+    crashes: int = 0
+    runner: int | None = None
+    heartbeat: int = 0
+    unwanted: bool = False
+    steps: dict[str, int] = field(default_factory=dict)
+
+    def leave(self, status: str) -> None:
+        self.status, self.runner, self.unwanted = status, None, False
+
+
+@dataclass
+class ModelRunner:
+    id: int
+    lease_until: int
+    status: str = "running"
+
+
+@dataclass
+class ModelBatch:
+    id: int
+    progress_at: int
+    status: str = "pending"
+    total: int = 0
+    resumes: int = 0
+
+
+@dataclass(frozen=True)
+class Held:
+    """A claim as its runner remembers it; it may be stale."""
+
+    task_id: int
+    runner_id: int
+    attempt: int
+
+
+class Model:
+    def __init__(self) -> None:
+        self.now = 0
+        self.tasks: dict[int, ModelTask] = {}
+        self.keys: dict[tuple[str, str], int] = {}
+        self.runners: dict[int, ModelRunner] = {}
+        self.batches: dict[int, ModelBatch] = {}
+        self.paused: set[str] = set()
+
+    # Tasks come in.
+
+    def accept(self, task: ModelTask, key: str | None) -> None:
+        if key is not None:
+            known = self.keys.setdefault((task.pipeline, key), task.id)
+            if known in self.tasks:
+                assert known == task.id
+                return
+        assert task.id not in self.tasks
+        self.tasks[task.id] = task
+        if task.batch is not None:
+            batch = self.batches[task.batch]
+            batch.total += 1
+            batch.progress_at = self.now
+            self._reopen(batch)
+
+    def queue(self, task: ModelTask) -> bool:
+        if task.status != "draft":
+            return False
+        task.status, task.run_at = "queued", max(task.run_at, self.now)
+        if task.batch is not None:
+            self._reopen(self.batches[task.batch])
+        return True
+
+    # Runners.
+
+    def claim(self, runner_id: int, levels: list[tuple[str, int]], free: int) -> list[Held]:
+        picked: list[ModelTask] = []
+        for pipeline, priority in levels:
+            due = [t for t in self._due(pipeline) if t.priority == priority and t.crashes < SUSPICIOUS]
+            picked += sorted(due, key=lambda t: (t.run_at, t.id))[:free]
+        return self._take(runner_id, picked[:free])
+
+    def claim_suspect(self, runner_id: int, pipelines: list[str]) -> list[Held]:
+        due = [t for pipeline in pipelines for t in self._due(pipeline) if t.crashes >= SUSPICIOUS]
+        return self._take(runner_id, sorted(due, key=lambda t: (t.run_at, t.id))[:1])
+
+    def _due(self, pipeline: str) -> list[ModelTask]:
+        if pipeline in self.paused:
+            return []
+        return [t for t in self.tasks.values() if t.pipeline == pipeline and t.status == "queued" and t.run_at <= self.now]
+
+    def _take(self, runner_id: int, picked: list[ModelTask]) -> list[Held]:
+        runner = self.runners[runner_id]
+        if runner.status != "running" or runner.lease_until <= self.now:
+            return []
+        for task in picked:
+            task.status, task.runner, task.attempt, task.heartbeat = "running", runner_id, task.attempt + 1, self.now
+        return [Held(task.id, runner_id, task.attempt) for task in picked]
+
+    def holds(self, held: Held) -> bool:
+        """The fence: whether a write on behalf of this claim may pass."""
+        task = self.tasks[held.task_id]
+        return task.status == "running" and task.runner == held.runner_id and task.attempt == held.attempt
+
+    def record(self, held: Held, step: str) -> bool:
+        if not self.holds(held):
+            return False
+        task = self.tasks[held.task_id]
+        task.steps.setdefault(step, held.attempt)
+        task.heartbeat = self.now
+        return True
+
+    def finish(self, held: Held) -> bool:
+        if not self.holds(held):
+            return False
+        self.tasks[held.task_id].leave("completed")
+        return True
+
+    def settle(self, held: Held, status: str, charged: int, delay: int, sleep: str | None = None) -> bool:
+        if not self.holds(held):
+            return False
+        task = self.tasks[held.task_id]
+        task.tries += charged
+        if sleep is not None:
+            task.steps.setdefault(sleep, held.attempt)
+        if status == "queued" and task.unwanted:
+            status = "canceled"
+        if status == "queued":
+            task.run_at = self.now + delay
+        task.leave(status)
+        return True
+
+    def hand_back_all(self, runner_id: int) -> None:
+        for task in self._held_by(runner_id):
+            task.run_at = self.now
+            task.leave("canceled" if task.unwanted else "queued")
+
+    def reap(self) -> None:
+        for runner in self.runners.values():
+            if runner.status == "running" and runner.lease_until < self.now:
+                runner.status = "lost"
+            if runner.status != "running":
+                self._bury(runner.id)
+
+    def _bury(self, runner_id: int) -> None:
+        orphans = self._held_by(runner_id)
+        suspects = [task for task in orphans if task.crashes >= SUSPICIOUS]
+        for task in suspects or orphans:
+            task.crashes += 1
+        for task in orphans:
+            task.run_at = self.now
+            task.leave("canceled" if task.unwanted else "failed" if task.crashes >= MAX_CRASHES else "queued")
+
+    def release_stalled(self) -> None:
+        for task in self.tasks.values():
+            if task.status == "running" and task.heartbeat < self.now - 2 * STALL_SECONDS:
+                task.tries += 1
+                task.run_at = self.now
+                task.leave("canceled" if task.unwanted else "failed" if task.tries >= MAX_ATTEMPTS else "queued")
+
+    def _held_by(self, runner_id: int) -> list[ModelTask]:
+        return [task for task in self.tasks.values() if task.runner == runner_id]
+
+    # People.
+
+    def cancel(self, task: ModelTask) -> str | None:
+        if task.status in ("draft", "queued"):
+            task.leave("canceled")
+            return "canceled"
+        if task.status == "running":
+            task.unwanted = True
+            return "canceling"
+        return "canceled" if task.status == "canceled" else None
+
+    def retry(self, task: ModelTask) -> bool:
+        if task.status not in ("failed", "canceled", "skipped"):
+            return False
+        task.leave("queued")
+        task.tries = task.crashes = 0
+        task.run_at = self.now
+        if task.batch is not None:
+            self._reopen(self.batches[task.batch])
+        return True
+
+    # Batches.
+
+    def children(self, batch_id: int) -> list[ModelTask]:
+        return [task for task in self.tasks.values() if task.batch == batch_id]
+
+    def review(self, touched: int | None = None) -> None:
+        for batch in self.batches.values():
+            if batch.status not in ENDED_BATCH and touched in (None, batch.id):
+                self._look_at(batch, just_moved=touched is not None)
+
+    def _look_at(self, batch: ModelBatch, just_moved: bool) -> None:
+        children = self.children(batch.id)
+        beats = [self.now] if just_moved else [task.heartbeat for task in children if task.status == "running"]
+        moved_at = max(beats, default=None)
+        silent_since = self.now - BATCH_STALL_SECONDS
+        if batch.total and not any(task.status in LIVE for task in children):
+            batch.status = "completed"
+        elif moved_at is not None and moved_at > silent_since:
+            batch.status = "running"
+        elif max(batch.progress_at, *beats, batch.progress_at) < silent_since and self._waits_in_vain(children):
+            batch.status = "failed" if batch.resumes >= MAX_RESUMES else "stalled"
+        batch.progress_at = max(batch.progress_at, *beats, batch.progress_at)
+        if batch.status == "failed":
+            for task in children:
+                if task.status in ("queued", "running"):
+                    task.leave("failed")
+
+    def _waits_in_vain(self, children: list[ModelTask]) -> bool:
+        late = self.now - BATCH_STALL_SECONDS
+        return any(
+            task.pipeline not in self.paused
+            and (task.status == "running" or (task.status == "queued" and task.run_at < late))
+            for task in children
+        )
+
+    def resume(self, batch: ModelBatch) -> bool:
+        if batch.status != "stalled":
+            return False
+        batch.status, batch.resumes, batch.progress_at = "running", batch.resumes + 1, self.now
+        for task in self.children(batch.id):
+            if task.status == "running" and task.heartbeat < self.now - BATCH_STALL_SECONDS and not task.unwanted:
+                task.run_at = self.now
+                task.leave("queued")
+        return True
+
+    def cancel_rest(self, batch: ModelBatch) -> None:
+        if batch.status not in ENDED_BATCH:
+            batch.status = "canceled"
+        for task in self.children(batch.id):
+            self.cancel(task)
+
+    def _reopen(self, batch: ModelBatch) -> None:
+        if batch.status in ENDED_BATCH:
+            batch.status, batch.progress_at = "running", self.now

@@ -1,0 +1,15 @@
+"""The application in which a test's pipelines run, for those that enqueue: one per process."""
+
+from __future__ import annotations
+
+from regente import Regente
+
+_apps: list[Regente] = []
+
+
+def set_application(app: Regente) -> None:
+    _apps[:] = [app]
+
+
+def application() -> Regente:
+    return _apps[0]
