@@ -27,12 +27,13 @@ def configure_logs(
     *, level: LogLevel = "info", log_format: LogFormat | None = None, fields: Mapping[str, Any] | None = None
 ) -> None:
     """Send every record to stderr. `fields` are for lines that know no better: the runner's name, for threads of its own."""
-    shared = _shared_processors(dict(fields or {}))
+    as_json = log_format == "json" or (log_format is None and not sys.stderr.isatty())
+    shared = _shared_processors(dict(fields or {}), as_json)
     handler = _StderrHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(log_format)],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(as_json)],
         )
     )
     root = logging.getLogger()
@@ -70,7 +71,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
             super().handleError(record)
 
 
-def _shared_processors(fields: dict[str, Any]) -> list[Processor]:
+def _shared_processors(fields: dict[str, Any], as_json: bool) -> list[Processor]:
     def add_context(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
         told = line.pop("task_context", {})
         for name, value in (*told.items(), *task_fields().items(), *fields.items()):
@@ -82,15 +83,16 @@ def _shared_processors(fields: dict[str, Any]) -> list[Processor]:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         add_context,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.TimeStamper(fmt="iso" if as_json else "%H:%M:%S", utc=as_json),
     ]
 
 
-def _renderers(log_format: LogFormat | None) -> list[Processor]:
-    terminal = sys.stderr.isatty()
-    if log_format == "json" or (log_format is None and not terminal):
+def _renderers(as_json: bool) -> list[Processor]:
+    if as_json:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    renderer = structlog.dev.ConsoleRenderer(colors=terminal, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0)
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+    )
     return [_printable, renderer]
 
 

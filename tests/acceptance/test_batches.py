@@ -21,7 +21,6 @@ async def test_a_batch_is_a_ledger_that_adds_up(cli: Cli, world: World) -> None:
 
 
 async def test_resume_says_when_there_is_nothing_to_resume(cli: Cli, world: World) -> None:
-    """W7: the caller who comes second learns so."""
     answer = await cli.json("batches", "resume", "monday")
     assert (answer["resumed"], answer["reason"]) == (False, "the batch is completed: there is nothing to resume")
     assert "Nothing changed" in await cli.text("batches", "resume", "monday")

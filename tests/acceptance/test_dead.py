@@ -25,6 +25,7 @@ async def test_show_gives_the_snapshot_of_what_was_seen(cli: Cli, world: World) 
     assert "page.html" in await cli.text("dead", "show", str(world.failed))
     assert (await cli.json("dead", "show", str(world.failed)))["failures"][0]["message"].startswith("the layout")
     assert await cli.text("dead", "show", str(world.failed), "--snapshot", "page.html") == "<html>\x1b[31mbad</html>"
+    assert await cli.text("tasks", "show", str(world.failed), "--snapshot", "page.html") == "<html>\x1b[31mbad</html>"
     missing = await cli("dead", "show", str(world.failed), "--snapshot", "x", "--json")
     assert missing.error == {"code": "NOT_FOUND", "message": "there is no snapshot 'x'; known: page.html"}
 

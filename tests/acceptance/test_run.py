@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from regente import Regente
+from regente.cli.run import Brake
 from regente.engine.pipeline import Registry
 from tests.acceptance.conftest import PIPELINES, CliProcess
 from tests.support.eventually import eventually, eventually_async
@@ -102,12 +103,20 @@ async def test_a_third_signal_leaves_the_tasks_to_the_lease(app: Regente, start:
     assert (await app.get(task_id)).status == "running"
 
 
-async def test_a_signal_before_the_runner_is_ready_ends_it_too(app: Regente, start: Start) -> None:
+async def test_a_signal_right_after_the_start_ends_it_too(app: Regente, start: Start) -> None:
     await app.enqueue("slow", {"seconds": 600})
     process = start(*RUN, REGENTE_DRAIN_SECONDS="0.1")
     eventually(process.said("runner started"))
     process.send(signal.SIGTERM)
     assert process.wait(10).last_line.endswith("0 lost")
+
+
+async def test_a_signal_before_there_is_a_runner_keeps_it_from_starting(app: Regente) -> None:
+    task_id = await app.enqueue("quick")
+    brake = Brake(app)
+    brake.pull("SIGTERM")
+    assert str(await brake.unless_pulled(app.run(until_idle=True))) == "0 finished, 0 handed back, 0 lost"
+    assert (await app.get(task_id)).status == "queued"
 
 
 async def test_every_log_line_says_whose_it_is(app: Regente, start: Start) -> None:

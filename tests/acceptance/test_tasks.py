@@ -35,7 +35,6 @@ async def test_list_is_filtered_and_paged(cli: Cli, world: World) -> None:
 
 
 async def test_show_tells_the_whole_story_of_a_task(cli: Cli, world: World) -> None:
-    """Q1, S1, W4: checkpoint, attempts, times, error, stack and what was seen, per task."""
     text = await cli.text("tasks", "show", str(world.failed))
     for part in ('"url": "bad"', "MEASURE", "task_claimed", "LAYOUT", "Traceback", "page.html", "1 started, 1 failed"):
         assert part in text

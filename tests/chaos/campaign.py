@@ -47,7 +47,7 @@ class Campaign:
         async with Regente(self._stage.url) as app:
             with psycopg.connect(self._stage.url, autocommit=True) as connection:
                 create_sink(connection)
-            self._stage.start_runners()
+            await self._stage.start_runners()
             began = time.monotonic()
             await asyncio.gather(self._feed(app, began), self._break(began), self._watch(began))
             await self._stage.mended()

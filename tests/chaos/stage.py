@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -61,8 +62,16 @@ class Stage:
         self._runners: list[RunnerProcess] = []
         self._waiting: set[asyncio.Task[None]] = set()
 
-    def start_runners(self) -> None:
+    async def start_runners(self) -> None:
+        """Returns when all of them are at work."""
         self._runners = [self._start(number) for number in range(RUNNERS)]
+        await self._until_registered()
+
+    async def _until_registered(self) -> None:
+        """One that has only just been started would not hear a SIGTERM yet."""
+        with self._connected() as connection:
+            for runner in self._runners:
+                await asyncio.to_thread(eventually, partial(_is_registered, connection, runner), within_seconds=30)
 
     def _start(self, number: int) -> RunnerProcess:
         wrapper, environment = (), dict(TERMS)
@@ -161,10 +170,8 @@ class Stage:
         self.record.most_connections = max(self.record.most_connections, row[0])
 
     async def stop_runners(self, within_seconds: float = 30.0) -> list[int]:
-        """Drain them all; their exit codes. One that has only just been started must first be ready to hear it."""
-        with self._connected() as connection:
-            for runner in self._runners:
-                await asyncio.to_thread(eventually, lambda runner=runner: _is_registered(connection, runner))
+        """Drain them all; their exit codes."""
+        await self._until_registered()
         for runner in self._runners:
             runner.send(signal.SIGTERM)
         codes = [await asyncio.to_thread(runner.wait, within_seconds) for runner in self._runners]

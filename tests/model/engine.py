@@ -117,7 +117,7 @@ class Engine:
         self.run(self.database.fetch("set_runner_status", params))
 
     def hand_back_all(self, runner_id: int) -> None:
-        self.run(self.database.fetch("hand_back_all", {"runner_id": runner_id}))
+        self.run(self.database.fetch("hand_back", {"runner_id": runner_id, "except": "{}"}))
 
     def claim(self, runner_id: int, free: int) -> list[Claim]:
         asked = [(pipeline, priority, BEGINNING, free) for pipeline, priority in LEVELS]

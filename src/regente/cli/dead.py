@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
@@ -15,8 +14,8 @@ from regente.cli.command import Call, command
 from regente.cli.inputs import MAX_ID, IdArgument, LimitOption, YesOption, confirm, unique
 from regente.cli.output import Column, figure, plural, shortened, table, when, word
 from regente.cli.queries import dead_by_code
-from regente.cli.task_view import show_task, task_document
-from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
+from regente.engine.errors import IllegalTransition, InvalidInput
 from regente.engine.models import TaskInfo
 
 dead = typer.Typer(name="dead", help="Dead letters: tasks that failed for good.", no_args_is_help=True)
@@ -65,9 +64,7 @@ async def list_dead(
 async def show(
     call: Call,
     task_id: IdArgument,
-    snapshot: Annotated[
-        str | None, typer.Option(help="Write this snapshot of its failures to stdout, and nothing else.")
-    ] = None,
+    snapshot: SnapshotOption = None,
 ) -> None:
     """Show one dead letter: arguments, timeline, failures, the last stack, snapshots."""
     async with call.app() as app:
@@ -77,7 +74,7 @@ async def show(
                 f"task {task_id} is {document['status']}, not a dead letter: see regente tasks show {task_id}"
             )
         if snapshot is not None:
-            await _write_snapshot(app, document, snapshot)
+            await write_snapshot(app, document, snapshot)
             return
     if call.json:
         output.write_json(document)
@@ -162,17 +159,6 @@ async def _explain_rest(app: Regente, call: Call, rest: list[int], done: list[in
         output.write_error("NOT_A_DEAD_LETTER", f"task {task_id} is no dead letter", as_json=call.json)
     task = await app.get(rest[0])
     raise IllegalTransition(f"task {rest[0]} is {task.status}, not a dead letter")
-
-
-async def _write_snapshot(app: Regente, document: dict[str, Any], name: str) -> None:
-    names = [one["name"] for failure in document["failures"] for one in failure["snapshots"]]
-    for failure in document["failures"]:
-        if any(one["name"] == name for one in failure["snapshots"]):
-            _, _, body = await app.snapshot(failure["id"], name)
-            sys.stdout.buffer.write(body)
-            sys.stdout.flush()
-            return
-    raise NotFound(f"there is no snapshot {name!r}; known: {', '.join(dict.fromkeys(names)) or 'none'}")
 
 
 def _row(task: TaskInfo) -> tuple[RenderableType, ...]:

@@ -7,7 +7,8 @@ import os
 import signal
 import socket
 import sys
-from typing import Annotated
+from collections.abc import Coroutine
+from typing import Annotated, Any
 
 import typer
 
@@ -53,10 +54,8 @@ async def run(
     brake = Brake(app)
     brake.attach(leash=leash)
     async with app:
-        if brake.pulls:
-            report = Report(0, 0, 0)
-        else:
-            report = await app.run(wanted, concurrency=concurrency, until_idle=until_idle, name=runner)
+        work = app.run(wanted, concurrency=concurrency, until_idle=until_idle, name=runner)
+        report = await brake.unless_pulled(work)
     call.answer(as_dict(report), lambda: str(report))
     if report.lost:
         raise typer.Exit(FAILURE_EXIT)
@@ -82,6 +81,13 @@ class Brake:
             self._loop.add_signal_handler(number, self.pull, signal.Signals(number).name)
         if leash:
             self._loop.add_reader(sys.stdin.fileno(), self._read_leash)
+
+    async def unless_pulled(self, work: Coroutine[Any, Any, Report]) -> Report:
+        """A signal may come before there is a runner to stop."""
+        if self.pulls:
+            work.close()
+            return Report(0, 0, 0)
+        return await work
 
     def pull(self, cause: str) -> None:
         self.pulls += 1

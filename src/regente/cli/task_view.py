@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Annotated, Any
 
+import typer
 from rich.console import RenderableType
 
 from regente.app import Regente
@@ -24,9 +26,15 @@ from regente.cli.output import (
     when,
     word,
 )
+from regente.engine.errors import NotFound
 from regente.engine.models import Event, TaskInfo, as_dict
 
 MAX_SHOWN_ROWS = 100
+
+SnapshotOption = Annotated[
+    str | None,
+    typer.Option("--snapshot", metavar="NAME", help="Write this snapshot of its failures to stdout, and nothing else."),
+]
 
 _STEPS = (Column("STEP"), figure("ATTEMPT"), figure("TOOK"), Column("OUTPUT"))
 _EVENTS = (word("TIME"), Column("EVENT"), figure("ATTEMPT"), Column("DETAILS"))
@@ -56,10 +64,10 @@ def show_task(document: dict[str, Any]) -> None:
     if document["steps"]:
         show(heading("Steps"), _limited(_STEPS, document["steps"], _step_row))
     show(heading("Timeline"), _limited(_EVENTS, document["events"], _event_row))
-    show_failures(document["failures"])
+    show_failures(document["id"], document["failures"])
 
 
-def show_failures(failures: list[dict[str, Any]]) -> None:
+def show_failures(task_id: int, failures: list[dict[str, Any]]) -> None:
     if not failures:
         return
     show(heading("Failures, newest first"), _limited(_FAILURES, failures, _failure_row))
@@ -74,7 +82,19 @@ def show_failures(failures: list[dict[str, Any]]) -> None:
             f"{one['name']} ({one['content_type']}, {plural(one['bytes'], 'byte')}), attempt {failure['attempt']}"
             for failure, one in snapshots
         )
-        show(heading("Snapshots"), "\n".join(lines), "See one with: regente dead show ID --snapshot NAME")
+        show(heading("Snapshots"), "\n".join(lines), f"See one with: regente tasks show {task_id} --snapshot NAME")
+
+
+async def write_snapshot(app: Regente, document: dict[str, Any], name: str) -> None:
+    """The newest snapshot of that name, as it was stored, to stdout."""
+    for failure in document["failures"]:
+        if any(one["name"] == name for one in failure["snapshots"]):
+            _, _, body = await app.snapshot(failure["id"], name)
+            sys.stdout.buffer.write(body)
+            sys.stdout.flush()
+            return
+    names = dict.fromkeys(one["name"] for failure in document["failures"] for one in failure["snapshots"])
+    raise NotFound(f"there is no snapshot {name!r}; known: {', '.join(names) or 'none'}")
 
 
 def _facts(task: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
@@ -84,7 +104,7 @@ def _facts(task: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
         ("Task", str(info.id)),
         ("Pipeline", info.pipeline),
         ("Status", status_text(info.status)),
-        ("Why", task["why"]),
+        ("Why", task["why"] if info.status in ("draft", "queued", "running") else None),
         ("Error", error),
         ("Key", info.key),
         ("Batch", str(info.batch_id) if info.batch_id else None),

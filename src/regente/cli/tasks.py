@@ -14,7 +14,7 @@ from regente.cli.command import Call, command
 from regente.cli.failure import FAILURE_EXIT
 from regente.cli.inputs import MAX_ID, IdArgument, IdsArgument, LimitOption, batch_reference, unique
 from regente.cli.output import Column, figure, number, status_text, table, when, word
-from regente.cli.task_view import show_task, task_document
+from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
 from regente.engine.errors import RegenteError
 from regente.engine.models import STATUSES, TaskInfo
 
@@ -67,10 +67,13 @@ def _nothing(filtered: bool) -> str:
 
 
 @command(tasks, "show", example="regente tasks show 42")
-async def show(call: Call, task_id: IdArgument) -> None:
+async def show(call: Call, task_id: IdArgument, snapshot: SnapshotOption = None) -> None:
     """Show one task: arguments, result, steps, timeline, failures with the stack of the last, snapshots."""
     async with call.app() as app:
         document = await task_document(app, task_id)
+        if snapshot is not None:
+            await write_snapshot(app, document, snapshot)
+            return
     if call.json:
         output.write_json(document)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,9 @@ from regente.engine.watchdog.schedules import next_time
 from regente.engine.why import Why, explain
 
 MAX_PAGE = 1000
+MAX_STALL_SECONDS = 366 * 86_400
+
+_POSITION = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 
 
 class Client:
@@ -156,10 +160,10 @@ class Client:
 
     async def feed(self, after: str = "0-0", limit: int = MAX_PAGE) -> list[Event]:
         """Events in their final order, after the given position. Nothing can appear before what was returned."""
-        txid, _, event_id = after.partition("-")
-        if not (txid.isdigit() and event_id.isdigit()):
+        if not _POSITION.fullmatch(after):
             raise InvalidInput(f"{after!r} is not a position in the feed")
-        params = {"after_txid": txid, "after_id": int(event_id), "limit": limit}
+        txid, _, event_id = after.partition("-")
+        params = {"after_txid": txid, "after_id": int(event_id), "limit": max(1, limit)}
         return [Event(**row) for row in await self.database.fetch_dicts("read_feed", params)]
 
     # Actions on tasks.
@@ -310,6 +314,10 @@ def _new_batch(
 ) -> dict[str, Any]:
     if not name or len(name) > 200 or not is_storable(name):
         raise InvalidInput("a batch's name has 1 to 200 characters")
+    if not 0 <= stall_after <= MAX_STALL_SECONDS:
+        raise InvalidInput(f"stall_after is 0 to {MAX_STALL_SECONDS:,} seconds, not {stall_after}")
+    if not 0 <= max_resumes <= 1000:
+        raise InvalidInput(f"max_resumes is 0 to 1000, not {max_resumes}")
     return {
         "name": name,
         "stall_after_seconds": stall_after,

@@ -1,7 +1,8 @@
 """Named places where a test may kill the process, to prove that a crash exactly there loses and doubles nothing.
 
 Armed by the environment, `REGENTE_CRASH_POINT=name` or `name:n` for the n-th passage; otherwise each call is one
-comparison. Killed means killed: SIGKILL to ourselves, no cleanup runs.
+comparison. Killed means killed: SIGKILL to ourselves, no cleanup runs. With `REGENTE_CRASH_SIGNAL=SIGSTOP` the process is
+frozen there instead, to be woken as a zombie after somebody else took over.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ CRASH_POINTS = (
 
 _armed, _, _count = os.environ.get("REGENTE_CRASH_POINT", "").partition(":")
 _passages_left = int(_count or 1)
+_signal = signal.Signals[os.environ.get("REGENTE_CRASH_SIGNAL", "SIGKILL")]
 
 
 def crash_point(name: str) -> None:
@@ -41,5 +43,5 @@ def crash_point(name: str) -> None:
     if not _armed or name != _armed:
         return
     _passages_left -= 1
-    if _passages_left <= 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if _passages_left == 0:
+        os.kill(os.getpid(), _signal)

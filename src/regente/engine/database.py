@@ -29,6 +29,10 @@ PATIENCE_SECONDS = 10.0
 # A peer that vanished without a word must not hold a statement for longer than a lease would stand.
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 
+# A process that is frozen in the midst of a transaction of ours must not hold its locks for ever.
+OPTIONS = "-c jit=off -c idle_in_transaction_session_timeout=5s"
+TASK_OPTIONS = "-c jit=off"  # in a pipeline's own transaction only the pipeline knows how long is too long
+
 T = TypeVar("T")
 
 
@@ -51,20 +55,20 @@ class Database:
         self.url = url
         self.revive_with: Callable[[], object] | None = None  # starts a server that died, when it is ours to start
         self.through_pooler = False
+        self.losses = 0  # how often an answer did not come
         self._pool_size = pool_size
         self._engine: AsyncConnectionPool[AsyncConnection[Any]] | None = None
         self._tasks: AsyncConnectionPool[TaskConnection] | None = None
 
     async def open(self) -> None:
         self.through_pooler = await self._finds_pooler()
-        arguments = self.connect_arguments()
         self._engine = AsyncConnectionPool(
-            self.url, kwargs=arguments, min_size=1, max_size=4, open=False, name="regente-engine", timeout=30
+            self.url, kwargs=self.connect_arguments(), min_size=1, max_size=4, open=False, name="regente-engine", timeout=30
         )
         self._tasks = AsyncConnectionPool(
             self.url,
             connection_class=TaskConnection,
-            kwargs=arguments,
+            kwargs=self.connect_arguments(TASK_OPTIONS),
             min_size=0,
             max_size=self._pool_size,
             check=AsyncConnectionPool.check_connection,  # one that died while nobody used it must not cost an attempt
@@ -80,13 +84,13 @@ class Database:
             if pool is not None:
                 await pool.close()
 
-    def connect_arguments(self) -> dict[str, Any]:
+    def connect_arguments(self, options: str = OPTIONS) -> dict[str, Any]:
         """For every connection of ours. A pooler forwards neither options nor prepared statements."""
         common: dict[str, Any] = {"autocommit": True, "application_name": "regente", "connect_timeout": 10, **KEEPALIVE}
         if self.through_pooler:
             return {**common, "prepare_threshold": None}
         given = conninfo_to_dict(self.url).get("options") or ""
-        return {**common, "prepare_threshold": 0, "options": f"{given} -c jit=off".strip()}
+        return {**common, "prepare_threshold": 0, "options": f"{given} {options}".strip()}
 
     async def _finds_pooler(self) -> bool:
         try:
@@ -100,7 +104,7 @@ class Database:
     @property
     def safe_url(self) -> str:
         """The address without its password, fit for people and logs."""
-        parts = {key: value for key, value in conninfo_to_dict(self.url).items() if key != "password"}
+        parts = {key: value for key, value in conninfo_to_dict(self.url).items() if key not in ("password", "sslpassword")}
         return make_conninfo("", **parts)
 
     async def fetch(
@@ -130,6 +134,7 @@ class Database:
                         raise
                     raise DatabaseUnavailable(f"PostgreSQL at {self.safe_url} is away: {_first_line(error)}") from error
                 if lost:
+                    self.losses += 1
                     await asyncio.to_thread(self.revive_now)
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(pause_seconds * 2, 1.0)
@@ -175,6 +180,8 @@ async def fetch_on(connection: AsyncConnection[Any], name: str, params: Mapping[
 
 def is_lost(error: BaseException) -> bool:
     """Whether the server went away, shut down or ran out of resources: what waiting may cure, as opposed to a refusal."""
+    if isinstance(error, errors.IdleInTransactionSessionTimeout):
+        return True  # we were frozen in the midst of a transaction
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     return error.sqlstate is None or error.sqlstate[:2] in ("08", "53", "57", "58")

@@ -45,7 +45,7 @@ class LeaseKeeper:
     terms: LeaseTerms
     figures: Callable[[], dict[str, Any]]
     overdue: Callable[[], Iterable[tuple[Claim, Ended]]]
-    on_given_up: Callable[[Claim], None]
+    on_given_up: Callable[[Claim, Ended | None], None]
     on_lost: Callable[[str], None]
     revive: Callable[[], None]
 
@@ -97,9 +97,9 @@ class LeaseKeeper:
         for claim, outcome in self.overdue():
             assert outcome.failure is not None
             log.task_stalled(claim, outcome.failure.message, outcome.failure.stack or "")
-            self._execute("settle", settle_params([Settlement(claim, outcome)]))
+            passed = self._execute("settle", settle_params([Settlement(claim, outcome)]))
             crash_point("stall.settled")
-            self.on_given_up(claim)
+            self.on_given_up(claim, outcome if passed else None)
 
     def _declare_lost(self, reason: str) -> None:
         if not self._lost:

@@ -5,7 +5,9 @@ Turns values into the parameters of the named statements and back. Decides nothi
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +19,8 @@ from regente.engine.database import FOREVER, Database, fetch_on, number_array, t
 from regente.engine.outcome import Completed, Ended
 
 MAX_BATCH = 500
+COMMIT_WITHIN_SECONDS = 5.0  # a runner that is frozen between a transaction's last statement and its commit loses it
+DOUBT_SECONDS = 30.0  # for so long a claim whose answer got lost may still be committed
 
 
 class Claim(NamedTuple):
@@ -71,10 +75,19 @@ class Level(NamedTuple):
 
 
 class Ledger:
-    def __init__(self, database: Database, runner_id: int, give_up_at: Callable[[], float] = lambda: FOREVER) -> None:
+    def __init__(
+        self,
+        database: Database,
+        runner_id: int,
+        give_up_at: Callable[[], float] = lambda: FOREVER,
+        lease_seconds: float = FOREVER,
+    ) -> None:
         self.database = database
         self.runner_id = runner_id
         self._give_up_at = give_up_at  # until when a database that is away is waited for
+        self._commit_within_seconds = min(COMMIT_WITHIN_SECONDS, lease_seconds)
+        self._claiming = asyncio.Lock()
+        self._doubt_until = 0.0
         self.finished: Coalescer[Finish, bool] = Coalescer(
             self._finish, max_batch=MAX_BATCH, bytes_of=lambda item: len(item.outcome.result or "")
         )
@@ -96,7 +109,7 @@ class Ledger:
     async def claim(self, levels: Sequence[tuple[str, int, str, int]], free: int) -> list[Claim]:
         """Up to `free` due tasks, oldest first within each (pipeline, priority, floor, limit), in the given order."""
         pipelines, priorities, floors, limits = zip(*levels, strict=True)
-        rows = await self._fetch(
+        rows = await self._claim(
             "claim",
             pipelines=text_array(pipelines),
             priorities=number_array(priorities),
@@ -109,8 +122,24 @@ class Ledger:
         return [Claim._make(row) for row in rows]
 
     async def claim_suspect(self, pipelines: Sequence[str]) -> list[Claim]:
-        rows = await self._fetch("claim_suspect", pipelines=text_array(pipelines))
+        rows = await self._claim("claim_suspect", pipelines=text_array(pipelines))
         return [Claim._make(row) for row in rows]
+
+    async def _claim(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
+        async with self._claiming:
+            losses = self.database.losses
+            try:
+                return await self._fetch(name, **params)
+            finally:
+                if self.database.losses > losses:
+                    self._doubt_until = time.monotonic() + DOUBT_SECONDS
+
+    async def return_unknown(self, known: Callable[[], Iterable[int]]) -> int:
+        """Hand back what a claim brought whose answer got lost: this runner holds it and does not know."""
+        if time.monotonic() > self._doubt_until:
+            return 0
+        async with self._claiming:
+            return len(await self._fetch("hand_back", **{"except": number_array(list(known()))}))
 
     async def survey(self, pipelines: Sequence[str]) -> list[Level]:
         return [Level._make(row) for row in await self._fetch("survey", pipelines=text_array(pipelines))]
@@ -172,6 +201,7 @@ class Ledger:
             "items": number_array([mark.item for mark in steps]),
             "outputs": text_array([mark.output for mark in steps]),
             "durations_ms": number_array([mark.duration_ms for mark in steps]),
+            "commit_within": f"{int(self._commit_within_seconds * 1000)}ms",
         }
 
     async def _fetch(self, name: str, **params: Any) -> list[tuple[Any, ...]]:

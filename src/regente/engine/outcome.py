@@ -44,7 +44,7 @@ class Failure:
             "code": storable(self.code)[:200],
             "message": storable(self.message)[:MAX_MESSAGE_CHARACTERS],
             "stack": storable(self.stack)[-MAX_STACK_CHARACTERS:] if self.stack else None,
-            "step": self.step,
+            "step": storable(self.step) if self.step else None,
             "details": storable_details(self.details),
             "fingerprint": self._fingerprint(pipeline),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,7 @@ class Running:
 class Roster:
     def __init__(self) -> None:
         self._running: dict[int, Running] = {}
+        self._loop_thread_id = threading.get_ident()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -74,13 +76,16 @@ class Roster:
             task, pipeline = running.task, running.pipeline
             if pipeline.timeout_seconds is not None and task.running_seconds > pipeline.timeout_seconds:
                 message = f"the attempt took longer than {pipeline.timeout_seconds:g} s"
-                yield task.claim, _overdue(running, "timeout", "TIMEOUT", message)
+                yield task.claim, _overdue(running, self._loop_thread_id, "timeout", "TIMEOUT", message)
             elif pipeline.stall_after_seconds is not None and task.silent_seconds > pipeline.stall_after_seconds:
-                yield task.claim, _overdue(running, "stall", "STALLED", f"no progress for {task.silent_seconds:.1f} s")
+                yield (
+                    task.claim,
+                    _overdue(running, self._loop_thread_id, "stall", "STALLED", f"no progress for {task.silent_seconds:.1f} s"),
+                )
 
 
-def _overdue(running: Running, failure_class: FailureClass, code: str, message: str) -> Ended:
+def _overdue(running: Running, loop_thread_id: int, failure_class: FailureClass, code: str, message: str) -> Ended:
     task = running.task
-    stack = stack_of_task(running.handle, task.thread_id) if running.handle is not None else None
+    stack = stack_of_task(running.handle, task.thread_id, loop_thread_id) if running.handle is not None else None
     failure = Failure(failure_class, code, message, stack, task.standing, snapshots=task.snapshots)
     return failed_attempt(task, running.pipeline, failure)

@@ -43,6 +43,7 @@ MIN_IMPATIENCE_SECONDS = 0.02
 MAX_IMPATIENCE_SECONDS = 0.5
 GATHER_SECONDS = 0.004  # how long few free slots wait for more, so that a claim is worth its round trip
 CALM_GC = (50_000, 20, 50)  # thousands of short-lived tasks are no garbage: collecting at 700 took a fifth of the time
+LOST_CLAIMS_SECONDS = 1.0  # how often claims whose answer got lost are looked for, if there can be any
 STUBBORN_SECONDS = 2.0  # how long a coroutine may take to react to being canceled
 
 
@@ -116,7 +117,7 @@ class Runner:
         """True when the runner is done, False when it lost its lease and has to begin anew."""
         self.id = await self._register()
         self._lease_lost = False
-        self._ledger = Ledger(self._database, self.id, lambda: self._give_up_at)
+        self._ledger = Ledger(self._database, self.id, lambda: self._give_up_at, self.terms.lease.ttl_seconds)
         self._ledger.start()
         keeper = self._lease_keeper()
         keeper.start()
@@ -125,6 +126,7 @@ class Runner:
             asyncio.create_task(_again_and_again("cancels", self._watch_cancels)),
             asyncio.create_task(_again_and_again("batches", self._review_touched_batches)),
             asyncio.create_task(_again_and_again("suspects", self._run_suspect)),
+            asyncio.create_task(_again_and_again("lost claims", self._return_unknown)),
         ]
         try:
             with contextlib.suppress(DatabaseUnavailable):  # only once we are told to stop: until then we wait for it
@@ -133,8 +135,13 @@ class Runner:
                 self._give_up_everything()  # also what a claim brought in last
             else:
                 await self._drain()
+        except BaseException:  # canceled from outside: as good as being told to stop at once
+            self.stop()
+            self.stop()
+            raise
         finally:
             await cancel_all(background)
+            await self._hand_back_rest()
             await self._leave(keeper)
         return not self._lease_lost or self._stop_requests > 0
 
@@ -170,7 +177,7 @@ class Runner:
             self.terms.lease,
             figures=self.figures.as_params,
             overdue=self._roster.overdue,
-            on_given_up=lambda claim: self._call_in_loop(self._abandon, claim),
+            on_given_up=lambda claim, outcome: self._call_in_loop(self._abandon, claim, outcome),
             on_lost=lambda reason: self._call_in_loop(self._give_up_everything),
             revive=self._database.revive_now,
         )
@@ -183,8 +190,7 @@ class Runner:
         await self._ledger.stop()
         await asyncio.to_thread(keeper.stop)
         with contextlib.suppress(DatabaseUnavailable):  # then the lease says it for us
-            if self._lease_lost:
-                await self._fetch("hand_back_all", {"runner_id": self.id})
+            await self._fetch("hand_back", {"runner_id": self.id, "except": "{}"})
             await self._review_batches()
             await self._set_status("stopped", self._report)
 
@@ -209,7 +215,7 @@ class Runner:
             if len(claims) < free:
                 if await self._rest(bool(claims), until_idle):
                     return
-            elif self._levels.age_seconds > SURVEY_SECONDS:
+            if claims and self._levels.age_seconds > SURVEY_SECONDS:  # also when there is always a little to do
                 await self._survey()
 
     async def _survey(self) -> None:
@@ -375,13 +381,12 @@ class Runner:
             self._levels.expect(outcome.delay_seconds)
             self._wake.set()
 
-    def _abandon(self, claim: Claim) -> None:
+    def _abandon(self, claim: Claim, outcome: Ended | None) -> None:
         """Its outcome is written already; the coroutine may end when it likes, the slot is free now."""
         running = self._roster.holding(claim.id, claim.attempt)
         if running is not None:
             running.stop("lost")
-            self.figures.retried += 1
-            self._release(running, None, passed=False)
+            self._release(running, outcome, passed=outcome is not None)
             self._wake.set()
 
     # Cancel.
@@ -423,6 +428,10 @@ class Runner:
             for claim in await self._ledger.claim_suspect(list(self._pipelines)):
                 self._launch(claim)
 
+    async def _return_unknown(self) -> None:
+        await asyncio.sleep(LOST_CLAIMS_SECONDS)
+        await self._ledger.return_unknown(lambda: (running.task.id for running in self._roster))
+
     # Batches that this runner's tasks belong to.
 
     async def _review_touched_batches(self) -> None:
@@ -452,14 +461,14 @@ class Runner:
         deadline = time.monotonic() + self.terms.drain_seconds
         while self._roster and time.monotonic() < deadline and self._stop_requests < 2 and not self._lease_lost:
             await asyncio.sleep(0.02)
-        for running in self._roster:
-            running.stop("drain")
-        await self._wait_for_stragglers()
+        await self._hand_back_rest()
         handed_back = self.figures.handed_back - handed_back_before
         left, lost = self._left - left_before, len(self._roster)
         self._report = Report(held - handed_back - left - lost, handed_back, lost, left)
 
-    async def _wait_for_stragglers(self) -> None:
+    async def _hand_back_rest(self) -> None:
+        for running in self._roster:
+            running.stop("drain")
         deadline = time.monotonic() + STUBBORN_SECONDS
         while self._roster and time.monotonic() < deadline:
             await asyncio.sleep(0.01)

@@ -1,39 +1,57 @@
-"""Where a coroutine or a thread stands right now, as text for people."""
+"""Where a coroutine or a thread stands right now, as text for people. Called from a thread of its own, it only looks."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import sys
 import traceback
 from typing import Any
 
+MAX_AWAITS = 50
+MAX_CHILDREN = 5
 
-def stack_of_task(running: asyncio.Task[Any], thread_id: int | None) -> str:
-    """The awaits of the coroutine, outermost first, and the thread in which its synchronous step runs."""
-    lines = ["coroutine:\n", *_coroutine_lines(running.get_coro())]
-    frame = sys._current_frames().get(thread_id) if thread_id else None
-    if frame is not None:
-        lines += ["thread of its synchronous step:\n", *traceback.format_stack(frame, limit=30)]
+
+def stack_of_task(running: asyncio.Task[Any], thread_id: int | None, loop_thread_id: int) -> str:
+    """The awaits of the coroutine, outermost first; the tasks it waits for; the thread in which its synchronous step runs."""
+    coroutine = running.get_coro()
+    lines = ["coroutine:\n", *_task_lines(running, MAX_CHILDREN)]
+    if getattr(coroutine, "cr_running", False):  # it does not await anything: it blocks the event loop
+        lines += ["blocking the event loop in:\n", *_thread_lines(loop_thread_id)]
+    if thread_id is not None:
+        lines += ["thread of its synchronous step:\n", *_thread_lines(thread_id)]
     return "".join(lines)
 
 
-def _coroutine_lines(awaited: Any) -> list[str]:
-    lines: list[str] = []
-    for _ in range(50):
-        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
-        if frame is None:
-            break
-        lines += traceback.format_stack(frame, limit=1)
-        inner = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
-        if isinstance(inner, asyncio.Task):
-            inner = inner.get_coro()
-        awaited = inner
+def _task_lines(task: asyncio.Task[Any], children: int) -> list[str]:
+    lines, frames = _coroutine_lines(task.get_coro())
+    for child in _awaited_by(task, frames)[:children]:
+        lines += ["waiting for:\n", *_task_lines(child, 1)]
     return lines or ["  (not in Python code)\n"]
 
 
-def stack_of_main_thread(thread_id: int) -> str:
+def _coroutine_lines(awaited: Any) -> tuple[list[str], list[Any]]:
+    lines: list[str] = []
+    frames: list[Any] = []
+    while len(frames) < MAX_AWAITS:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is None:
+            break
+        frames.append(frame)
+        lines += traceback.format_stack(frame, limit=1)
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return lines, frames
+
+
+def _awaited_by(task: asyncio.Task[Any], frames: list[Any]) -> list[asyncio.Task[Any]]:
+    """The tasks behind an `await task`, a `gather` or a `TaskGroup`. asyncio does not tell before 3.14, so we look inside."""
+    waiter = getattr(task, "_fut_waiter", None)
+    found = [waiter, *getattr(waiter, "_children", ())]
+    for frame in frames[-1:]:
+        group = frame.f_locals.get("self")
+        found += getattr(group, "_tasks", ()) if isinstance(group, asyncio.TaskGroup) else ()
+    return [one for one in found if isinstance(one, asyncio.Task) and not one.done()]
+
+
+def _thread_lines(thread_id: int) -> list[str]:
     frame = sys._current_frames().get(thread_id)
-    text = io.StringIO()
-    traceback.print_stack(frame, limit=30, file=text)
-    return text.getvalue()
+    return traceback.format_stack(frame, limit=30) if frame is not None else ["  (ended)\n"]

@@ -90,7 +90,7 @@ async def judge(
         Line("Waits for a rate limit", "throttled", events.get("task_throttled", 0)),
         Line("  attempts burnt by them", "burnt_by_throttling", burnt, 0),
         Line("Held by the killed runner", "held_by_killed", held),
-        Line("  recovered from it", "recovered", recovered, held),
+        Line("  recovered from it", "recovered", recovered, max(1, held)),
         *_from_sink(await _ask(app, "stored_prices", batch=batch.name), pages),
     )
     return Verdict(batch.name, lines, seconds)

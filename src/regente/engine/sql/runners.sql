@@ -43,19 +43,24 @@ INSERT INTO regente.events (runner_id, event, details)
 SELECT id, 'runner_' || %(status)s::text, %(details)s::jsonb FROM changed
 RETURNING runner_id
 
--- name: hand_back_all
--- A runner that gave up its lease while the database was away returns what it held; nobody is to blame.
+-- name: hand_back
+-- What a runner holds and does not work on: all of it when it leaves or gave up its lease, or what a claim brought whose
+-- answer got lost on the way. Nobody is to blame.
 WITH handed AS (
   UPDATE regente.tasks t
   SET runner_id = NULL, run_at = regente.clock(),
       status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled' ELSE 'queued' END::regente.task_status,
       finished_at = CASE WHEN t.cancel_requested_at IS NOT NULL THEN regente.clock() END, cancel_requested_at = NULL
-  WHERE t.runner_id = %(runner_id)s AND t.status = 'running'
-  RETURNING t.id, t.batch_id, t.attempt, t.status
-)
-INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event)
-SELECT id, batch_id, %(runner_id)s, attempt, CASE status WHEN 'queued' THEN 'task_handed_back' ELSE 'task_canceled' END
-FROM handed RETURNING task_id
+  WHERE t.runner_id = %(runner_id)s AND t.status = 'running' AND t.id <> ALL (%(except)s::bigint[])
+  RETURNING t.id, t.pipeline, t.batch_id, t.attempt, t.status
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event)
+  SELECT id, batch_id, %(runner_id)s, attempt, CASE status WHEN 'queued' THEN 'task_handed_back' ELSE 'task_canceled' END
+  FROM handed
+),
+woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM handed WHERE status = 'queued') AS p)
+SELECT id, (SELECT count(*) FROM woken) FROM handed
 
 -- name: canceled_here
 SELECT id, attempt FROM regente.tasks

@@ -1,7 +1,8 @@
 -- What a running task remembers.
 
 -- name: record_steps
--- The UPDATE moves the heartbeat and is the fence: it holds the task's row until the step's row is committed with it.
+-- The UPDATE moves the heartbeat and is the fence: it holds the task's row until the step's row is committed with it. In a
+-- pipeline's own transaction the commit comes next: a runner that is frozen right there must not hold the row for ever.
 WITH fenced AS (
   UPDATE regente.tasks t
   SET heartbeat_at = regente.clock(), checkpoint = coalesce(m.checkpoint, t.checkpoint),
@@ -27,7 +28,7 @@ logged AS (
          jsonb_build_object('step', r.name, 'duration_ms', r.duration_ms)
   FROM recorded r JOIN fenced ON fenced.id = r.task_id WHERE r.item < 0
 )
-SELECT id FROM fenced
+SELECT id, (SELECT set_config('idle_in_transaction_session_timeout', %(commit_within)s, true)) FROM fenced
 
 -- name: recall_steps
 SELECT name, item, output::text FROM regente.steps WHERE task_id = %(task_id)s

@@ -1,0 +1,218 @@
+"""Runners that die: their tasks come back, crashes are counted apart from failures, and the innocent are not blamed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from regente import Regente, Retry
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from regente.engine.watchdog.reaper import Reaped, Reaper
+from tests.engine.conftest import OpenApp
+from tests.engine.stage import Clock, Ghost, Sql, column, events_of, many, one, running, status_is, task_row, until
+
+
+@pytest.fixture(autouse=True)
+def ran(registry: Registry) -> list[int]:
+    found: list[int] = []
+
+    @registry.pipeline("p", retry=Retry(max_attempts=2))
+    async def run(task: Task) -> None:
+        found.append(task.id)
+
+    return found
+
+
+async def reap(app: Regente) -> Reaped:
+    return await Reaper(app.database, 60, 3, lambda _: None).run_once()
+
+
+async def test_a_lease_that_ran_out_gives_its_tasks_back(app: Regente, sql: Sql, clock: Clock) -> None:
+    """S4, O14, I4: not a moment before; the runner is lost, its tasks wait again, no try is charged."""
+    ghost = Ghost.appear(sql, ["p"], ttl_seconds=60)
+    ids = await app.enqueue_many("p", [{}] * 3)
+    assert ghost.claim(2) == ids[:2]
+    clock.advance(seconds=55)
+    assert await reap(app) == Reaped(0, 0, 0)
+    clock.advance(seconds=10)
+    assert await reap(app) == Reaped(1, 2, 0)
+    assert await reap(app) == Reaped(0, 0, 0)
+    for task_id in ids[:2]:
+        row = task_row(sql, task_id)
+        assert (row["status"], row["tries"], row["crashes"], row["error_code"]) == ("queued", 0, 1, "CRASHED")
+        assert events_of(sql, task_id) == ["task_queued", "task_claimed", "task_recovered"]
+    assert [row["class"] for row in many(sql, "SELECT class FROM regente.failures")] == ["crash", "crash"]
+    assert (await app.runners(everyone=True))[0].status == "lost"
+
+
+async def test_a_lost_runner_claims_nothing_and_changes_nothing(app: Regente, sql: Sql, clock: Clock) -> None:
+    """I3, F5: the zombie wakes up and every write of its is refused."""
+    ghost = Ghost.appear(sql, ["p"])
+    task_id = await app.enqueue("p", {})
+    ghost.claim()
+    clock.advance(minutes=2)
+    assert ghost.claim() == [], "its lease is over, although nobody has noticed"
+    await reap(app)
+    other = Ghost.appear(sql, ["p"])
+    assert other.claim() == [task_id]
+    assert ghost.finish(task_id, attempt=1) == []
+    assert ghost.finish(task_id, attempt=2) == [], "the right attempt, the wrong runner"
+    assert other.finish(task_id, attempt=1) == [], "the right runner, an old attempt"
+    assert other.finish(task_id, attempt=2) == [task_id]
+    assert ghost.claim() == []
+
+
+async def test_three_crashes_make_a_dead_letter(app: Regente, sql: Sql, ran: list[int]) -> None:
+    """I7: a task that kills its runner three times is not given a fourth."""
+    task_id = await app.enqueue("p", {})
+    for crash in range(1, 4):
+        ghost = Ghost.appear(sql, ["p"])
+        assert (ghost.claim() if crash < 3 else ghost.claim_suspect()) == [task_id]
+        ghost.die()
+        await reap(app)
+        assert task_row(sql, task_id)["crashes"] == crash
+    row = task_row(sql, task_id)
+    assert (row["status"], row["tries"], row["error_code"]) == ("failed", 0, "CRASHED")
+    assert "3 of 3" in row["error_message"]
+    assert events_of(sql, task_id)[-1] == "task_failed"
+    await app.run(until_idle=True)
+    assert ran == []
+    await app.retry(task_id)
+    await app.run(until_idle=True)
+    assert ran == [task_id]
+
+
+async def test_neighbours_of_a_suspect_are_not_blamed(app: Regente, sql: Sql) -> None:
+    """I7: whoever stood beside it when it died again goes back without a mark."""
+    suspect = await app.enqueue("p", {})
+    sql.execute("UPDATE regente.tasks SET crashes = 2")
+    ghost = Ghost.appear(sql, ["p"])
+    neighbours = await app.enqueue_many("p", [{}] * 5)
+    assert ghost.claim(10) == neighbours, "an ordinary claim does not take suspects"
+    assert ghost.claim_suspect() == [suspect]
+    ghost.die()
+    assert await reap(app) == Reaped(1, 5, 1)
+    assert [task_row(sql, task_id)["crashes"] for task_id in neighbours] == [0] * 5
+    assert task_row(sql, suspect)["status"] == "failed"
+
+
+async def test_suspects_run_one_at_a_time_and_none_is_forgotten(app: Regente, registry: Registry, sql: Sql) -> None:
+    """I7, I8: also while ordinary tasks fill the runner."""
+    busy, most = 0, 0
+
+    @registry.pipeline("q")
+    async def run(task: Task) -> None:
+        nonlocal busy, most
+        if task.claim.crashes >= 2:
+            busy += 1
+            most = max(most, busy)
+            await asyncio.sleep(0.01)
+            busy -= 1
+
+    await app.enqueue_many("q", [{}] * 8)
+    sql.execute("UPDATE regente.tasks SET crashes = 2")
+    await app.enqueue_many("q", [{}] * 50)
+    await app.run(["q"], until_idle=True, concurrency=10)
+    assert (most, (await app.counts("q"))["completed"]) == (1, 58)
+    alone = one(sql, "SELECT count(*) FROM regente.events WHERE details ->> 'alone' = 'true'")["count"]
+    assert alone == 8
+
+
+async def test_a_runner_that_was_declared_lost_gives_up_and_begins_anew(
+    app: Regente, open_app: OpenApp, registry: Registry, sql: Sql
+) -> None:
+    """I3, I8: the task goes to another runner; what the first one still does is refused."""
+    started, go_on = asyncio.Event(), asyncio.Event()
+    results: list[str] = []
+
+    @registry.pipeline("slow")
+    async def slow(task: Task) -> str:
+        started.set()
+        if task.attempt == 1:
+            try:
+                await go_on.wait()
+            except asyncio.CancelledError:
+                await go_on.wait()
+            results.append(await task.step("A", lambda: "zombie"))
+        return f"attempt {task.attempt}"
+
+    task_id = await app.enqueue("slow", {})
+    other = await open_app()
+    async with running(app, ["slow"]):
+        await started.wait()
+        sql.execute("UPDATE regente.runners SET lease_until = regente.clock() - interval '1 s'")
+        async with running(other, ["slow"]):
+            await status_is(app, task_id, "completed")
+        go_on.set()
+    row = task_row(sql, task_id)
+    assert (row["result"], row["attempt"], row["crashes"], results) == ("attempt 2", 2, 1, [])
+
+
+async def test_a_thousand_and_more_orphans_are_all_found(app: Regente, sql: Sql) -> None:
+    """S4: a sweep goes on until nothing is left."""
+    ghost = Ghost.appear(sql, ["p"])
+    await app.enqueue_many("p", [{}] * 2_500)
+    assert len(ghost.claim(2_500)) == 2_500
+    ghost.die()
+    assert await reap(app) == Reaped(1, 2_500, 0)
+
+
+async def test_several_reapers_at_once_recover_each_task_once(app: Regente, open_app: OpenApp, sql: Sql) -> None:
+    """S4, I6: no leader, no double."""
+    ghost = Ghost.appear(sql, ["p"])
+    await app.enqueue_many("p", [{}] * 500)
+    ghost.claim(500)
+    ghost.die()
+    apps = [app, await open_app(), await open_app()]
+    found = await asyncio.gather(*(reap(one_of) for one_of in apps))
+    assert sum(reaped.requeued for reaped in found) == 500
+    assert sum(reaped.lost_runners for reaped in found) == 1
+    assert set(column(sql, "SELECT crashes FROM regente.tasks")) == {1}
+
+
+async def test_stopping_hands_tasks_back_without_a_charge(app: Regente, registry: Registry, sql: Sql) -> None:
+    """Q12, I7: a deploy costs neither a try nor a crash; the report counts."""
+    started = asyncio.Event()
+
+    @registry.pipeline("slow")
+    async def slow(task: Task) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    ids = await app.enqueue_many("slow", [{}] * 3)
+    run = asyncio.create_task(app.run(["slow"]))
+    await started.wait()
+    await until(lambda: app._runner is not None and app._runner.running_count == 3)
+    app.stop_running()
+    app.stop_running()
+    report = await run
+    assert str(report).startswith("0 finished, 3 handed back, 0 lost")
+    for task_id in ids:
+        row = task_row(sql, task_id)
+        assert (row["status"], row["tries"], row["crashes"]) == ("queued", 0, 0)
+        assert events_of(sql, task_id)[-1] == "task_handed_back"
+
+
+async def test_canceling_run_itself_hands_tasks_back(app: Regente, registry: Registry, sql: Sql) -> None:
+    """Q12: Ctrl-C in a program of one's own, or `task.cancel()`: nothing is left running or blamed."""
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    @registry.pipeline("slow")
+    async def slow(task: Task) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    task_id = await app.enqueue("slow", {})
+    run = asyncio.create_task(app.run(["slow"]))
+    await started.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert ended.is_set(), "its code was told to stop"
+    row = task_row(sql, task_id)
+    assert (row["status"], row["tries"], row["crashes"]) == ("queued", 0, 0)

@@ -1,0 +1,175 @@
+"""The audit: folding a task's events gives its row; the feed shows each event once, in an order that never changes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import psycopg
+import pytest
+
+from regente import Fatal, InvalidInput, Regente, Retry, Skip, Throttled, Transient
+from regente.engine.models import Event
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from regente.engine.watchdog.reaper import Reaper
+from tests.engine.stage import Ghost, Sql, column, many, one, running, until
+
+AFTER = {
+    "task_drafted": "draft",
+    "task_queued": "queued",
+    "task_claimed": "running",
+    "task_completed": "completed",
+    "task_skipped": "skipped",
+    "task_failed": "failed",
+    "task_canceled": "canceled",
+    "task_discarded": "canceled",
+    **dict.fromkeys(
+        (
+            "task_retried", "task_sleeping", "task_throttled", "task_handed_back", "task_recovered", "task_stalled",
+            "task_requeued",
+        ),
+        "queued",
+    ),
+}  # fmt: skip
+
+
+def fold(events: list[dict[str, Any]]) -> tuple[str | None, int]:
+    """What the events alone say: the last state and the last attempt."""
+    status, attempt = None, 0
+    for event in events:
+        status = AFTER.get(event["event"], status)
+        if event["event"] == "task_claimed":
+            assert event["attempt"] == attempt + 1, "fences rise by one"
+            attempt = event["attempt"]
+    return status, attempt
+
+
+async def test_folding_the_events_of_every_task_gives_its_row(app: Regente, registry: Registry, sql: Sql) -> None:
+    """I6: a mixed workload with every way a task can go."""
+
+    @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01))
+    async def run(task: Task[dict[str, Any]]) -> None:
+        match task.args["do"]:
+            case "fail":
+                raise Fatal("no")
+            case "skip":
+                raise Skip("no")
+            case "retry" if task.attempt < 2:
+                raise Transient("once")
+            case "exhaust":
+                raise Transient("always")
+            case "throttle" if task.attempt < 3:
+                raise Throttled(retry_after=0.01)
+            case "sleep":
+                await task.sleep(0.01)
+            case "wait":
+                await asyncio.Event().wait()
+            case "step":
+                await task.step("A", lambda: 1)
+                await task.event("own_event")
+
+    kinds = ["ok", "fail", "skip", "retry", "exhaust", "throttle", "sleep", "step"]
+    ids = {kind: await app.enqueue_many("p", [{"do": kind}] * 5) for kind in kinds}
+    drafts = await app.enqueue_many("p", [{"do": "ok"}] * 4, draft=True)
+    ghost = Ghost.appear(sql, ["p"])
+    ghost.claim(3)
+    ghost.die()
+    await Reaper(app.database, 60, 3, lambda _: None).run_once()
+    await app.run(until_idle=True)
+    await app.queue(drafts[:2])
+    await app.cancel(drafts[0])
+    await app.retry_many(ids["skip"][:2])
+    await app.discard(ids["fail"][:2])
+    waiting = await app.enqueue_many("p", [{"do": "wait"}] * 4)
+    async with running(app):
+        await until(lambda: app._runner is not None and app._runner.running_count >= 4)
+        await app.cancel_many(waiting[:2])
+        await until(lambda: one(sql, "SELECT count(*) FROM regente.tasks WHERE status = 'running'")["count"] == 2)
+    rows = many(sql, "SELECT id, status::text, attempt FROM regente.tasks ORDER BY id")
+    assert {row["status"] for row in rows} >= {"draft", "queued", "completed", "failed", "canceled", "skipped"}
+    for row in rows:
+        trail = many(sql, "SELECT event, attempt FROM regente.events WHERE task_id = %s ORDER BY txid, id", row["id"])
+        assert fold(trail) == (row["status"], row["attempt"]), (row, trail)
+    unknown = set(column(sql, "SELECT DISTINCT event FROM regente.events WHERE event LIKE 'task\\_%%'")) - set(AFTER)
+    assert unknown <= {"task_cancel_requested"}
+
+
+async def read_all(app: Regente, done: asyncio.Event, limit: int = 50) -> list[Event]:
+    """A reader that polls from its last position until told that the writers are done and nothing is left."""
+    seen: list[Event] = []
+    position = "0-0"
+    while True:
+        finished = done.is_set()
+        page = await app.feed(after=position, limit=limit)
+        seen += page
+        position = page[-1].position if page else position
+        if finished and not page:
+            return seen
+        await asyncio.sleep(0)
+
+
+async def test_readers_see_every_event_once_although_writers_commit_out_of_order(
+    app: Regente, database_url: str, sql: Sql
+) -> None:
+    """I11: ids are drawn in one order and committed in another; nothing is missed, doubled or moved."""
+    done = asyncio.Event()
+    chance = random.Random(7)
+
+    async def write(number: int) -> None:
+        async with await psycopg.AsyncConnection.connect(database_url) as connection:
+            for turn in range(15):
+                for _ in range(chance.randint(1, 4)):
+                    await connection.execute(
+                        "INSERT INTO regente.events (event, details) VALUES ('noise', %s::jsonb)", [f'"{number}-{turn}"']
+                    )
+                    await asyncio.sleep(chance.random() * 0.01)
+                await (connection.rollback() if chance.random() < 0.2 else connection.commit())
+
+    async def writers() -> None:
+        await asyncio.gather(*(write(number) for number in range(8)))
+        done.set()
+
+    *reports, _ = await asyncio.gather(*(read_all(app, done) for _ in range(3)), writers())
+    stored = {row["id"] for row in many(sql, "SELECT id FROM regente.events")}
+    first = [event.id for event in reports[0]]
+    assert len(first) == len(set(first))
+    assert set(first) == stored
+    assert [[event.id for event in report] for report in reports] == [first] * 3, "one order for every reader"
+    assert first != sorted(first), "they did commit out of order"
+    replay = [event.id for event in await app.feed(limit=100_000)]
+    assert replay == first, "and the order is final"
+
+
+async def test_an_open_transaction_holds_back_what_came_after_it(app: Regente, sql: Sql, holder: Sql) -> None:
+    """I11: a later event is not shown before an earlier one that may still be committed."""
+    holder.execute("INSERT INTO regente.events (event) VALUES ('early')")
+    sql.execute("INSERT INTO regente.events (event) VALUES ('late')")
+    assert await app.feed() == []
+    holder.commit()
+    assert [event.event for event in await app.feed()] == ["early", "late"]
+
+
+@pytest.mark.parametrize("position", ["", "7", "a-b", "1-2-3", "-1-1", "²-1", "99999999999999999999999-1", "1-99999999999999999999"])
+async def test_what_is_no_position_is_refused(app: Regente, position: str) -> None:
+    """F19: an old or broken `Last-Event-ID` is an error that says so."""
+    with pytest.raises(InvalidInput, match="is not a position in the feed"):
+        await app.feed(after=position)
+
+
+async def test_pages_join_without_a_seam(app: Regente, registry: Registry) -> None:
+    """I11: one at a time or all at once, the same list."""
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        return None
+
+    await app.enqueue_many("p", [{}] * 10)
+    whole = [event.position for event in await app.feed()]
+    parts, position = [], "0-0"
+    while page := await app.feed(after=position, limit=3):
+        position = page[-1].position
+        parts += [event.position for event in page]
+    assert parts == whole
+    assert len(whole) == 10

@@ -1,0 +1,208 @@
+"""Who is next: higher priority first, then the oldest; not before `run_at`; nobody starves; one key, one task."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from regente import Regente, UnknownPipeline
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from tests.engine.conftest import OpenApp
+from tests.engine.stage import Clock, Sql, column, many, one, running, task_row, until
+
+
+@pytest.fixture(autouse=True)
+def ran(registry: Registry) -> list[Any]:
+    found: list[Any] = []
+
+    @registry.pipeline("p")
+    async def run(task: Task[dict[str, Any]]) -> None:
+        found.append(task.args.get("n"))
+
+    return found
+
+
+async def test_the_oldest_comes_first(app: Regente, ran: list[Any]) -> None:
+    """S3, O7: first in, first out."""
+    await app.enqueue_many("p", [{"n": n} for n in range(250)])
+    for n in range(250, 260):
+        await app.enqueue("p", {"n": n})
+    await app.run(until_idle=True, concurrency=1)
+    assert ran == list(range(260))
+
+
+async def test_higher_priority_comes_first(app: Regente, ran: list[Any]) -> None:
+    """S3: and within a priority the oldest."""
+    for n, priority in enumerate([0, 5, -3, 5, 32767, 0, -32768]):
+        await app.enqueue("p", {"n": n}, priority=priority)
+    await app.run(until_idle=True, concurrency=1)
+    assert ran == [4, 1, 3, 0, 5, 2, 6]
+
+
+async def test_a_task_waits_for_its_time(app: Regente, sql: Sql, clock: Clock, ran: list[Any]) -> None:
+    """Issue: `run_at`, by the database's clock, also when its priority is higher."""
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    await app.enqueue("p", {"n": "later"}, run_at=soon, priority=9)
+    await app.enqueue("p", {"n": "now"})
+    async with running(app):
+        await until(lambda: ran == ["now"])
+    assert (await app.counts())["queued"] == 1
+    clock.advance(minutes=61)
+    await app.run(until_idle=True)
+    assert ran == ["now", "later"]
+
+
+async def test_a_runner_wakes_up_for_a_task_that_falls_due(app: Regente, ran: list[Any]) -> None:
+    """Issue: long before its poll, for tasks that were there before it and for those that came later."""
+    await app.enqueue("p", {"n": 1}, run_at=datetime.now(UTC) + timedelta(seconds=0.5))
+    await app.enqueue("p", {"n": 0})
+    async with running(app):
+        await until(lambda: ran == [0, 1], within_seconds=2)
+        await app.enqueue("p", {"n": 2}, run_at=datetime.now(UTC) + timedelta(seconds=0.3))
+        await until(lambda: ran == [0, 1, 2], within_seconds=2)
+
+
+async def test_a_steady_trickle_starves_no_other_priority(app: Regente, registry: Registry, sql: Sql, ran: list[Any]) -> None:
+    """I8: a task without a hint is found although there is always a little else to do."""
+    stop = asyncio.Event()
+
+    @registry.pipeline("chain")
+    async def chain(task: Task) -> None:
+        if not stop.is_set():
+            await app.enqueue("chain", {})
+
+    await app.enqueue("chain", {})
+    async with running(app, concurrency=10):
+        await until(lambda: one(sql, "SELECT count(*) FROM regente.tasks")["count"] > 20)
+        sql.execute("INSERT INTO regente.tasks (pipeline, priority, args) VALUES ('p', 5, '{\"n\": \"silent\"}')")
+        sql.execute("INSERT INTO regente.tasks (pipeline, priority, args) VALUES ('p', -5, '{\"n\": \"low\"}')")
+        await until(lambda: sorted(ran) == ["low", "silent"], within_seconds=6)
+        stop.set()
+
+
+async def test_no_pipeline_starves_another(app: Regente, registry: Registry) -> None:
+    """I8: the turn goes round."""
+    order: list[str] = []
+
+    for name in ("a", "b"):
+
+        @registry.pipeline(name)
+        async def run(task: Task) -> None:
+            order.append(task.pipeline)
+
+    await app.enqueue_many("a", [{}] * 100)
+    await app.enqueue_many("b", [{}] * 100)
+    await app.run(["a", "b"], until_idle=True, concurrency=10)
+    assert set(order[:40]) == {"a", "b"}
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_a_pipelines_own_concurrency_is_a_limit(app: Regente, registry: Registry, limit: int) -> None:
+    """W1: over all its priorities, and the other pipelines use the rest of the slots."""
+    busy, most, others = 0, 0, 0
+    full = asyncio.Event()
+
+    @registry.pipeline("narrow", concurrency=limit)
+    async def narrow(task: Task) -> None:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        if busy == limit and others == 10:
+            full.set()
+        await full.wait()
+        await asyncio.sleep(0)
+        busy -= 1
+
+    @registry.pipeline("wide")
+    async def wide(task: Task) -> None:
+        nonlocal others
+        others += 1
+        if busy == limit and others == 10:
+            full.set()
+        await full.wait()
+
+    for priority in (0, 1, 2, 3):
+        await app.enqueue_many("narrow", [{}] * 5, priority=priority)
+    await app.enqueue_many("wide", [{}] * 10)
+    await app.run(["narrow", "wide"], until_idle=True, concurrency=50)
+    assert most == limit
+
+
+async def test_a_paused_pipeline_is_not_claimed_until_it_is_resumed(app: Regente, ran: list[Any], sql: Sql) -> None:
+    """Issue: what runs goes on; the state is known and written."""
+    await app.pause("p")
+    await app.pause("p")
+    await app.enqueue("p", {"n": 1})
+    await app.run(until_idle=True)
+    assert ran == []
+    assert [p["paused"] for p in await app.pipelines()] == [True]
+    async with running(app):
+        await until(lambda: app._runner is not None and app._runner._listener.listening)
+        await app.resume("p")
+        await until(lambda: ran == [1], within_seconds=3)
+    events = column(sql, "SELECT event FROM regente.events WHERE event LIKE 'pipeline%%' ORDER BY id")
+    assert events == ["pipeline_paused", "pipeline_resumed"]
+
+
+async def test_pausing_does_not_touch_what_runs(app: Regente, registry: Registry) -> None:
+    """Issue: pause is no cancel."""
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @registry.pipeline("slow")
+    async def slow(task: Task) -> str:
+        started.set()
+        await go_on.wait()
+        return "done"
+
+    task_id = await app.enqueue("slow", {})
+    async with running(app, ["slow"]):
+        await started.wait()
+        await app.pause("slow")
+        go_on.set()
+    assert (await app.get(task_id)).result == "done"
+
+
+async def test_an_unknown_pipeline_can_be_neither_paused_nor_run(app: Regente) -> None:
+    """F15: clear errors."""
+    with pytest.raises(UnknownPipeline, match="no pipeline is called 'nope'"):
+        await app.pause("nope")
+    with pytest.raises(UnknownPipeline, match="no pipeline is called nope"):
+        await app.run(["nope"], until_idle=True)
+
+
+async def test_one_key_names_one_task(app: Regente, sql: Sql, ran: list[Any]) -> None:
+    """S5: before, during and after its run; another pipeline's keys are its own."""
+    first = await app.enqueue("p", {"n": 1}, key="k")
+    assert await app.enqueue("p", {"n": 2}, key="k") == first
+    await app.run(until_idle=True)
+    assert await app.enqueue("p", {"n": 3}, key="k") == first
+    assert (task_row(sql, first)["args"], ran) == ({"n": 1}, [1])
+    assert one(sql, "SELECT count(*) FROM regente.events WHERE event = 'task_queued'")["count"] == 1
+
+
+async def test_duplicates_within_one_call_and_with_the_past(app: Regente, sql: Sql) -> None:
+    """S5: ids in the order of the arguments; the first of the same key wins; the batch counts each once."""
+    old = await app.enqueue("p", {"n": 0}, key="old", batch="b")
+    ids = await app.enqueue_many(
+        "p", [{"n": n} for n in range(6)], keys=["a", None, "old", "a", None, "b"], batch="b"
+    )
+    assert ids[0] == ids[3]
+    assert ids[2] == old
+    assert len(set(ids)) == 5
+    rows = {row["id"]: row["args"]["n"] for row in many(sql, "SELECT id, args FROM regente.tasks")}
+    assert [rows[task_id] for task_id in ids] == [0, 1, 0, 0, 4, 5]
+    ledger = await app.batch("b")
+    assert (ledger.total, ledger.queued, ledger.balanced) == (5, 5, True)
+
+
+async def test_concurrent_callers_with_one_key_store_one_task(app: Regente, open_app: OpenApp, sql: Sql) -> None:
+    """S5, F12: every create delivered twice and more."""
+    apps = [app, await open_app(), await open_app()]
+    ids = await asyncio.gather(*(apps[n % 3].enqueue("p", {"n": n}, key=f"k{n % 4}") for n in range(60)))
+    assert len(set(ids)) == 4
+    assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 4
+    assert all(ids[n] == ids[n % 4] for n in range(60))

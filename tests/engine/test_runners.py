@@ -1,0 +1,144 @@
+"""Runners as people see them: who is there, what each did, who holds which task until when; and many of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from regente import Fatal, Regente, Retry, Transient
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from tests.engine.conftest import OpenApp
+from tests.engine.stage import Ghost, Sql, column, many, one, running, until
+
+
+async def test_three_runners_and_a_hundred_tasks_make_a_hundred_completions(
+    app: Regente, open_app: OpenApp, registry: Registry, sql: Sql
+) -> None:
+    """S8, O7, I2: exactly; the sink has no unique key."""
+    sql.execute("CREATE TABLE public.sink (task_id bigint)")
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        async with task.transaction("STORE") as connection:
+            await connection.execute("INSERT INTO public.sink VALUES (%s)", [task.id])
+
+    ids = await app.enqueue_many("p", [{}] * 100)
+    apps = [app, await open_app(), await open_app()]
+    await asyncio.gather(*(runner.run(until_idle=True, concurrency=5) for runner in apps))
+    assert sorted(column(sql, "SELECT task_id FROM public.sink")) == ids
+    assert (await app.counts("p"))["completed"] == 100
+    assert one(sql, "SELECT count(*) FROM regente.events WHERE event = 'task_completed'")["count"] == 100
+    shares = [runner.completed for runner in await app.runners(everyone=True)]
+    assert (len(shares), sum(shares)) == (3, 100)
+
+
+async def test_the_figures_of_a_runner(app: Regente, registry: Registry, sql: Sql) -> None:
+    """S6: claimed, completed, failed, retried, recovered, average duration; written at the latest when it stops."""
+
+    @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01))
+    async def run(task: Task[dict[str, Any]]) -> None:
+        if task.args["do"] == "fail":
+            raise Fatal("no")
+        if task.args["do"] == "retry" and task.attempt == 1:
+            raise Transient("once")
+
+    ghost = Ghost.appear(sql, ["p"])
+    await app.enqueue("p", {"do": "ok"})
+    ghost.claim()
+    ghost.die()
+    await app.enqueue_many("p", [{"do": "ok"}] * 4 + [{"do": "fail"}] * 2 + [{"do": "retry"}] * 3)
+    await app.run(until_idle=True, name="counter")
+    (found,) = [runner for runner in await app.runners(everyone=True) if runner.name == "counter"]
+    assert (found.claimed, found.completed, found.failed, found.retried) == (13, 8, 2, 3)
+    assert (found.recovered, found.handed_back, found.status) == (1, 0, "stopped")
+    assert found.average_seconds is not None
+    assert 0 < found.average_seconds < 5
+    assert (found.pipelines, found.alive, found.stopped_at is not None) == (["p"], False, True)
+
+
+async def test_timeouts_count_as_failed_or_retried(app: Regente, registry: Registry, sql: Sql) -> None:
+    """S6: an attempt that the runner itself ends is counted like any other."""
+
+    @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01), timeout=0.2)
+    async def run(task: Task) -> None:
+        await asyncio.Event().wait()
+
+    await app.enqueue("p", {}, batch="b")
+    await app.run(until_idle=True, name="counter")
+    (found,) = await app.runners(everyone=True)
+    assert (found.claimed, found.retried, found.failed) == (2, 1, 1)
+    assert (await app.batch("b")).status == "completed"
+
+
+async def test_who_holds_which_task_until_when(app: Regente, registry: Registry, sql: Sql) -> None:
+    """S1, Q1: owner, locked at, expiry, last heartbeat, processing started: per task, in SQL and in the API."""
+    started = asyncio.Event()
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        await task.progress(0.5, "HALF")
+        started.set()
+        await asyncio.Event().wait()
+
+    task_id = await app.enqueue("p", {})
+    async with running(app, name="owner"):
+        await started.wait()
+        lock = one(sql, "SELECT *, lock_expires_at - locked_at AS ttl FROM regente.locks")
+        info = await app.get(task_id)
+        (runner,) = await app.runners()
+    assert (lock["task_id"], lock["locked_by"], lock["attempt"], lock["checkpoint"]) == (task_id, "owner", 1, "HALF")
+    assert lock["locked_at"] <= lock["last_heartbeat_at"] <= lock["lock_expires_at"]
+    assert lock["processing_started_at"] == lock["locked_at"]
+    assert 50 < lock["ttl"].total_seconds() <= 61
+    assert (info.runner, info.runner_id, info.lease_until) == ("owner", lock["runner_id"], lock["lock_expires_at"])
+    assert (runner.running, runner.stuck, runner.alive, runner.status) == (1, 0, True, "running")
+    assert many(sql, "SELECT * FROM regente.locks") == []
+
+
+async def test_stuck_tasks_are_counted_per_runner(app: Regente, registry: Registry, sql: Sql) -> None:
+    """S6, Q9: stuck now."""
+
+    @registry.pipeline("p", stall_after=60)
+    async def run(task: Task) -> None:
+        return None
+
+    await app.run(until_idle=True)
+    ghost = Ghost.appear(sql, ["p"])
+    await app.enqueue_many("p", [{}] * 3)
+    ghost.claim(3)
+    sql.execute("UPDATE regente.tasks SET heartbeat_at = regente.clock() - interval '2 minutes' WHERE id <= 2")
+    (found,) = await app.runners()
+    assert (found.running, found.stuck) == (3, 2)
+
+
+async def test_every_start_is_a_new_runner(app: Regente, registry: Registry) -> None:
+    """I3: the id is never reused, whatever the name."""
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        return None
+
+    for _ in range(3):
+        await app.run(until_idle=True, name="same")
+    found = await app.runners(everyone=True)
+    assert len({runner.id for runner in found}) == 3
+    assert {runner.name for runner in found} == {"same"}
+
+
+async def test_a_pool_of_one_connection_is_enough(database_url: str, registry: Registry, sql: Sql) -> None:
+    """I10, F11: slow, but never stuck."""
+    from regente.settings import Settings
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        async with task.transaction("A") as connection:
+            await connection.execute("SELECT 1")
+            await task.progress(0.5)
+        await task.step("B", lambda: 1)
+
+    settings = Settings(sweep_seconds=0.2, database_pool_size=1)
+    async with Regente(database_url, settings=settings, pipelines=registry) as app:
+        await app.enqueue_many("p", [{}] * 20)
+        async with running(app):
+            await until(lambda: one(sql, "SELECT count(*) FROM regente.tasks WHERE status = 'completed'")["count"] == 20)

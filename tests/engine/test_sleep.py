@@ -1,0 +1,90 @@
+"""Durable sleep: the slot goes back, time passes by the database's clock, and any runner goes on in the next line."""
+
+from __future__ import annotations
+
+from regente import Regente, Retry
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from tests.engine.conftest import OpenApp
+from tests.engine.stage import Clock, Sql, column, events_of, one, running, task_row, until
+
+
+async def test_a_sleeping_task_gives_its_slot_back_and_goes_on_elsewhere(
+    app: Regente, open_app: OpenApp, registry: Registry, sql: Sql, clock: Clock
+) -> None:
+    """Issue, Q12: two sleeps of an hour, a runner each; nothing before them is done again, and no try is charged."""
+    log: list[str] = []
+
+    @registry.pipeline("p", retry=Retry(max_attempts=1))
+    async def run(task: Task) -> str:
+        await task.step("A", lambda: log.append("A"))
+        await task.sleep(3600)
+        log.append("woke")
+        await task.sleep(3600)
+        await task.sleep(0)
+        return "done"
+
+    @registry.pipeline("other")
+    async def other(task: Task) -> None:
+        log.append("other")
+
+    task_id = await app.enqueue("p", {})
+    async with running(app, concurrency=1):
+        await until(lambda: task_row(sql, task_id)["status"] == "queued" and log == ["A"])
+        await app.enqueue("other", {})
+        await until(lambda: log == ["A", "other"])
+    waits = one(sql, "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM regente.tasks WHERE id = %s", task_id)
+    assert 3590 < waits["s"] <= 3600
+    clock.advance(minutes=61)
+    async with running(await open_app()):
+        await until(lambda: log == ["A", "other", "woke"])
+        await until(lambda: task_row(sql, task_id)["status"] == "queued")
+    clock.advance(minutes=61)
+    await (await open_app()).run(until_idle=True)
+    row = task_row(sql, task_id)
+    assert (row["status"], row["result"], row["attempt"], row["tries"]) == ("completed", "done", 3, 0)
+    assert log == ["A", "other", "woke", "woke"]
+    assert events_of(sql, task_id).count("task_sleeping") == 2
+    assert column(sql, "SELECT name FROM regente.steps ORDER BY name") == ["A", "sleep", "sleep#2"]
+
+
+async def test_except_exception_does_not_keep_a_task_awake(app: Regente, registry: Registry, sql: Sql, clock: Clock) -> None:
+    """Issue: going to sleep is no `Exception`."""
+    swallowed: list[Exception] = []
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        try:
+            await task.sleep(60)
+        except Exception as error:
+            swallowed.append(error)
+
+    task_id = await app.enqueue("p", {})
+    async with running(app):
+        await until(lambda: events_of(sql, task_id)[-1] == "task_sleeping")
+    assert swallowed == []
+    assert (await app.why(task_id)).code == "WAITING"
+    clock.advance(seconds=61)
+    await app.run(until_idle=True)
+    assert task_row(sql, task_id)["status"] == "completed"
+
+
+async def test_a_sleep_inside_a_loop_suspends_the_whole_task(app: Regente, registry: Registry, sql: Sql, clock: Clock) -> None:
+    """Issue: also through `each`, whose finished items stay finished."""
+    calls: list[int] = []
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        async def work(number: int) -> None:
+            calls.append(number)
+            if number == 1:
+                await task.sleep(60)
+
+        await task.each("WORK", [0, 1, 2], work)
+
+    task_id = await app.enqueue("p", {})
+    async with running(app):
+        await until(lambda: events_of(sql, task_id)[-1] == "task_sleeping")
+    clock.advance(seconds=61)
+    await app.run(until_idle=True)
+    assert (task_row(sql, task_id)["status"], calls) == ("completed", [0, 1, 1, 2])

@@ -1,0 +1,246 @@
+"""Timeouts and stalls: the task is taken back although its runner lives, and the record says where it stood."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regente import Regente, Retry
+from regente.engine import lease
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from regente.engine.watchdog.stalls import Stalls
+from tests.engine.stage import Clock, Ghost, Sql, column, events_of, many, one, run_query, running, status_is, task_row, until
+
+ONCE = Retry(max_attempts=1)
+
+
+@pytest.fixture(autouse=True)
+def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease keeper looks for overdue tasks every second; here it looks all the time."""
+    monkeypatch.setattr(lease, "WATCH_EVERY_SECONDS", 0.05)
+
+
+async def stuck_in_an_await() -> None:
+    await asyncio.Event().wait()
+
+
+class Blocker:
+    """A synchronous step that hangs until the test lets it go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+
+    def stuck_in_a_thread(self) -> None:
+        while not self.let_go.wait(0.01):
+            pass
+
+
+async def stack_of_the_end(app: Regente, sql: Sql) -> dict[str, Any]:
+    await app.run(until_idle=True)
+    return one(sql, "SELECT class, code, message, stack, step FROM regente.failures")
+
+
+async def test_an_attempt_that_takes_too_long_is_ended_with_its_stack(app: Regente, registry: Registry, sql: Sql) -> None:
+    """O8, W4: class `timeout`, and the stack names the await in which it hung."""
+    ended = asyncio.Event()
+
+    @registry.pipeline("p", retry=ONCE, timeout=0.2)
+    async def run(task: Task) -> None:
+        try:
+            await task.step("HANG", stuck_in_an_await)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    task_id = await app.enqueue("p", {})
+    failure = await stack_of_the_end(app, sql)
+    assert (failure["class"], failure["code"], failure["step"]) == ("timeout", "TIMEOUT", "HANG")
+    assert "0.2 s" in failure["message"]
+    assert "in stuck_in_an_await" in failure["stack"]
+    assert task_row(sql, task_id)["status"] == "failed"
+    await ended.wait()
+
+
+@pytest.mark.parametrize("where", ["await", "thread", "each", "step with a time limit", "task group"])
+async def test_a_stall_records_where_the_task_stands(app: Regente, registry: Registry, sql: Sql, where: str) -> None:
+    """Q3, W1: no progress for `stall_after`; a person sees why, whatever the task waits in."""
+    blocker = Blocker()
+
+    async def hang(_: int = 0) -> None:
+        await stuck_in_an_await()
+
+    @registry.pipeline("p", retry=ONCE, stall_after=0.2)
+    async def run(task: Task) -> None:
+        match where:
+            case "await":
+                await task.step("HANG", hang)
+            case "thread":
+                await task.step("HANG", blocker.stuck_in_a_thread)
+            case "each":
+                await task.each("HANG", [1, 2], hang, concurrency=2)
+            case "step with a time limit":
+                await task.step("HANG", hang, timeout=60)
+            case "task group":
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(hang())
+
+    await app.enqueue("p", {})
+    failure = await stack_of_the_end(app, sql)
+    assert (failure["class"], failure["code"]) == ("stall", "STALLED")
+    assert ("in stuck_in_a_thread" if where == "thread" else "in stuck_in_an_await") in failure["stack"]
+    blocker.let_go.set()
+
+
+async def test_a_task_that_shows_progress_does_not_stall(app: Regente, registry: Registry, sql: Sql) -> None:
+    """Q3: steps, progress, heartbeats and events are signs of life."""
+
+    @registry.pipeline("p", retry=ONCE, stall_after=0.6)
+    async def run(task: Task) -> None:
+        for turn in range(6):
+            await asyncio.sleep(0.2)
+            await (task.heartbeat() if turn % 2 else task.progress(turn / 6))
+
+    task_id = await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    assert task_row(sql, task_id)["status"] == "completed"
+
+
+async def test_a_stalled_task_is_tried_again_and_its_slot_is_free_at_once(app: Regente, registry: Registry, sql: Sql) -> None:
+    """Q4, W3: also when the stuck code swallows its cancellation."""
+    blocked = asyncio.Event()
+
+    @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01), stall_after=0.2)
+    async def run(task: Task) -> str:
+        while task.attempt == 1:
+            try:
+                await blocked.wait()
+                return "too late"
+            except asyncio.CancelledError:
+                continue
+        return "second"
+
+    task_id = await app.enqueue("p", {})
+    async with running(app, concurrency=1):
+        await status_is(app, task_id, "completed")
+        blocked.set()
+    row = task_row(sql, task_id)
+    assert (row["result"], row["tries"], row["attempt"]) == ("second", 1, 2)
+
+
+async def test_a_loop_that_is_blocked_loses_the_task_to_another_runner(
+    app: Regente, registry: Registry, sql: Sql, database_url: str, tmp_path: Path
+) -> None:
+    """W8, Q3: `time.sleep` in a coroutine stops a whole runner; its lease lives on, and the task goes elsewhere."""
+    release = tmp_path / "release"
+    program = f"""
+import asyncio, time, pathlib, sys
+from regente import Regente, Retry, pipeline
+from regente.engine import lease
+lease.WATCH_EVERY_SECONDS = 0.05
+
+def blocks_the_loop():
+    while not pathlib.Path({str(release)!r}).exists():
+        time.sleep(0.01)
+
+@pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=0.3)
+async def run(task):
+    blocks_the_loop()
+    return "blocked"
+
+async def main():
+    async with Regente({database_url!r}) as app:
+        running = asyncio.create_task(app.run(concurrency=1))
+        await asyncio.to_thread(sys.stdin.read)
+        app.stop_running(); app.stop_running()
+        await running
+
+asyncio.run(main())
+"""
+
+    @registry.pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=0.3)
+    async def run(task: Task) -> str:
+        return f"elsewhere at attempt {task.attempt}"
+
+    task_id = await app.enqueue("p", {})
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    try:
+        await until(lambda: many(sql, "SELECT 1 FROM regente.failures") != [], within_seconds=20)
+        async with running(app):
+            await status_is(app, task_id, "completed")
+    finally:
+        release.touch()
+        child.communicate(timeout=20)
+    assert task_row(sql, task_id)["result"] == "elsewhere at attempt 2"
+    failure = one(sql, "SELECT class, stack FROM regente.failures")
+    assert failure["class"] == "stall"
+    assert "in blocks_the_loop" in failure["stack"]
+    assert child.returncode == 0
+
+
+async def test_another_runner_notices_a_stall_that_its_holder_does_not(
+    app: Regente, registry: Registry, sql: Sql, clock: Clock
+) -> None:
+    """Q4, I8: the backstop; the holder gets one more `stall_after` of grace."""
+
+    @registry.pipeline("p", retry=Retry(max_attempts=2), stall_after=60)
+    async def run(task: Task) -> None:
+        return None
+
+    await app.run(until_idle=True)
+    ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
+    task_id = await app.enqueue("p", {})
+    sweep = Stalls(app.database, 60, lambda _: None)
+    for status, tries in (("queued", 1), ("failed", 2)):
+        assert ghost.claim() == [task_id]
+        clock.advance(seconds=90)
+        assert await sweep.run_once() == 0, "not before twice stall_after"
+        clock.advance(seconds=40)
+        assert await sweep.run_once() == 1
+        row = task_row(sql, task_id)
+        assert (row["status"], row["tries"], row["error_code"]) == (status, tries, "STALLED")
+    assert column(sql, "SELECT class FROM regente.failures") == ["stall", "stall"]
+    assert events_of(sql, task_id)[-1] == "task_failed"
+
+
+async def test_a_pipeline_without_limits_is_never_taken_back(
+    app: Regente, registry: Registry, sql: Sql, clock: Clock
+) -> None:
+    """Q3: `stall_after=None` means no limit."""
+
+    @registry.pipeline("p", stall_after=None)
+    async def run(task: Task) -> None:
+        return None
+
+    await app.run(until_idle=True)
+    ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400 * 40)
+    await app.enqueue("p", {})
+    ghost.claim()
+    clock.advance(days=30)
+    assert run_query(sql, "release_stalled", {"limit": 10}) == []
+
+
+async def test_the_end_of_a_stall_that_cannot_be_stored_does_not_shield_the_next(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """I8, F15: the watch goes on behind a task whose record is refused."""
+    started = time.monotonic()
+
+    @registry.pipeline("p", retry=ONCE, stall_after=0.2)
+    async def run(task: Task[dict[str, Any]]) -> None:
+        if task.args["n"] == 0:
+            task.standing = "\x00"  # what no record may contain
+        await stuck_in_an_await()
+
+    ids = await app.enqueue_many("p", [{"n": n} for n in range(3)])
+    async with running(app):
+        for task_id in ids:
+            await status_is(app, task_id, "failed")
+    assert time.monotonic() - started < 10
