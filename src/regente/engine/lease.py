@@ -37,7 +37,7 @@ class LeaseTerms:
 
 @dataclass
 class LeaseKeeper:
-    """Renews until told to stop. Calls `on_lost` once, from its thread, when the lease can no longer be trusted."""
+    """Renews until told to stop. Calls `on_lost` once, from any thread, when the lease can no longer be trusted."""
 
     url: str
     connect_arguments: dict[str, Any]
@@ -52,6 +52,7 @@ class LeaseKeeper:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._lost = False
+        self._verdict = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
         self._renewed_at = time.monotonic()
         self._thread = threading.Thread(target=self._keep, name="regente-lease", daemon=True)
@@ -66,16 +67,21 @@ class LeaseKeeper:
     def _keep(self) -> None:
         next_renewal = time.monotonic() + self.terms.renew_every_seconds
         pause = min(WATCH_EVERY_SECONDS, self.terms.renew_every_seconds / 2)
-        while not self._stop.wait(pause) and not self._lost:
+        while not self._stop.wait(pause) and not self.is_over():
             with contextlib.suppress(psycopg.Error):
                 self._give_up_overdue()
             if time.monotonic() >= next_renewal:
                 next_renewal = time.monotonic() + (
                     self.terms.renew_every_seconds if self._renew() else min(1.0, self.terms.renew_every_seconds / 4)
                 )
-            if time.monotonic() - self._renewed_at > self.terms.ttl_seconds:
-                self._declare_lost("it could not be renewed in time")
         self._close()
+
+    def is_over(self) -> bool:
+        """Whether others may have taken over by now. Asked from the event loop too: this thread may hang in a statement, and a
+        process that was frozen must know before it does anything else. Once over, it stays over."""
+        if not self._lost and time.monotonic() - self._renewed_at > self.terms.ttl_seconds:
+            self._declare_lost("it could not be renewed in time")
+        return self._lost
 
     def _renew(self) -> bool:
         sent_at = time.monotonic()
@@ -90,7 +96,9 @@ class LeaseKeeper:
             self._declare_lost("another runner declared this one lost")
             return False
         crash_point("lease.renewed")
-        self._renewed_at = sent_at
+        with self._verdict:
+            if not self._lost:
+                self._renewed_at = sent_at
         return True
 
     def _give_up_overdue(self) -> None:
@@ -102,8 +110,9 @@ class LeaseKeeper:
             self.on_given_up(claim, outcome if passed else None)
 
     def _declare_lost(self, reason: str) -> None:
-        if not self._lost:
-            self._lost = True
+        with self._verdict:
+            first, self._lost = not self._lost, True
+        if first:
             log.lease_lost(self.runner_id, reason)
             self.on_lost(reason)
 

@@ -86,6 +86,7 @@ class Ledger:
         self.runner_id = runner_id
         self._give_up_at = give_up_at  # until when a database that is away is waited for
         self._commit_within_seconds = min(COMMIT_WITHIN_SECONDS, lease_seconds)
+        self.lease_is_over: Callable[[], bool] = lambda: False
         self._claiming = asyncio.Lock()
         self._doubt_until = 0.0
         self.finished: Coalescer[Finish, bool] = Coalescer(
@@ -133,6 +134,7 @@ class Ledger:
             finally:
                 if self.database.losses > losses:
                     self._doubt_until = time.monotonic() + DOUBT_SECONDS
+                self.lease_is_over()  # if it is, it is noticed before any of these tasks has begun
 
     async def return_unknown(self, known: Callable[[], Iterable[int]]) -> int:
         """Hand back what a claim brought whose answer got lost: this runner holds it and does not know."""

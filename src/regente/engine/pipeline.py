@@ -26,6 +26,7 @@ class Pipeline:
     stall_after_seconds: float | None = 600.0
     timeout_seconds: float | None = None
     concurrency: int | None = None
+    expire_after_seconds: float | None = None
 
 
 class Registry:
@@ -49,13 +50,14 @@ class Registry:
         stall_after: float | timedelta | None = 600.0,
         timeout: float | timedelta | None = None,
         concurrency: int | None = None,
+        expire_after: float | timedelta | None = None,
     ) -> Callable[[Function], Function]:
         """Make an `async` function the pipeline called `name`.
 
         `args` is the type that a task's arguments must have (a pydantic model, dataclass or TypedDict; `dict` takes any JSON
         object). `stall_after` is how long a task may show no progress before it is taken back, `timeout` how long one
-        attempt may last; both in seconds or as a timedelta, None for no limit. `concurrency` limits how many run at once in
-        one runner.
+        attempt may last, `expire_after` how long after its first start a task is given up, whatever it has left; all in
+        seconds or as a timedelta, None for no limit. `concurrency` limits how many run at once in one runner.
         """
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot name a pipeline: letters, digits, '_', '-' and '.', at most 100")
@@ -63,7 +65,7 @@ class Registry:
         def register(function: Function) -> Function:
             if not _is_async(function):
                 raise TypeError(f"the pipeline {name!r} must be an `async def` function")
-            limits = (_in_seconds(stall_after), _in_seconds(timeout), concurrency)
+            limits = (_in_seconds(stall_after), _in_seconds(timeout), concurrency, _in_seconds(expire_after))
             self.add(Pipeline(name, function, args, retry or Retry(), *limits))
             return function
 

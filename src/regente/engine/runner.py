@@ -120,6 +120,7 @@ class Runner:
         self._ledger = Ledger(self._database, self.id, lambda: self._give_up_at, self.terms.lease.ttl_seconds)
         self._ledger.start()
         keeper = self._lease_keeper()
+        self._ledger.lease_is_over = keeper.is_over
         keeper.start()
         background = [
             *Watchdog(self._database, self.terms.watchdog, self._recovered).start(),
@@ -165,6 +166,7 @@ class Runner:
         params = {
             "names": text_array([pipeline.name for pipeline in pipelines]),
             "stall_afters": number_array([pipeline.stall_after_seconds for pipeline in pipelines]),
+            "expire_afters": number_array([pipeline.expire_after_seconds for pipeline in pipelines]),
             "max_attempts": number_array([pipeline.retry.max_attempts for pipeline in pipelines]),
         }
         await self._fetch("register_pipelines", params)
@@ -430,6 +432,7 @@ class Runner:
 
     async def _return_unknown(self) -> None:
         await asyncio.sleep(LOST_CLAIMS_SECONDS)
+        self._ledger.lease_is_over()
         await self._ledger.return_unknown(lambda: (running.task.id for running in self._roster))
 
     # Batches that this runner's tasks belong to.

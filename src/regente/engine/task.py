@@ -334,7 +334,7 @@ class Task(Generic[ArgsT]):
         return name if count == 1 else f"{name}#{count}"
 
     async def _recall(self) -> dict[tuple[str, int], str | None]:
-        if self._lost:
+        if self._lost or self._ledger.lease_is_over():
             raise LeaseLost(f"task {self.id} was taken over")
         if self._memory is None:
             self._memory = await self._ledger.recall(self.id) if self.resumed else {}

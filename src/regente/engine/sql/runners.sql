@@ -14,12 +14,12 @@ logged AS (
 SELECT id FROM registered
 
 -- name: register_pipelines
-INSERT INTO regente.pipelines (name, stall_after, max_attempts)
-SELECT name, make_interval(secs => stall_after), max_attempts
-FROM unnest(%(names)s::text[], %(stall_afters)s::double precision[], %(max_attempts)s::smallint[])
-  AS p (name, stall_after, max_attempts)
+INSERT INTO regente.pipelines (name, stall_after, expire_after, max_attempts)
+SELECT name, make_interval(secs => stall_after), make_interval(secs => expire_after), max_attempts
+FROM unnest(%(names)s::text[], %(stall_afters)s::double precision[], %(expire_afters)s::double precision[],
+            %(max_attempts)s::smallint[]) AS p (name, stall_after, expire_after, max_attempts)
 ORDER BY name
-ON CONFLICT (name) DO UPDATE SET stall_after = excluded.stall_after, max_attempts = excluded.max_attempts,
+ON CONFLICT (name) DO UPDATE SET stall_after = excluded.stall_after, expire_after = excluded.expire_after, max_attempts = excluded.max_attempts,
   seen_at = regente.clock()
 
 -- name: renew_lease

@@ -89,6 +89,32 @@ woken AS (SELECT pg_notify('regente_queued', pipeline)
           FROM (SELECT DISTINCT pipeline FROM released WHERE status = 'queued') AS p)
 SELECT id, status::text, (SELECT count(*) FROM woken) FROM released
 
+-- name: expire
+-- Tasks that were started too long ago and still are not done, whatever they wait for, become dead letters.
+WITH old AS MATERIALIZED (
+  SELECT t.id, t.runner_id AS holder, p.expire_after
+  FROM regente.pipelines p JOIN regente.tasks t ON t.pipeline = p.name
+  WHERE t.status IN ('queued', 'running') AND t.started_at < regente.clock() - p.expire_after
+  ORDER BY t.id LIMIT %(limit)s FOR UPDATE OF t SKIP LOCKED
+),
+expired AS (
+  UPDATE regente.tasks t
+  SET status = 'failed', runner_id = NULL, finished_at = regente.clock(), cancel_requested_at = NULL, error_code = 'EXPIRED',
+      error_message = 'not done within ' || o.expire_after || ' of its first start'
+  FROM old o WHERE t.id = o.id
+  RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.checkpoint, t.error_message, o.holder
+),
+failed AS (
+  INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step)
+  SELECT id, attempt, pipeline, 'timeout', 'EXPIRED', error_message, md5('EXPIRED' || pipeline), checkpoint FROM expired
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, holder, attempt, 'task_failed', jsonb_build_object('reason', 'expired', 'checkpoint', checkpoint)
+  FROM expired
+)
+SELECT id FROM expired
+
 -- name: forget_tasks
 -- Retention: finished tasks older than the limit go, with their steps. Dead letters stay until somebody decides.
 WITH old AS MATERIALIZED (

@@ -11,6 +11,7 @@ from typing import Protocol
 from regente.engine import log
 from regente.engine.database import Database
 from regente.engine.watchdog.batches import BatchReview
+from regente.engine.watchdog.expiry import Expiry
 from regente.engine.watchdog.reaper import Reaper
 from regente.engine.watchdog.retention import Retention
 from regente.engine.watchdog.schedules import Schedules
@@ -25,6 +26,7 @@ class WatchdogTerms:
     batches_every_seconds: float = 10.0
     schedules_every_seconds: float = 10.0
     suspects_every_seconds: float = 10.0
+    expiry_every_seconds: float = 300.0
     retention_every_seconds: float = 3600.0
     keep_seconds: float = 30 * DAY_SECONDS
     max_crashes: int = 3
@@ -43,6 +45,7 @@ class Watchdog:
         self.sweeps: list[Sweep] = [
             Reaper(database, terms.sweep_every_seconds, terms.max_crashes, recovered),
             Stalls(database, terms.sweep_every_seconds, recovered),
+            Expiry(database, terms.expiry_every_seconds),
             Schedules(database, terms.schedules_every_seconds),
             BatchReview(database, terms.batches_every_seconds),
             Retention(database, terms.retention_every_seconds, terms.keep_seconds),

@@ -203,6 +203,7 @@ CREATE INDEX runners_alive ON regente.runners (id) WHERE status < 'stopped';
 CREATE TABLE regente.pipelines (
   name         text PRIMARY KEY,
   stall_after  interval,
+  expire_after interval,
   max_attempts smallint NOT NULL DEFAULT 3,
   paused       boolean NOT NULL DEFAULT false,
   paused_at    timestamptz,
