@@ -15,6 +15,6 @@ else
   [ -x "$bootstrap/bin/uv" ] || { "$python" -m venv "$bootstrap" && "$bootstrap/bin/pip" install --quiet uv; }
   uv=$bootstrap/bin/uv
 fi
-[ -x "$venv/bin/python" ] || "$uv" venv --quiet --python "$python" "$venv"
+[ -x "$venv/bin/python" ] || "$uv" venv --quiet --no-python-downloads --python "$python" "$venv"
 VIRTUAL_ENV=$venv "$uv" pip sync --quiet --require-hashes requirements.lock
 VIRTUAL_ENV=$venv "$uv" pip install --quiet --no-deps --editable .
