@@ -36,7 +36,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--peers", default="", help=f"comma-separated: {', '.join(peer.name for peer in PEERS)}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=20_000, help="tasks per drain and per bulk enqueue")
-    parser.add_argument("--quick", action="store_true", help="one round of few tasks: does everything still work?")
+    parser.add_argument("--quick", action="store_true", help="one round of few tasks, nothing is written")
     parser.add_argument("--long", action="store_true", help="also the memory of a runner over a million tasks")
     options = parser.parse_args(arguments)
     options.only = options.only.split(",") if options.only else [*SHARED, "idle", "history", "sleeping"]
@@ -121,7 +121,7 @@ class Session:
     def _measure_alone(self, stage: Stage) -> None:
         options = self.options
         if "sleeping" in options.only:
-            self._try("sleeping", stage, 0, lambda: {"sleeping": solo.sleeping(stage)})
+            self._try("sleeping", stage, 0, lambda: self._sleeping(stage))
         if "history" not in options.only and "memory" not in options.only:
             return
         if "history" in options.only:
@@ -136,6 +136,10 @@ class Session:
         """The history that the drains beside it need is made by one runner, whose memory is worth a look anyway."""
         found = solo.finish_many(stage, self.options.history)
         return {"memory_early": found.early, "memory_late": found.late}
+
+    def _sleeping(self, stage: Stage) -> Figures:
+        found = solo.sleeping(stage)
+        return {"sleeping_leases": found.updates, "sleeping_transactions": found.transactions}
 
     def _idle(self, stage: Stage) -> Figures:
         found = solo.idle(stage, self.options.idle_seconds)
@@ -171,8 +175,10 @@ def main(arguments: list[str]) -> None:
         run.machine["load before"] = f"{machine.load():.2f}"
         Session(options, run, [Stage(environment, postgres, redis) for environment in ready]).measure()
         run.machine["load after"] = f"{machine.load():.2f}"
-    for path in report.write(run):
-        say(f"wrote {path}")
+    say("\n" + report.table(run))
+    if not options.quick:
+        for path in report.write(run):
+            say(f"wrote {path}")
 
 
 main(sys.argv[1:])

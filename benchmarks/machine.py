@@ -14,6 +14,7 @@ def describe() -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version(),
         "Node": _node(),
+        "revision": _revision(),
     }
 
 
@@ -27,6 +28,12 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def _revision() -> str:
+    """The commit that was measured; empty outside a clone."""
+    command = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent).stdout.strip()
 
 
 def _node() -> str:

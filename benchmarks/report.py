@@ -36,13 +36,13 @@ def write(run: Run) -> list[Path]:
 
 
 def markdown(run: Run) -> str:
-    parts = ["# Benchmark", METHOD, _table(run), "![The main figures](latest.svg)", _machine(run), _contestants(run)]
+    parts = ["# Benchmark", METHOD, table(run), "![The main figures](latest.svg)", _machine(run), _contestants(run)]
     if run.skipped:
         parts.append("## Left out\n\n" + "\n".join(f"- **{what}**: {why}" for what, why in run.skipped.items()))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _table(run: Run) -> str:
+def table(run: Run) -> str:
     lines = [
         "| measurement | contestant | median | min … max | Regente is | target |",
         "|---|---|--:|--:|--:|---|",

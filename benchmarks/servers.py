@@ -107,6 +107,13 @@ class PostgresServer:
         assert row is not None
         return int(str(row[0]))
 
+    def updates(self, database: str) -> int:
+        """Rows updated in that database so far."""
+        with self.connect(database) as connection:
+            row = connection.execute("SELECT coalesce(sum(n_tup_upd), 0) FROM pg_stat_user_tables").fetchone()
+        assert row is not None
+        return int(str(row[0]))
+
     def settings(self) -> dict[str, str]:
         with self.connect() as connection:
             rows = connection.execute(

@@ -65,8 +65,16 @@ def drain_again(stage: Stage, count: int) -> float:
     return drain_backlog(stage, count, verify=False)
 
 
-def sleeping(stage: Stage, count: int = SLEEPERS) -> float:
-    """Transactions per second that many tasks cost while all of them sleep in one runner."""
+@dataclass(frozen=True, slots=True)
+class Sleeping:
+    """Per second: everything that the runner asks, and the rows that it writes to keep its tasks."""
+
+    transactions: float
+    updates: float
+
+
+def sleeping(stage: Stage, count: int = SLEEPERS) -> Sleeping:
+    """What many tasks cost the database while all of them sleep in one runner."""
     stage.clear()
     stage.enqueue("sleep", count)
     stage.settle()
@@ -74,6 +82,9 @@ def sleeping(stage: Stage, count: int = SLEEPERS) -> float:
         working.go()
         working.wait_until_handled(count, DRAIN_SECONDS)
         time.sleep(REPORTING_SECONDS)
-        before, started = stage.postgres.transactions(stage.database), time.monotonic()
+        server, database, started = stage.postgres, stage.database, time.monotonic()
+        updates, transactions = server.updates(database), server.transactions(database)
         time.sleep(SLEEPING_SECONDS)
-        return (stage.postgres.transactions(stage.database) - before) / (time.monotonic() - started)
+        transactions, updates = server.transactions(database) - transactions, server.updates(database) - updates
+        elapsed = time.monotonic() - started
+    return Sleeping(transactions / elapsed, updates / elapsed)

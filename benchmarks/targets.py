@@ -60,5 +60,5 @@ TARGETS = (
     Target("idle_cpu", "< 0.5 %", at_most(0.5, "idle_cpu")),
     Target("history_million", "≥ 0.9 of the empty history", between(0.9, ANY, "history_million", "history_none")),
     Target("memory_late", "no growth (≤ 1.1 of the early figure)", between(0.0, 1.1, "memory_late", "memory_early")),
-    Target("sleeping", "≤ 0.2/s", at_most(0.2, "sleeping")),
+    Target("sleeping_leases", "≤ 0.2/s", at_most(0.2, "sleeping_leases")),
 )

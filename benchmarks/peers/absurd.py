@@ -12,9 +12,10 @@ from absurd_sdk import AsyncAbsurd
 from benchmarks.peers import protocol
 from benchmarks.peers.protocol import gate
 
-WORKERS = int(os.environ.get("WORKERS", "8"))
-BATCH_SIZE = int(os.environ.get("BATCH_SIZE", "50"))
-POLL_SECONDS = float(os.environ.get("POLL_SECONDS", "0.01"))
+WORKERS = int(os.environ.get("BENCH_WORKERS", "4"))
+WORKERS_FOR_STEPS = int(os.environ.get("BENCH_WORKERS", "8"))
+BATCH_SIZE = int(os.environ.get("BENCH_BATCH_SIZE", "25"))
+POLL_SECONDS = 0.01
 QUEUE = "default"
 
 
@@ -68,7 +69,7 @@ async def worker(url):
 
 
 async def work(url, kind):
-    workers = [await worker(url) for _ in range(WORKERS)]
+    workers = [await worker(url) for _ in range(WORKERS_FOR_STEPS if kind == "steps" else WORKERS)]
     gate.ready()
     await asyncio.gather(
         *(

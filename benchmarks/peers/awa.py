@@ -9,10 +9,8 @@ from awa import AsyncClient
 from benchmarks.peers import protocol
 from benchmarks.peers.protocol import gate
 
-WORKERS = int(os.environ.get("WORKERS", "200"))
-CLAIMERS = int(os.environ.get("CLAIMERS", "1"))
-CLAIM_BATCH = int(os.environ.get("CLAIM_BATCH", "0"))
-CONNECTIONS = int(os.environ.get("CONNECTIONS", "24"))
+WORKERS = int(os.environ.get("BENCH_WORKERS", "1000"))
+CONNECTIONS = 24
 QUEUE = "bench"
 
 
@@ -64,10 +62,7 @@ async def work(url, kind):
 
     gate.ready()
     gate.started()  # the claim loop is inside the Rust core; `start()` begins it at once
-    queue = {"name": QUEUE, "max_workers": WORKERS, "claimers": CLAIMERS}
-    if CLAIM_BATCH:
-        queue["claim_batch_size"] = CLAIM_BATCH
-    await client.start([queue])
+    await client.start([(QUEUE, WORKERS)])
     await asyncio.Event().wait()
 
 

@@ -2,15 +2,16 @@
 
 import os
 import time
+import warnings
 
 from celery import Celery, signals
 
 from benchmarks.peers import protocol
 from benchmarks.peers.protocol import gate
 
-POOL = os.environ.get("POOL", "solo")
-CONCURRENCY = os.environ.get("CONCURRENCY", "1")
-PREFETCH = int(os.environ.get("PREFETCH", "128"))
+POOL = os.environ.get("BENCH_POOL", "solo")
+CONCURRENCY = os.environ.get("BENCH_CONCURRENCY", "1")
+PREFETCH = int(os.environ.get("BENCH_PREFETCH", "128"))
 
 
 def application(url):
@@ -66,6 +67,7 @@ def work(url, kind):
     def count_in_the_child(**_):
         gate.counter.open()
 
+    warnings.filterwarnings("ignore", message="You're running the worker with superuser")
     gate.ready()
     lean = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     pool = [f"--pool={POOL}", f"--concurrency={CONCURRENCY}", f"--hostname=bench{os.getpid()}@localhost"]

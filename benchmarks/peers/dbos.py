@@ -1,6 +1,7 @@
 """DBOS Transact: workflows on a queue polled as often as it allows, with its thread pool and connection pool enlarged."""
 
 import os
+import threading
 
 import sqlalchemy
 from dbos import DBOS, DBOSClient
@@ -11,9 +12,9 @@ from benchmarks.peers.protocol import gate
 
 QUEUE = "bench"
 VERSION = "bench"
-CONCURRENCY = int(os.environ.get("CONCURRENCY", "200"))
-THREADS = int(os.environ.get("THREADS", "16"))
-POLL_SECONDS = float(os.environ.get("POLL_SECONDS", "0.01"))
+CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "100"))
+THREADS = int(os.environ.get("BENCH_THREADS", "8"))
+POLL_SECONDS = 0.01
 
 
 @DBOS.workflow(name="noop")
@@ -95,8 +96,6 @@ def work(url, kind):
     SystemDatabase.start_queued_workflows = watched
     gate.ready()
     launch(url)
-    import threading
-
     threading.Event().wait()
 
 

@@ -9,9 +9,9 @@ const { makeWorkerUtils, run } = require("graphile-worker");
 const { Logger } = require("graphile-worker");
 
 const [command, url, ...rest] = process.argv.slice(2);
-const concurrency = Number(process.env.CONCURRENCY ?? 24);
-const localQueueSize = Number(process.env.LOCAL_QUEUE ?? 500);
-const completeDelay = Number(process.env.COMPLETE_DELAY ?? 0);
+const concurrency = Number(process.env.BENCH_CONCURRENCY ?? 24);
+const localQueueSize = Number(process.env.BENCH_LOCAL_QUEUE ?? 500);
+const completeDelay = Number(process.env.BENCH_COMPLETE_DELAY ?? 0);
 const logger = new Logger(() => (level, message) => {
   if (level === "error") process.stderr.write(message + "\n");
 });

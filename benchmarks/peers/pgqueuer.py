@@ -12,8 +12,8 @@ from pgqueuer.db import AsyncpgDriver
 from benchmarks.peers import protocol
 from benchmarks.peers.protocol import gate
 
-BATCH_SIZE = int(os.environ.get("BATCH_SIZE", "500"))
-CONSUMERS = int(os.environ.get("CONSUMERS", "1"))
+BATCH_SIZE = int(os.environ.get("BENCH_BATCH_SIZE", "500"))
+CONSUMERS = int(os.environ.get("BENCH_CONSUMERS", "2"))  # each with a connection of its own
 
 
 async def connect(url):

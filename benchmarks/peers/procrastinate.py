@@ -1,5 +1,6 @@
 """Procrastinate with its documented concurrency and the psycopg connector (binary), LISTEN/NOTIFY on."""
 
+import logging
 import os
 
 from procrastinate import App, PsycopgConnector
@@ -7,7 +8,7 @@ from procrastinate import App, PsycopgConnector
 from benchmarks.peers import protocol
 from benchmarks.peers.protocol import gate
 
-CONCURRENCY = int(os.environ.get("CONCURRENCY", "20"))
+CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "20"))
 
 
 def application(url):
@@ -49,4 +50,5 @@ async def work(url, kind):
         await app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False)
 
 
+logging.getLogger("procrastinate").setLevel(logging.ERROR)  # it warns of an app in the main module
 protocol.main(setup=setup, enqueue=enqueue, ping=ping, work=work)

@@ -8,7 +8,7 @@ from benchmarks.peers.protocol import gate
 from regente import Regente, Task, pipeline
 from regente.engine.ledger import Ledger
 
-CONCURRENCY = int(os.environ.get("CONCURRENCY", "1000"))
+CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "1000"))
 SLEEPERS = 5_000
 
 

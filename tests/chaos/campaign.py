@@ -104,7 +104,9 @@ class Campaign:
             await asyncio.sleep(2.0)
             ended, there = await self._progress()
             if there:
-                self._say(f"{time.monotonic() - began:7.2f} s  {ended} of {there} ended, {len(self._drawn) - self._fed} to come")
+                self._say(
+                    f"{time.monotonic() - began:7.2f} s  {ended} of {there} ended, {len(self._drawn) - self._fed} to come"
+                )
 
     async def _progress(self) -> tuple[int, int]:
         with contextlib.suppress(psycopg.OperationalError):
@@ -130,8 +132,10 @@ class Campaign:
         return False
 
     def _liveness(self, seconds: float, ended: bool) -> Finding:
-        bound = LEASE_SECONDS + SWEEP_SECONDS + LONGEST_BACKOFF_SECONDS + LONGEST_TASK_SECONDS + POLL_SECONDS + STATEMENT_SECONDS
-        faults = () if ended and seconds <= bound else (f"not everything was terminal {seconds:.1f} s after the faults stopped",)
+        recovery = LEASE_SECONDS + SWEEP_SECONDS + LONGEST_BACKOFF_SECONDS
+        bound = recovery + LONGEST_TASK_SECONDS + POLL_SECONDS + STATEMENT_SECONDS
+        late = f"not everything was terminal {seconds:.1f} s after the faults stopped"
+        faults = () if ended and seconds <= bound else (late,)
         return Finding("I8 terminal after the faults stop", f"{seconds:.1f} s, bound {bound:.1f} s", faults)
 
     def _ends(self, codes: list[int]) -> Finding:

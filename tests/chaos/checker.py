@@ -100,10 +100,10 @@ class Checker:
             by_key[key].append(attempt)
         faults = []
         for key, attempts in by_key.items():
-            _, task_id, step = key.split("-", 2)
+            _, number, step = key.split("-", 2)
             if len(set(attempts)) != len(attempts):
                 faults.append(f"{key}: one attempt called twice: {attempts}")
-            if max(attempts) > recorded.get((int(task_id), step), 10**9):
+            if max(attempts) > recorded.get((int(number), step), 10**9):
                 faults.append(f"{key}: called again after it was recorded: {attempts}")
         for task_id, pipeline, status, *_ in self._tasks.values():
             for step in EXPECTED[pipeline].external:
@@ -134,7 +134,7 @@ class Checker:
             " FROM regente.batches b LEFT JOIN regente.tasks t ON t.batch_id = b.id GROUP BY b.id"
         ).fetchall()
         faults = [
-            f"batch {batch_id}: {status}, total {total}, {counted} tasks, {live} live, completed {ended} times, {reopened} reopened"
+            f"batch {batch_id}: {status}, total {total}, {counted} tasks, {live} live, ended {ended} ×, reopened {reopened} ×"
             for batch_id, status, total, counted, live, ended, reopened in rows
             if (status, live, ended) != ("completed", 0, reopened + 1) or total != counted
         ]
@@ -157,7 +157,9 @@ class Checker:
                 slowest = max(slowest, seconds)
             if seconds > bound + away + STATEMENT_SECONDS:
                 faults.append(f"{death.kind} (pid {death.pid}): its tasks were back after {seconds:.2f} s")
-        detail = f"{recovered_tasks} tasks of {len(self._record.deaths)} runners back, slowest {slowest:.2f} s, bound {bound:.0f} s"
+        detail = (
+            f"{recovered_tasks} tasks of {len(self._record.deaths)} runners back, slowest {slowest:.2f} s, bound {bound:.0f} s"
+        )
         return Finding("I8 recovery within TTL + sweep", detail, tuple(faults))
 
     def _recovered_at(self, death: Death) -> list[float]:

@@ -74,13 +74,10 @@ class Stage:
                 await asyncio.to_thread(eventually, partial(_is_registered, connection, runner), within_seconds=30)
 
     def _start(self, number: int) -> RunnerProcess:
-        wrapper, environment = (), dict(TERMS)
+        environment = {**TERMS, "EXTERNAL_SINK": str(self.external)}
         if self._skew:
-            wrapper = ("faketime", "-f", SKEWS[number])
-            environment["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
-        return RunnerProcess(
-            self.url, "tests.chaos.workload", wrapper=wrapper, EXTERNAL_SINK=str(self.external), **environment
-        )
+            environment |= {"FAKETIME": SKEWS[number], **_faketime()}
+        return RunnerProcess(self.url, "tests.chaos.workload", environment)
 
     async def inflict(self, fault: Fault) -> None:
         """Break it now, mend it after the fault's time; returns at once."""
@@ -103,7 +100,7 @@ class Stage:
     async def _kill_runner(self, fault: Fault) -> None:
         victim = self._runners[fault.runner]
         self._note_death(victim, fault.kind)
-        victim.kill()
+        victim.close()
         await asyncio.sleep(fault.seconds)
         self._runners[fault.runner] = self._start(fault.runner)
 
@@ -120,6 +117,7 @@ class Stage:
         old.send(signal.SIGTERM)
         code = await asyncio.to_thread(old.wait, 60)
         self.record.log.append(f"deployed: exit {code}, {old.said().strip().splitlines()[-1:]}")
+        old.close()
         self._runners[fault.runner] = self._start(fault.runner)
 
     async def _end_backend(self, fault: Fault) -> None:
@@ -164,11 +162,6 @@ class Stage:
         with psycopg.connect(self.url, autocommit=True, application_name="chaos", connect_timeout=5) as connection:
             yield connection
 
-    def count_connections(self, connection: psycopg.Connection[tuple[int]]) -> None:
-        row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'regente'").fetchone()
-        assert row is not None
-        self.record.most_connections = max(self.record.most_connections, row[0])
-
     async def stop_runners(self, within_seconds: float = 30.0) -> list[int]:
         """Drain them all; their exit codes."""
         await self._until_registered()
@@ -181,9 +174,17 @@ class Stage:
 
     def close(self) -> None:
         for runner in self._runners:
-            runner.kill()
+            runner.close()
         self._server.release()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _faketime() -> dict[str, str]:
+    """Loaded into the process itself: the program `faketime` would stand between it and our signals."""
+    libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not libraries:
+        raise SystemExit("--skew needs libfaketime: apt-get install faketime")
+    return {"LD_PRELOAD": str(libraries[0]), "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
 def _is_registered(connection: psycopg.Connection[tuple[int]], runner: RunnerProcess) -> bool:

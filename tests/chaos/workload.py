@@ -43,9 +43,7 @@ def draw_tasks(seed: int, count: int) -> list[tuple[str, dict[str, int]]]:
     dice = random.Random(seed + 1)
     names = dice.choices([*EXPECTED], weights=[expected.share for expected in EXPECTED.values()], k=count)
     slow = [dice.random() < 0.05 for _ in range(count)]
-    return [
-        (name, {"n": n, "ms": dice.randint(400, 1500) if slow[n] else dice.randint(0, 60)}) for n, name in enumerate(names)
-    ]
+    return [(name, {"n": n, "ms": dice.randint(400, 1500) if slow[n] else dice.randint(0, 60)}) for n, name in enumerate(names)]
 
 
 @pipeline("chaos.noop", retry=RETRY)

@@ -106,7 +106,9 @@ async def test_queueing_a_draft_reopens_a_batch_that_was_given_up(app: Regente, 
 
 async def somebody_waits(app: Regente) -> bool:
     async with await psycopg.AsyncConnection.connect(app.database_url) as connection:
-        found = await connection.execute("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'")
+        found = await connection.execute(
+            "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'"
+        )
         return await found.fetchone() is not None
 
 

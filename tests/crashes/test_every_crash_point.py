@@ -48,7 +48,7 @@ async def test_a_crash_there_loses_and_doubles_nothing(
             create_sink(connection)
             await enqueue(app, scenario)
             scenario.prepare(connection)
-            with RunnerProcess(database_url, MODULE, REGENTE_CRASH_POINT=f"{point}:{scenario.passage}") as doomed:
+            with RunnerProcess(database_url, MODULE, {"REGENTE_CRASH_POINT": f"{point}:{scenario.passage}"}) as doomed:
                 scenario.provoke(connection, doomed)
                 assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL, doomed.said()
             external_before = Counter(key for key, _ in external.arrivals())
@@ -67,7 +67,7 @@ def test_a_migration_killed_between_statements_is_repeated_as_a_whole(passage: i
     url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
     program = f"import asyncio, regente.app; asyncio.run(regente.app.prepare_schema({url!r}, upgrade=True))"
     with psycopg.connect(server_url, autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+        server.execute(f"CREATE DATABASE {name}")
         try:
             armed = {"REGENTE_CRASH_POINT": f"{MIGRATION_POINT}:{passage}", "PYTHONPATH": str(ROOT / "src")}
             killed = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=armed, capture_output=True, check=False)
@@ -77,7 +77,7 @@ def test_a_migration_killed_between_statements_is_repeated_as_a_whole(passage: i
                 subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=armed | {"REGENTE_CRASH_POINT": ""}, check=True)
                 assert {"tasks", "steps", "events", "batches"} <= tables(connection)
         finally:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 async def enqueue(app: Regente, scenario: Scenario) -> None:
@@ -87,13 +87,13 @@ async def enqueue(app: Regente, scenario: Scenario) -> None:
 
 def expire_leases(connection: Connection) -> None:
     """Time is moved, not waited for."""
-    connection.execute("UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE status < 'stopped'")
+    connection.execute(
+        "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE status < 'stopped'"
+    )
 
 
 def everything_ended(connection: Connection, scenario: Scenario) -> bool:
-    live = connection.execute(
-        "SELECT count(*) FILTER (WHERE status < 'completed'), count(*) FROM regente.tasks"
-    ).fetchone()
+    live = connection.execute("SELECT count(*) FILTER (WHERE status < 'completed'), count(*) FROM regente.tasks").fetchone()
     open_batches = connection.execute("SELECT count(*) FROM regente.batches WHERE status < 'completed'").fetchone()
     return live == (0, scenario.count + scenario.children) and open_batches == (0,)
 

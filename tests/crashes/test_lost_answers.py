@@ -56,7 +56,8 @@ async def number() -> int:
 
 
 def lose_first_answer(monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
-    real, lost = Database._fetch_once, []
+    real = Database._fetch_once
+    lost: list[str] = []
 
     async def fetch_once(self: Database, name: str, params: Mapping[str, Any]) -> Rows:
         rows = await real(self, name, params)

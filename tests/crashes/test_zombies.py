@@ -33,7 +33,7 @@ async def test_a_zombie_changes_nothing_and_comes_back_as_somebody_else(
         with psycopg.connect(database_url, autocommit=True) as connection:
             create_sink(connection)
             await app.enqueue_many("crash.slow", [{} for _ in range(TASKS)])
-            with RunnerProcess(database_url, "tests.crashes.pipelines", REGENTE_CONCURRENCY=str(TASKS)) as zombie:
+            with RunnerProcess(database_url, "tests.crashes.pipelines", {"REGENTE_CONCURRENCY": str(TASKS)}) as zombie:
                 await asyncio.to_thread(eventually, lambda: count(connection, "heartbeat_at > claimed_at") > TASKS / 2)
                 zombie.send(signal.SIGSTOP)
                 connection.execute("UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second'")

@@ -7,6 +7,7 @@ import asyncio
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -33,22 +34,23 @@ async def test_a_runner_frozen_there_is_replaced_and_can_do_no_harm(
     scenario = SCENARIOS[point]
     external = ExternalSink(tmp_path / "external")
     monkeypatch.setenv("EXTERNAL_SINK", str(external.path))
-    armed = {"REGENTE_CRASH_POINT": f"{point}:{scenario.passage}", "REGENTE_CRASH_SIGNAL": "SIGSTOP"}
+    armed = {"REGENTE_CRASH_POINT": f"{point}:{scenario.passage}", "REGENTE_CRASH_SIGNAL": "SIGSTOP", **LEASE}
     async with Regente(database_url, settings=settings) as app:
         set_application(app)
         with psycopg.connect(database_url, autocommit=True) as connection:
             create_sink(connection)
             await enqueue(app, scenario)
             scenario.prepare(connection)
-            with RunnerProcess(database_url, MODULE, **armed, **LEASE) as zombie:
+            with RunnerProcess(database_url, MODULE, armed) as zombie:
                 scenario.provoke(connection, zombie)
                 await asyncio.to_thread(eventually, lambda: is_frozen(zombie.pid), within_seconds=20)
                 before = Counter(key for key, _ in external.arrivals())
                 async with runner_in(app):
                     await asyncio.to_thread(eventually, lambda: everything_ended(connection, scenario), within_seconds=20)
+                    woken_at = connection.execute("SELECT clock_timestamp()").fetchone()
                     zombie.send(signal.SIGCONT)
                     if scenario.provoke.__name__ == "wait":
-                        await asyncio.to_thread(eventually, lambda: is_back(connection, zombie.pid))
+                        await asyncio.to_thread(eventually, lambda: is_back(connection, zombie.pid, woken_at))
                         zombie.send(signal.SIGTERM)
                     assert await asyncio.to_thread(zombie.wait, 20) == 0, zombie.said()
             check_tasks(connection, scenario)
@@ -60,7 +62,9 @@ def is_frozen(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def is_back(connection: Connection, pid: int) -> bool:
-    """Registered anew, under another id."""
-    rows = connection.execute("SELECT status::text FROM regente.runners WHERE pid = %s ORDER BY id", (pid,)).fetchall()
-    return len(rows) > 1 and rows[-1] == ("running",)
+def is_back(connection: Connection, pid: int, woken_at: Any) -> bool:
+    """At work again: under a new id, or under the old one if nobody took its lease."""
+    found = connection.execute(
+        "SELECT FROM regente.runners WHERE pid = %s AND status = 'running' AND heartbeat_at > %s", (pid, woken_at[0])
+    )
+    return found.fetchone() is not None

@@ -165,9 +165,8 @@ async def test_reprocess_runs_the_errors_again(app: Regente, sql: Sql, how: str)
     await app.run(until_idle=True)
     assert (await ledger(app)).status == "completed"
     sql.execute("UPDATE regente.tasks SET args = '{}'")
-    options: dict[str, Any] = {"all": {}, "codes": {"codes": ["B"]}, "ids": {"ids": [ids[0], ids[2]]}}.get(
-        how, {"codes": ["X"]}
-    )
+    choices: dict[str, dict[str, Any]] = {"all": {}, "codes": {"codes": ["B"]}, "ids": {"ids": [ids[0], ids[2]]}}
+    options = choices.get(how, {"codes": ["X"]})
     expected = {"all": ids[:2], "codes": ids[1:2], "ids": ids[:1]}.get(how, [])
     assert await app.reprocess_batch("b", **options) == expected
     found = await ledger(app)
@@ -238,7 +237,9 @@ async def test_a_batch_is_opened_once_by_its_name(app: Regente, sql: Sql) -> Non
     assert [batch.name for batch in await app.batches()] == ["together", "b"]
 
 
-@pytest.mark.parametrize("options", [{"stall_after": -1}, {"stall_after": float("nan")}, {"max_resumes": -1}, {"max_resumes": 10**6}])
+@pytest.mark.parametrize(
+    "options", [{"stall_after": -1}, {"stall_after": float("nan")}, {"max_resumes": -1}, {"max_resumes": 10**6}]
+)
 async def test_nonsense_is_refused(app: Regente, sql: Sql, options: dict[str, Any]) -> None:
     """F15: before it reaches the database."""
     with pytest.raises(InvalidInput):

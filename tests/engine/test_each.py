@@ -69,9 +69,7 @@ async def test_no_more_than_so_many_at_once(app: Regente, registry: Registry, co
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-async def test_a_later_attempt_does_only_what_is_missing(
-    app: Regente, registry: Registry, sql: Sql, concurrency: int
-) -> None:
+async def test_a_later_attempt_does_only_what_is_missing(app: Regente, registry: Registry, sql: Sql, concurrency: int) -> None:
     """Q6: the extraction goes on after the products already tested."""
     calls: list[int] = []
 
@@ -94,9 +92,7 @@ async def test_a_later_attempt_does_only_what_is_missing(
     assert task_row(sql, task_id)["progress"] == 1
 
 
-async def test_an_error_in_one_item_ends_the_others_and_is_the_loops_error(
-    app: Regente, registry: Registry, sql: Sql
-) -> None:
+async def test_an_error_in_one_item_ends_the_others_and_is_the_loops_error(app: Regente, registry: Registry, sql: Sql) -> None:
     """Z2: the item's own error, not a group of them, and nothing runs on."""
     canceled: list[int] = []
 

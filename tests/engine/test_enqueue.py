@@ -215,5 +215,3 @@ async def test_a_past_run_at_is_due_at_once(app: Regente, seen: list[int]) -> No
         await until(lambda: seen == [1])
         await app.enqueue("any", {"n": 2}, run_at=datetime.now(UTC) - timedelta(days=1))
         await until(lambda: seen == [1, 2], within_seconds=3)
-
-

@@ -131,7 +131,9 @@ async def test_readers_see_every_event_once_although_writers_commit_out_of_order
         await asyncio.gather(*(write(number) for number in range(8)))
         done.set()
 
-    *reports, _ = await asyncio.gather(*(read_all(app, done) for _ in range(3)), writers())
+    reading = [asyncio.create_task(read_all(app, done)) for _ in range(3)]
+    await writers()
+    reports = await asyncio.gather(*reading)
     stored = {row["id"] for row in many(sql, "SELECT id FROM regente.events")}
     first = [event.id for event in reports[0]]
     assert len(first) == len(set(first))
@@ -151,7 +153,9 @@ async def test_an_open_transaction_holds_back_what_came_after_it(app: Regente, s
     assert [event.event for event in await app.feed()] == ["early", "late"]
 
 
-@pytest.mark.parametrize("position", ["", "7", "a-b", "1-2-3", "-1-1", "²-1", "99999999999999999999999-1", "1-99999999999999999999"])
+@pytest.mark.parametrize(
+    "position", ["", "7", "a-b", "1-2-3", "-1-1", "²-1", "99999999999999999999999-1", "1-99999999999999999999"]
+)
 async def test_what_is_no_position_is_refused(app: Regente, position: str) -> None:
     """F19: an old or broken `Last-Event-ID` is an error that says so."""
     with pytest.raises(InvalidInput, match="is not a position in the feed"):

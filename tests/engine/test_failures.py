@@ -48,7 +48,12 @@ async def test_a_transient_error_is_tried_again(app: Regente, registry: Registry
     assert (row["status"], row["attempt"], row["tries"], row["error_code"]) == ("completed", 3, 2, None)
     assert attempts == [1, 2, 3]
     first, second = failures(sql, task_id)
-    assert (first["class"], first["code"], first["message"], first["details"]) == ("transient", "HTTP_503", "busy", {"url": "u"})
+    assert (first["class"], first["code"], first["message"], first["details"]) == (
+        "transient",
+        "HTTP_503",
+        "busy",
+        {"url": "u"},
+    )
     assert (second["class"], second["code"], second["message"]) == ("transient", "ValueError", "odd")
     assert "in run" in first["stack"]
     assert events_of(sql, task_id) == [

@@ -187,9 +187,7 @@ async def test_one_key_names_one_task(app: Regente, sql: Sql, ran: list[Any]) ->
 async def test_duplicates_within_one_call_and_with_the_past(app: Regente, sql: Sql) -> None:
     """S5: ids in the order of the arguments; the first of the same key wins; the batch counts each once."""
     old = await app.enqueue("p", {"n": 0}, key="old", batch="b")
-    ids = await app.enqueue_many(
-        "p", [{"n": n} for n in range(6)], keys=["a", None, "old", "a", None, "b"], batch="b"
-    )
+    ids = await app.enqueue_many("p", [{"n": n} for n in range(6)], keys=["a", None, "old", "a", None, "b"], batch="b")
     assert ids[0] == ids[3]
     assert ids[2] == old
     assert len(set(ids)) == 5

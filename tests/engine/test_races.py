@@ -38,7 +38,6 @@ from tests.engine.stage import (
     until,
 )
 
-
 RENEWAL_AND_LOSER = 2  # the runner's lease keeper waits for its row as well
 
 
@@ -76,9 +75,7 @@ def gate(registry: Registry) -> Gate:
 
 async def waits_for(sql: Sql, holder: Sql, count: int = 1) -> None:
     """Wait until that many connections wait for a lock which the holder has."""
-    waiting = (
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND %s = ANY (pg_blocking_pids(pid))"
-    )
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND %s = ANY (pg_blocking_pids(pid))"
     await until(lambda: one(sql, waiting, holder.info.backend_pid)["count"] >= count)
 
 
@@ -96,7 +93,9 @@ def reaper(app: Regente) -> Reaper:
 
 def declare_lost(connection: psycopg.Connection[Any]) -> None:
     """The runners' leases have run out, and somebody noticed."""
-    connection.execute("UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE status < 'stopped'")
+    connection.execute(
+        "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE status < 'stopped'"
+    )
     assert run_query(connection, "mark_lost_runners") != []
 
 
@@ -198,9 +197,9 @@ async def test_two_claims_never_take_the_same_task(sql: Sql, holder: Sql) -> Non
 
 async def test_of_two_retries_one_wins(app: Regente, sql: Sql, holder: Sql) -> None:
     """W7: the second learns that the task is queued already."""
-    task_id = one(
-        sql, "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', now()) RETURNING id"
-    )["id"]
+    task_id = one(sql, "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', now()) RETURNING id")[
+        "id"
+    ]
     run_query(holder, "retry", {"ids": number_array([task_id])})
     answer = await loses(sql, holder, app.retry(task_id))
     assert isinstance(answer, IllegalTransition)
@@ -210,9 +209,9 @@ async def test_of_two_retries_one_wins(app: Regente, sql: Sql, holder: Sql) -> N
 
 async def test_retry_and_discard_of_one_dead_letter(app: Regente, sql: Sql, holder: Sql) -> None:
     """I5: whoever comes second changes nothing."""
-    task_id = one(
-        sql, "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', now()) RETURNING id"
-    )["id"]
+    task_id = one(sql, "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', now()) RETURNING id")[
+        "id"
+    ]
     run_query(holder, "retry", {"ids": number_array([task_id])})
     assert await loses(sql, holder, app.discard([task_id])) == []
     assert (task_row(sql, task_id)["status"], events_of(sql, task_id)) == ("queued", ["task_requeued"])

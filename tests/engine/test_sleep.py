@@ -33,7 +33,9 @@ async def test_a_sleeping_task_gives_its_slot_back_and_goes_on_elsewhere(
         await until(lambda: task_row(sql, task_id)["status"] == "queued" and log == ["A"])
         await app.enqueue("other", {})
         await until(lambda: log == ["A", "other"])
-    waits = one(sql, "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM regente.tasks WHERE id = %s", task_id)
+    waits = one(
+        sql, "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM regente.tasks WHERE id = %s", task_id
+    )
     assert 3590 < waits["s"] <= 3600
     clock.advance(minutes=61)
     async with running(await open_app()):

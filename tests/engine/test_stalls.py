@@ -170,7 +170,7 @@ asyncio.run(main())
         return f"elsewhere at attempt {task.attempt}"
 
     task_id = await app.enqueue("p", {})
-    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)  # noqa: ASYNC220
     try:
         await until(lambda: many(sql, "SELECT 1 FROM regente.failures") != [], within_seconds=20)
         async with running(app):
@@ -210,9 +210,7 @@ async def test_another_runner_notices_a_stall_that_its_holder_does_not(
     assert events_of(sql, task_id)[-1] == "task_failed"
 
 
-async def test_a_pipeline_without_limits_is_never_taken_back(
-    app: Regente, registry: Registry, sql: Sql, clock: Clock
-) -> None:
+async def test_a_pipeline_without_limits_is_never_taken_back(app: Regente, registry: Registry, sql: Sql, clock: Clock) -> None:
     """Q3: `stall_after=None` means no limit."""
 
     @registry.pipeline("p", stall_after=None)

@@ -155,6 +155,7 @@ async def test_a_task_that_was_taken_over_commits_nothing(app: Regente, registry
 
 async def test_a_lost_database_costs_no_attempt(app: Regente, registry: Registry, sql: Sql) -> None:
     """F3, I7: infrastructure never burns the business's retry budget."""
+
     @registry.pipeline("p", retry=Retry(max_attempts=1, first=0.01))
     async def run(task: Task) -> None:
         async with task.transaction("STORE") as connection:
@@ -184,9 +185,7 @@ async def test_a_statement_that_was_canceled_is_no_lost_database(app: Regente, r
     assert (row["status"], row["tries"], row["error_code"]) == ("failed", 2, "QueryCanceled")
 
 
-async def test_more_transactions_than_connections_wait_their_turn(
-    database_url: str, registry: Registry, sql: Sql
-) -> None:
+async def test_more_transactions_than_connections_wait_their_turn(database_url: str, registry: Registry, sql: Sql) -> None:
     """I10, F11: connections ≤ pool; the engine's own statements are not held up by them."""
     from regente.settings import Settings
 

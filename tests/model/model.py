@@ -238,8 +238,7 @@ class Model:
     def _waits_in_vain(self, children: list[ModelTask]) -> bool:
         late = self.now - BATCH_STALL_SECONDS
         return any(
-            task.pipeline not in self.paused
-            and (task.status == "running" or (task.status == "queued" and task.run_at < late))
+            task.pipeline not in self.paused and (task.status == "running" or (task.status == "queued" and task.run_at < late))
             for task in children
         )
 

@@ -67,9 +67,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
         draft=st.booleans(),
         pick=st.one_of(st.none(), picks),
     )
-    def enqueue(
-        self, pipeline: str, priority: int, key: str | None, delay: int | None, draft: bool, pick: int | None
-    ) -> None:
+    def enqueue(self, pipeline: str, priority: int, key: str | None, delay: int | None, draft: bool, pick: int | None) -> None:
         batch = self._batch(pick).id if pick is not None and self.model.batches else None
         run_at = None if delay is None else at(self.model.now + delay)
         task_id = self.engine.run(

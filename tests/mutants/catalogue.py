@@ -61,8 +61,18 @@ MUTANTS: tuple[Mutant, ...] = (
     without("renewal by a lost runner", "renew_lease", " AND status < 'stopped'"),
     # Idempotency.
     without("steps that are not remembered", "recall_steps", "= %(task_id)s", instead="= -%(task_id)s::bigint"),
-    without("transactions that record no step", "record_steps", "JOIN fenced ON fenced.id = s.task_id", instead="JOIN fenced ON false"),
-    without("keys that do not count", "insert_tasks", "SELECT pipeline, args::jsonb, key,", instead="SELECT pipeline, args::jsonb, NULL,"),
+    without(
+        "transactions that record no step",
+        "record_steps",
+        "JOIN fenced ON fenced.id = s.task_id",
+        instead="JOIN fenced ON false",
+    ),
+    without(
+        "keys that do not count",
+        "insert_tasks",
+        "SELECT pipeline, args::jsonb, key,",
+        instead="SELECT pipeline, args::jsonb, NULL,",
+    ),
     without("sleeps that are not remembered", "settle", "WHERE jsonb_typeof(sleep) = 'object'", instead="WHERE false"),
     # Counting.
     without("crashes that are not counted", "reap", "crashes = t.crashes + v.blame", instead="crashes = t.crashes"),

@@ -65,7 +65,7 @@ def people_cannot_break_the_state_machine(engine: Engine) -> None:
     assert engine.finish(runner, claim)
     for action in (engine.client.cancel, engine.client.retry):
         with pytest.raises(IllegalTransition):
-            engine.run(action(claim.id))  # type: ignore[operator]
+            engine.run(action(claim.id))
 
 
 def a_batch_that_moves_cannot_be_resumed(engine: Engine) -> None:

@@ -16,12 +16,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from regente import Regente
-from regente.engine.stacks import stack_of_task
 from tests.support.current_app import set_application
 
 ROOT = Path(__file__).parents[2]
@@ -40,12 +40,12 @@ SHORT_TERMS = {
 class RunnerProcess:
     """Starts, signals and awaits one runner; never leaves it behind."""
 
-    def __init__(self, database_url: str, module: str, *, wrapper: tuple[str, ...] = (), **environment: str) -> None:
-        self.log = tempfile.TemporaryFile("w+b")
+    def __init__(self, database_url: str, module: str, environment: Mapping[str, str]) -> None:
+        self.log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - closed by `close`
         self._process = subprocess.Popen(
-            [*wrapper, sys.executable, "-m", "tests.support.runner_process", module],
+            [sys.executable, "-m", "tests.support.runner_process", module],
             cwd=ROOT,
-            env=os.environ | SHORT_TERMS | {"REGENTE_DATABASE_URL": database_url} | environment,
+            env=os.environ | SHORT_TERMS | {"REGENTE_DATABASE_URL": database_url, **environment},
             stdout=self.log,
             stderr=subprocess.STDOUT,
         )
@@ -88,6 +88,9 @@ class RunnerProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.kill()
         self.log.close()
 
@@ -105,7 +108,7 @@ async def run(module: str) -> None:
 
 def show_stacks() -> None:
     for task in asyncio.all_tasks():
-        sys.stderr.write(f"--- {task.get_name()}\n{stack_of_task(task, None)}")
+        task.print_stack(file=sys.stderr)
     faulthandler.dump_traceback()
 
 

@@ -273,7 +273,10 @@ class Client:
         self, name: str, pipeline: str, cron: str, args: Any = None, *, timezone: str = "UTC", priority: int = 0
     ) -> datetime:
         """Queue a task at every time of the cron expression; returns the first. Scheduling the same name replaces it."""
+        if not isinstance(name, str) or not 0 < len(name) <= 200 or not is_storable(name):
+            raise InvalidInput("a schedule's name has 1 to 200 characters")
         await self._intake.check_pipeline(pipeline)
+        check_options((), priority, None, None)
         now = (await self.database.fetch("now"))[0][0]
         first = next_time(cron, timezone, now)
         params = {

@@ -147,7 +147,8 @@ class Database:
     async def _fetch_dicts_once(self, name: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         assert self._engine is not None, "the database is not open"
         async with self._engine.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
-            return await (await cursor.execute(query(name), params)).fetchall()
+            # Not prepared: questions come with one filter or another, and a plan that serves any of them serves none.
+            return await (await cursor.execute(query(name), params, prepare=False)).fetchall()
 
     def revive_now(self) -> None:
         """Give an embedded server the chance to be started again; its own error would hide the one being handled."""
@@ -158,9 +159,17 @@ class Database:
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
         """One transaction on one of the engine's own connections."""
+        async with contextlib.AsyncExitStack() as stack:
+            yield await self._insist(lambda: self._begin(stack), None)
+
+    async def _begin(self, stack: contextlib.AsyncExitStack) -> AsyncConnection[Any]:
+        # Nothing has been asked yet: a connection that died in the pool costs another try, and no doubt.
         assert self._engine is not None, "the database is not open"
-        async with self._engine.connection() as connection, connection.transaction():
-            yield connection
+        async with contextlib.AsyncExitStack() as begun:
+            connection = await begun.enter_async_context(self._engine.connection())
+            await begun.enter_async_context(connection.transaction())
+            stack.push_async_exit(begun.pop_all())
+        return connection
 
     @contextlib.asynccontextmanager
     async def task_connection(self) -> AsyncIterator[TaskConnection]:

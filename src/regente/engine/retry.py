@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 
@@ -24,13 +25,15 @@ class Retry:
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
             raise ValueError("Retry.max_attempts must be at least 1")
-        if self.first < 0 or self.factor < 1 or self.maximum < 0:
-            raise ValueError("Retry needs first >= 0, factor >= 1 and maximum >= 0")
+        if not (0 <= self.first < math.inf and 1 <= self.factor < math.inf and 0 <= self.maximum < math.inf):
+            raise ValueError("Retry needs first >= 0, factor >= 1 and maximum >= 0, all of them finite")
 
     def delay_seconds(self, failed_attempts: int) -> float:
         """The wait after the n-th failed attempt, n from 1."""
-        exponent = min(failed_attempts - 1, 64)
-        whole = min(self.first * self.factor**exponent, self.maximum)
+        try:
+            whole = min(self.first * self.factor ** (failed_attempts - 1), self.maximum)
+        except OverflowError:
+            whole = self.maximum
         return whole * random.uniform(0.5, 1.0) if self.jitter else whole  # noqa: S311 - spreads load, hides nothing
 
 

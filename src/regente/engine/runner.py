@@ -214,9 +214,8 @@ class Runner:
             claims = await self._ledger.claim(self._levels.ask_for(self._room(free)), free)
             for claim in claims:
                 self._launch(claim)
-            if len(claims) < free:
-                if await self._rest(bool(claims), until_idle):
-                    return
+            if len(claims) < free and await self._rest(bool(claims), until_idle):
+                return
             if claims and self._levels.age_seconds > SURVEY_SECONDS:  # also when there is always a little to do
                 await self._survey()
 

@@ -46,7 +46,7 @@ WITH claimed AS (
          claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
   WHERE status = 'queued' AND id = ANY (ARRAY(
     SELECT t.id FROM regente.tasks t
-    WHERE t.pipeline = ANY (%(pipelines)s::text[]) AND t.status = 'queued' AND t.crashes >= 2 AND t.run_at <= regente.clock()
+    WHERE t.pipeline || '' = ANY (%(pipelines)s::text[]) AND t.status = 'queued' AND t.crashes >= 2 AND t.run_at <= regente.clock()
       AND EXISTS (SELECT FROM regente.runners r
                   WHERE r.id = %(runner_id)s::bigint AND r.status = 'running' AND r.lease_until > regente.clock())
       AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = t.pipeline AND p.paused)

@@ -16,7 +16,7 @@ SELECT t.id, t.pipeline, t.status::text AS status, t.key, t.batch_id, t.priority
        r.name AS runner, r.lease_until
 FROM regente.tasks t LEFT JOIN regente.runners r ON r.id = t.runner_id
 WHERE (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
-  AND (%(statuses)s::text[] IS NULL OR t.status = ANY (%(statuses)s::text[]::regente.task_status[]))
+  AND (%(statuses)s::regente.task_status[] IS NULL OR t.status = ANY (%(statuses)s::regente.task_status[]))
   AND (%(batch_id)s::bigint IS NULL OR t.batch_id = %(batch_id)s)
   AND (%(code)s::text IS NULL OR t.error_code = %(code)s)
   AND (%(before_id)s::bigint IS NULL OR t.id < %(before_id)s)

@@ -11,7 +11,7 @@ WITH fenced AS (
     AS m (id, attempt, checkpoint, progress)
   WHERE t.id = m.id AND t.attempt = m.attempt
     AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT FROM 'running'
-  RETURNING t.id, t.attempt, t.batch_id
+  RETURNING t.id, t.attempt
 ),
 recorded AS (
   INSERT INTO regente.steps (task_id, name, item, attempt, output, duration_ms)
@@ -24,9 +24,10 @@ recorded AS (
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
-  SELECT r.task_id, fenced.batch_id, %(runner_id)s::bigint, r.attempt, 'step_completed',
-         jsonb_build_object('step', r.name, 'duration_ms', r.duration_ms)
-  FROM recorded r JOIN fenced ON fenced.id = r.task_id WHERE r.item < 0
+  -- Not joined with `fenced`: two lists of unknown length are joined each with each.
+  SELECT r.task_id, (SELECT t.batch_id FROM regente.tasks t WHERE t.id = r.task_id), %(runner_id)s::bigint, r.attempt,
+         'step_completed', jsonb_build_object('step', r.name, 'duration_ms', r.duration_ms)
+  FROM recorded r WHERE r.item < 0
 )
 SELECT id, (SELECT set_config('idle_in_transaction_session_timeout', %(commit_within)s, true)) FROM fenced
 

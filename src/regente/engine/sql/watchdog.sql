@@ -12,12 +12,13 @@ RETURNING runner_id
 
 -- name: reap
 -- Running tasks whose runner is gone go back to the queue, or to the dead letters after too many crashes. When tasks that
--- ran alone on suspicion were among them, only those are blamed.
+-- ran alone on suspicion were among them, only those are blamed. Ordered by runner: by id the primary key would be walked
+-- through all of history, and the tasks of one runner are judged together.
 WITH orphan AS MATERIALIZED (
   SELECT t.id, t.runner_id AS gone, t.cancel_requested_at IS NOT NULL AS unwanted, t.crashes
   FROM regente.tasks t
   WHERE t.status = 'running' AND NOT EXISTS (SELECT FROM regente.runners r WHERE r.id = t.runner_id AND r.status < 'stopped')
-  ORDER BY t.id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+  ORDER BY t.runner_id, t.id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ),
 verdict AS (
   SELECT o.id, o.gone, o.unwanted,
@@ -116,16 +117,29 @@ logged AS (
 SELECT id FROM expired
 
 -- name: forget_tasks
--- Retention: finished tasks older than the limit go, with their steps. Dead letters stay until somebody decides.
+-- Retention: finished tasks older than the limit go, with their steps. Dead letters stay until somebody decides, and an open
+-- batch keeps what it counts. What a batch forgets it no longer has in its total: the ledger goes on adding up.
 WITH old AS MATERIALIZED (
-  SELECT id FROM regente.tasks
+  SELECT id, batch_id FROM regente.tasks t
   WHERE status IN ('completed', 'canceled', 'skipped')
     AND finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+    AND NOT EXISTS (SELECT FROM regente.batches b WHERE b.id = t.batch_id AND b.status < 'completed')
   ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ),
 steps AS (DELETE FROM regente.steps WHERE task_id IN (SELECT id FROM old)),
-failures AS (DELETE FROM regente.failures WHERE task_id IN (SELECT id FROM old))
+failures AS (DELETE FROM regente.failures WHERE task_id IN (SELECT id FROM old)),
+counted AS (
+  UPDATE regente.batches b SET total = b.total - f.forgotten
+  FROM (SELECT batch_id, count(*) AS forgotten FROM old GROUP BY batch_id) AS f WHERE b.id = f.batch_id
+)
 DELETE FROM regente.tasks WHERE id IN (SELECT id FROM old) RETURNING id
+
+-- name: forget_batches
+DELETE FROM regente.batches b
+WHERE b.status >= 'completed' AND b.total = 0
+  AND b.finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+  AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.batch_id = b.id)
+RETURNING id
 
 -- name: forget_events
 -- Events leave from the old end of the feed, those of tasks that still exist stay with them.
@@ -166,11 +180,18 @@ logged AS (
 )
 SELECT id, pg_notify('regente_queued', %(pipeline)s) FROM fired
 
+-- name: disable_schedule
+WITH disabled AS (UPDATE regente.schedules SET enabled = false WHERE name = %(name)s RETURNING name)
+INSERT INTO regente.events (event, details)
+SELECT 'schedule_disabled', jsonb_build_object('schedule', name, 'reason', %(reason)s::text) FROM disabled
+RETURNING id
+
 -- name: put_schedule
 INSERT INTO regente.schedules (name, pipeline, args, cron, timezone, priority, next_at)
 VALUES (%(name)s, %(pipeline)s, %(args)s::jsonb, %(cron)s, %(timezone)s, %(priority)s, %(next_at)s)
 ON CONFLICT (name) DO UPDATE
 SET pipeline = excluded.pipeline, args = excluded.args, timezone = excluded.timezone, priority = excluded.priority,
+    enabled = schedules.enabled OR (schedules.cron, schedules.timezone) <> (excluded.cron, excluded.timezone),
     next_at = CASE WHEN schedules.cron = excluded.cron AND schedules.timezone = excluded.timezone THEN schedules.next_at
                    ELSE excluded.next_at END,
     cron = excluded.cron

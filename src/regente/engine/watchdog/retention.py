@@ -15,9 +15,10 @@ class Forgotten:
     tasks: int
     events: int
     runners: int
+    batches: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.tasks or self.events or self.runners)
+        return bool(self.tasks or self.events or self.runners or self.batches)
 
 
 class Retention:
@@ -32,7 +33,8 @@ class Retention:
         tasks = await self._forget("forget_tasks")
         events = await self._forget("forget_events")
         runners = await self._database.fetch("forget_runners", {"keep_seconds": self._keep_seconds})
-        return Forgotten(tasks, events, len(runners))
+        batches = await self._database.fetch("forget_batches", {"keep_seconds": self._keep_seconds})
+        return Forgotten(tasks, events, len(runners), len(batches))
 
     async def _forget(self, name: str) -> int:
         """In bounded steps, so that no sweep holds locks for long."""

@@ -30,13 +30,18 @@ class Schedules:
             for name, pipeline, args, cron, timezone, priority, due_at, now in await fetch_on(
                 connection, "due_schedules", {"limit": LIMIT}
             ):
+                try:
+                    next_at = next_time(cron, timezone, now)
+                except InvalidInput as error:  # edited by hand: it must not hold up the others
+                    await fetch_on(connection, "disable_schedule", {"name": name, "reason": str(error)})
+                    continue
                 params = {
                     "name": name,
                     "pipeline": pipeline,
                     "args": args,
                     "priority": priority,
                     "key": f"schedule:{name}:{due_at.isoformat()}",
-                    "next_at": next_time(cron, timezone, now),
+                    "next_at": next_at,
                 }
                 if await fetch_on(connection, "fire_schedule", params):
                     fired.append(name)

@@ -66,6 +66,7 @@ CREATE INDEX tasks_suspect ON regente.tasks (run_at, id) WHERE status = 'queued'
 CREATE INDEX tasks_running ON regente.tasks (runner_id) WHERE status = 'running';
 CREATE INDEX tasks_to_cancel ON regente.tasks (runner_id) WHERE status = 'running' AND cancel_requested_at IS NOT NULL;
 CREATE INDEX tasks_dead ON regente.tasks (pipeline, id) WHERE status = 'failed';
+CREATE INDEX tasks_aside ON regente.tasks (status, id) WHERE status IN ('draft', 'canceled', 'skipped');
 CREATE INDEX tasks_of_batch ON regente.tasks (batch_id, status) WHERE batch_id IS NOT NULL;
 CREATE UNIQUE INDEX tasks_once_per_key ON regente.tasks (pipeline, key) WHERE key IS NOT NULL;
 

@@ -1,0 +1,217 @@
+"""The database goes away, or only its answer: nothing is lost, nothing is done twice, and who asks is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+import pytest
+
+from regente import DatabaseUnavailable, Regente, Retry
+from regente.engine import database as database_module
+from regente.engine import runner as runner_module
+from regente.engine.database import Database
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from tests.engine.conftest import OpenApp
+from tests.engine.stage import Sql, column, events_of, one, running, status_is, task_row, until
+
+
+class LostAnswers:
+    """The statement is committed, and the connection breaks before its answer arrives: once for each name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._names: set[str] = set()
+        self.lost: list[str] = []
+        original = Database._fetch_once
+
+        async def fetch_once(database: Database, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+            answer = await original(database, name, params)
+            if name in self._names and answer:
+                self._names.discard(name)
+                self.lost.append(name)
+                raise psycopg.OperationalError("server closed the connection unexpectedly")
+            return answer
+
+        monkeypatch.setattr(Database, "_fetch_once", fetch_once)
+
+    def lose(self, *names: str) -> None:
+        self._names |= set(names)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> LostAnswers:
+    monkeypatch.setattr(runner_module, "LOST_CLAIMS_SECONDS", 0.05)
+    return LostAnswers(monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["claim", "finish", "settle", "record_steps", "register_runner", "survey", "add_event"])
+async def test_an_answer_that_got_lost_changes_nothing(
+    app: Regente, registry: Registry, sql: Sql, answers: LostAnswers, name: str
+) -> None:
+    """F7, I1, I2: every task completes, each step is recorded once, no try is charged, nothing stays behind as running."""
+    calls: list[int] = []
+
+    def paid(task_id: int) -> int:
+        calls.append(task_id)
+        return 1
+
+    @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01), stall_after=None)
+    async def run(task: Task[dict[str, Any]]) -> int:
+        if task.args["n"] == 0 and task.tries == 0:
+            raise RuntimeError("once, so that something is settled")
+        await task.event("seen")
+        return await task.step("A", paid, task.id)
+
+    ids = await app.enqueue_many("p", [{"n": n} for n in range(20)])
+    answers.lose(name)
+    await app.run(until_idle=True, concurrency=5)
+    assert answers.lost == [name]
+    assert (await app.counts("p"))["completed"] == 20
+    assert column(sql, "SELECT count(*) FROM regente.steps WHERE name = 'A' GROUP BY task_id") == [1] * 20
+    assert sorted(calls) == ids
+    assert column(sql, "SELECT tries FROM regente.tasks ORDER BY id") == [1] + [0] * 19
+    assert set(column(sql, "SELECT count(*) FROM regente.events WHERE event = 'seen' GROUP BY task_id")) == {1}
+    completed = column(sql, "SELECT count(*) FROM regente.events WHERE event = 'task_completed' GROUP BY task_id")
+    assert completed == [1] * 20
+
+
+async def test_a_drain_survives_backends_that_are_killed_again_and_again(
+    app: Regente, open_app: OpenApp, registry: Registry, sql: Sql
+) -> None:
+    """F3, I1, I2, S8: 2,000 tasks, two runners, every connection killed ten times; the sink has no unique key."""
+    sql.execute("CREATE TABLE public.sink (task_id bigint)")
+
+    @registry.pipeline("p", retry=Retry(max_attempts=1))
+    async def run(task: Task) -> None:
+        async with task.transaction("STORE") as connection:
+            await connection.execute("INSERT INTO public.sink VALUES (%s)", [task.id])
+
+    ids = await app.enqueue_many("p", [{}] * 2_000)
+    runs = [asyncio.create_task(one_of.run(until_idle=True, concurrency=50)) for one_of in (app, await open_app())]
+    done = "SELECT count(*) FROM regente.tasks WHERE status = 'completed'"
+    for share in range(10):
+        await until(lambda least=share * 180: one(sql, done)["count"] >= least, within_seconds=60)  # type: ignore[misc]
+        sql.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND application_name = 'regente'"
+        )
+    await asyncio.gather(*runs)
+    assert sorted(column(sql, "SELECT task_id FROM public.sink")) == ids
+    assert (await app.counts("p"))["completed"] == 2_000
+    assert set(column(sql, "SELECT tries FROM regente.tasks")) == {0}
+
+
+async def test_questions_and_actions_survive_connections_that_died_in_the_pool(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """F3: a restart of the database between two calls is not the caller's business."""
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        return None
+
+    kill = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND application_name = 'regente'"
+    )
+    task_id = await app.enqueue("p", {}, draft=True)
+    for call in (
+        lambda: app.get(task_id),
+        app.counts,
+        lambda: app.why(task_id),
+        app.tasks,
+        app.feed,
+        lambda: app.open_batch("b"),
+        lambda: app.enqueue("p", {}),
+        lambda: app.enqueue("p", {}, key="k", batch="b"),
+        lambda: app.enqueue_many("p", [{}] * 300),
+        lambda: app.cancel(task_id),
+    ):
+        sql.execute(kill)
+        await call()
+    assert task_row(sql, task_id)["status"] == "canceled"
+    assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 303
+
+
+async def test_an_enqueue_whose_fate_is_unknown_says_so(app: Regente, registry: Registry, sql: Sql) -> None:
+    """I1: no silent second copy; with a key the call may be repeated."""
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        return None
+
+    sql.execute(
+        "CREATE FUNCTION public.die() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$"
+    )
+    sql.execute("CREATE TRIGGER die BEFORE INSERT ON regente.tasks FOR EACH ROW EXECUTE FUNCTION public.die()")
+    try:
+        for call in (lambda: app.enqueue("p", {}), lambda: app.enqueue_many("p", [{}] * 300)):
+            with pytest.raises(DatabaseUnavailable, match="may or may not be there"):
+                await call()
+    finally:
+        sql.execute("DROP FUNCTION public.die() CASCADE")
+    assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 0
+    await app.enqueue("p", {}, key="again")
+
+
+async def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
+    """Issue: who cannot connect learns where it was tried."""
+    app = Regente("postgresql://somebody:secret@127.0.0.1:1/nowhere")
+    with pytest.raises(DatabaseUnavailable, match=r"cannot reach PostgreSQL at .*127\.0\.0\.1") as refused:
+        await app.__aenter__()
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_call_while_the_database_is_away_says_so_in_the_end(
+    app: Regente, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue: one clear error after the patience has run out, never a driver's."""
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        return None
+
+    async def away(*_: Any, **__: Any) -> None:
+        raise psycopg.OperationalError("connection refused")
+
+    monkeypatch.setattr(database_module, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(database_module, "fetch_on", away)
+    monkeypatch.setattr(Database, "_fetch_dicts_once", away)
+    for call in (lambda: app.get(1), lambda: app.pause("p"), lambda: app.cancel(1), app.batches):
+        with pytest.raises(DatabaseUnavailable, match="is away: connection refused"):
+            await call()
+
+
+async def test_a_runner_gives_its_lease_up_when_it_cannot_renew_it(database_url: str, registry: Registry, sql: Sql) -> None:
+    """I3, I4: self-fencing: its tasks are told to stop before anybody else may start them."""
+    from regente.settings import Settings
+
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> str:
+        if task.attempt > 1:
+            return f"attempt {task.attempt}"
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return "never"
+
+    settings = Settings(sweep_seconds=0.2, lock_ttl_ms=600, heartbeat_interval_ms=100)
+    async with Regente(database_url, settings=settings, pipelines=registry) as app:
+        task_id = await app.enqueue("p", {})
+        async with running(app):
+            await started.wait()
+            with sql.transaction():
+                sql.execute("LOCK TABLE regente.runners IN ACCESS EXCLUSIVE MODE")
+                await asyncio.wait_for(stopped.wait(), 10)
+            await status_is(app, task_id, "completed")
+    row = task_row(sql, task_id)
+    assert (row["tries"], row["attempt"] > 1) == (0, True)
+    assert events_of(sql, task_id)[-1] == "task_completed"

@@ -1,0 +1,79 @@
+"""Retention: what is finished and old goes, with everything that belongs to it; dead letters stay until somebody decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from regente import Fatal, Regente, Retry
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from regente.engine.watchdog.retention import Forgotten, Retention
+from tests.engine.stage import Clock, Sql, column, many, one
+
+DAY = 86_400
+
+
+@pytest.fixture(autouse=True)
+def pipelines(registry: Registry) -> None:
+    @registry.pipeline("p", retry=Retry(max_attempts=1))
+    async def run(task: Task[dict[str, str]]) -> None:
+        await task.step("A", lambda: 1)
+        if task.args.get("do") == "fail":
+            task.snapshot("page", "<html>")
+            raise Fatal("no")
+
+
+async def forget(app: Regente, days: float = 30) -> Forgotten:
+    return await Retention(app.database, 3600, days * DAY).run_once()
+
+
+async def test_old_finished_tasks_go_with_their_steps_and_events(app: Regente, sql: Sql, clock: Clock) -> None:
+    """I10: and nothing a day before; what waits, runs or is dead stays, with its events."""
+    await app.enqueue_many("p", [{}] * 5)
+    (dead,) = await app.enqueue_many("p", [{"do": "fail"}])
+    await app.run(until_idle=True)
+    waiting = await app.enqueue("p", {})
+    clock.advance(days=29)
+    assert await forget(app) == Forgotten(0, 0, 0)
+    clock.advance(days=2)
+    gone = await forget(app)
+    assert (gone.tasks, gone.runners) == (5, 1)
+    assert column(sql, "SELECT id FROM regente.tasks ORDER BY id") == [dead, waiting]
+    assert column(sql, "SELECT DISTINCT task_id FROM regente.steps") == [dead]
+    kept = set(column(sql, "SELECT DISTINCT task_id FROM regente.events WHERE task_id IS NOT NULL"))
+    assert kept == {dead, waiting}
+    assert one(sql, "SELECT count(*) FROM regente.snapshots")["count"] == 1
+
+
+async def test_a_dead_letter_goes_after_it_was_discarded(app: Regente, sql: Sql, clock: Clock) -> None:
+    """Z4: with its failures and snapshots."""
+    dead = await app.enqueue("p", {"do": "fail"})
+    await app.run(until_idle=True)
+    clock.advance(days=90)
+    assert (await forget(app)).tasks == 0
+    await app.discard([dead])
+    clock.advance(days=31)
+    assert (await forget(app)).tasks == 1
+    for table in ("tasks", "steps", "failures", "snapshots", "events"):
+        assert many(sql, f"SELECT 1 FROM regente.{table}") == [], table
+
+
+async def test_many_go_in_small_steps(app: Regente, sql: Sql, clock: Clock) -> None:
+    """I10: no single statement holds everything."""
+    await app.enqueue_many("p", [{}] * 2_500)
+    sql.execute("UPDATE regente.tasks SET status = 'canceled', finished_at = regente.clock()")
+    clock.advance(days=31)
+    gone = await forget(app)
+    assert (gone.tasks, gone.events) == (2_500, 2_500)
+
+
+async def test_a_batch_whose_tasks_are_forgotten_still_adds_up(app: Regente, clock: Clock) -> None:
+    """I9: total = the sum of the states, always provable; an open batch keeps its tasks."""
+    await app.enqueue_many("p", [{}] * 3, batch="ended")
+    await app.enqueue_many("p", [{}] * 3, batch="open")
+    await app.run(until_idle=True)
+    await app.enqueue("p", {}, batch="open", draft=True)
+    clock.advance(days=31)
+    await forget(app)
+    assert all(batch.balanced for batch in await app.batches())
+    assert [batch.total for batch in await app.batches() if batch.name == "open"] == [4]

@@ -1,0 +1,106 @@
+"""Many writers, few statements: each learns of its own row only, and when that is committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import psycopg
+import pytest
+
+from regente import DatabaseUnavailable
+from regente.engine import coalescer as module
+from regente.engine.coalescer import Coalescer
+
+
+class Writer:
+    """Writes down what it is given; stops where the test wants it to."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.poison: dict[int, Exception] = {}
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def flush(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        await self.gate.wait()
+        for item in items:
+            if item in self.poison:
+                raise self.poison[item]
+        return [item * 10 for item in items]
+
+
+@pytest.fixture
+def writer() -> Writer:
+    return Writer()
+
+
+@pytest.fixture
+async def coalescer(writer: Writer) -> AsyncIterator[Coalescer[int, int]]:
+    made: Coalescer[int, int] = Coalescer(writer.flush, max_batch=4, bytes_of=lambda item: item)
+    made.start()
+    yield made
+    await made.stop()
+
+
+async def test_what_gathers_during_a_statement_goes_out_with_the_next(coalescer: Coalescer[int, int], writer: Writer) -> None:
+    """I1: nobody waits for company, and each gets its own verdict."""
+    writer.gate.clear()
+    first = asyncio.create_task(coalescer.write(0))
+    while not writer.batches:
+        await asyncio.sleep(0)
+    rest = [asyncio.create_task(coalescer.write(n)) for n in range(1, 8)]
+    await asyncio.sleep(0)
+    assert writer.batches == [[0]]
+    writer.gate.set()
+    assert await asyncio.gather(first, *rest) == [n * 10 for n in range(8)]
+    assert writer.batches == [[0], [1, 2, 3, 4], [5, 6, 7]]
+
+
+@pytest.mark.parametrize("error", [psycopg.DataError("bad"), TypeError("bad"), UnicodeEncodeError("utf-8", "x", 0, 1, "bad")])
+async def test_one_bad_item_fails_alone(coalescer: Coalescer[int, int], writer: Writer, error: Exception) -> None:
+    """F15: whatever it is that cannot be sent, its neighbours are sent without it."""
+    writer.poison[2] = error
+    answers = await asyncio.gather(*(coalescer.write(n) for n in range(4)), return_exceptions=True)
+    assert answers == [0, 10, error, 30]
+
+
+async def test_while_the_database_is_away_nothing_is_sent_twice(coalescer: Coalescer[int, int], writer: Writer) -> None:
+    """I1: an outcome that nobody knows is told to all of them."""
+    writer.poison[2] = DatabaseUnavailable("away")
+    answers = await asyncio.gather(*(coalescer.write(n) for n in range(4)), return_exceptions=True)
+    assert all(isinstance(answer, DatabaseUnavailable) for answer in answers)
+    assert writer.batches == [[0, 1, 2, 3]]
+
+
+async def test_a_batch_is_bounded_in_bytes(
+    coalescer: Coalescer[int, int], writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Z4: large items go out in small company, the largest alone."""
+    monkeypatch.setattr(module, "MAX_BATCH_BYTES", 100)
+    await asyncio.gather(*(coalescer.write(n) for n in (60, 30, 20, 500, 1)))
+    assert writer.batches == [[60, 30], [20], [500], [1]]
+
+
+async def test_stopping_waits_for_what_was_handed_in(writer: Writer) -> None:
+    """I1: nothing is forgotten on the way out."""
+    made: Coalescer[int, int] = Coalescer(writer.flush, max_batch=2, bytes_of=lambda _: 0)
+    made.start()
+    done: list[int] = []
+    for n in range(5):
+        made.hand_in(n, lambda item, _: done.append(item), lambda item, _: None)
+    await made.stop()
+    assert done == [0, 1, 2, 3, 4]
+
+
+async def test_a_caller_that_went_away_does_no_harm(coalescer: Coalescer[int, int], writer: Writer) -> None:
+    """I8: its row is written all the same, and the others go on."""
+    writer.gate.clear()
+    gone = asyncio.create_task(coalescer.write(1))
+    while not writer.batches:
+        await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    writer.gate.set()
+    assert await coalescer.write(2) == 20

@@ -1,0 +1,160 @@
+"""The public API, pinned: whoever changes it changes this file, and knows."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import regente
+from regente import Regente, Retry, Task, pipeline
+from regente.engine import errors
+from regente.engine.pipeline import Registry
+
+NAMES = {
+    "Blocked", "DatabaseUnavailable", "Fatal", "IllegalTransition", "InvalidArgs", "InvalidInput", "NotFound",
+    "PayloadTooLarge", "Regente", "RegenteError", "Retry", "SchemaOutdated", "Skip", "Task", "TaskError", "Throttled",
+    "Transient", "UnknownPipeline", "hours", "minutes", "pipeline", "seconds",
+}  # fmt: skip
+
+REGENTE = {
+    "enqueue": "pipeline, args, key, priority, run_at, batch, max_attempts, draft, connection",
+    "enqueue_many": "pipeline, args, keys, priority, run_at, batch, max_attempts, draft, connection",
+    "queue": "ids",
+    "get": "task_id",
+    "tasks": "pipeline, statuses, batch_id, code, before_id, limit",
+    "counts": "pipeline",
+    "why": "task_id",
+    "steps": "task_id, limit",
+    "task_events": "task_id, limit",
+    "failures": "task_id, limit",
+    "snapshot": "failure_id, name",
+    "runners": "everyone, limit",
+    "feed": "after, limit",
+    "cancel": "task_id",
+    "cancel_many": "ids",
+    "retry": "task_id",
+    "retry_many": "ids",
+    "discard": "ids",
+    "pause": "pipeline",
+    "resume": "pipeline",
+    "pipelines": "",
+    "open_batch": "name, stall_after, max_resumes, details",
+    "batches": "limit",
+    "batch": "batch",
+    "resume_batch": "batch",
+    "reprocess_batch": "batch, codes, ids",
+    "cancel_batch": "batch",
+    "schedule": "name, pipeline, cron, args, timezone, priority",
+    "unschedule": "name",
+    "schedules": "",
+    "run": "pipelines, concurrency, until_idle, name",
+    "stop_running": "",
+}
+
+TASK = {
+    "step": "name, function, args, isolated, timeout, memory_mb, kwargs",
+    "each": "name, items, function, concurrency, isolated, timeout, memory_mb",
+    "transaction": "name",
+    "sleep": "seconds",
+    "progress": "fraction, checkpoint",
+    "heartbeat": "",
+    "event": "name, details",
+    "snapshot": "name, body, content_type",
+    "skip": "reason",
+    "done": "step",
+    "idempotency_key": "step",
+}
+
+
+def parameters(function: Any) -> str:
+    return ", ".join(name for name in inspect.signature(function).parameters if name != "self")
+
+
+def test_the_package_exports_exactly_these_names() -> None:
+    """Issue: the contract's names, and each can be imported."""
+    assert set(regente.__all__) == NAMES
+    assert all(hasattr(regente, name) for name in NAMES)
+    assert regente.__all__ == sorted(regente.__all__)
+
+
+@pytest.mark.parametrize("name", REGENTE)
+def test_the_methods_of_regente(name: str) -> None:
+    """Issue, Q7: their parameters by name and in order; keywords beyond the first few are keyword-only."""
+    assert parameters(getattr(Regente, name)) == REGENTE[name]
+
+
+@pytest.mark.parametrize("name", TASK)
+def test_the_methods_of_a_task(name: str) -> None:
+    """Issue, Q7: the pipeline author's view."""
+    assert parameters(getattr(Task, name)) == TASK[name]
+
+
+def test_the_attributes_of_a_task() -> None:
+    """Q1: what a pipeline can ask about its task."""
+    for name in ("id", "pipeline", "attempt", "tries", "resumed", "args", "batch_id"):
+        assert isinstance(getattr(Task, name), property), name
+    assert "context" in Task.__slots__
+
+
+def test_the_contracts_defaults() -> None:
+    """Issue: `enqueue(…, key=None, priority=0, run_at=None, batch=None)`; options are keyword-only."""
+    found = inspect.signature(Regente.enqueue).parameters
+    assert {name: found[name].default for name in ("key", "priority", "run_at", "batch")} == {
+        "key": None, "priority": 0, "run_at": None, "batch": None,
+    }  # fmt: skip
+    assert found["key"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert inspect.signature(Regente).parameters["database_url"].default is None
+    assert set(inspect.signature(pipeline).parameters) >= {"name", "args", "retry", "stall_after", "timeout"}
+    assert set(inspect.signature(Retry).parameters) == {"max_attempts", "first", "factor", "maximum", "jitter"}
+
+
+def test_every_error_has_a_stable_code() -> None:
+    """Issue: codes are contract."""
+    codes = {
+        kind.__name__: kind.code
+        for kind in vars(errors).values()
+        if inspect.isclass(kind) and issubclass(kind, errors.RegenteError)
+    }
+    assert codes == {
+        "RegenteError": "REGENTE", "InvalidInput": "INVALID_INPUT", "UnknownPipeline": "UNKNOWN_PIPELINE",
+        "InvalidArgs": "INVALID_ARGS", "PayloadTooLarge": "PAYLOAD_TOO_LARGE", "NotFound": "NOT_FOUND",
+        "IllegalTransition": "ILLEGAL_TRANSITION", "DatabaseUnavailable": "DATABASE_UNAVAILABLE",
+        "SchemaOutdated": "SCHEMA_OUTDATED", "TaskError": "TASK_ERROR", "Transient": "TRANSIENT", "Blocked": "BLOCKED",
+        "Throttled": "THROTTLED", "Fatal": "FATAL", "Skip": "SKIPPED",
+    }  # fmt: skip
+
+
+def test_control_flow_is_no_exception() -> None:
+    """I3: `except Exception` in a pipeline cannot swallow it."""
+    for kind in (errors.LeaseLost, errors.Suspended):
+        assert issubclass(kind, errors.ControlFlow)
+        assert not issubclass(kind, Exception)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "-a", "a" * 101, "a/b", "a\x00"])
+def test_what_cannot_name_a_pipeline_is_refused(name: str) -> None:
+    """F15: at import, not at run time."""
+    with pytest.raises(ValueError, match="cannot name a pipeline"):
+        Registry().pipeline(name)
+
+
+def test_a_pipeline_is_an_async_function() -> None:
+    """Issue: a mistake that is found at import."""
+    with pytest.raises(TypeError, match="must be an `async def` function"):
+        Registry().pipeline("p")(lambda task: None)  # type: ignore[type-var]
+
+
+def test_two_pipelines_of_one_name_are_refused_but_a_reload_is_not() -> None:
+    """Issue: the second definition must be the same function."""
+    registry = Registry()
+
+    async def one(task: Task) -> None: ...
+
+    async def other(task: Task) -> None: ...
+
+    registry.pipeline("p")(one)
+    registry.pipeline("p")(one)
+    with pytest.raises(ValueError, match="two pipelines are called 'p'"):
+        registry.pipeline("p")(other)

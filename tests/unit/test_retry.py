@@ -1,0 +1,63 @@
+"""The retry policy: how long to wait, within which bounds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from regente import Retry, Throttled, hours, minutes, seconds
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+
+
+def test_the_wait_doubles_up_to_the_maximum() -> None:
+    """Z2, W3: 5 s, doubled."""
+    retry = Retry(first=5, factor=2, maximum=60, jitter=False)
+    assert [retry.delay_seconds(n) for n in range(1, 7)] == [5, 10, 20, 40, 60, 60]
+
+
+def test_jitter_stays_between_half_and_whole_and_spreads() -> None:
+    """Z2: tasks that failed together do not come back together."""
+    retry = Retry(first=8, factor=2, maximum=3600)
+    for failed in (1, 2, 5):
+        whole = 8 * 2 ** (failed - 1)
+        waits = [retry.delay_seconds(failed) for _ in range(500)]
+        assert whole / 2 <= min(waits) < whole * 0.6
+        assert whole * 0.9 < max(waits) <= whole
+
+
+@pytest.mark.parametrize("failed", [1, 64, 1_000, 10**9])
+def test_no_number_of_failures_overflows(failed: int) -> None:
+    """I7: bounded."""
+    assert 0 <= Retry(first=1e6, factor=1e6, maximum=3600).delay_seconds(failed) <= 3600
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_attempts": 0}, {"first": -1}, {"factor": 0.5}, {"maximum": -1}, {"first": float("nan")}, {"maximum": float("inf")}],
+)
+def test_nonsense_is_refused_at_import(options: dict[str, float]) -> None:
+    """F15: a wait that PostgreSQL cannot store must not be found out by a failing task."""
+    with pytest.raises(ValueError, match=r"Retry"):
+        Retry(**options)  # type: ignore[arg-type]
+
+
+def test_words_for_time() -> None:
+    """Issue: everything is in seconds."""
+    assert (seconds(5), minutes(2), hours(1)) == (5.0, 120.0, 3600.0)
+    registry = Registry()
+
+    @registry.pipeline("p", stall_after=timedelta(minutes=2), timeout=minutes(1))
+    async def run(task: Task) -> None: ...
+
+    found = registry.get("p")
+    assert found is not None
+    assert (found.stall_after_seconds, found.timeout_seconds) == (120, 60)
+
+
+@pytest.mark.parametrize("retry_after", [float("inf"), float("nan"), "soon"])
+def test_a_throttle_needs_a_number(retry_after: float) -> None:
+    """F15: found where it is raised."""
+    with pytest.raises(ValueError, match=r"retry_after|could not convert"):
+        Throttled(retry_after=retry_after)
