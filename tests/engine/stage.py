@@ -170,6 +170,7 @@ def step_params(runner_id: int, task_id: int, step: str, attempt: int = 1) -> di
         "items": number_array([-1]),
         "outputs": text_array(["1"]),
         "durations_ms": number_array([1]),
+        "commit_within": "5s",
     }
 
 

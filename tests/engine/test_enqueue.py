@@ -198,14 +198,14 @@ async def test_two_calls_that_lock_the_same_keys_in_opposite_order_both_succeed(
     """F14: a deadlock is a tie that the engine breaks itself, not an error for the caller."""
     other = await open_app()
     keys = [f"k{n}" for n in range(300)]
-    for turn in range(5):
+    for turn in range(2):
         names = [f"{turn}-{key}" for key in keys]
         there, back = await asyncio.gather(
             app.enqueue_many("any", [{}] * 300, keys=names),
             other.enqueue_many("any", [{}] * 300, keys=names[::-1]),
         )
         assert there == back[::-1]
-    assert count(sql) == 5 * 300
+    assert count(sql) == 2 * 300
 
 
 async def test_a_past_run_at_is_due_at_once(app: Regente, seen: list[int]) -> None:

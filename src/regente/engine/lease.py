@@ -19,6 +19,7 @@ from regente.engine.crashpoints import crash_point
 from regente.engine.ledger import Claim, Settlement, settle_params
 from regente.engine.outcome import Ended
 from regente.engine.queries import query
+from regente.engine.task import Task
 
 WATCH_EVERY_SECONDS = 1.0
 
@@ -44,7 +45,7 @@ class LeaseKeeper:
     runner_id: int
     terms: LeaseTerms
     figures: Callable[[], dict[str, Any]]
-    overdue: Callable[[], Iterable[tuple[Claim, Ended]]]
+    overdue: Callable[[], Iterable[tuple[Task[Any], Ended]]]
     on_given_up: Callable[[Claim, Ended | None], None]
     on_lost: Callable[[str], None]
     revive: Callable[[], None]
@@ -102,9 +103,10 @@ class LeaseKeeper:
         return True
 
     def _give_up_overdue(self) -> None:
-        for claim, outcome in self.overdue():
+        for task, outcome in self.overdue():
+            claim = task.claim
             assert outcome.failure is not None
-            log.task_stalled(claim, outcome.failure.message, outcome.failure.stack or "")
+            log.task_overdue(task, outcome.failure)
             passed = self._execute("settle", settle_params([Settlement(claim, outcome)]))
             crash_point("stall.settled")
             self.on_given_up(claim, outcome if passed else None)

@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regente.engine.ledger import Claim
     from regente.engine.outcome import Failure
     from regente.engine.task import Task
 
@@ -33,27 +32,27 @@ def task_ended(task: Task[Any], status: str, duration_seconds: float, failure: F
     level = logging.WARNING if failure is not None else logging.INFO
     if not logger.isEnabledFor(level):
         return
-    fields: dict[str, Any] = {
-        "task": task.id,
-        "pipeline": task.pipeline,
-        "attempt": task.attempt,
-        "status": status,
-        "duration_ms": round(duration_seconds * 1000, 1),
-        "task_context": task.context,  # in one piece: logging refuses some names as fields of their own
-    }
+    fields = _which(task) | {"status": status, "duration_ms": round(duration_seconds * 1000, 1)}
     if failure is not None:
         fields |= {"code": failure.code, "error": failure.message}
     logger.log(level, "task %s", status, extra=fields)
 
 
-def task_stalled(claim: Claim, reason: str, stack: str) -> None:
-    fields = {"task": claim.id, "pipeline": claim.pipeline, "attempt": claim.attempt, "reason": reason, "stack": stack}
-    logger.warning("task shows no progress", extra=fields)
+def task_overdue(task: Task[Any], failure: Failure) -> None:
+    logger.warning("task taken back: %s", failure.message, extra=_which(task) | {"code": failure.code, "stack": failure.stack})
 
 
-def write_refused(claim: Claim) -> None:
-    fields = {"task": claim.id, "pipeline": claim.pipeline, "attempt": claim.attempt}
-    logger.info("write refused by the fence: the task is no longer ours", extra=fields)
+def write_refused(task: Task[Any]) -> None:
+    logger.info("write refused by the fence: the task is no longer ours", extra=_which(task))
+
+
+def _which(task: Task[Any]) -> dict[str, Any]:
+    return {
+        "task": task.id,
+        "pipeline": task.pipeline,
+        "attempt": task.attempt,
+        "task_context": task.context,  # in one piece: logging refuses some names as fields of their own
+    }
 
 
 def runner_started(runner_id: int, name: str, pipelines: list[str], concurrency: int) -> None:

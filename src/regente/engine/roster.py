@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from regente.engine.executor import StopReason, failed_attempt
-from regente.engine.ledger import Claim
 from regente.engine.outcome import Ended, Failure, FailureClass
 from regente.engine.pipeline import Pipeline
 from regente.engine.stacks import stack_of_task
@@ -68,7 +67,7 @@ class Roster:
     def has_suspect(self) -> bool:
         return any(running.task.claim.crashes >= SUSPICIOUS_CRASHES for running in self._running.values())
 
-    def overdue(self) -> Iterator[tuple[Claim, Ended]]:
+    def overdue(self) -> Iterator[tuple[Task[Any], Ended]]:
         """Tasks past their timeout or silent past `stall_after`, each with its end. Called from the lease keeper's thread."""
         for running in self:
             if running.ending or running.stop_reason is not None:
@@ -76,12 +75,10 @@ class Roster:
             task, pipeline = running.task, running.pipeline
             if pipeline.timeout_seconds is not None and task.running_seconds > pipeline.timeout_seconds:
                 message = f"the attempt took longer than {pipeline.timeout_seconds:g} s"
-                yield task.claim, _overdue(running, self._loop_thread_id, "timeout", "TIMEOUT", message)
+                yield task, _overdue(running, self._loop_thread_id, "timeout", "TIMEOUT", message)
             elif pipeline.stall_after_seconds is not None and task.silent_seconds > pipeline.stall_after_seconds:
-                yield (
-                    task.claim,
-                    _overdue(running, self._loop_thread_id, "stall", "STALLED", f"no progress for {task.silent_seconds:.1f} s"),
-                )
+                message = f"no progress for {task.silent_seconds:.1f} s"
+                yield task, _overdue(running, self._loop_thread_id, "stall", "STALLED", message)
 
 
 def _overdue(running: Running, loop_thread_id: int, failure_class: FailureClass, code: str, message: str) -> Ended:

@@ -354,13 +354,12 @@ class Runner:
 
     def _release(self, running: Running, outcome: Outcome | None, passed: bool) -> None:
         """The outcome is committed, or refused by the fence: the slot is free."""
-        claim = running.task.claim
         self._roster.remove(running)
         if passed and outcome is not None:
             self._count(running, outcome)
         elif running.stop_reason is None and outcome is not None:
             self._left += 1
-            log.write_refused(claim)
+            log.write_refused(running.task)
         self._slots.set()
         if running.pipeline.concurrency is not None:
             self._wake.set()
