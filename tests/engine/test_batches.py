@@ -267,3 +267,13 @@ async def test_the_sum_is_right_at_every_moment(app: Regente, sql: Sql) -> None:
     assert found.total == 2_000
     assert found.completed + found.failed + found.skipped + found.canceled == 2_000
     assert one(sql, "SELECT count(*) FROM regente.events WHERE event = 'batch_completed'")["count"] == 1
+
+
+async def test_a_batch_that_stays_empty_is_closed(app: Regente, clock: Clock) -> None:
+    """I9: a list of nothing does not stay open for ever."""
+    batch_id = await app.open_batch("nothing", stall_after=300.0)
+    review = BatchReview(app.database, 1.0)
+    assert await review.run_once() == []
+    clock.advance(seconds=301)
+    assert await review.run_once() == ["nothing: pending → completed"]
+    assert (await app.batch(batch_id)).balanced

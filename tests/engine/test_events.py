@@ -177,3 +177,16 @@ async def test_pages_join_without_a_seam(app: Regente, registry: Registry) -> No
         parts += [event.position for event in page]
     assert parts == whole
     assert len(whole) == 10
+
+
+async def test_a_pipeline_cannot_speak_in_the_engines_name(app: Regente, registry: Registry) -> None:
+    """I6: an event that says `task_completed` without being one would falsify the audit."""
+
+    @registry.pipeline("liar")
+    async def liar(task: Task) -> None:
+        await task.event("task_completed")
+
+    task_id = await app.enqueue("liar", {})
+    await app.run(until_idle=True)
+    assert (await app.get(task_id)).error_code == "RESERVED_EVENT"
+    assert [event.event for event in await app.task_events(task_id)] == ["task_queued", "task_claimed", "task_failed"]

@@ -81,6 +81,7 @@ class Engine:
         params = {
             "names": text_array(PIPELINES),
             "stall_afters": number_array([model.STALL_SECONDS] * 2),
+            "expire_afters": number_array([None] * 2),
             "max_attempts": number_array([model.MAX_ATTEMPTS] * 2),
         }
         self.run(self.database.fetch("register_pipelines", params))

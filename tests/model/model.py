@@ -223,7 +223,7 @@ class Model:
         beats = [self.now] if just_moved else [task.heartbeat for task in children if task.status == "running"]
         moved_at = max(beats, default=None)
         silent_since = self.now - BATCH_STALL_SECONDS
-        if batch.total and not any(task.status in LIVE for task in children):
+        if (batch.total or batch.progress_at < silent_since) and not any(task.status in LIVE for task in children):
             batch.status = "completed"
         elif moved_at is not None and moved_at > silent_since:
             batch.status = "running"

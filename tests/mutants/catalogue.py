@@ -77,6 +77,6 @@ MUTANTS: tuple[Mutant, ...] = (
     # Counting.
     without("crashes that are not counted", "reap", "crashes = t.crashes + v.blame", instead="crashes = t.crashes"),
     without("tries that are not counted", "settle", "tries = t.tries + o.charged", instead="tries = t.tries"),
-    without("batches that close early", "review_batches", " AND NOT l.live"),
+    without("batches that close early", "review_batches", "NOT l.live AND "),
     without("suspects run beside others", "claim", " AND t.crashes < 2"),
 )

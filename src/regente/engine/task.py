@@ -30,6 +30,7 @@ ArgsT = TypeVar("ArgsT", default=Any)
 T = TypeVar("T")
 
 MAX_NAME_CHARACTERS = 200
+RESERVED_EVENTS = ("task_", "step_", "batch_", "runner_", "pipeline_")
 MAX_SNAPSHOTS = 10
 MAX_SNAPSHOT_BYTES = 2 * 1024 * 1024
 HEARTBEAT_EVERY_SECONDS = 5.0
@@ -277,6 +278,10 @@ class Task(Generic[ArgsT]):
 
     async def event(self, name: str, **details: Any) -> None:
         """Add an event of the pipeline's own to the task's log: once, however many attempts come by here."""
+        if name.startswith(RESERVED_EVENTS):
+            raise Fatal(
+                f"{name!r} is a name of the engine's own: {', '.join(RESERVED_EVENTS)} are taken", code="RESERVED_EVENT"
+            )
         key = self._numbered(f"event:{name}")
         if (key, -1) in await self._recall():
             return

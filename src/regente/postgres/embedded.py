@@ -140,6 +140,7 @@ def _answers(files: ServerFiles) -> bool:
     try:
         with psycopg.connect(server_url(files, "postgres"), autocommit=True, connect_timeout=10) as connection:
             if connection.execute(_QUERIES["database_exists"]).fetchone() is None:
+                connection.execute(_QUERIES["own_schema"])
                 connection.execute(_QUERIES["create_database"])
     except psycopg.OperationalError as error:
         return "too many clients" in str(error)

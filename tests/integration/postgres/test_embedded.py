@@ -339,3 +339,14 @@ def test_a_server_that_somebody_else_started_is_not_touched(data_dir: Path) -> N
         os.kill(pid, signal.SIGINT)
         eventually(lambda: server.postmaster_pid is None)
         assert stop_server(ServerFiles(data_dir))
+
+
+def test_what_users_create_does_not_land_among_our_tables(data_dir: Path) -> None:
+    """The role bears our schema's name, which PostgreSQL would otherwise look into first."""
+    with EmbeddedPostgres.acquire(data_dir) as server, psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS regente")
+        connection.execute("CREATE TABLE mine ()")
+        row = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'mine'").fetchone()
+        connection.execute("DROP TABLE mine")
+        connection.execute("DROP SCHEMA regente")
+    assert row == ("public",)

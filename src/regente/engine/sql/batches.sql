@@ -46,7 +46,7 @@ WITH open AS MATERIALIZED (
 ),
 seen AS (
   SELECT open.*, l.moved_at,
-    CASE WHEN open.total > 0 AND NOT l.live THEN 'completed'
+    CASE WHEN NOT l.live AND (open.total > 0 OR open.progress_at < regente.clock() - open.stall_after) THEN 'completed'
          WHEN l.moved_at > regente.clock() - open.stall_after THEN 'running'
          WHEN greatest(open.progress_at, l.moved_at) < regente.clock() - open.stall_after AND l.due
            THEN CASE WHEN open.resumes >= open.max_resumes THEN 'failed' ELSE 'stalled' END
