@@ -70,7 +70,7 @@ PEERS = (
         runtime=Runtime.NODE,
         module="graphile.mjs",
         packages=("graphile-worker",),
-        settings="localQueue 500, completeJobBatchDelay 0, 24 concurrent jobs; finished jobs are deleted, no history",
+        settings="localQueue 1,000, completeJobBatchDelay 0, 24 concurrent jobs; finished jobs are deleted, no history",
         unfinished="SELECT count(*) FROM graphile_worker._private_jobs",
     ),
     Peer(

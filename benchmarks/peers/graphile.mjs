@@ -1,4 +1,4 @@
-// Graphile Worker at the settings of its own performance page: local queue of 500, batched completion, 24 concurrent jobs.
+// Graphile Worker at the settings of its own performance page (batched completion, 24 concurrent jobs) and a longer local queue.
 // It speaks the protocol that protocol.py describes.
 import { EventEmitter } from "node:events";
 import { openSync, readSync, writeSync } from "node:fs";
@@ -10,7 +10,7 @@ const { Logger } = require("graphile-worker");
 
 const [command, url, ...rest] = process.argv.slice(2);
 const concurrency = Number(process.env.BENCH_CONCURRENCY ?? 24);
-const localQueueSize = Number(process.env.BENCH_LOCAL_QUEUE ?? 500);
+const localQueueSize = Number(process.env.BENCH_LOCAL_QUEUE ?? 1000);
 const completeDelay = Number(process.env.BENCH_COMPLETE_DELAY ?? 0);
 const logger = new Logger(() => (level, message) => {
   if (level === "error") process.stderr.write(message + "\n");
