@@ -22,10 +22,25 @@ TESTS_FAILED = 1
 
 @pytest.mark.mutants
 @pytest.mark.timeout(600)
+def test_the_suite_is_green_with_every_guard_in_place(server_url: str) -> None:
+    """Without this control a red suite would prove nothing."""
+    done = run_suite(server_url)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+@pytest.mark.mutants
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_suite_goes_red_without_this_guard(mutant: Mutant, server_url: str) -> None:
     """I2 to I9."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "tests.mutants.plugin", "--timeout", "60", *SELECTION]
-    environment = {"REGENTE_TEST_MUTANT": mutant.name, "REGENTE_TEST_DATABASE_URL": server_url}
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False)
+    done = run_suite(server_url, mutant)
     assert done.returncode == TESTS_FAILED, f"{mutant.name}: exit {done.returncode}\n{done.stdout[-2000:]}"
+
+
+def run_suite(server_url: str, mutant: Mutant | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--timeout", "60", *SELECTION]
+    environment = os.environ | {"REGENTE_TEST_DATABASE_URL": server_url}
+    if mutant is not None:
+        command += ["-p", "tests.mutants.plugin"]
+        environment |= {"REGENTE_TEST_MUTANT": mutant.name}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

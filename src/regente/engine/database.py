@@ -30,7 +30,9 @@ PATIENCE_SECONDS = 10.0
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 
 # A process that is frozen in the midst of a transaction of ours must not hold its locks for ever.
-OPTIONS = "-c jit=off -c idle_in_transaction_session_timeout=5s"
+# One plan for any length of the arrays, the one with an index probe for each row: plans made for the values of the first
+# executions, on a table without statistics, joined each with each and took ten times as long.
+OPTIONS = "-c jit=off -c idle_in_transaction_session_timeout=5s -c plan_cache_mode=force_generic_plan"
 TASK_OPTIONS = "-c jit=off"  # in a pipeline's own transaction only the pipeline knows how long is too long
 
 T = TypeVar("T")
@@ -147,8 +149,10 @@ class Database:
     async def _fetch_dicts_once(self, name: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         assert self._engine is not None, "the database is not open"
         async with self._engine.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
-            # Not prepared: questions come with one filter or another, and a plan that serves any of them serves none.
-            return await (await cursor.execute(query(name), params, prepare=False)).fetchall()
+            # Questions come with one filter or another, and a plan that serves any of them serves none.
+            async with connection.transaction():
+                await cursor.execute(query("plan_for_these_values"))
+                return await (await cursor.execute(query(name), params, prepare=False)).fetchall()
 
     def revive_now(self) -> None:
         """Give an embedded server the chance to be started again; its own error would hide the one being handled."""

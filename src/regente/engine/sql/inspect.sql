@@ -91,3 +91,6 @@ LISTEN regente_queued
 
 -- name: listen_cancel
 LISTEN regente_cancel
+
+-- name: plan_for_these_values
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true)
