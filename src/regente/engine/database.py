@@ -148,10 +148,10 @@ class Database:
 
     async def _fetch_dicts_once(self, name: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         assert self._engine is not None, "the database is not open"
-        async with self._engine.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        async with self._engine.connection() as connection, connection.transaction():
             # Questions come with one filter or another, and a plan that serves any of them serves none.
-            async with connection.transaction():
-                await cursor.execute(query("plan_for_these_values"))
+            await connection.execute(query("plan_for_these_values"))
+            async with connection.cursor(row_factory=dict_row) as cursor:
                 return await (await cursor.execute(query(name), params, prepare=False)).fetchall()
 
     def revive_now(self) -> None:
