@@ -161,6 +161,13 @@ class Database:
                 self.revive_with()
 
     @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """One of the engine's own connections; each statement is a transaction."""
+        assert self._engine is not None, "the database is not open"
+        async with self._engine.connection() as connection:
+            yield connection
+
+    @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
         """One transaction on one of the engine's own connections."""
         async with contextlib.AsyncExitStack() as stack:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ from regente.engine.queries import query
 
 COPY_FROM = 200  # fewer go as one INSERT
 CHUNK = 5_000
+COPY_CHUNK = 1_000
+PROBE_AFTER_SECONDS = 1.0
 MAX_KEY_CHARACTERS = 500
 MAX_TIES = 5
 
@@ -44,6 +47,7 @@ class Intake:
         self._database = database
         self._registry = registry
         self._known: set[str] = set()
+        self._used_at = -PROBE_AFTER_SECONDS
         self._single: Coalescer[NewTask, int] = Coalescer(
             self._insert_unkeyed, max_batch=500, bytes_of=lambda task: len(task.args)
         )
@@ -118,12 +122,20 @@ class Intake:
 
     async def _insert_unkeyed(self, tasks: Sequence[NewTask]) -> list[int]:
         try:
-            async with self._database.transaction() as connection:
+            async with self._connection() as connection:
                 return await _insert(connection, tasks)
         except psycopg.Error as error:
             if not is_lost(error):
                 raise
             raise _outcome_unknown(error) from error
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """After a pause, one whose BEGIN has shown that it is alive; right after another use that round trip is saved."""
+        fresh = time.monotonic() - self._used_at < PROBE_AFTER_SECONDS
+        async with self._database.connection() if fresh else self._database.transaction() as connection:
+            yield connection
+        self._used_at = time.monotonic()
 
     async def _insert_keyed(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> tuple[list[int], int]:
         """A key that exists already gives its task's id and adds nothing. Two of the same here are one, too."""
@@ -202,7 +214,7 @@ async def _copy_rows(connection: AsyncConnection[Any], name: str, lines: Iterabl
     """Row after row, in chunks: PostgreSQL works on one while the next is being written."""
     rows = iter(lines)
     async with connection.cursor() as cursor, cursor.copy(query(name)) as copy:
-        while chunk := "".join(itertools.islice(rows, CHUNK)):
+        while chunk := "".join(itertools.islice(rows, COPY_CHUNK)):
             await copy.write(chunk)
 
 
