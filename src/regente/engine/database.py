@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -196,6 +197,13 @@ async def fetch_on(connection: AsyncConnection[Any], name: str, params: Mapping[
         return await cursor.fetchall() if cursor.description is not None else []
     except psycopg.Error as error:
         raise translated(error) from error
+
+
+def is_quiet(connection: AsyncConnection[Any]) -> bool:
+    """Whether the server has said nothing unasked: its last word, when it ends a connection, lies there to be read."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return not poll.poll(0)
 
 
 def is_lost(error: BaseException) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from psycopg import AsyncConnection
 from regente.engine.coalescer import Coalescer
 from regente.engine.codec import MAX_ARGS_BYTES, encode, is_storable, validate
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import TIES, Database, fetch_on, is_lost, number_array, text_array
+from regente.engine.database import TIES, Database, fetch_on, is_lost, is_quiet, number_array, text_array
 from regente.engine.errors import DatabaseUnavailable, InvalidArgs, InvalidInput, NotFound, UnknownPipeline
 from regente.engine.pipeline import Registry
 from regente.engine.queries import query
@@ -26,7 +25,6 @@ from regente.engine.queries import query
 COPY_FROM = 200  # fewer go as one INSERT
 CHUNK = 5_000
 COPY_CHUNK = 1_000
-PROBE_AFTER_SECONDS = 1.0
 MAX_KEY_CHARACTERS = 500
 MAX_TIES = 5
 
@@ -47,7 +45,6 @@ class Intake:
         self._database = database
         self._registry = registry
         self._known: set[str] = set()
-        self._used_at = -PROBE_AFTER_SECONDS
         self._single: Coalescer[NewTask, int] = Coalescer(
             self._insert_unkeyed, max_batch=500, bytes_of=lambda task: len(task.args)
         )
@@ -131,11 +128,13 @@ class Intake:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
-        """After a pause, one whose BEGIN has shown that it is alive; right after another use that round trip is saved."""
-        fresh = time.monotonic() - self._used_at < PROBE_AFTER_SECONDS
-        async with self._database.connection() if fresh else self._database.transaction() as connection:
+        """One that is alive, as far as can be told without asking; else one whose BEGIN has shown it."""
+        async with contextlib.AsyncExitStack() as stack:
+            connection = await stack.enter_async_context(self._database.connection())
+            if not is_quiet(connection):
+                await stack.aclose()
+                connection = await stack.enter_async_context(self._database.transaction())
             yield connection
-        self._used_at = time.monotonic()
 
     async def _insert_keyed(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> tuple[list[int], int]:
         """A key that exists already gives its task's id and adds nothing. Two of the same here are one, too."""
