@@ -17,6 +17,10 @@ from regente.engine.migrations import Migrator
 from regente.engine.pipeline import Registry, registry
 from regente.engine.queries import query
 from regente.engine.runner import Runner
+from regente.fleet.registry import Fleet
+from regente.fleet.secrets import Secrets
+from regente.pipelines.missions.desk import MissionDesk
+from regente.pipelines.missions.setup import MissionPipelines, register_missions
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
 
@@ -42,6 +46,8 @@ class Regente(Client):
         self._given_url = database_url or self.settings.database_url or None
         self._embedded: EmbeddedPostgres | None = None
         self._runner: Runner | None = None
+        self._fleet: Fleet | None = None
+        self._mission_pipelines: MissionPipelines | None = None
         super().__init__(Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines)
 
     async def __aenter__(self) -> Self:
@@ -59,6 +65,10 @@ class Regente(Client):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+        if self._mission_pipelines is not None:
+            await self._mission_pipelines.close()
+        if self._fleet is not None:
+            await self._fleet.close()
         await self.database.close()
         await self._release_server()
 
@@ -66,6 +76,24 @@ class Regente(Client):
     def database_url(self) -> str:
         """The address in use: the given one, or the embedded server's."""
         return self.database.url
+
+    @property
+    def fleet(self) -> Fleet:
+        """Workers, proxies and writers."""
+        if self._fleet is None:
+            secrets = Secrets.of(self.settings.secret_key, self.settings.data_dir or default_data_dir())
+            self._fleet = Fleet(self.database, secrets, self.settings.fleet_terms())
+        return self._fleet
+
+    @property
+    def missions(self) -> MissionDesk:
+        """What people do with missions."""
+        return MissionDesk(self)
+
+    def conduct_missions(self) -> None:
+        """Let this process run missions, too: their pipelines join those that it knows."""
+        if self._mission_pipelines is None:
+            self._mission_pipelines = register_missions(self.registry, self, self.fleet)
 
     async def run(
         self,

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from regente.engine.lease import LeaseTerms
 from regente.engine.runner import RunnerTerms
 from regente.engine.watchdog import DAY_SECONDS, WatchdogTerms
+from regente.fleet.terms import FleetTerms
 
 
 class Settings(BaseSettings):
@@ -34,7 +35,38 @@ class Settings(BaseSettings):
     batches_seconds: float = Field(10.0, gt=0, description="how often open batches are reviewed")
     schedules_seconds: float = Field(10.0, gt=0, description="how often schedules are looked at")
     retention_days: float = Field(30.0, gt=0, description="how long finished tasks and their events are kept")
+    secret_key: str | None = Field(
+        None, repr=False, description="encrypts the fleet's secrets; none: a key file in the data folder"
+    )
+    timeout_session: float = Field(180.0, gt=0, description="seconds until a session must be ready")
+    timeout_job: float = Field(6000.0, gt=0, description="seconds that a scrape or a writer's job may take")
+    polling_session: float = Field(10.0, gt=0, description="seconds between looks at a session")
+    polling_job: float = Field(30.0, gt=0, description="seconds between looks at a job")
+    polling_orchestrator: float = Field(5.0, gt=0, description="seconds between rounds of the orchestrator")
+    outage_seconds: float = Field(180.0, gt=0, description="how long a worker or writer may be away while it is needed")
+    cancel_seconds: float = Field(30.0, gt=0, description="how long a worker may take to confirm a cancel")
+    error_backoff: float = Field(5.0, gt=0, description="first rest, in seconds, of a worker whose session failed")
+    max_proxy_failures: int = Field(3, ge=1, description="faults of its own after which a proxy is deactivated")
+    proxy_test_url: str | None = Field(None, description="what a proxy's test asks for through it")
+    watch_seconds: float = Field(1.0, gt=0, description="how often a runner looks for what others did to its workers")
+    http_timeout: float = Field(30.0, gt=0, description="seconds that a worker or writer may take to answer")
     max_crashes: int = Field(3, ge=1, description="deaths of its runner after which a task is a dead letter")
+
+    def fleet_terms(self) -> FleetTerms:
+        return FleetTerms(
+            timeout_session_seconds=self.timeout_session,
+            timeout_job_seconds=self.timeout_job,
+            polling_session_seconds=self.polling_session,
+            polling_job_seconds=self.polling_job,
+            polling_orchestrator_seconds=self.polling_orchestrator,
+            outage_seconds=self.outage_seconds,
+            cancel_seconds=self.cancel_seconds,
+            watch_seconds=self.watch_seconds,
+            error_backoff_seconds=self.error_backoff,
+            max_proxy_failures=self.max_proxy_failures,
+            proxy_test_url=self.proxy_test_url,
+            http_timeout_seconds=self.http_timeout,
+        )
 
     def runner_terms(self, *, concurrency: int | None = None, name: str = "") -> RunnerTerms:
         return RunnerTerms(

@@ -37,7 +37,7 @@ async def test_a_batch_stays_open_while_its_last_failure_is_being_retried(app: R
     """I9: the retry is not committed yet, and the review sees only the failure."""
     task_id = await app.enqueue("job", batch="b")
     fail(other, task_id)
-    other.execute(query("retry"), {"ids": [task_id]})
+    other.execute(query("retry"), {"ids": [task_id], "details": None})
     await BatchReview(app.database, 1).run_once()
     other.commit()
     assert (await app.get(task_id)).status == "queued"

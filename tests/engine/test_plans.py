@@ -95,8 +95,8 @@ CASES = [
          before="UPDATE regente.batches SET status = 'stalled' WHERE id = 4"),
     Case("read_feed", 20, {"after_txid": "0", "after_id": 0, "limit": 100}),
     Case("get_tasks", 300, {"ids": number_array(list(range(1, 20_000, 400)))}),
-    Case("cancel", 4_000, {"ids": number_array(list(range(1, 20_000, 400)))}),
-    Case("retry", 5_000, {"ids": number_array(list(range(13, 20_000, 400)))}),
+    Case("cancel", 4_000, {"ids": number_array(list(range(1, 20_000, 400))), "details": None}),
+    Case("retry", 5_000, {"ids": number_array(list(range(13, 20_000, 400))), "details": None}),
     Case("tasks_by_key", 20, {"pipelines": "{main,main}", "keys": "{key-3,nope}"}),
     Case("events_of_task", 10, {"task_id": 77, "limit": 100}),
 ]  # fmt: skip

@@ -146,7 +146,7 @@ async def test_cancel_wins_over_complete(app: Regente, sql: Sql, holder: Sql, ga
     task_id = await app.enqueue("p", {})
     async with running(app):
         await gate.reached.wait()
-        run_query(holder, "cancel", {"ids": number_array([task_id])})
+        run_query(holder, "cancel", {"ids": number_array([task_id]), "details": None})
         gate.open.set()
         await waits_for(sql, holder)
         holder.commit()
@@ -173,7 +173,7 @@ async def test_cancel_wins_over_claim(app: Regente, sql: Sql, holder: Sql) -> No
     """S3, I4: a claim does not wait for a row that somebody changes; it takes the next one."""
     ghost = Ghost.appear(sql, ["p"])
     first, second = run_query(sql, "insert_tasks", inserted(2))
-    run_query(holder, "cancel", {"ids": number_array([first])})
+    run_query(holder, "cancel", {"ids": number_array([first]), "details": None})
     assert ghost.claim(2) == [second]
     holder.commit()
     assert ghost.claim(2) == []
@@ -200,7 +200,7 @@ async def test_of_two_retries_one_wins(app: Regente, sql: Sql, holder: Sql) -> N
     task_id = one(sql, "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', now()) RETURNING id")[
         "id"
     ]
-    run_query(holder, "retry", {"ids": number_array([task_id])})
+    run_query(holder, "retry", {"ids": number_array([task_id]), "details": None})
     answer = await loses(sql, holder, app.retry(task_id))
     assert isinstance(answer, IllegalTransition)
     assert str(answer).startswith(f"task {task_id} is queued: only failed, canceled and skipped")
@@ -212,7 +212,7 @@ async def test_retry_and_discard_of_one_dead_letter(app: Regente, sql: Sql, hold
     task_id = one(sql, "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', now()) RETURNING id")[
         "id"
     ]
-    run_query(holder, "retry", {"ids": number_array([task_id])})
+    run_query(holder, "retry", {"ids": number_array([task_id]), "details": None})
     assert await loses(sql, holder, app.discard([task_id])) == []
     assert (task_row(sql, task_id)["status"], events_of(sql, task_id)) == ("queued", ["task_requeued"])
 
@@ -388,7 +388,7 @@ async def test_retry_wins_over_the_closing_of_its_batch(app: Regente, sql: Sql, 
         batch_id,
     )["id"]
     sql.execute("UPDATE regente.batches SET total = 1, status = 'running'")
-    run_query(holder, "retry", {"ids": number_array([task_id])})
+    run_query(holder, "retry", {"ids": number_array([task_id]), "details": None})
     assert await BatchReview(app.database, 1).run_once() == []
     holder.commit()
     await BatchReview(app.database, 1).run_once()

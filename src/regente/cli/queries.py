@@ -9,7 +9,7 @@ from psycopg.rows import dict_row
 
 from regente.app import Regente
 from regente.engine.models import Event
-from regente.engine.queries import load_queries
+from regente.sql_files import load_queries
 
 _QUERIES = load_queries(Path(__file__).with_name("cli.sql"))
 

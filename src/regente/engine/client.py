@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 
 from regente.engine.codec import encode, is_storable
 from regente.engine.database import Database, fetch_on, number_array, text_array
-from regente.engine.enqueue import Intake, NewTask, check_options
+from regente.engine.enqueue import Intake, NewTask, check_options, goes_by_copy
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.models import STATUSES, BatchInfo, Event, Resumed, RunnerInfo, TaskInfo
 from regente.engine.pipeline import Registry
@@ -79,10 +79,14 @@ class Client:
     ) -> list[int]:
         """Store many tasks, all or none, and return their ids in order."""
         await self._intake.check_pipeline(pipeline)
-        texts = [self._intake.checked_args(pipeline, one) for one in args]
-        if keys is not None and len(keys) != len(texts):
-            raise InvalidInput(f"{len(keys)} keys for {len(texts)} tasks")
+        every = list(args)
+        if keys is not None and len(keys) != len(every):
+            raise InvalidInput(f"{len(keys)} keys for {len(every)} tasks")
         check_options(keys or (), priority, run_at, max_attempts)
+        like = NewTask(pipeline, "", None, priority, run_at, max_attempts, None, draft)
+        if connection is None and keys is None and not isinstance(batch, str) and goes_by_copy(like, len(every)):
+            return await self._intake.alike(like._replace(batch_id=await self._batch_id(batch, None)), every)
+        texts = [self._intake.checked_args(pipeline, one) for one in every]  # before a batch is opened for them
         batch_id = await self._batch_id(batch, connection)
         tasks = [
             NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft)
@@ -90,9 +94,21 @@ class Client:
         ]
         return await self._intake.many(tasks, connection)
 
-    async def queue(self, ids: Sequence[int]) -> list[int]:
+    async def queue(
+        self, ids: Sequence[int], *, by: str | None = None, connection: AsyncConnection[Any] | None = None
+    ) -> list[int]:
         """Move drafts from the bank into the queue; returns those that were moved."""
-        return [row[0] for row in await self.database.fetch("queue_drafts", {"ids": _ids(ids)})]
+        params = {"ids": _ids(ids), "details": _by(by)}
+        if connection is not None:
+            return [row[0] for row in await fetch_on(connection, "queue_drafts", params)]
+        return [row[0] for row in await self.database.fetch("queue_drafts", params)]
+
+    async def release(self, ids: Sequence[int], *, connection: AsyncConnection[Any] | None = None) -> list[int]:
+        """Let tasks run that were held back (`task.hold`, or queued with `run_at=HELD`); returns those that were."""
+        params = {"ids": _ids(ids)}
+        if connection is not None:
+            return [row[0] for row in await fetch_on(connection, "release", params)]
+        return [row[0] for row in await self.database.fetch("release", params)]
 
     # Questions.
 
@@ -168,9 +184,9 @@ class Client:
 
     # Actions on tasks.
 
-    async def cancel(self, task_id: int) -> str:
+    async def cancel(self, task_id: int, *, by: str | None = None) -> str:
         """`canceled` when it ended at once, `canceling` when a runner has been asked to end it."""
-        rows = await self.database.fetch_dicts("cancel", {"ids": _ids([task_id])})
+        rows = await self.database.fetch_dicts("cancel", {"ids": _ids([task_id]), "details": _by(by)})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         if rows[0]["requested"]:
@@ -179,14 +195,14 @@ class Client:
             raise IllegalTransition(f"task {task_id} is {rows[0]['before']}: there is nothing to cancel")
         return "canceled"
 
-    async def cancel_many(self, ids: Sequence[int]) -> dict[str, int]:
-        rows = await self.database.fetch_dicts("cancel", {"ids": _ids(ids)})
+    async def cancel_many(self, ids: Sequence[int], *, by: str | None = None) -> dict[str, int]:
+        rows = await self.database.fetch_dicts("cancel", {"ids": _ids(ids), "details": _by(by)})
         ended = sum(row["before"] in ("draft", "queued") for row in rows)
         return {"canceled": ended, "canceling": sum(row["requested"] for row in rows)}
 
-    async def retry(self, task_id: int) -> None:
+    async def retry(self, task_id: int, *, by: str | None = None) -> None:
         """Start a failed, canceled or skipped task again, with a fresh budget; finished steps stay finished."""
-        rows = await self.database.fetch_dicts("retry", {"ids": _ids([task_id])})
+        rows = await self.database.fetch_dicts("retry", {"ids": _ids([task_id]), "details": _by(by)})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         if not rows[0]["done"]:
@@ -194,8 +210,8 @@ class Client:
                 f"task {task_id} is {rows[0]['before']}: only failed, canceled and skipped tasks can be retried"
             )
 
-    async def retry_many(self, ids: Sequence[int]) -> list[int]:
-        rows = await self.database.fetch_dicts("retry", {"ids": _ids(ids)})
+    async def retry_many(self, ids: Sequence[int], *, by: str | None = None) -> list[int]:
+        rows = await self.database.fetch_dicts("retry", {"ids": _ids(ids), "details": _by(by)})
         return [row["id"] for row in rows if row["done"]]
 
     async def discard(self, ids: Sequence[int]) -> list[int]:
@@ -327,6 +343,11 @@ def _new_batch(
         "max_resumes": max_resumes,
         "details": encode(details or {}, what="the batch's details"),
     }
+
+
+def _by(who: str | None) -> str | None:
+    """Who did it, for the event."""
+    return None if who is None else encode({"by": who}, what="who did it")
 
 
 def _ids(values: Iterable[object]) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import psycopg
@@ -27,6 +27,8 @@ CHUNK = 5_000
 COPY_CHUNK = 1_000
 MAX_KEY_CHARACTERS = 500
 MAX_TIES = 5
+HELD = datetime(9000, 1, 1, tzinfo=UTC)  # the `run_at` of a task that waits to be released
+HELD_SECONDS = 100_000_000_000.0  # the same, counted from now
 
 
 class NewTask(NamedTuple):
@@ -86,15 +88,29 @@ class Intake:
             return []
         if connection is not None:
             return await self._write(connection, tasks)
+        return await self._insist(lambda own: self._write(own, tasks))
+
+    async def alike(self, like: NewTask, args: Sequence[Any]) -> list[int]:
+        """Many that differ in their arguments only, by COPY in a transaction of their own.
+
+        PostgreSQL stores the first while the next are being checked; when one is refused, none is stored.
+        """
+
+        def checked() -> Iterator[str]:
+            return (self.checked_args(like.pipeline, one) for one in args)
+
+        return await self._insist(lambda own: self._within(own, like, lambda: self._copy(own, like, checked(), len(args))))
+
+    async def _insist(self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]) -> list[int]:
         for _ in range(MAX_TIES):
             with contextlib.suppress(*TIES):  # rolled back: two callers met over the same keys
-                return await self._write_alone(tasks)
-        return await self._write_alone(tasks)
+                return await self._in_transaction(write)
+        return await self._in_transaction(write)
 
-    async def _write_alone(self, tasks: Sequence[NewTask]) -> list[int]:
+    async def _in_transaction(self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]) -> list[int]:
         try:
             async with self._database.transaction() as connection:
-                ids = await self._write(connection, tasks)
+                ids = await write(connection)
                 crash_point("enqueue.before_commit")
         except psycopg.Error as error:
             if not is_lost(error):
@@ -104,23 +120,30 @@ class Intake:
         return ids
 
     async def _write(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
-        batch_id = tasks[0].batch_id
-        if batch_id is not None and not await fetch_on(connection, "add_to_batch", {"batch_id": batch_id, "count": 0}):
-            raise NotFound(f"there is no batch {batch_id}")
+        like = tasks[0]
         if any(task.key is not None for task in tasks):
-            ids, new = await self._insert_keyed(connection, tasks)
-        elif len(tasks) >= COPY_FROM and not tasks[0].draft and tasks[0].run_at is None:
-            ids, new = await self._copy(connection, tasks), len(tasks)
-        else:
-            ids, new = await _insert(connection, tasks), len(tasks)
-        if batch_id is not None:
-            await fetch_on(connection, "add_to_batch", {"batch_id": batch_id, "count": new})
+            return await self._within(connection, like, lambda: self._insert_keyed(connection, tasks))
+        if goes_by_copy(like, len(tasks)):
+            texts = (task.args for task in tasks)
+            return await self._within(connection, like, lambda: self._copy(connection, like, texts, len(tasks)))
+        return await self._within(connection, like, lambda: _insert(connection, tasks))
+
+    async def _within(
+        self, connection: AsyncConnection[Any], like: NewTask, store: Callable[[], Awaitable[tuple[list[int], int]]]
+    ) -> list[int]:
+        """Into their batch, if they have one: locked first, and counted with those that are new."""
+        if like.batch_id is None:
+            return (await store())[0]
+        if not await fetch_on(connection, "add_to_batch", {"batch_id": like.batch_id, "count": 0}):
+            raise NotFound(f"there is no batch {like.batch_id}")
+        ids, new = await store()
+        await fetch_on(connection, "add_to_batch", {"batch_id": like.batch_id, "count": new})
         return ids
 
     async def _insert_unkeyed(self, tasks: Sequence[NewTask]) -> list[int]:
         try:
             async with self._connection() as connection:
-                return await _insert(connection, tasks)
+                return (await _insert(connection, tasks))[0]
         except psycopg.Error as error:
             if not is_lost(error):
                 raise
@@ -153,15 +176,23 @@ class Intake:
             ids += [next(fresh) if task.key is None else found[task.pipeline, task.key] for task in chunk]
         return ids, new
 
-    async def _copy(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
-        reserved = (await fetch_on(connection, "reserve_task_ids", {"count": len(tasks)}))[0][0]
-        ids = [int(task_id) for task_id in reserved.split(",")]
-        first = tasks[0]
-        await _copy_rows(connection, "copy_tasks", map(_copy_line, ids, tasks))
-        batch = "\\N" if first.batch_id is None else first.batch_id
-        await _copy_rows(connection, "copy_events", (f"{task_id}\t{batch}\ttask_queued\n" for task_id in ids))
-        await fetch_on(connection, "notify_queued", {"pipeline": first.pipeline, "priority": str(first.priority)})
-        return ids
+    async def _copy(
+        self, connection: AsyncConnection[Any], like: NewTask, texts: Iterable[str], count: int
+    ) -> tuple[list[int], int]:
+        reserved = (await fetch_on(connection, "reserve_task_ids", {"count": count}))[0][0].split(",")
+        batch = "\\N" if like.batch_id is None else like.batch_id
+        limit = "\\N" if like.max_attempts is None else like.max_attempts
+        before, after = f"\t{like.pipeline}\t", f"\t{like.priority}\t{limit}\t{batch}\n"
+        # JSON text has no other character that COPY would misread than the backslash.
+        rows = (task_id + before + args.replace("\\", "\\\\") + after for task_id, args in zip(reserved, texts, strict=True))
+        await _copy_rows(connection, "copy_tasks", rows)
+        await _copy_rows(connection, "copy_events", (f"{task_id}\t{batch}\ttask_queued\n" for task_id in reserved))
+        await fetch_on(connection, "notify_queued", {"pipeline": like.pipeline, "priority": str(like.priority)})
+        return [int(task_id) for task_id in reserved], count
+
+
+def goes_by_copy(like: NewTask, count: int) -> bool:
+    return count >= COPY_FROM and not like.draft and like.run_at is None
 
 
 def check_options(keys: Iterable[str | None], priority: int, run_at: datetime | None, max_attempts: int | None) -> None:
@@ -202,11 +233,11 @@ def _columns(tasks: Iterable[NewTask]) -> dict[str, str]:
     }
 
 
-async def _insert(connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
+async def _insert(connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> tuple[list[int], int]:
     ids: list[int] = []
     for start in range(0, len(tasks), CHUNK):
         ids += [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks[start : start + CHUNK]))]
-    return ids
+    return ids, len(ids)
 
 
 async def _copy_rows(connection: AsyncConnection[Any], name: str, lines: Iterable[str]) -> None:
@@ -215,13 +246,6 @@ async def _copy_rows(connection: AsyncConnection[Any], name: str, lines: Iterabl
     async with connection.cursor() as cursor, cursor.copy(query(name)) as copy:
         while chunk := "".join(itertools.islice(rows, COPY_CHUNK)):
             await copy.write(chunk)
-
-
-def _copy_line(task_id: int, task: NewTask) -> str:
-    limit = "\\N" if task.max_attempts is None else task.max_attempts
-    batch = "\\N" if task.batch_id is None else task.batch_id
-    args = task.args.replace("\\", "\\\\")  # JSON text has no other character that COPY would misread
-    return f"{task_id}\t{task.pipeline}\t{args}\t{task.priority}\t{limit}\t{batch}\n"
 
 
 def _outcome_unknown(error: psycopg.Error) -> DatabaseUnavailable:

@@ -18,7 +18,8 @@ RegenteError                      what callers of the API catch
 
 ControlFlow (BaseException)       a pipeline's `except Exception` cannot swallow it
 ├── LeaseLost                     this attempt no longer owns its task
-└── Suspended                     the task sleeps durably and gives its slot back
+├── Suspended                     the task sleeps durably and gives its slot back
+└── Held                          the task gives its slot back until somebody releases it
 """
 
 from __future__ import annotations
@@ -127,3 +128,12 @@ class Suspended(ControlFlow):
         super().__init__(step)
         self.step = step
         self.seconds = seconds
+
+
+class Held(ControlFlow):
+    """The task gives its slot back and waits until somebody releases it."""
+
+    def __init__(self, reason: str, error: TaskError | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error

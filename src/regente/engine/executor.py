@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Any
 
 from regente.engine.codec import MAX_OUTPUT_BYTES, encode
+from regente.engine.enqueue import HELD_SECONDS
 from regente.engine.errors import (
     Blocked,
     ControlFlow,
     Fatal,
+    Held,
     InvalidInput,
     LeaseLost,
     RegenteError,
@@ -21,9 +23,7 @@ from regente.engine.errors import (
 from regente.engine.log import current_task
 from regente.engine.outcome import Completed, Ended, Failure, FailureClass, Outcome, stack_of
 from regente.engine.pipeline import Pipeline
-from regente.engine.task import Task
-
-StopReason = Literal["cancel", "drain", "lost"]
+from regente.engine.task import StopReason, Task
 
 
 async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
@@ -40,6 +40,8 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
         return None
     except Suspended as sleep:
         return suspended(sleep)
+    except Held as hold:
+        return held(task, hold)
     except BaseExceptionGroup as group:
         return _from_group(task, pipeline, group)
     except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
@@ -68,7 +70,13 @@ def _classified(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Ou
         return Ended("queued", "task_throttled", delay_seconds=wait, failure=failure, details={"retry_after": wait})
     if isinstance(error, Fatal | InvalidInput):
         return Ended("failed", "task_failed", charged=1, failure=failure_of(task, "fatal", error), details=_brief(error))
-    return failed_attempt(task, pipeline, failure_of(task, "blocked" if isinstance(error, Blocked) else "transient", error))
+    return failed_attempt(task, pipeline, failure_of(task, _class_of(error), error))
+
+
+def _class_of(error: BaseException) -> FailureClass:
+    if isinstance(error, Throttled):
+        return "throttled"
+    return "blocked" if isinstance(error, Blocked) else "transient"
 
 
 def failed_attempt(task: Task[Any], pipeline: Pipeline, failure: Failure) -> Ended:
@@ -94,6 +102,11 @@ def suspended(sleep: Suspended) -> Ended:
     return Ended("queued", "task_sleeping", delay_seconds=sleep.seconds, sleep_step=sleep.step, details=details)
 
 
+def held(task: Task[Any], hold: Held) -> Ended:
+    failure = None if hold.error is None else failure_of(task, _class_of(hold.error), hold.error)
+    return Ended("queued", "task_held", delay_seconds=HELD_SECONDS, failure=failure, details={"reason": hold.reason})
+
+
 def stopped(reason: StopReason) -> Ended | None:
     """What became of a task that the runner stopped on purpose."""
     if reason == "cancel":
@@ -115,6 +128,8 @@ def _from_group(task: Task[Any], pipeline: Pipeline, group: BaseExceptionGroup[B
     control, rest = group.split(ControlFlow)
     if control is not None:
         first = _leaf(control)
+        if isinstance(first, Held):
+            return held(task, first)
         return suspended(first) if isinstance(first, Suspended) else None
     if rest is not None and (cancelled := rest.subgroup(asyncio.CancelledError)) is not None:
         raise _leaf(cancelled)

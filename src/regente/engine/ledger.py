@@ -157,6 +157,11 @@ class Ledger:
         fence = {"task_id": claim.id, "attempt": claim.attempt}
         return bool(await self._fetch("add_event", **fence, step=step, event=event, details=details))
 
+    async def add_event_on(self, connection: Any, claim: Claim, event: str, details: str) -> None:
+        """Inside the pipeline's own transaction, whose end checks the fence."""
+        about = {"task_id": claim.id, "batch_id": claim.batch_id, "attempt": claim.attempt, "runner_id": self.runner_id}
+        await fetch_on(connection, "log_event", {**about, "event": event, "details": details})
+
     async def canceled_here(self) -> list[tuple[int, int]]:
         return [(task_id, attempt) for task_id, attempt in await self._fetch("canceled_here")]
 

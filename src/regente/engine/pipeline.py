@@ -27,6 +27,8 @@ class Pipeline:
     timeout_seconds: float | None = None
     concurrency: int | None = None
     expire_after_seconds: float | None = None
+    endless: bool = False
+    grace_seconds: float = 2.0
 
 
 class Registry:
@@ -51,6 +53,8 @@ class Registry:
         timeout: float | timedelta | None = None,
         concurrency: int | None = None,
         expire_after: float | timedelta | None = None,
+        endless: bool = False,
+        grace: float | timedelta = 2.0,
     ) -> Callable[[Function], Function]:
         """Make an `async` function the pipeline called `name`.
 
@@ -58,6 +62,10 @@ class Registry:
         object). `stall_after` is how long a task may show no progress before it is taken back, `timeout` how long one
         attempt may last, `expire_after` how long after its first start a task is given up, whatever it has left; all in
         seconds or as a timedelta, None for no limit. `concurrency` limits how many run at once in one runner.
+
+        `endless` is for tasks that mostly wait for somebody else, for hours: a runner that is told to stop hands them on at
+        once, and the death of a runner is not held against them. `grace` is how long a task may take to clean up when it is
+        stopped (`task.stopping` says why).
         """
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot name a pipeline: letters, digits, '_', '-' and '.', at most 100")
@@ -66,7 +74,8 @@ class Registry:
             if not _is_async(function):
                 raise TypeError(f"the pipeline {name!r} must be an `async def` function")
             limits = (_in_seconds(stall_after), _in_seconds(timeout), concurrency, _in_seconds(expire_after))
-            self.add(Pipeline(name, function, args, retry or Retry(), *limits))
+            grace_seconds = _in_seconds(grace) or 0.0
+            self.add(Pipeline(name, function, args, retry or Retry(), *limits, endless, grace_seconds))
             return function
 
         return register

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from regente.engine.executor import StopReason, failed_attempt
+from regente.engine.executor import failed_attempt
 from regente.engine.outcome import Ended, Failure, FailureClass
 from regente.engine.pipeline import Pipeline
 from regente.engine.stacks import stack_of_task
-from regente.engine.task import Task
+from regente.engine.task import StopReason, Task
 
 SUSPICIOUS_CRASHES = 2  # from here on a task runs with no other suspect beside it
 
@@ -28,7 +28,7 @@ class Running:
 
     def stop(self, reason: StopReason) -> None:
         if self.stop_reason is None and not self.ending:
-            self.stop_reason = reason
+            self.stop_reason = self.task.stopping = reason
             if reason == "lost":
                 self.task.lose()
             if self.handle is not None:

@@ -41,10 +41,11 @@ POLL_UNTIL_IDLE_SECONDS = 0.2
 SURVEY_SECONDS = 1.0  # how long a busy runner works on what it knows of the queue
 MIN_IMPATIENCE_SECONDS = 0.02
 MAX_IMPATIENCE_SECONDS = 0.5
+CLAIM_AT_MOST = 500  # so that the first of many start while the next are being claimed
 GATHER_SECONDS = 0.004  # how long few free slots wait for more, so that a claim is worth its round trip
 CALM_GC = (50_000, 20, 50)  # thousands of short-lived tasks are no garbage: collecting at 700 took a fifth of the time
 LOST_CLAIMS_SECONDS = 1.0  # how often claims whose answer got lost are looked for, if there can be any
-STUBBORN_SECONDS = 2.0  # how long a coroutine may take to react to being canceled
+STUBBORN_SECONDS = 2.0  # beside the tasks' own grace: how long the last writes may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Runner:
         self.id = 0
         self._roster = Roster()
         self._touched_batches: set[int] = set()
-        self._enough_free = max(1, min(self.terms.concurrency // 2, 250))
+        self._enough_free = max(1, min(self.terms.concurrency // 2, CLAIM_AT_MOST // 2))
         self._levels = Levels(list(self._pipelines))
         self._impatience_seconds = MIN_IMPATIENCE_SECONDS
         self._wake = asyncio.Event()
@@ -168,6 +169,7 @@ class Runner:
             "stall_afters": number_array([pipeline.stall_after_seconds for pipeline in pipelines]),
             "expire_afters": number_array([pipeline.expire_after_seconds for pipeline in pipelines]),
             "max_attempts": number_array([pipeline.retry.max_attempts for pipeline in pipelines]),
+            "endless": text_array(["t" if pipeline.endless else "f" for pipeline in pipelines]),
         }
         await self._fetch("register_pipelines", params)
 
@@ -230,7 +232,7 @@ class Runner:
             free = self.terms.concurrency - len(self._roster)
             if free >= self._enough_free or (free > 0 and self._gathered):
                 self._gathered = False
-                return free
+                return min(free, CLAIM_AT_MOST)
             if free > 0 and self._gathering is None:
                 self._gathering = self._loop.call_later(GATHER_SECONDS, self._gather_done)
             self._slots.clear()
@@ -401,7 +403,7 @@ class Runner:
             running = self._roster.holding(task_id, attempt)
             if running is not None:
                 running.stop("cancel")
-                self._loop.call_later(STUBBORN_SECONDS, self._insist, running)
+                self._loop.call_later(running.pipeline.grace_seconds, self._insist, running)
 
     def _insist(self, running: Running) -> None:
         """A coroutine that swallows its cancellation does not keep its task: the outcome is written without it."""
@@ -459,6 +461,9 @@ class Runner:
         held, handed_back_before, left_before = len(self._roster), self.figures.handed_back, self._left
         with contextlib.suppress(DatabaseUnavailable):
             await self._set_status("draining")
+        for running in self._roster:
+            if running.pipeline.endless:
+                running.stop("drain")
         deadline = time.monotonic() + self.terms.drain_seconds
         while self._roster and time.monotonic() < deadline and self._stop_requests < 2 and not self._lease_lost:
             await asyncio.sleep(0.02)
@@ -470,7 +475,7 @@ class Runner:
     async def _hand_back_rest(self) -> None:
         for running in self._roster:
             running.stop("drain")
-        deadline = time.monotonic() + STUBBORN_SECONDS
+        deadline = time.monotonic() + max((running.pipeline.grace_seconds for running in self._roster), default=0.0)
         while self._roster and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         for running in self._roster:

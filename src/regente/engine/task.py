@@ -11,7 +11,7 @@ import inspect
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, NoReturn, overload
+from typing import Any, Generic, Literal, NoReturn, overload
 
 import psycopg
 from typing_extensions import TypeVar
@@ -19,7 +19,18 @@ from typing_extensions import TypeVar
 from regente.engine.codec import decode, encode, is_storable, return_hint, validate
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import TaskConnection, is_lost
-from regente.engine.errors import Fatal, InvalidArgs, InvalidInput, LeaseLost, Skip, Suspended, Throttled, Transient
+from regente.engine.errors import (
+    Fatal,
+    Held,
+    InvalidArgs,
+    InvalidInput,
+    LeaseLost,
+    Skip,
+    Suspended,
+    TaskError,
+    Throttled,
+    Transient,
+)
 from regente.engine.isolation import run_isolated
 from regente.engine.ledger import Claim, Ledger, Mark
 from regente.engine.outcome import Snapshot, storable
@@ -35,13 +46,15 @@ MAX_SNAPSHOTS = 10
 MAX_SNAPSHOT_BYTES = 2 * 1024 * 1024
 HEARTBEAT_EVERY_SECONDS = 5.0
 
+StopReason = Literal["cancel", "drain", "lost"]
+
 
 class Task(Generic[ArgsT]):
     """One attempt at one task. `step` names are the checkpoints that people see."""
 
     __slots__ = (
         "_args", "_beat_at", "_calls", "_claim", "_ledger", "_lost", "_marked_at", "_memory", "_pipeline", "_snapshots",
-        "_started_at", "_thread_id", "context", "standing",
+        "_started_at", "_thread_id", "context", "standing", "stopping",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, pipeline: Pipeline, ledger: Ledger) -> None:
@@ -57,6 +70,7 @@ class Task(Generic[ArgsT]):
         self._started_at = self._beat_at = self._marked_at = time.monotonic()
         self.standing: str | None = None
         self.context: dict[str, Any] = {}
+        self.stopping: StopReason | None = None  # why it is being canceled, when it is
 
     @property
     def id(self) -> int:
@@ -222,15 +236,17 @@ class Task(Generic[ArgsT]):
         return [results[index] for index in range(len(todo))]
 
     @contextlib.asynccontextmanager
-    async def transaction(self, name: str) -> AsyncIterator[TaskConnection]:
+    async def transaction(self, name: str | None = None) -> AsyncIterator[TaskConnection]:
         """A database transaction that also records the step: both are committed, or neither.
+
+        Without a name nothing is recorded: it is committed only if the task is still ours, each time anew.
 
         When an earlier attempt committed it, the block runs once more on a transaction that is rolled back, so that what it
         reads is there and what it writes happens once; ask `done(name)` first to leave it out altogether.
         """
-        key = self._numbered(name)
-        replayed = (key, -1) in await self._recall()
-        self._stand_at(key)
+        key = None if name is None else self._numbered(name)
+        replayed = key is not None and (key, -1) in await self._recall()
+        self._stand_at(key or self.standing)
         started_at = time.monotonic()
         try:
             async with self._ledger.database.task_connection() as connection:
@@ -242,7 +258,7 @@ class Task(Generic[ArgsT]):
                     yield connection
                     mark = Mark(self._claim, key, duration_ms=_ms_since(started_at), checkpoint=key)
                     if self._lost or not await self._ledger.mark_on(connection, mark):
-                        raise LeaseLost(f"task {self.id} was taken over before {key} was committed")
+                        raise LeaseLost(f"task {self.id} was taken over before {key or 'it'} was committed")
                     crash_point("transaction.before_commit")
         except psycopg.Error as error:
             if not is_lost(error) or isinstance(error, psycopg.errors.QueryCanceled):
@@ -250,7 +266,9 @@ class Task(Generic[ArgsT]):
             # Not the task's fault, so no attempt is charged; the wait grows, in case it is what the block asks of the server.
             wait_seconds = min(60.0, 0.5 * 2.0 ** min(self.attempt - 1, 7))
             raise Throttled(
-                f"the database went away during {key}: {error}", retry_after=wait_seconds, code="DATABASE_LOST"
+                f"the database went away during {key or 'a transaction'}: {error}",
+                retry_after=wait_seconds,
+                code="DATABASE_LOST",
             ) from error
         self._beat_at = self._marked_at = time.monotonic()
         crash_point("transaction.committed")
@@ -262,6 +280,13 @@ class Task(Generic[ArgsT]):
             raise InvalidInput(f"a task sleeps for a number of seconds, not {seconds}")
         if seconds > 0 and (key, -1) not in await self._recall():
             raise Suspended(key, seconds)
+
+    def hold(self, reason: str, error: TaskError | None = None) -> NoReturn:
+        """Give the slot back until somebody releases the task (`Regente.release`). It begins anew, its steps remembered.
+
+        `error`, if one is the reason, is kept as the failure of this attempt; it is not charged.
+        """
+        raise Held(reason, error)
 
     async def progress(self, fraction: float | None = None, checkpoint: str | None = None) -> None:
         """Say how far the task is (0 to 1) and where. Committed when this returns."""
@@ -276,12 +301,18 @@ class Task(Generic[ArgsT]):
         if self._beat_at - self._marked_at > HEARTBEAT_EVERY_SECONDS:
             await self._mark(Mark(self._claim))
 
-    async def event(self, name: str, **details: Any) -> None:
-        """Add an event of the pipeline's own to the task's log: once, however many attempts come by here."""
+    async def event(self, name: str, /, *, connection: TaskConnection | None = None, **details: Any) -> None:
+        """Add an event of the pipeline's own to the task's log: once, however many attempts come by here.
+
+        With the connection of a `transaction` it belongs to that: committed with it, or not at all.
+        """
         if name.startswith(RESERVED_EVENTS):
             raise Fatal(
                 f"{name!r} is a name of the engine's own: {', '.join(RESERVED_EVENTS)} are taken", code="RESERVED_EVENT"
             )
+        if connection is not None:
+            await self._ledger.add_event_on(connection, self._claim, name, encode(details, what=f"the details of {name}"))
+            return
         key = self._numbered(f"event:{name}")
         if (key, -1) in await self._recall():
             return
@@ -345,7 +376,7 @@ class Task(Generic[ArgsT]):
             self._memory = await self._ledger.recall(self.id) if self.resumed else {}
         return self._memory
 
-    def _stand_at(self, key: str) -> None:
+    def _stand_at(self, key: str | None) -> None:
         self.standing = key
         self._beat_at = time.monotonic()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+HELD_BEYOND_SECONDS = 3_000_000_000.0  # nobody schedules a task for a century from now
+
 _WAITS = {
     "task_sleeping": "it sleeps",
     "task_throttled": "it was throttled and waits",
@@ -46,6 +48,8 @@ def _answer(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _why_waiting(row: dict[str, Any]) -> tuple[str, str]:
+    if row["due_in_seconds"] > HELD_BEYOND_SECONDS:
+        return "HELD", "It is held back until somebody releases it."
     if row["due_in_seconds"] > 0:
         reason = _WAITS.get(row["last_event"], "it is scheduled")
         cause = f" (last error {row['error_code']}: {row['error_message']})" if row["error_code"] and row["tries"] else ""

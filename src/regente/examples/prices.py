@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from regente import Fatal, Retry, Task, Throttled, Transient, pipeline
-from regente.engine.queries import load_queries
+from regente.sql_files import load_queries
 
 QUERIES = load_queries(Path(__file__).with_name("demo.sql"))
 

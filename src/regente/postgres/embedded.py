@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import platformdirs
 import psycopg
 
-from regente.engine.queries import load_queries
 from regente.postgres.binaries import choose_account
 from regente.postgres.cluster import (
     ensure_cluster,
@@ -29,6 +28,7 @@ from regente.postgres.cluster import (
 )
 from regente.postgres.errors import EmbeddedPostgresError, explain, log_tail
 from regente.postgres.keeper import Lock, ServerFiles, end_orphans, nobody_uses, stop_server
+from regente.sql_files import load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 -- A runner takes tasks. What the form of these statements decides is guarded by the EXPLAIN tests:
--- `id = ANY (ARRAY(SELECT …))` stays on the primary key, where `id IN (SELECT …)` flips to a sequential scan from about a
--- hundred rows a batch.
+-- `ctid = ANY (ARRAY(SELECT …))` goes straight to the rows just locked, where `id IN (SELECT …)` flips to a sequential scan from
+-- about a hundred rows a batch. A row that moved between the statement's snapshot and its lock is left for the next claim.
 
 -- name: claim
 -- One index range per pipeline and priority level, from the level's floor to now. The floor keeps the scan from stepping, each
@@ -9,19 +9,19 @@
 WITH claimed AS (
   UPDATE regente.tasks SET status = 'running', attempt = attempt + 1, runner_id = %(runner_id)s::bigint,
          claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
-  WHERE status = 'queued' AND id = ANY (ARRAY(
-    SELECT picked.id
+  WHERE status = 'queued' AND ctid = ANY (ARRAY(
+    SELECT picked.ctid
     FROM (
       SELECT w.pipeline, max(w.slots) AS slots
       FROM unnest(%(pipelines)s::text[], %(limits)s::integer[]) WITH ORDINALITY AS w (pipeline, slots, place)
       WHERE NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = w.pipeline AND p.paused)
       GROUP BY w.pipeline ORDER BY min(w.place)) AS wanted
     CROSS JOIN LATERAL (
-      SELECT due.id
+      SELECT due.ctid
       FROM unnest(%(pipelines)s::text[], %(priorities)s::smallint[], %(floors)s::timestamptz[])
         AS level (pipeline, priority, floor)
       CROSS JOIN LATERAL (
-        SELECT t.id FROM regente.tasks t
+        SELECT t.ctid FROM regente.tasks t
         WHERE t.pipeline = level.pipeline AND t.status = 'queued' AND t.priority = level.priority
           AND t.run_at >= level.floor AND t.run_at <= regente.clock() AND t.crashes < 2
         ORDER BY t.run_at, t.id LIMIT wanted.slots FOR UPDATE SKIP LOCKED) AS due
@@ -44,8 +44,8 @@ SELECT id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args::text
 WITH claimed AS (
   UPDATE regente.tasks SET status = 'running', attempt = attempt + 1, runner_id = %(runner_id)s::bigint,
          claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
-  WHERE status = 'queued' AND id = ANY (ARRAY(
-    SELECT t.id FROM regente.tasks t
+  WHERE status = 'queued' AND ctid = ANY (ARRAY(
+    SELECT t.ctid FROM regente.tasks t
     WHERE t.pipeline || '' = ANY (%(pipelines)s::text[]) AND t.status = 'queued' AND t.crashes >= 2 AND t.run_at <= regente.clock()
       AND EXISTS (SELECT FROM regente.runners r
                   WHERE r.id = %(runner_id)s::bigint AND r.status = 'running' AND r.lease_until > regente.clock())

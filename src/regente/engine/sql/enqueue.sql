@@ -1,8 +1,9 @@
 -- Tasks come in. Arrays go in as columns; `place` ties a row to its position, so that ids come back in the caller's order.
 
 -- name: reserve_task_ids
--- The ids of a COPY are known beforehand: it cannot return any.
-SELECT string_agg(nextval(pg_get_serial_sequence('regente.tasks', 'id'))::text, ',') FROM generate_series(1, %(count)s::integer)
+-- The ids of a COPY are known beforehand: it cannot return any. The sequence is looked up once, not for each of them.
+WITH sequence AS MATERIALIZED (SELECT pg_get_serial_sequence('regente.tasks', 'id')::regclass AS name)
+SELECT string_agg(nextval(name)::text, ',') FROM sequence, generate_series(1, %(count)s::integer)
 
 -- name: copy_tasks
 COPY regente.tasks (id, pipeline, args, priority, max_attempts, batch_id) FROM STDIN
@@ -58,8 +59,9 @@ reopened AS (
   FROM home WHERE b.id = home.id AND home.status >= 'completed' AND b.id IN (SELECT batch_id FROM queued) RETURNING b.id
 ),
 logged AS (
-  INSERT INTO regente.events (task_id, batch_id, event) SELECT id, batch_id, 'task_queued' FROM queued
-  UNION ALL SELECT NULL, id, 'batch_reopened' FROM reopened
+  INSERT INTO regente.events (task_id, batch_id, event, details)
+  SELECT id, batch_id, 'task_queued', %(details)s::jsonb FROM queued
+  UNION ALL SELECT NULL, id, 'batch_reopened', NULL FROM reopened
 ),
 woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM queued) AS p)
 SELECT id FROM queued, (SELECT count(*) FROM woken) AS w

@@ -17,9 +17,9 @@ asked AS (
   RETURNING t.id, t.batch_id, t.attempt, t.runner_id
 ),
 logged AS (
-  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event)
-  SELECT id, batch_id, NULL, attempt, 'task_canceled' FROM ended
-  UNION ALL SELECT id, batch_id, runner_id, attempt, 'task_cancel_requested' FROM asked
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, NULL, attempt, 'task_canceled', %(details)s::jsonb FROM ended
+  UNION ALL SELECT id, batch_id, runner_id, attempt, 'task_cancel_requested', %(details)s::jsonb FROM asked
 ),
 woken AS (SELECT pg_notify('regente_cancel', runner_id::text) FROM (SELECT DISTINCT runner_id FROM asked) AS r)
 SELECT target.id, target.status::text AS before,
@@ -50,13 +50,23 @@ reopened AS (
   FROM home WHERE b.id = home.id AND home.status >= 'completed' AND b.id IN (SELECT batch_id FROM requeued) RETURNING b.id
 ),
 logged AS (
-  INSERT INTO regente.events (task_id, batch_id, attempt, event)
-  SELECT id, batch_id, attempt, 'task_requeued' FROM requeued
-  UNION ALL SELECT NULL, id, NULL, 'batch_reopened' FROM reopened
+  INSERT INTO regente.events (task_id, batch_id, attempt, event, details)
+  SELECT id, batch_id, attempt, 'task_requeued', %(details)s::jsonb FROM requeued
+  UNION ALL SELECT NULL, id, NULL, 'batch_reopened', NULL FROM reopened
 ),
 woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM requeued) AS p)
 SELECT target.id, target.status::text AS before, requeued.id IS NOT NULL AS done, (SELECT count(*) FROM woken) AS woken
 FROM target LEFT JOIN requeued ON requeued.id = target.id
+
+-- name: release
+-- What was held back falls due now.
+WITH released AS (
+  UPDATE regente.tasks SET run_at = regente.clock()
+  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'queued' AND run_at > regente.clock() + interval '100 years'
+  RETURNING id, pipeline
+),
+woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM released) AS p)
+SELECT id, (SELECT count(*) FROM woken) FROM released
 
 -- name: discard
 WITH discarded AS (

@@ -14,13 +14,13 @@ logged AS (
 SELECT id FROM registered
 
 -- name: register_pipelines
-INSERT INTO regente.pipelines (name, stall_after, expire_after, max_attempts)
-SELECT name, make_interval(secs => stall_after), make_interval(secs => expire_after), max_attempts
+INSERT INTO regente.pipelines (name, stall_after, expire_after, max_attempts, endless)
+SELECT name, make_interval(secs => stall_after), make_interval(secs => expire_after), max_attempts, endless
 FROM unnest(%(names)s::text[], %(stall_afters)s::double precision[], %(expire_afters)s::double precision[],
-            %(max_attempts)s::smallint[]) AS p (name, stall_after, expire_after, max_attempts)
+            %(max_attempts)s::smallint[], %(endless)s::boolean[]) AS p (name, stall_after, expire_after, max_attempts, endless)
 ORDER BY name
 ON CONFLICT (name) DO UPDATE SET stall_after = excluded.stall_after, expire_after = excluded.expire_after, max_attempts = excluded.max_attempts,
-  seen_at = regente.clock()
+  endless = excluded.endless, seen_at = regente.clock()
 
 -- name: renew_lease
 -- Zero rows: somebody declared this runner lost. It must stop at once.

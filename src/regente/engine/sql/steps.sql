@@ -52,3 +52,7 @@ logged AS (
   FROM fenced JOIN recorded ON recorded.task_id = fenced.id
 )
 SELECT id FROM fenced
+
+-- name: log_event
+INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+VALUES (%(task_id)s, %(batch_id)s, %(runner_id)s, %(attempt)s, %(event)s, %(details)s::jsonb)

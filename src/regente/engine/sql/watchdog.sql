@@ -15,14 +15,15 @@ RETURNING runner_id
 -- ran alone on suspicion were among them, only those are blamed. Ordered by runner: by id the primary key would be walked
 -- through all of history, and the tasks of one runner are judged together.
 WITH orphan AS MATERIALIZED (
-  SELECT t.id, t.runner_id AS gone, t.cancel_requested_at IS NOT NULL AS unwanted, t.crashes
+  SELECT t.id, t.pipeline, t.runner_id AS gone, t.cancel_requested_at IS NOT NULL AS unwanted, t.crashes
   FROM regente.tasks t
   WHERE t.status = 'running' AND NOT EXISTS (SELECT FROM regente.runners r WHERE r.id = t.runner_id AND r.status < 'stopped')
   ORDER BY t.runner_id, t.id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ),
 verdict AS (
   SELECT o.id, o.gone, o.unwanted,
-         CASE WHEN o.crashes >= 2 OR NOT EXISTS (SELECT FROM orphan s WHERE s.gone = o.gone AND s.crashes >= 2)
+         CASE WHEN EXISTS (SELECT FROM regente.pipelines p WHERE p.name = o.pipeline AND p.endless) THEN 0
+              WHEN o.crashes >= 2 OR NOT EXISTS (SELECT FROM orphan s WHERE s.gone = o.gone AND s.crashes >= 2)
               THEN 1 ELSE 0 END AS blame
   FROM orphan o
 ),

@@ -53,16 +53,24 @@ class Watchdog:
 
     def start(self) -> list[asyncio.Task[None]]:
         """One task for each sweep; they never end by themselves."""
-        return [asyncio.create_task(_repeat(sweep), name=sweep.name) for sweep in self.sweeps]
+        turn = asyncio.Lock()
+        return [asyncio.create_task(_repeat(sweep, turn), name=sweep.name) for sweep in self.sweeps]
 
 
-async def _repeat(sweep: Sweep) -> None:
-    """At start-up and then again and again; runners that started together drift apart."""
+async def _repeat(sweep: Sweep, turn: asyncio.Lock) -> None:
+    """At start-up one after another, for the first tasks need the database too; then again and again, each at its own pace."""
+    async with turn:
+        await _run(sweep)
     while True:
-        try:
-            result = await sweep.run_once()
-            if result:
-                log.sweep(sweep.name, result)
-        except Exception as error:
-            log.sweep_failed(sweep.name, error)
+        # Runners that started together drift apart.
         await asyncio.sleep(sweep.every_seconds * random.uniform(0.9, 1.0))  # noqa: S311 - not a secret
+        await _run(sweep)
+
+
+async def _run(sweep: Sweep) -> None:
+    try:
+        result = await sweep.run_once()
+        if result:
+            log.sweep(sweep.name, result)
+    except Exception as error:
+        log.sweep_failed(sweep.name, error)

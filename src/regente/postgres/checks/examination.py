@@ -10,7 +10,7 @@ from typing import Any, Literal
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from regente.engine.queries import load_queries
+from regente.sql_files import load_queries
 
 Level = Literal["ok", "info", "warning", "error"]
 

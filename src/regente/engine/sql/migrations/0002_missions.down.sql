@@ -1,0 +1,16 @@
+DELETE FROM regente.pipelines WHERE name IN ('missions', 'workers', 'orchestrator');
+DROP VIEW regente.mission_logs;
+DROP VIEW regente.missions;
+DROP TABLE regente.orchestrator;
+DROP INDEX regente.missions_running;
+DROP INDEX regente.missions_waiting;
+DROP TABLE regente.mission_failed_items;
+DROP TABLE regente.mission_sessions;
+DROP TABLE regente.mission_runs;
+DROP TABLE regente.sessions;
+DROP TABLE regente.writers;
+DROP TABLE regente.proxies;
+DROP TABLE regente.workers;
+DROP FUNCTION regente.refuse_worker_transition();
+DROP TYPE regente.worker_status;
+DROP TYPE regente.checkpoint_type;

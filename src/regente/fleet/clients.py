@@ -1,0 +1,81 @@
+"""The Worker API and the Writer API, call by call (original specification, 9.1 and 9.2)."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from regente.contracts.worker import (
+    IDEMPOTENCY_HEADER,
+    ScrapeAccepted,
+    ScrapeJob,
+    ScrapeRequest,
+    Session,
+    SessionRequest,
+)
+from regente.contracts.writer import Health, ProcessAccepted, ProcessRequest, WriterJob
+from regente.fleet.http import Http
+from regente.fleet.members import Proxy, Worker, Writer
+
+
+class _Anything(BaseModel):
+    """The contract says 200 and nothing about the body."""
+
+
+class WorkerClient:
+    def __init__(self, http: Http, worker: Worker) -> None:
+        self._http = http
+        self._key = worker.api_key
+        self._url = worker.url.rstrip("/")
+
+    async def open_session(self, proxy: Proxy | None) -> None:
+        request = SessionRequest(force_refresh=True, proxy=proxy.address if proxy else None)
+        await self._http.call("POST", f"{self._url}/session", api_key=self._key, body=request, answer=_Anything)
+
+    async def session(self) -> Session:
+        return await self._http.call("GET", f"{self._url}/session/status", api_key=self._key, answer=Session)
+
+    async def end_session(self) -> None:
+        await self._http.call("DELETE", f"{self._url}/session", api_key=self._key, answer=_Anything)
+
+    async def scrape(self, request: ScrapeRequest, key: str) -> str:
+        accepted = await self._http.call(
+            "POST",
+            f"{self._url}/scrape",
+            api_key=self._key,
+            body=request,
+            headers={IDEMPOTENCY_HEADER: key},
+            answer=ScrapeAccepted,
+        )
+        return accepted.job_id
+
+    async def job(self, job_id: str) -> ScrapeJob:
+        return await self._http.call("GET", f"{self._url}/scrape/{_safe(job_id)}", api_key=self._key, answer=ScrapeJob)
+
+    async def cancel(self, job_id: str) -> None:
+        await self._http.call("POST", f"{self._url}/scrape/{_safe(job_id)}/cancel", api_key=self._key, answer=_Anything)
+
+
+class WriterClient:
+    def __init__(self, http: Http, writer: Writer) -> None:
+        self._http = http
+        self._key = writer.api_key
+        self._url = writer.url.rstrip("/")
+
+    async def process(self, request: ProcessRequest) -> str:
+        accepted = await self._http.call(
+            "POST", f"{self._url}/process", api_key=self._key, body=request, answer=ProcessAccepted
+        )
+        return accepted.job_id
+
+    async def job(self, job_id: str) -> WriterJob:
+        return await self._http.call("GET", f"{self._url}/status/{_safe(job_id)}", api_key=self._key, answer=WriterJob)
+
+    async def health(self) -> str:
+        return (await self._http.call("GET", f"{self._url}/health", answer=Health)).status
+
+
+def _safe(job_id: str) -> str:
+    """A job id comes from outside: it must not lead to another address."""
+    return quote(job_id, safe="")

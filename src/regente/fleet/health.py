@@ -1,0 +1,91 @@
+"""The test buttons: is this worker, proxy or writer there, and does it let us in? Sets `last_test_at` and `last_test_ok`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import assert_never
+
+import httpx2
+
+from regente.contracts.worker import SessionStatus
+from regente.fleet.http import CallFailed, Trouble
+from regente.fleet.members import Kind, Proxy
+from regente.fleet.registry import Fleet
+
+TEST_TIMEOUT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    ok: bool
+    message: str
+    milliseconds: float
+
+
+async def check_member(fleet: Fleet, kind: Kind, member_id: str) -> Verdict:
+    started_at = time.monotonic()
+    ok, message = await _test(fleet, kind, member_id)
+    await fleet.rows(f"note_{kind}_test", {"id": member_id, "ok": ok, "message": message})
+    return Verdict(ok, message, round((time.monotonic() - started_at) * 1000, 1))
+
+
+async def _test(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
+    match kind:
+        case "worker":
+            return await _test_worker(fleet, member_id)
+        case "proxy":
+            return await _test_proxy(await fleet.proxy(member_id), fleet.terms.proxy_test_url)
+        case "writer":
+            return await _test_writer(fleet, member_id)
+        case _:
+            assert_never(kind)
+
+
+async def _test_worker(fleet: Fleet, worker_id: str) -> tuple[bool, str]:
+    worker = await fleet.worker(worker_id)
+    if not worker.storage_domain:
+        return False, "it has no storage_domain: without it nobody finds its results"
+    try:
+        session = await fleet.speak_to_worker(worker).session()
+    except CallFailed as error:
+        if error.trouble is Trouble.MISSING:
+            return True, "it answers; it has no session"
+        return False, error.message
+    return True, "it answers; its session is " + (session.status.value if session.status else SessionStatus.TERMINATED)
+
+
+async def _test_writer(fleet: Fleet, writer_id: str) -> tuple[bool, str]:
+    """`/health` needs no key, so a status is asked for as well: the answer must be about the job, not about the key."""
+    client = fleet.speak_to_writer(await fleet.writer(writer_id))
+    try:
+        health = await client.health()
+        if health != "healthy":
+            return False, f"it says that it is {health!r}"
+        await client.job("00000000-0000-0000-0000-000000000000")
+    except CallFailed as error:
+        return (True, "healthy") if error.trouble is Trouble.MISSING else (False, error.message)
+    return True, "healthy"
+
+
+async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
+    """A request through it, or, without an address to ask for, a question that only a proxy refuses in its own way."""
+    auth = (proxy.username, proxy.password or "") if proxy.username else None
+    try:
+        through = httpx2.Proxy(proxy.url, auth=auth)
+        async with httpx2.AsyncClient(proxy=through, timeout=TEST_TIMEOUT_SECONDS, trust_env=False) as client:
+            response = await client.get(url or "http://127.0.0.1:9/")
+    except httpx2.ProxyError as error:
+        return False, f"it refuses: {error}"
+    except httpx2.TimeoutException:
+        return False, "no answer in time"
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        return False, f"{type(error).__name__}: {error}"
+    if response.status_code == 407:
+        return False, "407: it refuses the user name and password"
+    if url is None:
+        return True, "it answers"
+    return (response.status_code < 400, f"{url} answered {response.status_code} through it")
+
+
+__all__ = ["Verdict", "check_member"]

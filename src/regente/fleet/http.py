@@ -1,0 +1,218 @@
+"""One HTTP call to a worker or writer, and what went wrong with it, as a value.
+
+Answers are capped and read as a stream: a worker may put every ad into its status. No message carries a key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import httpx2
+import ijson
+from pydantic import BaseModel, ValidationError
+
+from regente.contracts.worker import API_KEY_HEADER
+from regente.engine.errors import RegenteError
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_SKIMMED_BYTES = 1024 * 1024 * 1024
+MAX_SHOWN_CHARACTERS = 300
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class Trouble(StrEnum):
+    REFUSED = "refused"
+    """Nobody listens there."""
+    TIMEOUT = "timeout"
+    BROKEN = "broken"
+    """The connection broke."""
+    UNAUTHORIZED = "unauthorized"
+    MISSING = "missing"
+    INVALID = "invalid"
+    """400, 413, 422: what we sent is not accepted."""
+    THROTTLED = "throttled"
+    SERVER = "server"
+    PROTOCOL = "protocol"
+    """The answer is not what the contract says."""
+
+
+PASSING = frozenset({Trouble.REFUSED, Trouble.TIMEOUT, Trouble.BROKEN, Trouble.SERVER})
+"""What a restart of the other side explains."""
+
+
+class CallFailed(RegenteError):
+    code = "CALL_FAILED"
+
+    def __init__(self, trouble: Trouble, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.trouble = trouble
+        self.status = status
+        self.retry_after = retry_after
+
+
+class Http:
+    """Shared by all calls of a process: one pool of connections."""
+
+    def __init__(self, timeout_seconds: float = 30.0) -> None:
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(timeout_seconds, pool=120.0),
+            limits=httpx2.Limits(max_connections=500, max_keepalive_connections=500, keepalive_expiry=60.0),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        api_key: str | None = None,
+        body: BaseModel | None = None,
+        headers: dict[str, str] | None = None,
+        answer: type[Answer],
+    ) -> Answer:
+        """The answer, checked against its model; `CallFailed` for everything else."""
+        what = f"{method} {url}"
+        sent = {**(headers or {}), **({API_KEY_HEADER: api_key} if api_key is not None else {})}
+        content = None if body is None else body.model_dump(mode="json", by_alias=True, exclude_none=True)
+        try:
+            async with self._client.stream(method, url, headers=sent, json=content) as response:
+                await _refuse_errors(response, what)
+                fields = await _fields(response, what)
+        except httpx2.TimeoutException as error:
+            raise CallFailed(Trouble.TIMEOUT, f"{what}: no answer in time ({type(error).__name__})") from None
+        except httpx2.ConnectError as error:
+            raise CallFailed(Trouble.REFUSED, f"{what}: cannot connect: {error}") from None
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError) as error:
+            raise CallFailed(Trouble.PROTOCOL, f"{what}: {error}") from None
+        except httpx2.TransportError as error:
+            raise CallFailed(Trouble.BROKEN, f"{what}: the connection broke ({type(error).__name__}: {error})") from None
+        except httpx2.HTTPError as error:
+            raise CallFailed(Trouble.PROTOCOL, f"{what}: {type(error).__name__}: {error}") from None
+        return _checked(fields, answer, what)
+
+
+async def _refuse_errors(response: httpx2.Response, what: str) -> None:
+    status = response.status_code
+    if status < 300:
+        return
+    text = await _beginning(response)
+    message = f"{what} answered {status}" + (f": {text}" if text else "")
+    if status == 429:
+        raise CallFailed(Trouble.THROTTLED, message, status=status, retry_after=_retry_after(response))
+    known = {401: Trouble.UNAUTHORIZED, 403: Trouble.UNAUTHORIZED, 404: Trouble.MISSING}
+    other = Trouble.SERVER if status >= 500 else Trouble.INVALID if status >= 400 else Trouble.PROTOCOL
+    raise CallFailed(known.get(status, other), message, status=status)
+
+
+async def _beginning(response: httpx2.Response) -> str:
+    """Enough of an error's text for a person."""
+    read = b""
+    async for chunk in response.aiter_bytes():
+        read += chunk
+        if len(read) > 4 * MAX_SHOWN_CHARACTERS:
+            break
+    return " ".join(read.decode("utf-8", "replace").split())[:MAX_SHOWN_CHARACTERS]
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    """Seconds, or a date: then the server's own `Date` is what it counts from."""
+    value = response.headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        return min(max(0.0, float(value)), 86_400.0)
+    except ValueError:
+        pass
+    try:
+        then, now = parsedate_to_datetime(value), parsedate_to_datetime(response.headers["date"])
+        return min(max(0.0, (then - now).total_seconds()), 86_400.0)
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+async def _fields(response: httpx2.Response, what: str) -> Any:
+    chunks = response.aiter_bytes(65_536)
+    read = bytearray()
+    async for chunk in chunks:
+        read += chunk
+        if len(read) > MAX_ANSWER_BYTES:
+            return await _skimmed(bytes(read), chunks, what)
+    if not read.strip():
+        return {}
+    try:
+        return json.loads(read)
+    except (ValueError, RecursionError):
+        shown = " ".join(bytes(read[: 4 * MAX_SHOWN_CHARACTERS]).decode("utf-8", "replace").split())[:MAX_SHOWN_CHARACTERS]
+        raise CallFailed(Trouble.PROTOCOL, f"{what} answered something that is not JSON: {shown}") from None
+
+
+async def _skimmed(begun: bytes, rest: AsyncIterator[bytes], what: str) -> dict[str, Any]:
+    """The plain fields at the top of a large object; lists and objects in it go by unread."""
+    events: list[tuple[int, str, Any]] = []
+    parser = ijson.basic_parse_coro(_Depth(events))
+    found: dict[str, Any] = {}
+    total = 0
+    try:
+        parser.send(begun)
+        _take(events, found)
+        async for chunk in rest:
+            total += len(chunk)
+            if total > MAX_SKIMMED_BYTES:
+                raise CallFailed(Trouble.PROTOCOL, f"{what} answered more than {MAX_SKIMMED_BYTES:,} bytes")
+            parser.send(chunk)
+            _take(events, found)
+        parser.close()
+    except ijson.JSONError as error:
+        raise CallFailed(Trouble.PROTOCOL, f"{what} answered {len(begun) + total:,} bytes that are not JSON: {error}") from None
+    return found
+
+
+class _Depth:
+    """Receives the parser's events and keeps those of the outermost object."""
+
+    def __init__(self, events: list[tuple[int, str, Any]]) -> None:
+        self._events = events
+        self._depth = 0
+
+    def send(self, event: tuple[str, Any]) -> None:
+        kind, value = event
+        if kind in ("start_map", "start_array"):
+            self._depth += 1
+        elif kind in ("end_map", "end_array"):
+            self._depth -= 1
+        elif self._depth == 1:
+            self._events.append((self._depth, kind, value))
+
+    def close(self) -> None:
+        """Part of the protocol."""
+
+
+def _take(events: list[tuple[int, str, Any]], found: dict[str, Any]) -> None:
+    key: str | None = None
+    while events:
+        _, kind, value = events.pop(0)
+        if kind == "map_key":
+            key = value
+            if not events:
+                events.insert(0, (1, kind, value))  # its value is in the next chunk, or is not plain
+                return
+        elif key is not None:
+            found[key], key = value, None
+
+
+def _checked(fields: Any, answer: type[Answer], what: str) -> Answer:
+    try:
+        return answer.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the answer"
+        shown = repr(first.get("input"))[:100]
+        raise CallFailed(Trouble.PROTOCOL, f"{what}: {place}: {first['msg']} (got {shown})") from None

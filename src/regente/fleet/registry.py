@@ -1,0 +1,219 @@
+"""The fleet's register: who belongs to it. Adding, changing, testing, switching on and off, each with its event."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from psycopg.rows import dict_row
+
+from regente.engine.database import Database
+from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.fleet.clients import WorkerClient, WriterClient
+from regente.fleet.http import Http
+from regente.fleet.members import KINDS, Kind, Listed, Proxy, Worker, Writer
+from regente.fleet.secrets import Secrets
+from regente.fleet.terms import FleetTerms
+from regente.sql_files import load_queries
+
+QUERIES = load_queries(Path(__file__).with_name("fleet.sql"))
+_HOST = re.compile(r"^(?:(?:https?|socks5h?)://)?[\w.\-\[\]:%]+$")
+MAX_NAME_CHARACTERS = 100
+
+
+class Fleet:
+    """Who belongs to the fleet, and the means to speak to them."""
+
+    def __init__(self, database: Database, secrets: Secrets, terms: FleetTerms | None = None) -> None:
+        self.database = database
+        self.secrets = secrets
+        self.terms = terms or FleetTerms()
+        self.http = Http(self.terms.http_timeout_seconds)
+
+    async def close(self) -> None:
+        await self.http.close()
+
+    def speak_to_worker(self, worker: Worker) -> WorkerClient:
+        return WorkerClient(self.http, worker)
+
+    def speak_to_writer(self, writer: Writer) -> WriterClient:
+        return WriterClient(self.http, writer)
+
+    # Who is there.
+
+    async def worker(self, worker_id: str) -> Worker:
+        row = await self._one("worker", worker_id)
+        return Worker(**{**row, "api_key": self.secrets.decrypt(row["api_key"])})
+
+    async def proxy(self, proxy_id: str) -> Proxy:
+        row = await self._one("proxy", proxy_id)
+        password = row["password"]
+        return Proxy(**{**row, "password": self.secrets.decrypt(password) if password is not None else None})
+
+    async def writer(self, writer_id: str) -> Writer:
+        row = await self._one("writer", writer_id)
+        return Writer(**{**row, "api_key": self.secrets.decrypt(row["api_key"])})
+
+    async def active_writer(self) -> Writer | None:
+        rows = await self.rows("active_writer", {})
+        return Writer(**{**rows[0], "api_key": self.secrets.decrypt(rows[0]["api_key"])}) if rows else None
+
+    async def members(self, kind: Kind | None = None) -> list[Listed]:
+        rows = await self.rows("list_members", {"kind": kind})
+        return [Listed(**{name: value for name, value in row.items() if name != "place"}) for row in rows]
+
+    async def find(self, which: str) -> tuple[Kind, str]:
+        """A member by id or name."""
+        rows = await self.rows("find_member", {"which": which})
+        if not rows:
+            raise NotFound(f"the fleet has no {which!r}")
+        if len(rows) > 1:
+            kinds = ", ".join(f"{row['kind']} {row['id']}" for row in rows)
+            raise InvalidInput(f"{which!r} is the name of several members: {kinds}. Use the id.")
+        return rows[0]["kind"], rows[0]["id"]
+
+    # Changes.
+
+    async def add_worker(self, name: str, url: str, api_key: str, storage_domain: str | None, *, by: str = "user") -> str:
+        if not storage_domain:
+            raise InvalidInput("a worker needs a storage_domain: without it nobody finds its results")
+        fields = {"name": _name(name), "url": _url(url), "storage_domain": _storage(storage_domain)}
+        return await self._add("worker", {**fields, "api_key": self._secret(api_key, "api_key")}, by)
+
+    async def add_proxy(
+        self,
+        name: str,
+        host: str,
+        port: int | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        *,
+        by: str = "user",
+    ) -> str:
+        fields = {"name": _name(name), "host": _host(host), "port": _port(port), "username": username}
+        secret = self._secret(password, "password") if password else None
+        return await self._add("proxy", {**fields, "password": secret}, by)
+
+    async def add_writer(self, name: str, url: str, api_key: str, *, by: str = "user") -> str:
+        fields = {"name": _name(name), "url": _url(url), "api_key": self._secret(api_key, "api_key")}
+        return await self._add("writer", fields, by)
+
+    async def edit(self, kind: Kind, member_id: str, changes: dict[str, Any], *, by: str = "user") -> None:
+        """Change what is given; what is None stays."""
+        checks = {"name": _name, "url": _url, "storage_domain": _storage, "host": _host, "port": _port}
+        fields = {
+            "worker": ("name", "url", "api_key", "storage_domain"),
+            "proxy": ("name", "host", "port", "username", "password"),
+            "writer": ("name", "url", "api_key"),
+        }[kind]
+        unknown = set(changes) - set(fields)
+        if unknown:
+            raise InvalidInput(f"a {kind} has no {', '.join(sorted(unknown))}")
+        values: dict[str, Any] = dict.fromkeys(fields)
+        for name, value in changes.items():
+            if value is not None:
+                secret = name in ("api_key", "password")
+                values[name] = self._secret(value, name) if secret else checks.get(name, str)(value)
+        await self._change(f"edit_{kind}", kind, member_id, values, f"{kind}_edited", by, sorted(changes))
+
+    async def set_active(self, kind: Kind, member_id: str, active: bool, *, by: str = "user") -> None:
+        event = f"{kind}_{'activated' if active else 'deactivated'}"
+        await self._change(f"set_{kind}_active", kind, member_id, {"active": active}, event, by)
+
+    async def remove(self, kind: Kind, member_id: str, *, by: str = "user") -> None:
+        await self._one(kind, member_id)
+        try:
+            await self._change(f"remove_{kind}", kind, member_id, {}, f"{kind}_removed", by)
+        except NotFound:
+            raise IllegalTransition(f"the {kind} {member_id} is in use: deactivate it and wait until it is idle") from None
+
+    # Questions over the fleet's own connections.
+
+    async def rows(self, name: str, params: dict[str, Any]) -> list[dict[str, Any]]:
+        async with self.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(QUERIES[name], params)
+            return list(await cursor.fetchall()) if cursor.description is not None else []
+
+    # Private.
+
+    async def _one(self, kind: Kind, member_id: str) -> dict[str, Any]:
+        rows = await self.rows(kind, {"id": member_id})
+        if not rows:
+            raise NotFound(f"there is no {kind} {member_id!r}")
+        return rows[0]
+
+    async def _add(self, kind: Kind, fields: dict[str, Any], by: str) -> str:
+        rows = await self.rows(f"add_{kind}", fields)
+        if not rows:
+            raise InvalidInput(f"there is a {kind} called {fields['name']!r} already")
+        await self._log(f"{kind}_added", {"id": rows[0]["id"], "name": fields["name"], "by": by})
+        return str(rows[0]["id"])
+
+    async def _change(
+        self,
+        query: str,
+        kind: Kind,
+        member_id: str,
+        values: dict[str, Any],
+        event: str,
+        by: str,
+        changed: list[str] | None = None,
+    ) -> None:
+        if not await self.rows(query, {**values, "id": member_id}):
+            raise NotFound(f"there is no {kind} {member_id!r}")
+        await self._log(event, {"id": member_id, "by": by, **({"changed": changed} if changed else {})})
+
+    async def _log(self, event: str, details: dict[str, Any]) -> None:
+        await self.rows("log_fleet", {"event": event, "details": json.dumps(details)})
+
+    def _secret(self, value: object, what: str) -> str:
+        if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
+            raise InvalidInput(f"{what} has 1 to 200 printable characters")
+        return self.secrets.encrypt(value)
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value.strip()) <= MAX_NAME_CHARACTERS or not value.isprintable():
+        raise InvalidInput(f"a name has 1 to {MAX_NAME_CHARACTERS} printable characters")
+    return value.strip()
+
+
+def _url(value: object) -> str:
+    try:
+        parts = urlsplit(str(value))
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable or len(str(value)) > 500 or parts.query or parts.fragment:
+        raise InvalidInput(f"{str(value)[:200]!r} is not an address like https://worker.example.com")
+    if parts.username or parts.password:
+        raise InvalidInput("an address carries no user name or password: use the api_key")
+    return str(value).rstrip("/")
+
+
+def _storage(value: object) -> str:
+    text = str(value).rstrip("/")
+    if not 0 < len(text) <= 255 or any(sign.isspace() for sign in text):
+        raise InvalidInput("a storage_domain has 1 to 255 characters without spaces, for example storage.example.com")
+    _url(text if "://" in text else f"https://{text}")
+    return text
+
+
+def _host(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 200 or not _HOST.match(value):
+        raise InvalidInput(f"{str(value)[:100]!r} is not a host, for example proxy.example.com or socks5://10.0.0.7")
+    return value
+
+
+def _port(value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65535:
+        raise InvalidInput(f"{value!r} is not a port: 1 to 65535")
+    return value
+
+
+__all__ = ["KINDS", "Fleet"]

@@ -1,0 +1,1 @@
+"""The pipelines that come with Regente, one folder each. None imports another."""

@@ -1,0 +1,84 @@
+"""What a mission is asked to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+
+from regente.contracts.worker import DateRange, Filters, ScrapeRequest
+from regente.engine.errors import InvalidInput
+
+MediaType = Literal["all", "video", "image"]
+MEDIA_TYPES: tuple[str, ...] = get_args(MediaType)
+MAX_MISSIONS_AT_ONCE = 100_000
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})?")
+
+
+class MissionArgs(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    date_start: date
+    date_end: date
+    media_type: MediaType
+    languages: tuple[str, ...]
+
+    @field_validator("languages")
+    @classmethod
+    def _known_form(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
+        if not languages:
+            raise ValueError("a mission needs at least one language")
+        wrong = [language for language in languages if not _LANGUAGE.fullmatch(language)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is not a language code like pt or pt-BR")
+        return tuple(dict.fromkeys(languages))
+
+    @model_validator(mode="after")
+    def _in_order(self) -> MissionArgs:
+        if self.date_end < self.date_start:
+            raise ValueError(f"the range ends ({self.date_end}) before it starts ({self.date_start})")
+        return self
+
+    @property
+    def request(self) -> ScrapeRequest:
+        """The worker's payload (2.4.1)."""
+        days = DateRange(start=self.date_start, end=self.date_end)
+        return ScrapeRequest(filters=Filters(date_range=days, format=self.media_type, languages=list(self.languages)))
+
+
+def missions_of(
+    start: date, end: date, media: Sequence[str], languages: Sequence[Sequence[str]], *, days_each: int = 1
+) -> list[MissionArgs]:
+    """One mission for each day (or `days_each` days) × media type × group of languages."""
+    if end < start:
+        raise InvalidInput(f"the range ends ({end}) before it starts ({start})")
+    if days_each < 1:
+        raise InvalidInput("a mission covers at least one day")
+    unknown = [one for one in media if one not in MEDIA_TYPES]
+    if unknown or not media:
+        raise InvalidInput(f"{', '.join(unknown) or 'nothing'} is no media type; known: {', '.join(MEDIA_TYPES)}")
+    if not languages or not all(languages):
+        raise InvalidInput("a mission needs at least one language")
+    ranges = list(_ranges(start, end, days_each))
+    count = len(ranges) * len(media) * len(languages)
+    if count > MAX_MISSIONS_AT_ONCE:
+        raise InvalidInput(f"that would make {count:,} missions; at most {MAX_MISSIONS_AT_ONCE:,} at once")
+    return [_mission(first, last, kind, group) for first, last in ranges for kind in media for group in languages]
+
+
+def _mission(first: date, last: date, media: str, languages: Sequence[str]) -> MissionArgs:
+    try:
+        return MissionArgs(date_start=first, date_end=last, media_type=media, languages=tuple(languages))
+    except ValueError as error:
+        raise InvalidInput(str(error).split("\n")[2].strip() if "\n" in str(error) else str(error)) from None
+
+
+def _ranges(start: date, end: date, days_each: int) -> Iterator[tuple[date, date]]:
+    first = start
+    while first <= end:
+        last = min(end, first + timedelta(days=days_each - 1))
+        yield first, last
+        first = last + timedelta(days=1)

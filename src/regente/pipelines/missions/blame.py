@@ -1,0 +1,28 @@
+"""A strike against a proxy; three and it is out. When most of them fail at once, the fault lies elsewhere: none is put out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regente.engine.database import TaskConnection
+from regente.engine.log import logger
+from regente.engine.task import Task
+from regente.fleet.terms import FleetTerms
+from regente.pipelines.missions.book import one_on, rows_on
+
+
+async def blame_proxy(task: Task[Any], connection: TaskConnection, terms: FleetTerms, proxy_id: str, reason: str) -> None:
+    row = await one_on(
+        connection, "blame_proxy", proxy_id=proxy_id, reason=reason, max_failures=terms.max_proxy_failures,
+        window_seconds=terms.breaker_window_seconds, share=terms.breaker_share,
+    )  # fmt: skip
+    if row is None:
+        return
+    if not row["active"]:
+        await task.event(
+            "proxy_deactivated", connection=connection, id=proxy_id, proxy_name=row["name"], fail_count=row["fail_count"],
+            reason=reason, by="regente",
+        )  # fmt: skip
+    if row["outage"] and await rows_on(connection, "open_breaker"):
+        logger.error("most proxies fail: the target may be down; none is put out, one worker at a time tries again")
+        await task.event("proxy_breaker_opened", connection=connection, proxy_name=row["name"], reason=reason)

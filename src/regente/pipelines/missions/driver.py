@@ -1,0 +1,252 @@
+"""The driver of one worker: session after session, mission after mission, as long as the orchestrator is open.
+
+It speaks for the worker while no mission holds it. A mission that was given to it is that mission's own task's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from regente.contracts.worker import SessionStatus
+from regente.engine.client import Client
+from regente.engine.crashpoints import crash_point
+from regente.engine.errors import LeaseLost, NotFound
+from regente.engine.task import Task
+from regente.fleet.http import CallFailed
+from regente.fleet.registry import Fleet
+from regente.pipelines.missions.board import Board, Sight
+from regente.pipelines.missions.book import ask, log_for_mission, one_on, rows_on
+from regente.pipelines.missions.codes import Code
+from regente.pipelines.missions.sessions import STARTING, OpenSession, SessionFailed, Sessions, Unauthorized
+from regente.pipelines.missions.settings import read_settings
+
+
+class DriverArgs(BaseModel):
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """Everything that the drivers of one process share."""
+
+    client: Client
+    fleet: Fleet
+    board: Board
+
+    async def drive(self, task: Task[DriverArgs]) -> None:
+        """The pipeline `workers`."""
+        worker_id = task.args.worker_id
+        task.context["worker"] = worker_id
+        try:
+            await self._resume(task, worker_id)
+            while await self._wanted(worker_id):
+                await self._one_session(task, worker_id)
+        except asyncio.CancelledError:
+            if task.stopping in ("drain", "cancel"):
+                await self._leave(task, worker_id)
+            raise
+        except NotFound:
+            return  # the worker was removed
+
+    async def _wanted(self, worker_id: str) -> bool:
+        sight = await self.board.sight(worker_id)
+        return sight is not None and sight.active and await self._is_open()
+
+    async def _is_open(self) -> bool:
+        self.board.state = (await ask(self.fleet.database, "look_around"))[0]["state"]
+        return self.board.state == "open"
+
+    async def _sessions(self, task: Task[Any], worker_id: str) -> Sessions:
+        return Sessions(self.fleet, task, await self.fleet.worker(worker_id))
+
+    # One session, from its proxy to its end.
+
+    async def _one_session(self, task: Task[Any], worker_id: str) -> None:
+        sessions = await self._sessions(task, worker_id)
+        session = await self._reserved(task, sessions, worker_id)
+        if session is None:
+            return
+        try:
+            await sessions.open(session)
+            await sessions.until_ready(session)
+        except SessionFailed as failure:
+            await self._failed(task, sessions, session, failure, starting=True)
+            return
+        await self._serve(task, sessions, session, worker_id)
+
+    async def _reserved(self, task: Task[Any], sessions: Sessions, worker_id: str) -> OpenSession | None:
+        """A session with a proxy; without a free one wait, and say so once."""
+        said = False
+        while await self._wanted(worker_id):
+            if not await self._may_try():
+                await self._pause(task, worker_id, self.fleet.terms.polling_session_seconds)
+                continue
+            session = await sessions.reserve()
+            if session is not None:
+                return session
+            if not said:
+                said = True
+                async with task.transaction() as connection:
+                    await task.event(
+                        "session_failed", connection=connection, worker_id=worker_id, error_code=Code.NO_PROXY.value,
+                        proxy_name=None, error_message="no proxy is free; waiting for one",
+                    )  # fmt: skip
+            await self._pause(task, worker_id, self.fleet.terms.polling_session_seconds)
+        return None
+
+    async def _may_try(self) -> bool:
+        """Not while most proxies fail, except for one probe at a time."""
+        rows = await ask(self.fleet.database, "take_probe", every_seconds=self.fleet.terms.polling_session_seconds)
+        return bool(next(iter(rows[0].values())))
+
+    async def _failed(
+        self, task: Task[Any], sessions: Sessions, session: OpenSession, failure: SessionFailed, *, starting: bool
+    ) -> None:
+        """`error`, a rest that grows with every failure in a row, then `idle`."""
+        worker_id = task.args.worker_id
+        await sessions.fail(session, failure, starting=starting)
+        if isinstance(failure, Unauthorized):
+            await sessions.give_up_worker(failure)
+        else:
+            await self._rest(task, worker_id)
+        await sessions.reset()
+
+    async def _rest(self, task: Task[Any], worker_id: str) -> None:
+        sight = await self.board.sight(worker_id)
+        while sight is not None and sight.rest_seconds > 0 and sight.active and await self._is_open():
+            await self._pause(task, worker_id, min(sight.rest_seconds, self.fleet.terms.polling_session_seconds))
+            sight = await self.board.sight(worker_id)
+
+    # Missions, one after the other.
+
+    async def _serve(self, task: Task[Any], sessions: Sessions, session: OpenSession, worker_id: str) -> None:
+        while True:
+            sight = await self._released(task, worker_id)
+            if sight is None:
+                return None
+            if sight.status != "ready":
+                return await sessions.end(await self._reason(worker_id))
+            if (reason := await self._enough(sight)) is not None:
+                return await sessions.end(reason)
+            if sight.rest_seconds > 0:
+                await self._rest(task, worker_id)
+            elif not await self._assign(task, session, worker_id):
+                await self.board.wait(worker_id, self.fleet.terms.polling_session_seconds, for_work=True)
+                await task.heartbeat()
+                try:
+                    await self._check(sessions)
+                except SessionFailed as failure:
+                    return await self._failed(task, sessions, session, failure, starting=False)
+
+    async def _enough(self, sight: Sight) -> str | None:
+        """Why this session ends here, if it does."""
+        if sight.session_count >= (await read_settings(self.fleet.database)).session_limit:
+            return "session_limit"
+        if not sight.active:
+            return "deactivated"
+        return None if await self._is_open() else "orchestrator_closed"
+
+    async def _check(self, sessions: Sessions) -> None:
+        """A ready session must stay ready. One that scrapes without a mission works on something that nobody asked for."""
+        status = await sessions.status()
+        if status is not SessionStatus.READY:
+            raise SessionFailed(Code.SESSION, f"the session is {status}, and no mission is on it")
+
+    async def _assign(self, task: Task[Any], session: OpenSession, worker_id: str) -> bool:
+        """Give this worker the mission that has waited longest: the seed's 6.4, in one transaction with its events."""
+        async with task.transaction() as connection:
+            mission = await one_on(connection, "next_mission", proxy_id=session.proxy_id)
+            if mission is None:
+                return False
+            mission_id, attempt = mission["id"], mission["attempt"]
+            seat = {"mission_id": mission_id, "worker_id": worker_id}
+            if not await rows_on(connection, "seat_worker", driver_id=task.id, **seat):
+                raise LeaseLost(f"worker {worker_id} has another driver")
+            await rows_on(connection, "seat_mission", session_id=session.id, proxy_name=session.proxy_name, **seat)
+            await rows_on(connection, "join_session", mission_id=mission_id, session_id=session.id)
+            worker = await self.fleet.worker(worker_id)
+            if mission["avoided"] and mission["avoided"] != session.proxy_name:
+                await log_for_mission(
+                    connection, mission_id, attempt, "proxy_rotated", old_proxy=mission["avoided"],
+                    new_proxy=session.proxy_name, reason=mission["error_code"],
+                )  # fmt: skip
+            await log_for_mission(
+                connection, mission_id, attempt, "mission_assigned", worker_id=worker_id, worker_name=worker.name,
+                proxy_name=session.proxy_name, session_id=session.id, mission_id=mission_id,
+            )  # fmt: skip
+            await self.client.release([mission_id], connection=connection)
+        crash_point("mission.assigned")
+        return True
+
+    async def _released(self, task: Task[Any], worker_id: str) -> Sight | None:
+        """The worker as its mission left it; at once when there is none."""
+        while True:
+            sight = await self.board.sight(worker_id)
+            if sight is None or sight.mission_id is None:
+                return sight
+            if sight.orphaned:
+                await self._reclaim(task, worker_id, sight.mission_id)
+                continue
+            await self._pause(task, worker_id, self.fleet.terms.polling_session_seconds)
+
+    async def _reason(self, worker_id: str) -> str:
+        rows = await ask(self.fleet.database, "worker_error", worker_id=worker_id)
+        return (rows[0]["error_code"] if rows else None) or "mission_failed"
+
+    async def _pause(self, task: Task[Any], worker_id: str, seconds: float) -> None:
+        await self.board.wait(worker_id, seconds)
+        await task.heartbeat()
+
+    # Beginnings and ends that nobody planned.
+
+    async def _resume(self, task: Task[Any], worker_id: str) -> None:
+        """Another driver may have left the worker in the midst of anything: ask the worker itself how it is (5.6)."""
+        sight = await self._released(task, worker_id)
+        if sight is None:
+            return None
+        sessions = await self._sessions(task, worker_id)
+        session = await sessions.current()
+        if sight.status == "error":
+            await self._rest(task, worker_id)
+            return await sessions.reset()
+        if session is None or sight.status == "idle":
+            return await sessions.reset()
+        try:
+            status = await sessions.status()
+            if status in STARTING and sight.status == "initializing":
+                await sessions.until_ready(session)
+            elif status is SessionStatus.READY:
+                if sight.status == "initializing":
+                    await sessions.until_ready(session)
+            else:
+                raise SessionFailed(Code.SESSION, f"the session is {status}, and no mission is on it")
+        except SessionFailed as failure:
+            # Whether the session was ever asked for is not known: nobody is blamed.
+            await sessions.end(f"recovered: {failure.message}"[:200])
+            return None
+        await self._serve(task, sessions, session, worker_id)
+
+    async def _reclaim(self, task: Task[Any], worker_id: str, mission_id: int) -> None:
+        """The mission ended without letting go of its worker (canceled, or dead): its job is ended, then the session."""
+        rows = await ask(self.fleet.database, "mission", mission_id=mission_id)
+        client = self.fleet.speak_to_worker(await self.fleet.worker(worker_id))
+        if rows and rows[0]["worker_job_id"]:
+            with contextlib.suppress(CallFailed):
+                await client.cancel(rows[0]["worker_job_id"])
+        async with task.transaction() as connection:
+            await rows_on(
+                connection, "leave_worker", mission_id=mission_id, status="error", counted=0, code=None,
+                message="its mission ended without it", rest_seconds=0,
+            )  # fmt: skip
+
+    async def _leave(self, task: Task[Any], worker_id: str) -> None:
+        """This runner goes. A worker that is busy stays with its mission; a session without one is ended."""
+        sight = await self.board.sight(worker_id)
+        if sight is not None and sight.mission_id is None and sight.status != "idle":
+            sessions = await self._sessions(task, worker_id)
+            await sessions.end("orchestrator_stopped")

@@ -1,0 +1,64 @@
+"""The life of a mission: `atribuido` → `extracao` → `armazenamento` → `finalizado`.
+
+Where it stands is in its own row, written with every change: whoever takes it over begins there, and asks the worker and the
+writer for their job before anything is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from regente.engine.log import logger
+from regente.engine.task import Task
+from regente.fleet.registry import Fleet
+from regente.pipelines.missions.args import MissionArgs
+from regente.pipelines.missions.board import Board
+from regente.pipelines.missions.run import Run
+from regente.pipelines.missions.scrape import Scrape
+from regente.pipelines.missions.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Missions:
+    fleet: Fleet
+    board: Board
+
+    async def mission(self, task: Task[MissionArgs]) -> dict[str, Any]:
+        """The pipeline `missions`."""
+        task.context["mission"] = task.id
+        run = await Run.of(self.fleet, task)
+        if run.checkpoint in (None, "atribuido", "extracao"):
+            if not run.seated:
+                task.hold("it waits for a worker")
+            run = await self._extract(task, run)
+        if run.checkpoint == "armazenamento":
+            run = await Storage(self.fleet, task, run).store()
+        return _outcome(run)
+
+    async def _extract(self, task: Task[MissionArgs], run: Run) -> Run:
+        scrape = Scrape(self.fleet, task, run, await self.fleet.worker(run.worker))
+        try:
+            return await scrape.extract()
+        except asyncio.CancelledError:
+            if task.stopping == "cancel":
+                await scrape.call_off()
+            raise
+        finally:
+            self.board.changed(run.worker)
+
+
+def _outcome(run: Run) -> dict[str, Any]:
+    """What `mission_completed` carries. Found must be stored, or failed, or said to be missing."""
+    found, stored, failed = run.ads_count or 0, run.success_count or 0, run.failed_count or 0
+    outcome: dict[str, Any] = {
+        "total_duration_ms": run.total_duration_ms,
+        "ads_count": found,
+        "success_count": stored,
+        "failed_count": failed,
+    }
+    if found != stored + failed:
+        outcome["residual"] = found - stored - failed
+        logger.warning("ads found and ads accounted for differ", extra=outcome)
+    return outcome

@@ -1,0 +1,242 @@
+"""The extraction: one scrape job on one worker, sent once, watched to its end (5.2, 2.4 to 2.6)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Any, NoReturn
+
+from regente.contracts.worker import Cause, ScrapeJob, ScrapeStatus, SessionStatus
+from regente.engine.crashpoints import crash_point
+from regente.engine.task import Task
+from regente.fleet.http import PASSING, CallFailed, Trouble
+from regente.fleet.members import Worker
+from regente.fleet.registry import Fleet
+from regente.pipelines.missions import codes
+from regente.pipelines.missions.args import MissionArgs
+from regente.pipelines.missions.book import ask, rows_on
+from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
+from regente.pipelines.missions.patience import patiently
+from regente.pipelines.missions.run import Phases, Run, Setback
+
+UNDER_WAY = (ScrapeStatus.PENDING, ScrapeStatus.QUEUED, ScrapeStatus.RUNNING)
+DEFAULT_WAIT_SECONDS = 60.0
+
+
+class Scrape(Phases):
+    def __init__(self, fleet: Fleet, task: Task[MissionArgs], run: Run, worker: Worker) -> None:
+        super().__init__(fleet, task, run)
+        self._worker = worker
+        self._client = fleet.speak_to_worker(worker)
+        self._job_id = run.worker_job_id
+        self._reported: int | None = None
+
+    async def extract(self) -> Run:
+        """Until the ads lie in storage and the worker is free."""
+        if self._job_id is None:
+            self._job_id = await self._begin()
+        job = await self._watch(self._job_id)
+        return await self._ended(self._job_id, job)
+
+    # The job is sent: the intent before, its id right after.
+
+    async def _begin(self) -> str:
+        resent = self.run.scrape_sent
+        if not resent:
+            async with self.task.transaction() as connection:
+                await rows_on(connection, "about_to_scrape", mission_id=self.task.id)
+            crash_point("scrape.intended")
+        job_id = await self._send(resent)
+        crash_point("scrape.accepted")
+        request = self.task.args.request.model_dump(mode="json")
+        async with self.task.transaction() as connection:
+            await rows_on(connection, "scrape_started", mission_id=self.task.id, job_id=job_id)
+            await self.task.event(
+                "scrape_started", connection=connection, worker_job_id=job_id, mission_id=self.task.id, mission_config=request
+            )
+        crash_point("scrape.recorded")
+        return job_id
+
+    async def _send(self, resent: bool) -> str:
+        """`POST /scrape`. When an answer got lost, the worker is asked what it does before anything is sent again."""
+        key = f"mission-{self.task.id}-{self.run.scrape_no}"
+        deadline = time.monotonic() + self.fleet.terms.outage_seconds
+        pause_seconds = min(0.5, self.fleet.terms.outage_seconds / 10)
+        while True:
+            if resent and (known := await self._known_job(key)) is not None:
+                return known
+            try:
+                return await self._client.scrape(self.task.args.request, key)
+            except CallFailed as error:
+                if error.trouble not in PASSING or time.monotonic() + pause_seconds > deadline:
+                    await self._not_accepted(error)
+            resent = True
+            await self.task.heartbeat()
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(pause_seconds * 2, 10.0)
+
+    async def _known_job(self, key: str) -> str | None:
+        try:
+            session = await patiently(self.task, self._client.session, self.fleet.terms.outage_seconds)
+        except CallFailed as error:
+            return await self._not_accepted(error)
+        if session.status is SessionStatus.SCRAPING:
+            if session.job_key == key and session.job_id:
+                return session.job_id
+            # A job that we cannot name: it may be ours. It ends with its session, before another begins.
+            await self.send_back("the worker scrapes a job that nobody knows: its session is ended")
+        if (code := BROKEN_SESSION.get(session.status)) is not None:
+            await self._broken_session(code, session)
+        return None
+
+    async def _not_accepted(self, error: CallFailed) -> NoReturn:
+        match error.trouble:
+            case Trouble.THROTTLED:
+                wait = error.retry_after if error.retry_after is not None else DEFAULT_WAIT_SECONDS
+                await self.send_back(error.message, wait_seconds=max(wait, 0.1), worker_status="ready")
+            case Trouble.INVALID | Trouble.PROTOCOL:
+                await self.fail_scrape(Setback(Code.SCRAPE_FAILED, error.message))
+            case _:
+                await self.send_back(error.message)
+
+    # The job is watched.
+
+    async def _watch(self, job_id: str) -> ScrapeJob:
+        started_at = time.monotonic() - self.run.scrape_seconds
+        while True:
+            job = await self._ask(job_id)
+            if job.status not in UNDER_WAY:
+                return job
+            await self._report(job_id, job)
+            await self._check_session()
+            await self._check_halt(job_id)
+            left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - started_at)
+            if left_seconds <= 0:
+                await self._end_job(job_id)
+                limit = self.fleet.terms.timeout_job_seconds
+                await self.fail_scrape(Setback(Code.SCRAPE_TIMEOUT, f"the job was still {job.status} after {limit:g} s"))
+            await asyncio.sleep(min(self.fleet.terms.polling_job_seconds, left_seconds))
+
+    async def _ask(self, job_id: str) -> ScrapeJob:
+        try:
+            return await patiently(self.task, lambda: self._client.job(job_id), self.fleet.terms.outage_seconds)
+        except CallFailed as error:
+            if error.trouble is Trouble.MISSING:
+                await self.send_back(f"the worker does not know the job {job_id} any more")
+            if error.trouble in (Trouble.PROTOCOL, Trouble.INVALID):
+                await self.fail_scrape(Setback(Code.SCRAPE_FAILED, error.message))
+            await self.send_back(error.message)
+
+    async def _report(self, job_id: str, job: ScrapeJob) -> None:
+        """Progress, when there is some."""
+        if job.ads_count is None or job.ads_count == self._reported:
+            return await self.task.heartbeat()
+        self._reported = job.ads_count
+        share = None if job.progress_pct is None else job.progress_pct / 100
+        await self.task.progress(share, "extracao")
+        async with self.task.transaction() as connection:
+            await self.task.event(
+                "scrape_progress", connection=connection, worker_job_id=job_id, ads_count=job.ads_count,
+                progress_pct=job.progress_pct,
+            )  # fmt: skip
+
+    async def _check_session(self) -> None:
+        """The session may break under a job that does not know it yet."""
+        with contextlib.suppress(CallFailed):  # the next look at the job says it, if it lasts
+            session = await self._client.session()
+            if (code := BROKEN_SESSION.get(session.status)) is not None:
+                await self._broken_session(code, session)
+
+    async def _broken_session(self, code: Code, session: Any) -> NoReturn:
+        reason = f": {session.problem.message}" if session.problem else ""
+        await self.fail_scrape(
+            Setback(
+                code,
+                f"the session is {session.status}{reason}",
+                "session_failed",
+                blames_proxy=blames_proxy(code, session.problem, starting=False),
+            )
+        )
+
+    async def _check_halt(self, job_id: str) -> None:
+        """Somebody stopped the orchestrator and does not want to wait for what runs."""
+        if (await ask(self.fleet.database, "look_around"))[0]["state"] == "halting":
+            await self._end_job(job_id)
+            await self.send_back("the orchestrator was stopped", worker_status="ready", code=Code.SCRAPE_CANCELLED)
+
+    # The job has ended.
+
+    async def _ended(self, job_id: str, job: ScrapeJob) -> Run:
+        if job.status is ScrapeStatus.COMPLETED and job.ads_count is None:
+            await self.fail_scrape(
+                Setback(Code.SCRAPE_FAILED, f"the job {job_id} is completed, but says nothing of its ads_count")
+            )
+        if job.status is ScrapeStatus.COMPLETED and job.ads_count:
+            return await self._extracted(job_id, job.ads_count)
+        if job.status in (ScrapeStatus.EMPTY, ScrapeStatus.COMPLETED):
+            return await self._nothing_found(job_id)
+        if job.status is ScrapeStatus.CANCELLED:
+            await self.fail_scrape(Setback(Code.SCRAPE_CANCELLED, f"the job {job_id} was cancelled, and not by us"))
+        problem = job.problem
+        if problem is not None and problem.cause is Cause.THROTTLED:
+            wait = problem.retry_after if problem.retry_after is not None else DEFAULT_WAIT_SECONDS
+            await self.send_back(problem.message, wait_seconds=max(wait, 0.1), worker_status="ready")
+        message = problem.message if problem is not None else f"the job {job_id} is {job.status}"
+        blamed = problem is not None and problem.cause is Cause.PROXY
+        await self.fail_scrape(Setback(codes.of_problem(problem), message, blames_proxy=blamed))
+
+    async def _extracted(self, job_id: str, ads_count: int) -> Run:
+        url = self._worker.data_url(job_id)
+        async with self.task.transaction() as connection:
+            await rows_on(
+                connection, "scrape_ended", mission_id=self.task.id, checkpoint="armazenamento", url=url, ads_count=ads_count
+            )
+            await self._completed(connection, "scrape_completed", job_id, ads_count=ads_count)
+        crash_point("scrape.stored")
+        return await Run.of(self.fleet, self.task)
+
+    async def _nothing_found(self, job_id: str) -> Run:
+        async with self.task.transaction() as connection:
+            await rows_on(connection, "scrape_ended", mission_id=self.task.id, checkpoint="finalizado", url=None, ads_count=0)
+            await self._completed(connection, "scrape_empty", job_id)
+        crash_point("scrape.stored")
+        return await Run.of(self.fleet, self.task)
+
+    async def _completed(self, connection: Any, event: str, job_id: str, **details: Any) -> None:
+        run = await Run.of(self.fleet, self.task)
+        duration_ms = round(run.scrape_seconds * 1000)
+        await self.task.event(event, connection=connection, worker_job_id=job_id, duration_ms=duration_ms, **details)
+        await self.leave_worker(connection, "ready", counted=1)
+
+    # Cancel.
+
+    async def call_off(self) -> None:
+        """The worker confirms that the job has ended, or its session is ended for it. Then it is free."""
+        run = await Run.of(self.fleet, self.task)
+        job_id = run.worker_job_id
+        clean = job_id is not None and await self._confirmed_end(job_id)
+        if not clean and not (job_id is None and not run.scrape_sent):
+            with contextlib.suppress(CallFailed):
+                await self._client.end_session()
+        status = "ready" if clean or not run.scrape_sent else "error"
+        async with self.task.transaction() as connection:
+            await self.leave_worker(connection, status, Setback(Code.SCRAPE_CANCELLED, "its mission was canceled"))
+        crash_point("mission.called_off")
+
+    async def _end_job(self, job_id: str) -> None:
+        with contextlib.suppress(CallFailed):
+            await self._client.cancel(job_id)
+
+    async def _confirmed_end(self, job_id: str) -> bool:
+        deadline = time.monotonic() + self.fleet.terms.cancel_seconds
+        while time.monotonic() < deadline:
+            try:
+                await self._client.cancel(job_id)
+                if (await self._client.job(job_id)).status not in UNDER_WAY:
+                    return (await self._client.session()).status is SessionStatus.READY
+            except CallFailed as error:
+                if error.trouble is Trouble.MISSING:
+                    return False
+            await asyncio.sleep(min(1.0, self.fleet.terms.cancel_seconds / 20))
+        return False

@@ -1,0 +1,200 @@
+"""One worker's session: opened through a proxy, waited for, ended. Each change of state is one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from regente.contracts.worker import Problem, SessionStatus
+from regente.engine.crashpoints import crash_point
+from regente.engine.errors import LeaseLost
+from regente.engine.task import Task
+from regente.fleet.http import CallFailed, Trouble
+from regente.fleet.members import Worker
+from regente.fleet.registry import Fleet
+from regente.pipelines.missions.blame import blame_proxy
+from regente.pipelines.missions.book import ask, one_on, rows_on
+from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
+from regente.pipelines.missions.patience import patiently
+
+STARTING = (
+    SessionStatus.INITIALIZING,
+    SessionStatus.CONNECTING,
+    SessionStatus.AUTHENTICATING,
+    SessionStatus.WARMING_UP,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    id: int
+    proxy_id: str | None
+    proxy_name: str | None
+
+
+class SessionFailed(Exception):
+    """The session did not start, or broke while no mission was on it."""
+
+    def __init__(self, code: Code, message: str, problem: Problem | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.problem = problem
+
+
+class Sessions:
+    """The sessions of one worker, in the hands of its driver's task."""
+
+    def __init__(self, fleet: Fleet, task: Task[Any], worker: Worker) -> None:
+        self._fleet = fleet
+        self._task = task
+        self._worker = worker
+        self._client = fleet.speak_to_worker(worker)
+
+    async def current(self) -> OpenSession | None:
+        rows = await ask(self._fleet.database, "current_session", session_id=self._worker.session_id)
+        return OpenSession(rows[0]["id"], rows[0]["proxy_id"], rows[0]["proxy_name"]) if rows else None
+
+    async def reserve(self) -> OpenSession | None:
+        """A proxy of its own and the record of what is about to be asked for; None when no proxy is free."""
+        async with self._task.transaction() as connection:
+            proxy = await one_on(connection, "reserve_proxy", worker_id=self._worker.id)
+            if proxy is None:
+                return None
+            before = await one_on(connection, "last_session", worker_id=self._worker.id)
+            begun = await one_on(
+                connection, "begin_session", worker_id=self._worker.id, proxy_id=proxy["id"], proxy_name=proxy["name"],
+                driver_id=self._task.id,
+            )  # fmt: skip
+            if begun is None:
+                raise LeaseLost(f"worker {self._worker.name} has another driver")
+            session = OpenSession(begun["id"], proxy["id"], proxy["name"])
+            await self._log(connection, "session_started", session, proxy_id=proxy["id"], proxy_name=proxy["name"])
+            if before is not None and before["proxy_name"] and before["proxy_name"] != proxy["name"]:
+                await self._log(
+                    connection, "proxy_rotated", session, old_proxy=before["proxy_name"], new_proxy=proxy["name"],
+                    reason=before["reason"], proxy_name=before["proxy_name"],
+                )  # fmt: skip
+        crash_point("session.reserved")
+        return session
+
+    async def open(self, session: OpenSession) -> None:
+        proxy = await self._fleet.proxy(session.proxy_id) if session.proxy_id else None
+        try:
+            await self._client.open_session(proxy)
+        except CallFailed as error:
+            raise _start_failed(error) from None
+        crash_point("session.asked")
+
+    async def until_ready(self, session: OpenSession) -> None:
+        """Ask every 10 s, for 180 s since it was begun."""
+        rows = await ask(self._fleet.database, "current_session", session_id=session.id)
+        deadline = time.monotonic() + self._fleet.terms.timeout_session_seconds - (rows[0]["age_seconds"] if rows else 0.0)
+        while True:
+            status = await self.status()
+            if status is SessionStatus.READY:
+                return await self._ready(session)
+            if status not in STARTING:
+                raise SessionFailed(Code.SESSION, f"the session says {status} before it was ready")
+            left_seconds = deadline - time.monotonic()
+            if left_seconds <= 0:
+                limit = self._fleet.terms.timeout_session_seconds
+                raise SessionFailed(Code.SESSION_TIMEOUT, f"the session was not ready after {limit:g} s, but {status}")
+            await self._task.heartbeat()
+            await asyncio.sleep(min(self._fleet.terms.polling_session_seconds, left_seconds))
+
+    async def status(self) -> SessionStatus:
+        """What the worker says of its session; a broken one is raised."""
+        try:
+            session = await patiently(self._task, self._client.session, self._fleet.terms.outage_seconds)
+        except CallFailed as error:
+            raise _start_failed(error) from None
+        if (code := BROKEN_SESSION.get(session.status)) is not None:
+            reason = f": {session.problem.message}" if session.problem else ""
+            raise SessionFailed(code, f"the session is {session.status}{reason}", session.problem)
+        return session.status
+
+    async def _ready(self, session: OpenSession) -> None:
+        async with self._task.transaction() as connection:
+            row = await one_on(
+                connection, "session_ready", worker_id=self._worker.id, session_id=session.id, driver_id=self._task.id
+            )
+            if row is None:
+                raise LeaseLost(f"worker {self._worker.name} has another driver")
+            await self._log(connection, "session_ready", session, duration_ms=row["duration_ms"])
+            if await rows_on(connection, "close_breaker"):
+                await self._task.event("proxy_breaker_closed", connection=connection, worker_id=self._worker.id)
+        crash_point("session.ready")
+
+    async def fail(self, session: OpenSession, failure: SessionFailed, *, starting: bool) -> None:
+        """The worker goes to `error`, the proxy is freed, and blamed if it was its fault."""
+        terms = self._fleet.terms
+        with contextlib.suppress(CallFailed):
+            await self._client.end_session()
+        blamed = session.proxy_id is not None and blames_proxy(failure.code, failure.problem, starting=starting)
+        async with self._task.transaction() as connection:
+            await rows_on(
+                connection, "session_failed", worker_id=self._worker.id, driver_id=self._task.id, session_id=session.id,
+                code=failure.code.value, message=failure.message, backoff_seconds=terms.error_backoff_seconds,
+                limit_seconds=terms.error_backoff_limit_seconds,
+            )  # fmt: skip
+            await self._log(
+                connection, "session_failed", session, error_code=failure.code.value, proxy_name=session.proxy_name,
+                error_message=failure.message, blamed="proxy" if blamed else _blamed(failure),
+            )  # fmt: skip
+            if blamed and session.proxy_id is not None:
+                await blame_proxy(self._task, connection, terms, session.proxy_id, failure.code.value)
+        crash_point("session.failed")
+
+    async def reset(self) -> None:
+        """`error` → `idle`: ready for another try."""
+        async with self._task.transaction() as connection:
+            await rows_on(connection, "end_session", worker_id=self._worker.id, driver_id=self._task.id, reason=None)
+
+    async def end(self, reason: str) -> None:
+        """`DELETE /session`, as well as can be, then the proxy is free and the worker idle."""
+        session = await self.current()
+        with contextlib.suppress(CallFailed):
+            await self._client.end_session()
+        crash_point("session.deleted")
+        async with self._task.transaction() as connection:
+            await rows_on(connection, "end_session", worker_id=self._worker.id, driver_id=self._task.id, reason=reason)
+            if session is not None:
+                await self._log(connection, "session_terminated", session, reason=reason, proxy_name=session.proxy_name)
+        crash_point("session.ended")
+
+    async def give_up_worker(self, failure: SessionFailed) -> None:
+        """A worker that does not let us in is not asked again until a person has seen to it."""
+        async with self._task.transaction() as connection:
+            row = await one_on(
+                connection, "deactivate_worker", worker_id=self._worker.id, code=failure.code.value, message=failure.message
+            )
+            if row is not None:
+                await self._task.event(
+                    "worker_deactivated", connection=connection, id=self._worker.id, name=row["name"], by="regente",
+                    reason=failure.message,
+                )  # fmt: skip
+
+    async def _log(self, connection: Any, event: str, session: OpenSession, **details: Any) -> None:
+        await self._task.event(event, connection=connection, worker_id=self._worker.id, session_id=session.id, **details)
+
+
+class Unauthorized(SessionFailed):
+    """The worker refuses our key."""
+
+
+def _start_failed(error: CallFailed) -> SessionFailed:
+    """A call that failed says something of the worker, nothing of the proxy."""
+    if error.trouble is Trouble.UNAUTHORIZED:
+        return Unauthorized(Code.WORKER_UNAVAILABLE, error.message)
+    known = error.trouble in (Trouble.PROTOCOL, Trouble.INVALID, Trouble.MISSING)
+    return SessionFailed(Code.SESSION if known else Code.WORKER_UNAVAILABLE, error.message)
+
+
+def _blamed(failure: SessionFailed) -> str:
+    if failure.problem is not None:
+        return failure.problem.cause.value
+    return "worker" if failure.code is Code.WORKER_UNAVAILABLE else "session"

@@ -1,0 +1,40 @@
+"""Puts the three pipelines of the missions together, for a process that runs them and for one that only queues them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from regente.engine.client import Client
+from regente.engine.pipeline import Registry
+from regente.engine.retry import Retry
+from regente.fleet.registry import Fleet
+from regente.pipelines.missions.args import MissionArgs
+from regente.pipelines.missions.board import Board
+from regente.pipelines.missions.driver import Driver, DriverArgs
+from regente.pipelines.missions.mission import Missions
+from regente.pipelines.missions.orchestrator import Orchestrator
+
+PIPELINES = ("missions", "workers", "orchestrator")
+PATIENT = Retry(max_attempts=1000, first=1.0, factor=2.0, maximum=60.0)
+"""Their own faults end missions by the rules of 7.2; what else goes wrong (a bug, a database) must not."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissionPipelines:
+    board: Board
+
+    async def close(self) -> None:
+        await self.board.close()
+
+
+def register_missions(registry: Registry, client: Client, fleet: Fleet) -> MissionPipelines:
+    board = Board(client.database, fleet.terms.watch_seconds)
+    grace_seconds = fleet.terms.cancel_seconds + fleet.terms.http_timeout_seconds
+    # A sign of life comes with every poll, and each call has its own timeout: silence for longer is a fault.
+    stall_seconds = 2 * (fleet.terms.polling_job_seconds + fleet.terms.http_timeout_seconds) + fleet.terms.outage_seconds + 60
+    lasting = functools.partial(registry.pipeline, endless=True, stall_after=stall_seconds, retry=PATIENT)
+    lasting("missions", args=MissionArgs, grace=grace_seconds)(Missions(fleet, board).mission)
+    lasting("workers", args=DriverArgs, grace=10.0)(Driver(client, fleet, board).drive)
+    lasting("orchestrator")(Orchestrator(client, fleet).conduct)
+    return MissionPipelines(board)

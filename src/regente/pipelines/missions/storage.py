@@ -1,0 +1,180 @@
+"""The storage: one writer job, sent once, watched to its end (5.3). Its name is ours, so the same twice is one job."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import time
+import uuid
+from typing import Any, NoReturn
+
+from regente.contracts.writer import ProcessRequest, Source, WriterJob, WriterStatus
+from regente.engine.crashpoints import crash_point
+from regente.engine.errors import Fatal
+from regente.engine.task import Task
+from regente.fleet.clients import WriterClient
+from regente.fleet.http import CallFailed, Trouble
+from regente.fleet.members import Writer
+from regente.fleet.registry import Fleet
+from regente.pipelines.missions import codes
+from regente.pipelines.missions.book import one_on, rows_on
+from regente.pipelines.missions.codes import Code
+from regente.pipelines.missions.patience import patiently
+from regente.pipelines.missions.run import Phases, Run
+
+NAMESPACE = uuid.UUID("6f0c3a52-6d0f-4f0a-9c52-0d7b8f6d2a11")
+MAX_ITEM_CHARACTERS = 100_000
+
+
+class Storage(Phases):
+    def __init__(self, fleet: Fleet, task: Task[Any], run: Run) -> None:
+        super().__init__(fleet, task, run)
+        self._reported = -1
+
+    async def store(self) -> Run:
+        writer = await self._writer()
+        client = self.fleet.speak_to_writer(writer)
+        job_id = self.run.writer_job_id or await self._begin(client, writer)
+        job = await self._watch(client, job_id)
+        if job.status is WriterStatus.FAILED:
+            await self.fail_storage(codes.of_writer_job(job), job.error or f"the job {job_id} failed", job_failed=True)
+        return await self._stored(job_id, job)
+
+    async def _writer(self) -> Writer:
+        """The one that has the job already, or an active one; without any, wait."""
+        if self.run.writer_id is not None:
+            return await self.fleet.writer(self.run.writer_id)
+        while True:
+            writer = await self.fleet.active_writer()
+            if writer is not None:
+                return writer
+            self.task.context["waits_for"] = "a writer"
+            await self.task.heartbeat()
+            await asyncio.sleep(self.fleet.terms.polling_session_seconds)
+
+    # The job is sent: the intent before, its id right after.
+
+    async def _begin(self, client: WriterClient, writer: Writer) -> str:
+        again = self.run.writer_sent
+        async with self.task.transaction() as connection:
+            row = await one_on(
+                connection, "about_to_store", mission_id=self.task.id, writer_id=writer.id, another=0 if again else 1
+            )
+        assert row is not None, "the mission's row is there as long as its task"
+        crash_point("writer.intended")
+        job_id = await self._send(client, self._name(row["writer_no"]), asked_before=again)
+        crash_point("writer.accepted")
+        async with self.task.transaction() as connection:
+            await rows_on(connection, "writer_started", mission_id=self.task.id, job_id=job_id)
+            await self.task.event(
+                "writer_started", connection=connection, writer_job_id=job_id, data_url=self.run.worker_data_url
+            )
+        crash_point("writer.recorded")
+        return job_id
+
+    def _name(self, number: int) -> str:
+        return str(uuid.uuid5(NAMESPACE, f"mission {self.task.id} writer {number}"))
+
+    async def _send(self, client: WriterClient, name: str, *, asked_before: bool) -> str:
+        if asked_before:
+            try:
+                return (await patiently(self.task, lambda: client.job(name), self.fleet.terms.outage_seconds)).job_id
+            except CallFailed as error:
+                if error.trouble is not Trouble.MISSING:
+                    await self._not_answered(error)
+        assert self.run.worker_data_url is not None, "a mission in storage has the address of its data"
+        request = ProcessRequest(
+            job_id=name,
+            config=self.fleet.terms.target,
+            source=Source(url=self.run.worker_data_url, json_path=self.fleet.terms.json_path),
+        )
+        try:
+            # Repeated if need be: the same name is the same job.
+            return await patiently(self.task, lambda: client.process(request), self.fleet.terms.outage_seconds)
+        except CallFailed as error:
+            return await self._not_answered(error)
+
+    async def _not_answered(self, error: CallFailed) -> NoReturn:
+        code = codes.of_writer_call(error)
+        if error.trouble is Trouble.UNAUTHORIZED:
+            await self._refused(code, error.message)
+        await self.fail_storage(code, error.message)
+
+    async def _refused(self, code: Code, message: str) -> NoReturn:
+        """A key that is wrong is wrong again: no retry helps, a person must."""
+        async with self.task.transaction() as connection:
+            await self.task.event(
+                "writer_failed",
+                connection=connection,
+                writer_job_id=self.run.writer_job_id,
+                error=message,
+                error_code=code.value,
+            )
+            await rows_on(connection, "store_again", mission_id=self.task.id)
+        raise Fatal(message, code=code.value)
+
+    # The job is watched.
+
+    async def _watch(self, client: WriterClient, job_id: str) -> WriterJob:
+        started_at = time.monotonic() - self.run.writer_seconds
+        while True:
+            job = await self._ask(client, job_id)
+            if job.status is not WriterStatus.PROCESSING:
+                return job
+            await self._report(job_id, job)
+            left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - started_at)
+            if left_seconds <= 0:
+                limit = self.fleet.terms.timeout_job_seconds
+                await self.fail_storage(Code.WRITER_TIMEOUT, f"the writer was still busy after {limit:g} s")
+            await asyncio.sleep(min(self.fleet.terms.polling_job_seconds, left_seconds))
+
+    async def _ask(self, client: WriterClient, job_id: str) -> WriterJob:
+        while True:
+            try:
+                return await patiently(self.task, functools.partial(client.job, job_id), self.fleet.terms.outage_seconds)
+            except CallFailed as error:
+                if error.trouble is not Trouble.MISSING:
+                    await self._not_answered(error)
+            # Gone: the writer was set up anew. The same name again is safe.
+            number = (await Run.of(self.fleet, self.task)).writer_no
+            job_id = await self._send(client, self._name(number), asked_before=False)
+            async with self.task.transaction() as connection:
+                await rows_on(connection, "writer_started", mission_id=self.task.id, job_id=job_id)
+
+    async def _report(self, job_id: str, job: WriterJob) -> None:
+        done = job.progress.processed
+        if done == self._reported or done == 0:
+            return await self.task.heartbeat()
+        self._reported = done
+        await self.task.progress(done / job.progress.total if job.progress.total else None, "armazenamento")
+        async with self.task.transaction() as connection:
+            await self.task.event(
+                "writer_progress", connection=connection, writer_job_id=job_id, processed=done, total=job.progress.total
+            )
+
+    # The job has ended.
+
+    async def _stored(self, job_id: str, job: WriterJob) -> Run:
+        run = await Run.of(self.fleet, self.task)
+        counts = {"success_count": job.progress.success_count, "failed_count": job.progress.failed_count}
+        async with self.task.transaction() as connection:
+            await rows_on(connection, "stored", mission_id=self.task.id, **counts)
+            if job.failed_items:
+                await rows_on(
+                    connection, "keep_failed_items", mission_id=self.task.id,
+                    indexes=[item.index for item in job.failed_items],
+                    data=[_short_json(item.data) for item in job.failed_items],
+                    errors=[item.error.replace("\x00", "")[:2000] for item in job.failed_items],
+                )  # fmt: skip
+            await self.task.event(
+                "writer_completed", connection=connection, writer_job_id=job_id, duration_ms=round(run.writer_seconds * 1000),
+                status=job.status.value, failed_items=len(job.failed_items), **counts,
+            )  # fmt: skip
+        crash_point("writer.stored")
+        return await Run.of(self.fleet, self.task)
+
+
+def _short_json(data: Any) -> str:
+    text = json.dumps(data).replace("\\u0000", "")
+    return text if len(text) <= MAX_ITEM_CHARACTERS else json.dumps({"shortened": text[:MAX_ITEM_CHARACTERS]})

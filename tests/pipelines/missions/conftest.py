@@ -1,0 +1,78 @@
+"""An app that conducts missions, quick as tests need it, and the means to put a fleet around it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regente import Regente
+from regente.engine.pipeline import Registry
+from regente.pipelines.missions.args import MissionArgs
+from regente.pipelines.missions.desk import Mission
+from regente.settings import Settings
+from tests.support.eventually import eventually_async
+from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
+from tests.support.running import runner_in
+
+MISSION = MissionArgs(date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="video", languages=("pt",))
+QUICK = {
+    "timeout_session": 2.0, "timeout_job": 30.0, "polling_session": 0.05, "polling_job": 0.05, "polling_orchestrator": 0.05,
+    "outage_seconds": 1.0, "cancel_seconds": 1.0, "error_backoff": 0.05, "watch_seconds": 0.05, "http_timeout": 5.0,
+    "sweep_seconds": 0.2, "batches_seconds": 0.2, "schedules_seconds": 0.2, "drain_seconds": 5.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path, **QUICK)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def app(database_url: str, registry: Registry, settings: Settings) -> AsyncIterator[Regente]:
+    async with Regente(database_url, settings=settings, pipelines=registry) as opened:
+        opened.conduct_missions()
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def fleet_of(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2) -> AsyncIterator[None]:
+    """The peers served and in the register, with so many proxies."""
+    async with contextlib.AsyncExitStack() as stack:
+        for peer in peers:
+            url = await stack.enter_async_context(peer.served())
+            if isinstance(peer, ScriptedWorker):
+                await app.fleet.add_worker(peer.name, url, API_KEY, "storage.example.com")
+            else:
+                await app.fleet.add_writer(peer.name, url, API_KEY)
+        for number in range(proxies):
+            await app.fleet.add_proxy(f"proxy-{number + 1}", "proxy.example.com", 8000 + number, "user", "a-password")
+        yield
+
+
+@contextlib.asynccontextmanager
+async def conducting(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2) -> AsyncIterator[None]:
+    async with fleet_of(app, *peers, proxies=proxies), runner_in(app):
+        yield
+
+
+async def finished(app: Regente, mission_id: int, within_seconds: float = 15.0) -> Mission:
+    async def ended() -> Mission | None:
+        mission = await app.missions.get(mission_id)
+        return mission if mission.finished_at is not None else None
+
+    found = await eventually_async(ended, within_seconds=within_seconds)
+    assert found is not None
+    return found
+
+
+async def events_of(app: Regente, mission_id: int) -> list[tuple[str, dict[str, Any]]]:
+    return [(row["event"], row["details"] or {}) for row in await app.missions.timeline(mission_id)]
+
+
+async def names_of(app: Regente, mission_id: int) -> list[str]:
+    return [name for name, _ in await events_of(app, mission_id)]
