@@ -17,7 +17,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 run: install  ## Start everything, show the demo's progress, stay until Ctrl-C
-	@$(BIN)/regente demo --stay
+	@$(BIN)/regente up --demo
 
 demo: install  ## The same, and exit when the demo is done
 	@$(BIN)/regente demo

@@ -41,6 +41,7 @@ def configure_logs(
     root.setLevel(level.upper())
     # The pool repeats what the engine says once, in its own words, at every try.
     logging.getLogger("psycopg.pool").setLevel(logging.DEBUG if level == "debug" else logging.ERROR)
+    logging.getLogger("httpx2").setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -68,6 +68,10 @@ class Peer:
                 return fault.answer()
         return await self.answer(request, json.loads(body) if body else None)
 
+    def sent(self, method: str, path: str) -> list[Any]:
+        """The bodies that came there."""
+        return [body for called, where, body in self.bodies if called == method and re.fullmatch(path, where)]
+
     async def answer(self, request: Request, body: Any) -> Response:
         raise NotImplementedError
 
@@ -104,6 +108,7 @@ class ScriptedWorker(Peer):
         self.jobs: dict[str, Job] = {}
         self.proxies: list[dict[str, Any]] = []
         self.knows_keys = True
+        self.obeys_cancel = True
         self.default_job: list[dict[str, Any]] = [{"status": "completed", "ads_count": 3}]
         self.gate = asyncio.Event()  # while it is clear, the default job stays running
         self.gate.set()
@@ -120,7 +125,8 @@ class ScriptedWorker(Peer):
         if job is None:
             return JSONResponse({"error": {"code": "NOT_FOUND", "message": "no such job"}}, 404)
         if path.endswith("/cancel"):
-            job.statuses = [{"status": "cancelled"}]
+            if self.obeys_cancel:
+                job.statuses = [{"status": "cancelled"}]
             return JSONResponse({})
         if not self.gate.is_set() and job.statuses is self.default_job:
             return JSONResponse({"status": "running", "ads_count": 1})

@@ -7,16 +7,22 @@ from collections.abc import Sequence
 
 import typer
 
-from regente.cli import doctor, enqueue, events, output, run, runners, version
+from regente.cli import doctor, enqueue, events, output, run, runners, sandbox, version, worker, writer
 from regente.cli.batches import batches
 from regente.cli.command import FormatOption, JsonOption, LevelOption, UrlOption
+from regente.cli.conformance import conformance
 from regente.cli.dead import dead
 from regente.cli.demo import command as demo
 from regente.cli.failure import FAILURE_EXIT, describe
+from regente.cli.fleet import fleet
+from regente.cli.leash import wear_leash
 from regente.cli.migrate import migrate
+from regente.cli.missions import missions
+from regente.cli.orchestrator import orchestrator, settings
 from regente.cli.pipelines import pipelines
 from regente.cli.schedules import schedules
 from regente.cli.tasks import tasks
+from regente.cli.up import command as up
 
 root = typer.Typer(
     name="regente",
@@ -37,6 +43,9 @@ def options(
     """
 
 
+up.add_to(root)
+for group in (missions, fleet, orchestrator, settings):
+    root.add_typer(group)
 for part in (run, enqueue):
     part.add_to(root)
 for group in (tasks, batches, dead):
@@ -46,12 +55,14 @@ for group in (pipelines, schedules):
     root.add_typer(group)
 events.add_to(root)
 root.add_typer(migrate)
-for part in (doctor, demo, version):
+root.add_typer(conformance)
+for part in (worker, writer, sandbox, doctor, demo, version):
     part.add_to(root)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    wear_leash()
     try:
         code = root(args=words, prog_name="regente", standalone_mode=False)
         return code if isinstance(code, int) else 0

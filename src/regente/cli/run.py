@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from collections.abc import Coroutine
 from typing import Annotated, Any
 
@@ -23,6 +22,9 @@ from regente.engine.log import logger
 from regente.engine.models import as_dict
 from regente.engine.pipeline import registry
 from regente.logs import configure_logs
+from regente.pipelines.missions.setup import PIPELINES
+
+MISSIONS_CONCURRENCY = 5_000  # they mostly wait
 
 
 def add_to(root: typer.Typer) -> None:
@@ -34,27 +36,37 @@ async def run(
     call: Call,
     imports: ImportsOption = None,
     pipelines: Annotated[str | None, typer.Option(metavar="A,B", help="Serve only these; default: all imported.")] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, max=100_000, help="Tasks at once. [default: 100]")] = None,
+    missions: Annotated[
+        bool | None, typer.Option(help="Conduct missions. [default: when nothing is imported]", show_default=False)
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Tasks at once. [default: 100; with missions 5,000]")
+    ] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when nothing is left to do.")] = False,
     name: Annotated[str, typer.Option(help="The runner's name. [default: HOST:PID]", show_default=False)] = "",
-    leash: Annotated[bool, typer.Option("--leash", hidden=True, help="Drain when stdin ends.")] = False,
 ) -> None:
-    """Claim and run tasks, until SIGTERM or Ctrl-C.
+    """Conduct missions, or claim and run the tasks of your own pipelines, until SIGTERM or Ctrl-C.
 
     The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second hands them back at once, the third leaves
     them to the other runners. The last line says what became of them.
     """
-    import_pipelines(imports or [])
     wanted = split_names(pipelines)
-    registry.select(wanted)
+    conducts = missions if missions is not None else not imports or bool({*PIPELINES} & {*(wanted or ())})
+    if imports or not conducts:
+        import_pipelines(imports or [])
+    if not conducts:
+        registry.select(wanted)
     _check_terms(call)
     runner = name or f"{socket.gethostname()}:{os.getpid()}"
     configure_logs(level=call.log_level, log_format=call.log_format, fields={"runner": runner})
     app = call.app()
     brake = Brake(app)
-    brake.attach(leash=leash)
+    brake.attach()
     async with app:
-        work = app.run(wanted, concurrency=concurrency, until_idle=until_idle, name=runner)
+        if conducts:
+            app.conduct_missions()
+        slots = concurrency or (MISSIONS_CONCURRENCY if conducts else None)
+        work = app.run(wanted, concurrency=slots, until_idle=until_idle, name=runner)
         report = await brake.unless_pulled(work)
     call.answer(as_dict(report), lambda: str(report))
     if report.lost:
@@ -76,11 +88,9 @@ class Brake:
         self._loop = asyncio.get_running_loop()
         self.pulls = 0
 
-    def attach(self, *, leash: bool) -> None:
+    def attach(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.pull, signal.Signals(number).name)
-        if leash:
-            self._loop.add_reader(sys.stdin.fileno(), self._read_leash)
 
     async def unless_pulled(self, work: Coroutine[Any, Any, Report]) -> Report:
         """A signal may come before there is a runner to stop."""
@@ -99,9 +109,3 @@ class Brake:
             logger.error("%s a third time: leaving; other runners take over when the lease runs out", cause)
             os._exit(FAILURE_EXIT)
         self._app.stop_running()
-
-    def _read_leash(self) -> None:
-        """Whoever held the other end of stdin is gone."""
-        if not os.read(sys.stdin.fileno(), 1024):
-            self._loop.remove_reader(sys.stdin.fileno())
-            self.pull("end of stdin")

@@ -109,10 +109,5 @@ class Coalescer(Generic[Item, Verdict]):
                 for entry in batch:
                     entry.failed(entry.item, error)
         else:
-            # Not at once: the next batch goes out first, and PostgreSQL works on it while these are told.
-            asyncio.get_running_loop().call_soon(_tell, batch, verdicts)
-
-
-def _tell(batch: list[Entry[Item, Verdict]], verdicts: Sequence[Verdict]) -> None:
-    for entry, verdict in zip(batch, verdicts, strict=True):
-        entry.done(entry.item, verdict)
+            for entry, verdict in zip(batch, verdicts, strict=True):
+                entry.done(entry.item, verdict)

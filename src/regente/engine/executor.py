@@ -25,6 +25,8 @@ from regente.engine.outcome import Completed, Ended, Failure, FailureClass, Outc
 from regente.engine.pipeline import Pipeline
 from regente.engine.task import StopReason, Task
 
+NOTHING = Completed(None)  # what most tasks return
+
 
 async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
     """The attempt's outcome; None when it has lost its task and may not say anything."""
@@ -32,7 +34,7 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
     try:
         value = await pipeline.function(task)
         if value is None:
-            return Completed(None)
+            return NOTHING
         return Completed(encode(value, what=f"the result of {pipeline.name}", max_bytes=MAX_OUTPUT_BYTES))
     except Exception as error:
         return classify(task, pipeline, error)

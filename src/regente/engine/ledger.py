@@ -19,6 +19,7 @@ from regente.engine.database import FOREVER, Database, fetch_on, number_array, t
 from regente.engine.outcome import Completed, Ended
 
 MAX_BATCH = 500
+WARM_CONNECTIONS = 3  # for claims, for what has ended and for the watchdog
 COMMIT_WITHIN_SECONDS = 5.0  # a runner that is frozen between a transaction's last statement and its commit loses it
 DOUBT_SECONDS = 30.0  # for so long a claim whose answer got lost may still be committed
 
@@ -106,6 +107,15 @@ class Ledger:
     async def stop(self) -> None:
         for coalescer in (self.finished, self.settled, self.marked):
             await coalescer.stop()
+
+    async def warm_up(self) -> None:
+        """Have the statements of every task planned on a few connections, before the first task waits for it. Writes nothing."""
+        if not self.database.through_pooler:
+            await asyncio.gather(*(self._rehearse() for _ in range(WARM_CONNECTIONS)))
+
+    async def _rehearse(self) -> None:
+        await self._fetch("claim", pipelines="{}", priorities="{}", floors="{}", limits="{}", free=0)
+        await self._fetch("finish", ids="{}", attempts="{}", results="{}")
 
     async def claim(self, levels: Sequence[tuple[str, int, str, int]], free: int) -> list[Claim]:
         """Up to `free` due tasks, oldest first within each (pipeline, priority, floor, limit), in the given order."""

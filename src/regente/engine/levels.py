@@ -28,7 +28,8 @@ class Levels:
     def learn(self, found: Sequence[Level]) -> None:
         floors: dict[str, dict[int, str]] = {name: {0: BEGINNING} for name in self._pipelines}
         for level in found:
-            floors[level.pipeline][level.priority] = level.floor
+            # Where nothing is due yet, whatever falls due before the first one must be found as well.
+            floors[level.pipeline][level.priority] = level.floor if level.due_seconds <= 0 else BEGINNING
         self._floors = floors
         self._surveyed_at = now = time.monotonic()
         self.next_due_at = min((now + level.due_seconds for level in found), default=FOREVER)

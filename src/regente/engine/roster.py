@@ -53,8 +53,9 @@ class Roster:
         self._running[running.task.id] = running
 
     def remove(self, running: Running) -> None:
-        if running in self:
-            del self._running[running.task.id]
+        task_id = running.task.id
+        if self._running.get(task_id) is running:
+            del self._running[task_id]
 
     def holding(self, task_id: int, attempt: int) -> Running | None:
         running = self._running.get(task_id)

@@ -210,6 +210,7 @@ class Runner:
     # The claim loop.
 
     async def _work(self, until_idle: bool) -> None:
+        await self._ledger.warm_up()
         await self._survey()
         while (free := await self._free_slots()) > 0:
             self._wake.clear()

@@ -103,7 +103,10 @@ DELETE FROM regente.workers WHERE id = %(id)s AND status = 'idle' AND current_mi
 DELETE FROM regente.proxies WHERE id = %(id)s AND in_use_by_worker_id IS NULL RETURNING id
 
 -- name: remove_writer
-DELETE FROM regente.writers WHERE id = %(id)s RETURNING id
+DELETE FROM regente.writers w WHERE w.id = %(id)s AND NOT EXISTS (
+  SELECT FROM regente.mission_runs r JOIN regente.tasks t ON t.id = r.mission_id
+  WHERE r.writer_id = w.id AND r.checkpoint = 'armazenamento' AND t.status IN ('queued', 'running'))
+RETURNING id
 
 -- name: log_fleet
 INSERT INTO regente.events (event, details) VALUES (%(event)s, %(details)s::jsonb)

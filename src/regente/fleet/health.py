@@ -79,6 +79,8 @@ async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
         return False, f"it refuses: {error}"
     except httpx2.TimeoutException:
         return False, "no answer in time"
+    except ImportError:
+        return False, "a SOCKS proxy cannot be tested from here: `pip install httpx2[socks]` first"
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         return False, f"{type(error).__name__}: {error}"
     if response.status_code == 407:

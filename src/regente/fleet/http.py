@@ -1,12 +1,14 @@
 """One HTTP call to a worker or writer, and what went wrong with it, as a value.
 
-Answers are capped and read as a stream: a worker may put every ad into its status. No message carries a key.
+Answers are capped and read as a stream: a worker may put every ad into its status. What it says back is made storable, and
+a secret that it repeats is blotted out before anybody sees it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -17,10 +19,13 @@ from pydantic import BaseModel, ValidationError
 
 from regente.contracts.worker import API_KEY_HEADER
 from regente.engine.errors import RegenteError
+from regente.engine.outcome import storable
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_SKIMMED_BYTES = 1024 * 1024 * 1024
 MAX_SHOWN_CHARACTERS = 300
+SLOW_ANSWERS = 4
+"""A whole answer may take so many times the timeout: each byte on its own would keep a slow one alive for ever."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -58,7 +63,9 @@ class CallFailed(RegenteError):
 class Http:
     """Shared by all calls of a process: one pool of connections."""
 
-    def __init__(self, timeout_seconds: float = 30.0) -> None:
+    def __init__(self, timeout_seconds: float = 30.0, blot: Callable[[str], str] = str) -> None:
+        self._limit_seconds = SLOW_ANSWERS * timeout_seconds
+        self._blot = blot
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(timeout_seconds, pool=120.0),
             limits=httpx2.Limits(max_connections=500, max_keepalive_connections=500, keepalive_expiry=60.0),
@@ -79,14 +86,25 @@ class Http:
         answer: type[Answer],
     ) -> Answer:
         """The answer, checked against its model; `CallFailed` for everything else."""
+        try:
+            fields = await self._fields_of(method, url, api_key, body, headers)
+            return self._checked(fields, answer, f"{method} {url}")
+        except CallFailed as error:
+            message = self._blot(storable(error.message))
+            raise CallFailed(error.trouble, message, status=error.status, retry_after=error.retry_after) from None
+
+    async def _fields_of(
+        self, method: str, url: str, api_key: str | None, body: BaseModel | None, headers: dict[str, str] | None
+    ) -> Any:
         what = f"{method} {url}"
         sent = {**(headers or {}), **({API_KEY_HEADER: api_key} if api_key is not None else {})}
         content = None if body is None else body.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
-            async with self._client.stream(method, url, headers=sent, json=content) as response:
-                await _refuse_errors(response, what)
-                fields = await _fields(response, what)
-        except httpx2.TimeoutException as error:
+            async with asyncio.timeout(self._limit_seconds):
+                async with self._client.stream(method, url, headers=sent, json=content) as response:
+                    await _refuse_errors(response, what)
+                    return await _fields(response, what)
+        except (httpx2.TimeoutException, TimeoutError) as error:
             raise CallFailed(Trouble.TIMEOUT, f"{what}: no answer in time ({type(error).__name__})") from None
         except httpx2.ConnectError as error:
             raise CallFailed(Trouble.REFUSED, f"{what}: cannot connect: {error}") from None
@@ -96,7 +114,29 @@ class Http:
             raise CallFailed(Trouble.BROKEN, f"{what}: the connection broke ({type(error).__name__}: {error})") from None
         except httpx2.HTTPError as error:
             raise CallFailed(Trouble.PROTOCOL, f"{what}: {type(error).__name__}: {error}") from None
-        return _checked(fields, answer, what)
+
+    def _checked(self, fields: Any, answer: type[Answer], what: str) -> Answer:
+        try:
+            if isinstance(fields, dict):
+                fields = {name: self._clean(fields[name]) for name in answer.model_fields if name in fields}
+            return answer.model_validate(fields)
+        except RecursionError:
+            raise CallFailed(Trouble.PROTOCOL, f"{what} answered something that is nested too deeply") from None
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the answer"
+            shown = repr(first.get("input"))[:100]
+            raise CallFailed(Trouble.PROTOCOL, f"{what}: {place}: {first['msg']} (got {shown})") from None
+
+    def _clean(self, value: Any) -> Any:
+        """Every text in it as PostgreSQL can store it, without a secret of ours."""
+        if isinstance(value, str):
+            return self._blot(storable(value))
+        if isinstance(value, list):
+            return [self._clean(one) for one in value]
+        if isinstance(value, dict):
+            return {storable(key): self._clean(one) for key, one in value.items()}
+        return value
 
 
 async def _refuse_errors(response: httpx2.Response, what: str) -> None:
@@ -148,10 +188,14 @@ async def _fields(response: httpx2.Response, what: str) -> Any:
     if not read.strip():
         return {}
     try:
-        return json.loads(read)
+        return json.loads(read, parse_constant=_no_number)
     except (ValueError, RecursionError):
         shown = " ".join(bytes(read[: 4 * MAX_SHOWN_CHARACTERS]).decode("utf-8", "replace").split())[:MAX_SHOWN_CHARACTERS]
         raise CallFailed(Trouble.PROTOCOL, f"{what} answered something that is not JSON: {shown}") from None
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
 
 
 async def _skimmed(begun: bytes, rest: AsyncIterator[bytes], what: str) -> dict[str, Any]:
@@ -206,13 +250,3 @@ def _take(events: list[tuple[int, str, Any]], found: dict[str, Any]) -> None:
                 return
         elif key is not None:
             found[key], key = value, None
-
-
-def _checked(fields: Any, answer: type[Answer], what: str) -> Answer:
-    try:
-        return answer.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the answer"
-        shown = repr(first.get("input"))[:100]
-        raise CallFailed(Trouble.PROTOCOL, f"{what}: {place}: {first['msg']} (got {shown})") from None

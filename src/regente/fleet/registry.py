@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from psycopg.errors import UniqueViolation
 from psycopg.rows import dict_row
 
 from regente.engine.database import Database
@@ -20,7 +22,7 @@ from regente.fleet.terms import FleetTerms
 from regente.sql_files import load_queries
 
 QUERIES = load_queries(Path(__file__).with_name("fleet.sql"))
-_HOST = re.compile(r"^(?:(?:https?|socks5h?)://)?[\w.\-\[\]:%]+$")
+_HOST = re.compile(r"(?:(?:https?|socks5h?)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+)(?P<port>:\d{1,5})?")
 MAX_NAME_CHARACTERS = 100
 
 
@@ -31,7 +33,7 @@ class Fleet:
         self.database = database
         self.secrets = secrets
         self.terms = terms or FleetTerms()
-        self.http = Http(self.terms.http_timeout_seconds)
+        self.http = Http(self.terms.http_timeout_seconds, secrets.blot)
 
     async def close(self) -> None:
         await self.http.close()
@@ -93,7 +95,9 @@ class Fleet:
         *,
         by: str = "user",
     ) -> str:
-        fields = {"name": _name(name), "host": _host(host), "port": _port(port), "username": username}
+        if port is not None and _has_port(_host(host)):
+            raise InvalidInput("the port is given twice: in the host and by itself")
+        fields = {"name": _name(name), "host": _host(host), "port": _port(port), "username": _username(username)}
         secret = self._secret(password, "password") if password else None
         return await self._add("proxy", {**fields, "password": secret}, by)
 
@@ -103,7 +107,9 @@ class Fleet:
 
     async def edit(self, kind: Kind, member_id: str, changes: dict[str, Any], *, by: str = "user") -> None:
         """Change what is given; what is None stays."""
-        checks = {"name": _name, "url": _url, "storage_domain": _storage, "host": _host, "port": _port}
+        checks: dict[str, Callable[[object], Any]] = {
+            "name": _name, "url": _url, "storage_domain": _storage, "host": _host, "port": _port, "username": _username,
+        }  # fmt: skip
         fields = {
             "worker": ("name", "url", "api_key", "storage_domain"),
             "proxy": ("name", "host", "port", "username", "password"),
@@ -116,8 +122,11 @@ class Fleet:
         for name, value in changes.items():
             if value is not None:
                 secret = name in ("api_key", "password")
-                values[name] = self._secret(value, name) if secret else checks.get(name, str)(value)
-        await self._change(f"edit_{kind}", kind, member_id, values, f"{kind}_edited", by, sorted(changes))
+                values[name] = self._secret(value, name) if secret else checks[name](value)
+        try:
+            await self._change(f"edit_{kind}", kind, member_id, values, f"{kind}_edited", by, sorted(changes))
+        except UniqueViolation:
+            raise InvalidInput(f"there is a {kind} called {values['name']!r} already") from None
 
     async def set_active(self, kind: Kind, member_id: str, active: bool, *, by: str = "user") -> None:
         event = f"{kind}_{'activated' if active else 'deactivated'}"
@@ -187,7 +196,9 @@ def _url(value: object) -> str:
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         usable = False
-    if not usable or len(str(value)) > 500 or parts.query or parts.fragment:
+    text = str(value)
+    plain = text.isprintable() and not any(sign.isspace() for sign in text)
+    if not usable or not plain or len(text) > 500 or parts.query or parts.fragment:
         raise InvalidInput(f"{str(value)[:200]!r} is not an address like https://worker.example.com")
     if parts.username or parts.password:
         raise InvalidInput("an address carries no user name or password: use the api_key")
@@ -203,8 +214,21 @@ def _storage(value: object) -> str:
 
 
 def _host(value: object) -> str:
-    if not isinstance(value, str) or len(value) > 200 or not _HOST.match(value):
+    if not isinstance(value, str) or len(value) > 200 or not _HOST.fullmatch(value):
         raise InvalidInput(f"{str(value)[:100]!r} is not a host, for example proxy.example.com or socks5://10.0.0.7")
+    return value
+
+
+def _has_port(host: str) -> bool:
+    found = _HOST.fullmatch(host)
+    return found is not None and found["port"] is not None
+
+
+def _username(value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS or not value.isprintable():
+        raise InvalidInput(f"a username has 1 to {MAX_NAME_CHARACTERS} printable characters")
     return value
 
 

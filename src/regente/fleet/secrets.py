@@ -6,12 +6,15 @@ import base64
 import hashlib
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 from cryptography.fernet import Fernet, InvalidToken
 
 from regente.engine.errors import RegenteError
 
 KEY_FILE = "secret.key"
+BLOT = "•••"
+SHORTEST_BLOTTED = 4  # a shorter one is part of many a word
 
 
 class SecretsUnreadable(RegenteError):
@@ -23,6 +26,7 @@ class SecretsUnreadable(RegenteError):
 class Secrets:
     def __init__(self, key: bytes) -> None:
         self._fernet = Fernet(key)
+        self._spoken: set[str] = set()
 
     @classmethod
     def of(cls, secret_key: str | None, folder: Path) -> Secrets:
@@ -37,12 +41,22 @@ class Secrets:
 
     def decrypt(self, token: str) -> str:
         try:
-            return self._fernet.decrypt(token.encode()).decode()
+            text = self._fernet.decrypt(token.encode()).decode()
         except InvalidToken:
             raise SecretsUnreadable(
                 "a stored secret cannot be decrypted: set REGENTE_SECRET_KEY to the key that it was stored with "
                 f"(or bring the file {KEY_FILE} of that machine), or enter the secret anew"
             ) from None
+        if len(text) >= SHORTEST_BLOTTED:
+            self._spoken.update((text, quote(text, safe="")))
+        return text
+
+    def blot(self, text: str) -> str:
+        """Without any secret that this process has used: those whom they are told may repeat them."""
+        for secret in self._spoken:
+            if secret in text:
+                text = text.replace(secret, BLOT)
+        return text
 
 
 def _key_file(path: Path) -> bytes:

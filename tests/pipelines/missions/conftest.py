@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.rows import dict_row
 
 from regente import Regente
 from regente.engine.pipeline import Registry
@@ -27,9 +28,14 @@ QUICK = {
 }  # fmt: skip
 
 
+def terms(**changes: Any) -> pytest.MarkDecorator:
+    """Other settings than the quick ones, for one test."""
+    return pytest.mark.parametrize("settings", [changes], indirect=True, ids=["terms"])
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path, **QUICK)  # type: ignore[arg-type]
+def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    return Settings(data_dir=tmp_path, **{**QUICK, **getattr(request, "param", {})})
 
 
 @pytest.fixture
@@ -58,6 +64,30 @@ async def fleet_of(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxie
 async def conducting(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2) -> AsyncIterator[None]:
     async with fleet_of(app, *peers, proxies=proxies), runner_in(app):
         yield
+
+
+async def run_one(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2) -> Mission:
+    """One mission from the queue to its end."""
+    async with conducting(app, *peers, proxies=proxies):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        return await finished(app, mission_id)
+
+
+async def rows(app: Regente, text: str, **params: Any) -> list[dict[str, Any]]:
+    """As somebody with `psql` sees it: the schema in the search path."""
+    async with app.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute("SET LOCAL search_path = regente")
+        await cursor.execute(text.encode(), params)
+        return await cursor.fetchall() if cursor.description is not None else []
+
+
+async def until(app: Regente, text: str, **params: Any) -> dict[str, Any]:
+    """The first row, as soon as there is one."""
+
+    async def there() -> list[dict[str, Any]]:
+        return await rows(app, text, **params)
+
+    return (await eventually_async(there))[0]
 
 
 async def finished(app: Regente, mission_id: int, within_seconds: float = 15.0) -> Mission:

@@ -1,1 +1,1 @@
-"""`regente demo`: a thousand tasks, three runners, one of them killed, and an account of every task at the end."""
+"""`regente demo`: 24 missions through real sessions, proxies, scraping and storage, with every kind of fault on the way."""

@@ -1,22 +1,26 @@
-"""What the demo shows while it runs: one bar in a terminal, a line every few seconds anywhere else."""
+"""What the demo shows while it runs: a bar per mission in a terminal, a line every few seconds anywhere else."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from regente.cli.output import console, duration, plain
-from regente.engine.models import BatchInfo
+from regente.cli.output import console, plain, status_text
+from regente.pipelines.missions.desk import Mission
 
 LINE_EVERY_SECONDS = 3.0
-_STATES = (("completed", "green"), ("running", "cyan"), ("queued", "yellow"), ("failed", "red"), ("skipped", "dim"))
+BAR_COLUMNS = 24
+_BEGINS = {"atribuido": 0.0, "extracao": 0.1, "armazenamento": 0.7, "finalizado": 1.0}
+_SPANS = {"extracao": 0.6, "armazenamento": 0.3}
 
 
 class Screen:
@@ -24,13 +28,7 @@ class Screen:
 
     def __init__(self, *, stderr: bool) -> None:
         self._console: Console = console(stderr=stderr)
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("{task.fields[eta]}"),
-            console=self._console, expand=True,
-        )  # fmt: skip
-        self._task = self._bar.add_task("Tasks", total=None, eta="", visible=False)
-        self._counts = Text("")
-        self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+        self._live = Live(console=self._console, refresh_per_second=6, transient=True)
         self._began_at = time.monotonic()
         self._printed_at = 0.0
 
@@ -43,28 +41,40 @@ class Screen:
         self.close()
 
     def close(self) -> None:
-        """Takes the bar away; lines may still be said."""
+        """Takes the bars away; lines may still be said."""
         self._live.stop()
 
     def say(self, text: str) -> None:
         """Something worth a line of its own."""
         self._console.print(plain(text))
 
-    def update(self, batch: BatchInfo) -> None:
-        done = batch.completed + batch.failed + batch.skipped + batch.canceled
-        left = f"about {duration(batch.eta_seconds)} left" if batch.eta_seconds else ""
+    def update(self, missions: Sequence[Mission]) -> None:
         if self._console.is_terminal:
-            self._draw(batch, done, left)
+            self._live.update(_bars(missions))
         elif time.monotonic() - self._printed_at >= LINE_EVERY_SECONDS:
             self._printed_at = time.monotonic()
-            counts = ", ".join(f"{getattr(batch, state):,} {state}" for state, _ in _STATES)
+            counts = Counter(mission.status for mission in missions)
             elapsed = time.monotonic() - self._began_at
-            self.say(f"{elapsed:5.1f} s  {done:,} of {batch.total:,} done: {counts}{f'; {left}' if left else ''}")
+            self.say(f"{elapsed:5.1f} s  " + ", ".join(f"{count} {status}" for status, count in sorted(counts.items())))
 
-    def _draw(self, batch: BatchInfo, done: int, left: str) -> None:
-        self._bar.update(self._task, total=batch.total, completed=done, eta=left, visible=True)
-        counts = Text(" · ").join(Text(f"{getattr(batch, state):,} {state}", style=style) for state, style in _STATES)
-        grid = Table.grid()
-        grid.add_row(self._bar)
-        grid.add_row(counts)
-        self._live.update(grid)
+
+def share_of(mission: Mission) -> float:
+    """How far a mission is, from 0 to 1."""
+    if mission.finished_at is not None:
+        return 1.0
+    checkpoint = mission.checkpoint or "atribuido"
+    return _BEGINS[checkpoint] + _SPANS.get(checkpoint, 0.0) * (mission.progress or 0.0)
+
+
+def _bars(missions: Sequence[Mission]) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    for mission in missions:
+        colour = "red" if mission.status == "failed" else "green"
+        grid.add_row(
+            Text(str(mission.id)), Text(f"{mission.date_start} {mission.media_type}"),
+            ProgressBar(1.0, share_of(mission), width=BAR_COLUMNS, finished_style=colour), status_text(mission.status),
+            Text(mission.checkpoint or "", style="dim"), Text(mission.worker_name or "", style="dim"),
+            Text("" if mission.ads_count is None else f"{mission.ads_count:,} ads"),
+            Text(f"retry {mission.retry_count}" if mission.retry_count else "", style="yellow"),
+        )  # fmt: skip
+    return grid

@@ -1,128 +1,122 @@
-"""The demo's course: ready the runners, hand out the work, kill one runner, watch the rest, judge."""
+"""The demo's course: everything started, faults in force, missions queued, one orchestrator killed, every mission judged."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from regente.app import Regente
-from regente.cli.demo.fleet import LEASE_SECONDS, PIPELINE, DemoFailed, Fleet
-from regente.cli.demo.screen import Screen
-from regente.cli.demo.verdict import Verdict, judge
-from regente.cli.output import plural
-from regente.engine.models import BatchInfo
-from regente.examples.prices import QUERIES, page_requests
+import httpx2
 
-READY_SECONDS = 60.0
-STUCK_SECONDS = 120.0
-POLL_SECONDS = 0.2
-KILL_AT_SHARE = 0.2
-# What the dead process had sent is still carried out by the server; then what it holds stays as it is until its lease ends.
-SETTLE_SECONDS = 0.5
-MAX_KILLS = 3
+from regente.app import Regente
+from regente.cli.demo import plan
+from regente.cli.demo.screen import Screen
+from regente.cli.demo.verdict import QUERIES, Verdict, judge
+from regente.cli.output import plural
+from regente.cli.up.ensemble import Ensemble
+from regente.engine.errors import RegenteError
+from regente.pipelines.missions.desk import Mission
+
+STUCK_SECONDS = 180.0
+POLL_SECONDS = 0.3
+KILL_AT_SHARE = 0.3
+ORCHESTRATORS = 2
+
+
+class DemoFailed(RegenteError):
+    code = "DEMO_FAILED"
 
 
 @dataclass(slots=True)
 class Stage:
     app: Regente
-    fleet: Fleet
+    ensemble: Ensemble
     screen: Screen
-    count: int
-    name: str = field(default_factory=lambda: f"demo {datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {os.getpid()}")
-    batch_id: int | None = None
-    killed: list[int] = field(default_factory=list)
-    held: int = 0
+    ids: list[int] = field(default_factory=list)
+    orchestrators: int = 0
+    killed: str | None = None
 
     async def play(self) -> Verdict:
-        async with self.app.database.transaction() as connection:
-            await connection.execute(QUERIES["create_sink"])
-        await self._wait_for_runners()
-        self.screen.say(f"{plural(len(self.fleet.pids), 'runner')} ready. Enqueuing {plural(self.count, 'task')}.")
-        pages = page_requests(self.name, self.count)
+        await self._set()
+        since = await self._now()
+        missions = plan.demo_missions()
+        self.screen.say(f"Queuing {plural(len(missions), 'mission')}.")
         started_at = time.monotonic()
-        self.batch_id = await self.app.open_batch(self.name)
-        await self.app.enqueue_many(PIPELINE, pages, batch=self.batch_id)
-        await self._watch()
-        seconds = time.monotonic() - started_at
-        batch = await self._closed_batch()
-        return await judge(self.app, batch, pages, self.killed, self.held, seconds)
+        self.ids = await self.app.missions.create(missions, queue=True, by="demo")
+        expected = {mission_id: plan.expectation_of(args) for mission_id, args in zip(self.ids, missions, strict=True)}
+        found = await self._watch()
+        await self._rest()
+        return await judge(self.app, found, expected, since, time.monotonic() - started_at)
 
     async def abandon(self) -> None:
-        """Interrupted: what is left must not be waiting for the next runner."""
-        if self.batch_id is not None:
-            await self.app.cancel_batch(self.batch_id)
+        """Interrupted: what is left must not be waiting for the next orchestrator."""
+        if self.ids:
+            await self.app.missions.cancel_many(self.ids, by="demo")
 
-    async def keep_alive(self) -> None:
-        """Until the caller is canceled."""
+    async def _set(self) -> None:
+        self.screen.say(
+            f"Starting a sandbox with {plan.PROXIES} proxies, {plan.WORKERS} workers, a writer, {ORCHESTRATORS} orchestrators."
+        )
+        sandbox = await self.ensemble.sandbox(plan.PROXIES, plan.SEED, plan.ADS_PER_CELL)
+        library = sandbox["library_url"]
+        await self.ensemble.writer("demo-writer")
+        names = [f"demo-worker-{number + 1}" for number in range(plan.WORKERS)]
+        await asyncio.gather(*(self.ensemble.worker(name, library, plan.WORKER_ENVIRONMENT) for name in names))
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            for fault in plan.FAULTS:
+                answer = await client.post(f"{library}/admin/faults", json=fault.model_dump(mode="json", exclude_none=True))
+                answer.raise_for_status()
+        for _ in range(ORCHESTRATORS):
+            await self._another_orchestrator()
+        self.screen.say(
+            f"The ad library is at {library}. Faults in force: {', '.join(fault.kind.value for fault in plan.FAULTS)}."
+        )
+
+    async def _another_orchestrator(self) -> None:
+        self.orchestrators += 1
+        await self.ensemble.orchestrator(self.orchestrators)
+
+    async def _watch(self) -> list[Mission]:
+        progress_at, done_before = time.monotonic(), -1
         while True:
-            await self._replace_fallen()
-            await asyncio.sleep(1.0)
-
-    async def _wait_for_runners(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while len(await self._own_runners()) < len(self.fleet.pids):
-            await self._replace_fallen()
-            if time.monotonic() > deadline:
-                raise DemoFailed(f"the runners were not ready within {READY_SECONDS:.0f} s")
-            await asyncio.sleep(POLL_SECONDS)
-
-    async def _own_runners(self) -> dict[int, tuple[int, int]]:
-        """Runner id and busy slots of our processes, by pid."""
-        prefix = f"demo-{os.getpid()}-"
-        alive = [one for one in await self.app.runners() if one.alive and one.name.startswith(prefix)]
-        return {one.pid: (one.id, one.running) for one in alive if one.pid in self.fleet.pids}
-
-    async def _watch(self) -> None:
-        assert self.batch_id is not None
-        moved_at, before = time.monotonic(), -1
-        while True:
-            batch = await self.app.batch(self.batch_id)
-            self.screen.update(batch)
-            left = batch.queued + batch.running + batch.draft
-            if not left:
-                return
-            if left != before:
-                moved_at, before = time.monotonic(), left
-            elif time.monotonic() - moved_at > STUCK_SECONDS:
-                raise DemoFailed(f"nothing has moved for {STUCK_SECONDS:.0f} s; {plural(left, 'task')} left")
-            if not self.held and len(self.killed) < MAX_KILLS and batch.total - left >= batch.total * KILL_AT_SHARE:
+            missions = sorted(await self.app.missions.find(ids=self.ids, limit=1000), key=lambda mission: mission.id)
+            self.screen.update(missions)
+            done = sum(mission.finished_at is not None for mission in missions)
+            if done == len(self.ids):
+                return missions
+            if done != done_before:
+                progress_at, done_before = time.monotonic(), done
+            if time.monotonic() - progress_at > STUCK_SECONDS:
+                raise DemoFailed(f"no mission has ended for {STUCK_SECONDS:.0f} s; {done} of {len(self.ids)} are done")
+            if self.killed is None and done >= KILL_AT_SHARE * len(self.ids):
                 await self._kill_one()
-            await self._replace_fallen()
+            await self.ensemble.processes.replace_fallen()
             await asyncio.sleep(POLL_SECONDS)
 
     async def _kill_one(self) -> None:
-        """The busiest one, without warning."""
-        runners = await self._own_runners()
-        pid, (runner_id, busy) = max(runners.items(), key=lambda item: item[1][1], default=(0, (0, 0)))
-        if not busy:
-            return
-        number = self.fleet.number_of(pid)
-        await self.fleet.kill(pid)
-        self.killed.append(runner_id)
-        replacement = await self.fleet.start_one()
-        await asyncio.sleep(SETTLE_SECONDS)
-        async with self.app.database.transaction() as connection:
-            params = {"runner": runner_id, "batch_id": self.batch_id}
-            row = await (await connection.execute(QUERIES["count_held"], params)).fetchone()
-        self.held += row[0] if row else 0
+        """The one that holds most: SIGKILL, in the midst of what it is at."""
+        runners = {runner.name: runner.running for runner in await self.app.runners()}
+        names = [name for name in self.ensemble.processes.names if name.startswith("orchestrator-")]
+        self.killed = max(names, key=lambda name: runners.get(name, 0))
+        await self.ensemble.processes.kill(self.killed)
         self.screen.say(
-            f"Killed runner {number} (kill -9) with {plural(self.held, 'task')} in hand. Runner {replacement} replaces it; "
-            f"the tasks come back when the lease has run out, after {LEASE_SECONDS} s."
+            f"Killed {self.killed} (SIGKILL), which held {runners.get(self.killed, 0)} tasks. The other takes over."
         )
+        await self._another_orchestrator()
 
-    async def _replace_fallen(self) -> None:
-        for old, new in await self.fleet.replace_fallen():
-            self.screen.say(f"Runner {old} ended on its own; runner {new} replaces it.")
-
-    async def _closed_batch(self) -> BatchInfo:
-        """The runners close it within a second of its last task."""
-        assert self.batch_id is not None
-        for _ in range(50):
-            batch = await self.app.batch(self.batch_id)
-            if batch.status == "completed":
-                return batch
+    async def _rest(self) -> None:
+        """The orchestrator closes by itself: sessions ended, proxies free."""
+        deadline = time.monotonic() + 30.0
+        while time.monotonic() < deadline:
+            members = await self.app.fleet.members()
+            busy = [member for member in members if member.status not in ("idle", "free", "inactive", "active")]
+            if not busy and (await self.app.missions.orchestrator()).state == "closed":
+                return
             await asyncio.sleep(POLL_SECONDS)
-        raise DemoFailed(f"every task has ended, but the batch is still {batch.status}")
+
+    async def _now(self) -> datetime:
+        async with self.app.database.transaction() as connection:
+            row = await (await connection.execute(QUERIES["now"])).fetchone()
+        assert row is not None
+        return row[0]  # type: ignore[no-any-return]

@@ -1,40 +1,42 @@
-"""The account at the end: what should be, what is, and whether they agree."""
+"""The account at the end: every mission in the state that is right for it, every ad stored or accounted for."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from psycopg.rows import dict_row
+from rich.console import RenderableType
 
 from regente.app import Regente
-from regente.cli.output import Column, figure, plain, status_text, table, word
-from regente.engine.models import BatchInfo
-from regente.examples.prices import QUERIES, PageRequest, cents_of
+from regente.cli.demo.plan import Expectation
+from regente.cli.output import Column, duration, figure, status_text, table
+from regente.pipelines.missions.desk import Mission
+from regente.sql_files import load_queries
 
-FATAL_CODE = "LAYOUT_CHANGED"
-_COLUMNS = (
-    Column("WHAT"), figure("COUNT"), figure("EXPECTED"), word("")
-)  # fmt: skip
+QUERIES = load_queries(Path(__file__).with_name("demo.sql"))
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
+    """A figure, and what it must be: exactly `expected`, or at least `least`; or it is only told."""
+
     name: str
     key: str
     count: int
-    expected: int | None = None  # None: told, not judged
+    expected: int | None = None
+    least: int | None = None
 
     @property
     def ok(self) -> bool:
-        return self.expected is None or self.count == self.expected
+        return (self.expected is None or self.count == self.expected) and (self.least is None or self.count >= self.least)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    batch: str
     lines: tuple[Line, ...]
     seconds: float
 
@@ -42,73 +44,56 @@ class Verdict:
     def wrong(self) -> list[Line]:
         return [line for line in self.lines if not line.ok]
 
-    @property
-    def tasks_per_second(self) -> float:
-        return self.lines[0].count / self.seconds
-
     def as_json(self) -> dict[str, Any]:
-        return {
-            "ok": not self.wrong,
-            "batch": self.batch,
-            "seconds": round(self.seconds, 3),
-            "tasks_per_second": round(self.tasks_per_second, 1),
-            "counts": {line.key: line.count for line in self.lines},
-            "expected": {line.key: line.expected for line in self.lines if line.expected is not None},
-            "wrong": [line.key for line in self.wrong],
-        }
+        return {"seconds": round(self.seconds, 1), "ok": not self.wrong, **{line.key: line.count for line in self.lines}}
 
-    def as_table(self) -> Table:
-        rows = [
-            (plain(line.name), f"{line.count:,}", "" if line.expected is None else f"{line.expected:,}", _mark(line))
-            for line in self.lines
+    def as_table(self) -> RenderableType:
+        rows: list[tuple[RenderableType, ...]] = [
+            (line.name, f"{line.count:,}", _demand(line), status_text("ok" if line.ok else "wrong")) for line in self.lines
         ]
-        rows.append((plain("Tasks per second"), f"{self.tasks_per_second:.1f}", "", status_text("")))
-        return table(_COLUMNS, rows)
-
-
-def _mark(line: Line) -> Any:
-    return status_text("" if line.expected is None else "ok" if line.ok else "wrong")
+        rows.append(("Time", duration(self.seconds), "", ""))
+        return table((Column("WHAT"), figure("COUNT"), Column("MUST BE"), Column("")), rows)
 
 
 async def judge(
-    app: Regente, batch: BatchInfo, pages: Sequence[PageRequest], killed: Sequence[int], held: int, seconds: float
+    app: Regente, missions: Sequence[Mission], expected: dict[int, Expectation], since: datetime, seconds: float
 ) -> Verdict:
-    """`killed` are the ids of the runners that were killed, `held` is how many tasks they held at that moment."""
-    wanted = Counter(page.mood for page in pages)
-    events = dict(await _ask(app, "count_events", batch_id=batch.id))
-    recovered = (await _ask(app, "count_recovered", batch_id=batch.id, runners=list(killed)))[0][0]
-    burnt = (await _ask(app, "count_burnt", batch_id=batch.id))[0][0]
-    fatal = len(await app.tasks(statuses=["failed"], batch_id=batch.id, code=FATAL_CODE))
-    kept = len(pages) - wanted["redesigned"] - wanted["sold_out"]
+    ids = [mission.id for mission in missions]
+    figures = (await _ask(app, "figures", since=since))[0]
+    failed = {(row["mission_id"], row["id"]) for row in await _ask(app, "failed_ads", ids=ids)}
+    due = {ad for mission_id, mission in expected.items() for ad in mission.ads if (mission_id, ad) not in failed}
+    stored = {row["id"] for row in await _ask(app, "stored_ads", ids=list(due))}
+    right = sum(mission.status == expected[mission.id].status for mission in missions)
+    known = sum(len(mission.ads) for mission in expected.values())
+    spoiled = sum(mission.spoiled for mission in expected.values())
     lines = (
-        Line("Tasks", "tasks", batch.total if batch.balanced else -1, len(pages)),
-        Line("Completed", "completed", batch.completed, kept),
-        Line("Failed (dead letters)", "failed", batch.failed, wanted["redesigned"]),
-        Line(f"  of them {FATAL_CODE}", "failed_layout_changed", fatal, wanted["redesigned"]),
-        Line("Skipped", "skipped", batch.skipped, wanted["sold_out"]),
-        Line("Retries after a transient error", "retried", events.get("task_retried", 0), wanted["overloaded"]),
-        Line("Waits for a rate limit", "throttled", events.get("task_throttled", 0)),
-        Line("  attempts burnt by them", "burnt_by_throttling", burnt, 0),
-        Line("Held by the killed runner", "held_by_killed", held),
-        Line("  recovered from it", "recovered", recovered, max(1, held)),
-        *_from_sink(await _ask(app, "stored_prices", batch=batch.name), pages),
+        Line("Missions", "missions", len(missions), len(expected)),
+        Line("  in the state that is right for them", "right", right, len(expected)),
+        Line("Ads found", "ads_found", _sum(missions, "ads_count"), known),
+        Line("Ads stored", "ads_stored", _sum(missions, "success_count"), known - len(failed)),
+        Line("Rows failed, each explained", "rows_failed", _sum(missions, "failed_count"), len(failed), spoiled),
+        Line("Retries", "retries", figures["retries"], least=3),
+        Line("Waits for a rate limit", "waits", figures["waits"], least=1),
+        Line("Sessions that failed", "failed_sessions", figures["failed_sessions"], least=2),
+        Line("Takeovers from the killed orchestrator", "takeovers", figures["takeovers"], least=1),
+        Line("Duplicates", "duplicates", (await _ask(app, "repeated_work", ids=ids))[0]["count"], 0),
+        Line("Lost", "lost", len(due - stored), 0),
+        Line("Proxies still held", "held_proxies", (await _ask(app, "held_proxies"))[0]["count"], 0),
     )
-    return Verdict(batch.name, lines, seconds)
+    return Verdict(lines, seconds)
 
 
-def _from_sink(rows: Sequence[tuple[int, int]], pages: Sequence[PageRequest]) -> tuple[Line, ...]:
-    """From the demo's own table, whatever the engine believes."""
-    stored = Counter(product for product, _ in rows)
-    due = {page.product for page in pages if page.mood not in ("redesigned", "sold_out")}
-    wrong = sum(cents != cents_of(product) or product not in due for product, cents in rows)
-    return (
-        Line("Prices stored", "stored", len(rows), len(due)),
-        Line("  duplicates", "duplicates", sum(stored.values()) - len(stored), 0),
-        Line("  lost", "lost", len(due - stored.keys()), 0),
-        Line("  wrong", "wrong_prices", wrong, 0),
-    )
+def _sum(missions: Sequence[Mission], name: str) -> int:
+    return sum((mission.result or {}).get(name) or 0 for mission in missions)
 
 
-async def _ask(app: Regente, name: str, **params: Any) -> list[tuple[Any, ...]]:
-    async with app.database.transaction() as connection:
-        return await (await connection.execute(QUERIES[name], params)).fetchall()
+def _demand(line: Line) -> str:
+    if line.expected is not None:
+        return f"{line.expected:,}"
+    return f"at least {line.least}" if line.least is not None else ""
+
+
+async def _ask(app: Regente, name: str, **params: Any) -> list[dict[str, Any]]:
+    async with app.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(QUERIES[name], params)
+        return list(await cursor.fetchall())

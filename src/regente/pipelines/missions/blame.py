@@ -1,4 +1,6 @@
-"""A strike against a proxy; three and it is out. When most of them fail at once, the fault lies elsewhere: none is put out."""
+"""Whose fault it was, and what follows. A strike against a proxy; three and it is out, unless most of them fail at once: then
+the fault lies elsewhere. A worker that refuses our key is out at once.
+"""
 
 from __future__ import annotations
 
@@ -26,3 +28,12 @@ async def blame_proxy(task: Task[Any], connection: TaskConnection, terms: FleetT
     if row["outage"] and await rows_on(connection, "open_breaker"):
         logger.error("most proxies fail: the target may be down; none is put out, one worker at a time tries again")
         await task.event("proxy_breaker_opened", connection=connection, proxy_name=row["name"], reason=reason)
+
+
+async def give_up_worker(task: Task[Any], connection: TaskConnection, worker_id: str, code: str, message: str) -> None:
+    """A worker that does not let us in is not asked again until a person has seen to it."""
+    row = await one_on(connection, "deactivate_worker", worker_id=worker_id, code=code, message=message)
+    if row is not None:
+        await task.event(
+            "worker_deactivated", connection=connection, id=worker_id, name=row["name"], by="regente", reason=message
+        )

@@ -17,7 +17,7 @@ from regente.engine.why import Why
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.book import Row, ask, one_on, rows_on
 from regente.pipelines.missions.orchestrator import open_orchestrator
-from regente.pipelines.missions.settings import MissionSettings, checked_setting, read_settings
+from regente.pipelines.missions.settings import MissionSettings, checked_setting, read_settings, read_settings_on
 from regente.pipelines.missions.why import explain_waiting
 
 MISSION_STATUSES = ("draft", "queued", "running", "completed", "failed", "canceled")
@@ -87,7 +87,7 @@ class MissionDesk:
             return await self._queue(connection, ids, by)
 
     async def _queue(self, connection: AsyncConnection[Any], ids: Sequence[int], by: str) -> list[int]:
-        settings = await read_settings(self._database)
+        settings = await read_settings_on(connection)
         queued = await self._client.queue(ids, by=by, connection=connection)
         await rows_on(connection, "queue_runs", ids=queued)
         if queued and settings.auto_start:

@@ -136,6 +136,8 @@ class Driver:
             if sight.rest_seconds > 0:
                 await self._rest(task, worker_id)
             elif not await self._assign(task, session, worker_id):
+                if await ask(self.fleet.database, "wants_another_proxy", proxy_id=session.proxy_id):
+                    return await sessions.end("proxy_avoided")
                 await self.board.wait(worker_id, self.fleet.terms.polling_session_seconds, for_work=True)
                 await task.heartbeat()
                 try:

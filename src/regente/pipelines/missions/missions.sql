@@ -24,12 +24,20 @@ UPDATE regente.orchestrator SET stopped_by = %(by)s WHERE state = 'closed'
 -- name: close_orchestrator
 UPDATE regente.orchestrator SET state = 'closed', closed_at = regente.clock(), task_id = NULL
 
+-- name: hand_back
+-- What waited to be tried again waits in the queue now.
+UPDATE regente.mission_runs r SET checkpoint = 'atribuido' FROM regente.tasks t
+WHERE t.id = r.mission_id AND t.pipeline = 'missions' AND t.status = 'queued' AND r.checkpoint = 'extracao'
+  AND NOT EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id = t.id)
+
 -- name: orchestrator
 SELECT o.state, o.stopped_by, o.opened_at, o.closed_at, o.task_id,
        EXISTS (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'queued') AS any_queued,
        EXISTS (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'running') AS any_running,
        EXISTS (SELECT FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
-               WHERE t.pipeline = 'missions' AND t.status = 'queued' AND r.checkpoint IN ('extracao', 'armazenamento')) AS any_begun
+               WHERE t.pipeline = 'missions' AND t.status = 'queued' AND (
+                 r.checkpoint = 'armazenamento' OR EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id = t.id))
+              ) AS any_begun
 FROM regente.orchestrator o
 
 -- name: undriven_workers
@@ -67,6 +75,10 @@ WITH begun AS (
 UPDATE regente.workers w SET status = 'initializing', session_id = begun.id, session_count = 0, updated_at = regente.clock()
 FROM begun WHERE w.id = %(worker_id)s AND w.driver_id = %(driver_id)s AND w.status = 'idle' RETURNING begun.id
 
+-- name: session_of_worker
+SELECT s.id, s.proxy_id, s.proxy_name FROM regente.workers w JOIN regente.sessions s ON s.id = w.session_id
+WHERE w.id = %(worker_id)s
+
 -- name: current_session
 SELECT s.id, s.proxy_id, s.proxy_name, s.missions, s.ready_at IS NOT NULL AS ready,
        extract(epoch FROM regente.clock() - s.started_at)::double precision AS age_seconds
@@ -88,8 +100,8 @@ WITH freed AS (UPDATE regente.proxies SET in_use_by_worker_id = NULL WHERE in_us
 ended AS (UPDATE regente.sessions SET ended_at = regente.clock(), reason = %(code)s WHERE id = %(session_id)s AND ended_at IS NULL)
 UPDATE regente.workers
 SET status = 'error', failures = failures + 1, error_code = %(code)s, error_message = %(message)s, updated_at = regente.clock(),
-    rest_until = regente.clock() + make_interval(secs => least(
-      %(limit_seconds)s::double precision, %(backoff_seconds)s::double precision * 2 ^ least(failures, 20)))
+    rest_until = regente.clock() + make_interval(secs => coalesce(%(rest_seconds)s::double precision, least(
+      %(limit_seconds)s::double precision, %(backoff_seconds)s::double precision * 2 ^ least(failures, 20))))
 WHERE id = %(worker_id)s AND driver_id = %(driver_id)s AND status IN ('initializing', 'ready', 'error') RETURNING failures
 
 -- name: end_session
@@ -153,7 +165,16 @@ WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.run_at > regente.clo
        OR NOT EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.id <> %(proxy_id)s))
   AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = 'missions' AND p.paused)
   AND NOT EXISTS (SELECT FROM regente.orchestrator o WHERE o.state <> 'open')
+  AND NOT EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id = t.id)  -- left there, and not cleared away yet
 ORDER BY t.queued_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
+
+-- name: wants_another_proxy
+-- Whether a mission waits that avoids this proxy, while another one is free.
+SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
+WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.run_at > regente.clock() + interval '100 years'
+  AND (r.not_before IS NULL OR r.not_before <= regente.clock()) AND r.avoid_proxy_id = %(proxy_id)s
+  AND EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL)
+LIMIT 1
 
 -- name: seat_mission
 UPDATE regente.mission_runs
@@ -179,8 +200,10 @@ VALUES (%(mission_id)s, %(attempt)s, %(event)s, %(details)s::jsonb)
 -- name: look_at_workers
 SELECT w.id, w.status::text AS status, w.current_mission_id, w.active, w.session_count,
        greatest(0, extract(epoch FROM w.rest_until - regente.clock()))::double precision AS rest_seconds,
-       w.current_mission_id IS NOT NULL AND t.status IS DISTINCT FROM 'running' AND t.status IS DISTINCT FROM 'queued' AS orphaned
+       w.current_mission_id IS NOT NULL AND (
+         t.status IS DISTINCT FROM 'running' AND t.status IS DISTINCT FROM 'queued' OR r.worker_id IS DISTINCT FROM w.id) AS orphaned
 FROM regente.workers w LEFT JOIN regente.tasks t ON t.id = w.current_mission_id
+LEFT JOIN regente.mission_runs r ON r.mission_id = t.id
 WHERE w.id = ANY (%(ids)s::text[])
 
 -- name: look_around
@@ -247,7 +270,7 @@ RETURNING retry_count
 -- Through no fault of its own: as if it had never been given out.
 UPDATE regente.mission_runs
 SET checkpoint = 'atribuido', worker_id = NULL, worker_job_id = NULL, scrape_sent_at = NULL, scrape_started_at = NULL,
-    returns = returns + 1, avoid_proxy_id = coalesce(%(avoid_proxy_id)s, avoid_proxy_id),
+    returns = returns + %(counted)s, avoid_proxy_id = coalesce(%(avoid_proxy_id)s, avoid_proxy_id),
     not_before = CASE WHEN %(wait_seconds)s::double precision > 0
                       THEN regente.clock() + make_interval(secs => %(wait_seconds)s::double precision) END
 WHERE mission_id = %(mission_id)s RETURNING returns
@@ -290,7 +313,8 @@ UPDATE regente.mission_runs SET checkpoint = 'atribuido' WHERE mission_id = ANY 
 -- name: fresh_runs
 -- A retry by hand begins with a full budget; what was extracted and only not stored is stored.
 UPDATE regente.mission_runs r
-SET retry_count = 0, writer_failures = 0, returns = 0, not_before = NULL, avoid_proxy_id = NULL, writer_sent_at = NULL, writer_job_id = NULL,
+SET retry_count = 0, writer_failures = 0, returns = 0, not_before = NULL, avoid_proxy_id = NULL, writer_id = NULL,
+    writer_sent_at = NULL, writer_job_id = NULL,
     checkpoint = CASE WHEN r.checkpoint = 'armazenamento' THEN r.checkpoint ELSE 'atribuido' END,
     worker_id = CASE WHEN r.checkpoint = 'armazenamento' THEN r.worker_id END,
     worker_job_id = CASE WHEN r.checkpoint = 'armazenamento' THEN r.worker_job_id END,
@@ -331,6 +355,7 @@ SELECT o.state, o.stopped_by, r.checkpoint::text AS checkpoint, r.not_before > r
        (SELECT count(*) FROM regente.runners a
         WHERE a.status = 'running' AND a.lease_until > regente.clock() AND 'missions' = ANY (a.pipelines)) AS runners,
        EXISTS (SELECT FROM regente.settings s WHERE s.key = 'proxy_breaker') AS breaker,
+       EXISTS (SELECT FROM regente.pipelines p WHERE p.name = 'missions' AND p.paused) AS paused,
        (SELECT count(*) FROM (
           SELECT FROM regente.tasks q WHERE q.pipeline = 'missions' AND q.status = 'queued' AND (q.queued_at, q.id) < (t.queued_at, t.id)
           LIMIT 10001) AS a) AS ahead,

@@ -50,6 +50,7 @@ class Orchestrator:
             if state is None or locked is None or not _is_over(state):
                 return False
             if locked["task_id"] == task.id:
+                await rows_on(connection, "hand_back")
                 await rows_on(connection, "close_orchestrator")
                 await task.event("orchestrator_closed", connection=connection, stopped_by=state["stopped_by"])
             return True

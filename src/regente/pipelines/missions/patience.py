@@ -13,22 +13,41 @@ from regente.fleet.http import PASSING, CallFailed, Trouble
 T = TypeVar("T")
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
+MOST_RESTS = 10
 
 
-async def patiently(task: Task[Any], call: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """The call's answer; what may pass is tried again for so long. Only for calls that may be repeated."""
+async def patiently(task: Task[Any], call: Callable[[], Awaitable[T]], seconds: float, *, rests: bool = True) -> T:
+    """The call's answer; what may pass is tried again for so long. Only for calls that may be repeated.
+
+    One who asks for rest is not away: that time does not count, up to a limit. Without `rests` it is raised at once.
+    """
+    rest_seconds = MOST_RESTS * seconds
     deadline = time.monotonic() + seconds
     pause_seconds = min(FIRST_PAUSE_SECONDS, seconds / 10)
     while True:
         try:
             return await call()
         except CallFailed as error:
-            if error.trouble is Trouble.THROTTLED:
-                pause_seconds = max(pause_seconds, min(error.retry_after or pause_seconds, seconds))
-            elif error.trouble not in PASSING:
+            if error.trouble is Trouble.THROTTLED and rests:
+                wanted_seconds = max(pause_seconds, error.retry_after or 0.0)
+                rest_seconds -= wanted_seconds
+                if rest_seconds < 0:
+                    raise
+                await _rest(task, wanted_seconds)
+                deadline += wanted_seconds
+                continue
+            if error.trouble not in PASSING:
                 raise
             if time.monotonic() + pause_seconds > deadline:
                 raise
         await task.heartbeat()
         await asyncio.sleep(pause_seconds)
         pause_seconds = min(pause_seconds * 2, MAX_PAUSE_SECONDS)
+
+
+async def _rest(task: Task[Any], seconds: float) -> None:
+    """With a sign of life now and then."""
+    until = time.monotonic() + seconds
+    while (left_seconds := until - time.monotonic()) > 0:
+        await task.heartbeat()
+        await asyncio.sleep(min(left_seconds, MAX_PAUSE_SECONDS))

@@ -9,7 +9,7 @@ from regente.engine.crashpoints import crash_point
 from regente.engine.errors import Blocked, Fatal, TaskError, Throttled, Transient
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
-from regente.pipelines.missions.blame import blame_proxy
+from regente.pipelines.missions.blame import blame_proxy, give_up_worker
 from regente.pipelines.missions.book import ask, one_on, rows_on
 from regente.pipelines.missions.codes import EXHAUSTED, Code, Phase
 from regente.pipelines.missions.settings import DEFAULTS
@@ -108,9 +108,15 @@ class Phases:
         raise Transient(message, code=code.value)
 
     async def send_back(
-        self, reason: str, *, wait_seconds: float = 0.0, worker_status: str = "error", code: Code | None = None
+        self,
+        reason: str,
+        *,
+        wait_seconds: float = 0.0,
+        worker_status: str = "error",
+        code: Code | None = None,
+        refused: bool = False,
     ) -> NoReturn:
-        """To the queue, through no fault of the mission's own: nothing is charged."""
+        """To the queue, through no fault of the mission's own: nothing is charged. `refused`: the worker knows no such key."""
         setback = Setback(code or Code.WORKER_UNAVAILABLE, reason, "mission_returned", worker_status)
         async with self.task.transaction() as connection:
             await self.task.event(
@@ -121,8 +127,11 @@ class Phases:
             await self.leave_worker(connection, worker_status, setback, rest_seconds=rest)
             avoid = self.run.proxy_id if worker_status == "error" else None
             row = await one_on(
-                connection, "back_to_queue", mission_id=self.task.id, wait_seconds=wait_seconds, avoid_proxy_id=avoid
-            )
+                connection, "back_to_queue", mission_id=self.task.id, wait_seconds=wait_seconds, avoid_proxy_id=avoid,
+                counted=int(worker_status == "error"),
+            )  # fmt: skip
+            if refused:
+                await give_up_worker(self.task, connection, self.run.worker, setback.code.value, reason)
         crash_point("mission.returned")
         if row is not None and row["returns"] > self.fleet.terms.max_returns:
             raise Fatal(f"it was sent back {row['returns']} times, last because: {reason}", code=setback.code.value)

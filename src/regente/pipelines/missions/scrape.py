@@ -22,6 +22,8 @@ from regente.pipelines.missions.run import Phases, Run, Setback
 
 UNDER_WAY = (ScrapeStatus.PENDING, ScrapeStatus.QUEUED, ScrapeStatus.RUNNING)
 DEFAULT_WAIT_SECONDS = 60.0
+MIN_WAIT_SECONDS = 0.5
+MAX_WAIT_SECONDS = 86_400.0
 
 
 class Scrape(Phases):
@@ -93,12 +95,18 @@ class Scrape(Phases):
     async def _not_accepted(self, error: CallFailed) -> NoReturn:
         match error.trouble:
             case Trouble.THROTTLED:
-                wait = error.retry_after if error.retry_after is not None else DEFAULT_WAIT_SECONDS
-                await self.send_back(error.message, wait_seconds=max(wait, 0.1), worker_status="ready")
+                await self._park(error.message, error.retry_after)
+            case Trouble.UNAUTHORIZED:
+                await self.send_back(error.message, refused=True)
             case Trouble.INVALID | Trouble.PROTOCOL:
                 await self.fail_scrape(Setback(Code.SCRAPE_FAILED, error.message))
             case _:
                 await self.send_back(error.message)
+
+    async def _park(self, reason: str, retry_after: float | None) -> NoReturn:
+        """It waits as long as it was asked to; nobody is to blame, and the worker is free."""
+        wait = DEFAULT_WAIT_SECONDS if retry_after is None else min(retry_after, MAX_WAIT_SECONDS)
+        await self.send_back(reason, wait_seconds=max(wait, MIN_WAIT_SECONDS), worker_status="ready")
 
     # The job is watched.
 
@@ -126,7 +134,7 @@ class Scrape(Phases):
                 await self.send_back(f"the worker does not know the job {job_id} any more")
             if error.trouble in (Trouble.PROTOCOL, Trouble.INVALID):
                 await self.fail_scrape(Setback(Code.SCRAPE_FAILED, error.message))
-            await self.send_back(error.message)
+            await self.send_back(error.message, refused=error.trouble is Trouble.UNAUTHORIZED)
 
     async def _report(self, job_id: str, job: ScrapeJob) -> None:
         """Progress, when there is some."""
@@ -180,8 +188,8 @@ class Scrape(Phases):
             await self.fail_scrape(Setback(Code.SCRAPE_CANCELLED, f"the job {job_id} was cancelled, and not by us"))
         problem = job.problem
         if problem is not None and problem.cause is Cause.THROTTLED:
-            wait = problem.retry_after if problem.retry_after is not None else DEFAULT_WAIT_SECONDS
-            await self.send_back(problem.message, wait_seconds=max(wait, 0.1), worker_status="ready")
+            await self._park(problem.message, problem.retry_after)
+        await self._check_session()  # a job that failed because its session broke is the session's failure
         message = problem.message if problem is not None else f"the job {job_id} is {job.status}"
         blamed = problem is not None and problem.cause is Cause.PROXY
         await self.fail_scrape(Setback(codes.of_problem(problem), message, blames_proxy=blamed))

@@ -15,7 +15,7 @@ from regente.engine.task import Task
 from regente.fleet.http import CallFailed, Trouble
 from regente.fleet.members import Worker
 from regente.fleet.registry import Fleet
-from regente.pipelines.missions.blame import blame_proxy
+from regente.pipelines.missions.blame import blame_proxy, give_up_worker
 from regente.pipelines.missions.book import ask, one_on, rows_on
 from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
 from regente.pipelines.missions.patience import patiently
@@ -38,8 +38,9 @@ class OpenSession:
 class SessionFailed(Exception):
     """The session did not start, or broke while no mission was on it."""
 
-    def __init__(self, code: Code, message: str, problem: Problem | None = None) -> None:
+    def __init__(self, code: Code, message: str, problem: Problem | None = None, *, rest_seconds: float | None = None) -> None:
         super().__init__(message)
+        self.rest_seconds = rest_seconds  # what the worker asked for
         self.code = code
         self.message = message
         self.problem = problem
@@ -55,7 +56,7 @@ class Sessions:
         self._client = fleet.speak_to_worker(worker)
 
     async def current(self) -> OpenSession | None:
-        rows = await ask(self._fleet.database, "current_session", session_id=self._worker.session_id)
+        rows = await ask(self._fleet.database, "session_of_worker", worker_id=self._worker.id)
         return OpenSession(rows[0]["id"], rows[0]["proxy_id"], rows[0]["proxy_name"]) if rows else None
 
     async def reserve(self) -> OpenSession | None:
@@ -139,7 +140,7 @@ class Sessions:
             await rows_on(
                 connection, "session_failed", worker_id=self._worker.id, driver_id=self._task.id, session_id=session.id,
                 code=failure.code.value, message=failure.message, backoff_seconds=terms.error_backoff_seconds,
-                limit_seconds=terms.error_backoff_limit_seconds,
+                limit_seconds=terms.error_backoff_limit_seconds, rest_seconds=failure.rest_seconds,
             )  # fmt: skip
             await self._log(
                 connection, "session_failed", session, error_code=failure.code.value, proxy_name=session.proxy_name,
@@ -167,16 +168,8 @@ class Sessions:
         crash_point("session.ended")
 
     async def give_up_worker(self, failure: SessionFailed) -> None:
-        """A worker that does not let us in is not asked again until a person has seen to it."""
         async with self._task.transaction() as connection:
-            row = await one_on(
-                connection, "deactivate_worker", worker_id=self._worker.id, code=failure.code.value, message=failure.message
-            )
-            if row is not None:
-                await self._task.event(
-                    "worker_deactivated", connection=connection, id=self._worker.id, name=row["name"], by="regente",
-                    reason=failure.message,
-                )  # fmt: skip
+            await give_up_worker(self._task, connection, self._worker.id, failure.code.value, failure.message)
 
     async def _log(self, connection: Any, event: str, session: OpenSession, **details: Any) -> None:
         await self._task.event(event, connection=connection, worker_id=self._worker.id, session_id=session.id, **details)
@@ -190,6 +183,8 @@ def _start_failed(error: CallFailed) -> SessionFailed:
     """A call that failed says something of the worker, nothing of the proxy."""
     if error.trouble is Trouble.UNAUTHORIZED:
         return Unauthorized(Code.WORKER_UNAVAILABLE, error.message)
+    if error.trouble is Trouble.THROTTLED:
+        return SessionFailed(Code.WORKER_UNAVAILABLE, error.message, rest_seconds=error.retry_after)
     known = error.trouble in (Trouble.PROTOCOL, Trouble.INVALID, Trouble.MISSING)
     return SessionFailed(Code.SESSION if known else Code.WORKER_UNAVAILABLE, error.message)
 

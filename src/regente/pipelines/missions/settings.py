@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from psycopg import AsyncConnection
+
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput
-from regente.pipelines.missions.book import ask
+from regente.pipelines.missions.book import Row, ask, rows_on
 
 LIMITS = {"session_limit": (1, 1000), "max_retries": (0, 100)}
 
@@ -23,8 +25,16 @@ DEFAULTS = MissionSettings()
 
 
 async def read_settings(database: Database) -> MissionSettings:
-    stored = {row["key"]: row["value"] for row in await ask(database, "settings", keys=list(asdict(DEFAULTS)))}
-    return MissionSettings(**stored)
+    return _settings(await ask(database, "settings", keys=list(asdict(DEFAULTS))))
+
+
+async def read_settings_on(connection: AsyncConnection[Any]) -> MissionSettings:
+    """In the midst of a transaction: another connection might not be free."""
+    return _settings(await rows_on(connection, "settings", keys=list(asdict(DEFAULTS))))
+
+
+def _settings(rows: list[Row]) -> MissionSettings:
+    return MissionSettings(**{row["key"]: row["value"] for row in rows})
 
 
 def checked_setting(key: str, value: Any) -> Any:

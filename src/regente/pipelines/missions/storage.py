@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from regente.contracts.writer import ProcessRequest, Source, WriterJob, WriterStatus
 from regente.engine.crashpoints import crash_point
-from regente.engine.errors import Fatal
+from regente.engine.errors import Fatal, Throttled
 from regente.engine.task import Task
 from regente.fleet.clients import WriterClient
 from regente.fleet.http import CallFailed, Trouble
@@ -25,6 +25,8 @@ from regente.pipelines.missions.run import Phases, Run
 
 NAMESPACE = uuid.UUID("6f0c3a52-6d0f-4f0a-9c52-0d7b8f6d2a11")
 MAX_ITEM_CHARACTERS = 100_000
+DEFAULT_WAIT_SECONDS = 60.0
+MIN_WAIT_SECONDS = 0.5
 
 
 class Storage(Phases):
@@ -91,7 +93,7 @@ class Storage(Phases):
         )
         try:
             # Repeated if need be: the same name is the same job.
-            return await patiently(self.task, lambda: client.process(request), self.fleet.terms.outage_seconds)
+            return await patiently(self.task, lambda: client.process(request), self.fleet.terms.outage_seconds, rests=False)
         except CallFailed as error:
             return await self._not_answered(error)
 
@@ -99,6 +101,9 @@ class Storage(Phases):
         code = codes.of_writer_call(error)
         if error.trouble is Trouble.UNAUTHORIZED:
             await self._refused(code, error.message)
+        if error.trouble is Trouble.THROTTLED:
+            wait_seconds = error.retry_after if error.retry_after is not None else DEFAULT_WAIT_SECONDS
+            raise Throttled(error.message, retry_after=max(wait_seconds, MIN_WAIT_SECONDS), code=code.value)
         await self.fail_storage(code, error.message)
 
     async def _refused(self, code: Code, message: str) -> NoReturn:
@@ -176,5 +181,8 @@ class Storage(Phases):
 
 
 def _short_json(data: Any) -> str:
-    text = json.dumps(data).replace("\\u0000", "")
+    try:
+        text = json.dumps(data, allow_nan=False)
+    except ValueError:  # a number beyond all bounds
+        text = json.dumps({"unreadable": repr(data)[:MAX_ITEM_CHARACTERS]})
     return text if len(text) <= MAX_ITEM_CHARACTERS else json.dumps({"shortened": text[:MAX_ITEM_CHARACTERS]})

@@ -23,6 +23,8 @@ def _waits_for(row: dict[str, Any]) -> tuple[str, str]:
     if row["state"] != "open":
         who = f" ({row['stopped_by']} stopped it)" if row["stopped_by"] else ""
         return "STOPPED", f"The orchestrator is {row['state']}{who}: start it with `regente orchestrator start`."
+    if row["paused"]:
+        return "PAUSED", "The pipeline missions is paused: resume it with `regente pipelines resume missions`."
     if not row["runners"]:
         return "NO_RUNNER", "No runner is alive that runs missions: start one with `regente run`."
     if not row["active_workers"]:

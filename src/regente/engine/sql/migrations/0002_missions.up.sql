@@ -198,11 +198,21 @@ SELECT e.txid::text || '-' || e.id AS id, e.task_id AS mission_id,
            'canceled_by', coalesce(e.details ->> 'by', (
              SELECT c.details ->> 'by' FROM regente.events c
              WHERE c.task_id = e.task_id AND c.event = 'task_cancel_requested' AND c.id < e.id ORDER BY c.id DESC LIMIT 1), 'user'),
-           'previous_checkpoint', r.checkpoint)
+           'previous_checkpoint', coalesce((
+             SELECT CASE c.event WHEN 'mission_assigned' THEN 'extracao' WHEN 'scrape_completed' THEN 'armazenamento'
+                                 WHEN 'task_requeued' THEN CASE WHEN r.worker_data_url IS NULL THEN 'atribuido' ELSE 'armazenamento' END
+                                 ELSE 'atribuido' END
+             FROM regente.events c
+             WHERE c.task_id = e.task_id AND c.id < e.id
+               AND c.event IN ('task_queued', 'task_requeued', 'mission_assigned', 'mission_returned', 'scrape_completed')
+             ORDER BY c.id DESC LIMIT 1), CASE WHEN r.checkpoint <> 'finalizado' THEN r.checkpoint::text END))
          WHEN 'task_failed' THEN jsonb_build_object(
            'error_code', CASE WHEN e.details ->> 'code' ~ '^ERROR[0-9]{3}$' THEN e.details ->> 'code' ELSE 'ERROR500' END,
            'error_message', coalesce(e.details ->> 'message', e.details ->> 'code', e.details ->> 'reason'),
-           'retry_count', r.retry_count)
+           'retry_count', (
+             SELECT count(*) FROM regente.events c
+             WHERE c.task_id = e.task_id AND c.event = 'retry_triggered' AND c.id < e.id AND c.id > coalesce((
+               SELECT max(q.id) FROM regente.events q WHERE q.task_id = e.task_id AND q.event = 'task_requeued' AND q.id < e.id), 0)))
          WHEN 'task_completed' THEN t.result
          ELSE e.details END AS details,
        e.at AS timestamp

@@ -1,0 +1,18 @@
+"""No route but the health check answers without the right key."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+
+from regente.conformance.exchange import Reply, Service
+
+
+async def expect_locked(service: Service, request: Callable[[Service], Awaitable[Reply]]) -> str:
+    """401 without a key and with a wrong one."""
+    without = (await request(service.with_key(None, "without a key"))).expect(401)
+    wrong = (await request(service.with_key(secrets.token_hex(16), "with a wrong key"))).expect(401)
+    return f"{without}; with a wrong key: {wrong.status}"
+
+
+__all__ = ["expect_locked"]

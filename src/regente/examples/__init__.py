@@ -1,1 +1,0 @@
-"""Pipelines to learn from. The demo runs them."""

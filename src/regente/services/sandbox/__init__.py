@@ -1,0 +1,8 @@
+"""A place to try everything: an ad library with known totals, real forward proxies, and faults on demand. All local."""
+
+from regente.services.sandbox.catalogue import Ad, Catalogue
+from regente.services.sandbox.faults import Fault, FaultBoard, FaultKind
+from regente.services.sandbox.proxy import ProxyAccount
+from regente.services.sandbox.sandbox import Sandbox
+
+__all__ = ["Ad", "Catalogue", "Fault", "FaultBoard", "FaultKind", "ProxyAccount", "Sandbox"]

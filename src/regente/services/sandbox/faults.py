@@ -1,0 +1,171 @@
+"""Faults on demand: which one strikes a request, how often, and what it says. Chance follows from the seed."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class FaultKind(StrEnum):
+    THROTTLED = "throttled"
+    """429 with Retry-After."""
+    UNAVAILABLE = "unavailable"
+    """5xx."""
+    BLOCKED = "blocked"
+    """403."""
+    HANG = "hang"
+    """No answer, ever."""
+    DRIP = "drip"
+    """The answer comes in small pieces, over `seconds`."""
+    TRUNCATED = "truncated"
+    """Half of the page or JSON, as if it were all."""
+    CUT_OFF = "cut_off"
+    """The connection ends in the middle of the answer."""
+    LAYOUT = "layout"
+    """The same ads in pages that are built differently."""
+    REPEATS = "repeats"
+    """Each page begins with the last ads of the one before."""
+    MISSING = "missing"
+    """Each page leaves out its last ad."""
+    SPOILED = "spoiled"
+    """The first ad of each page has a date that no calendar knows."""
+    STUCK_SESSION = "stuck_session"
+    """Sessions handed out meanwhile hang at every page."""
+    PROXY_407 = "proxy_407"
+    PROXY_451 = "proxy_451"
+    PROXY_RESET = "proxy_reset"
+    PROXY_REFUSED = "proxy_refused"
+    PROXY_HANG = "proxy_hang"
+
+
+PROXY_KINDS = frozenset(kind for kind in FaultKind if kind.startswith("proxy_"))
+
+
+class Fault(BaseModel):
+    """What is left out strikes everywhere; `count` is the next so many requests, without it until it is cleared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: FaultKind
+    proxy: str | None = Field(None, description="only through the proxy of this name")
+    day: date | None = Field(None, description="only where the filter's range holds this day")
+    format: str | None = None
+    language: str | None = None
+    path: str | None = Field(None, description="only on this path of the library: /ads, /session, …")
+    from_page: int | None = Field(None, ge=1, description="only from this page on")
+    count: int | None = Field(None, ge=1)
+    chance: float = Field(1.0, gt=0, le=1)
+    status: int = Field(503, ge=500, le=599)
+    retry_after: float = Field(30.0, ge=0)
+    seconds: float = Field(5.0, ge=0, le=3600)
+
+    @model_validator(mode="after")
+    def _countable(self) -> Fault:
+        if self.kind is FaultKind.PROXY_REFUSED and (self.count is not None or self.chance < 1):
+            raise ValueError("a refused connection is never seen: proxy_refused has neither count nor chance, clear it instead")
+        if self.kind in PROXY_KINDS and self.narrows_the_filter():
+            raise ValueError(f"{self.kind} strikes before the filter is known: it is scoped by proxy, count and chance only")
+        return self
+
+    def narrows_the_filter(self) -> bool:
+        return any(value is not None for value in (self.day, self.format, self.language, self.path, self.from_page))
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A request, as far as the library or the proxy can see it."""
+
+    proxy: str | None
+    path: str | None = None
+    first_day: date | None = None
+    last_day: date | None = None
+    format: str | None = None
+    languages: frozenset[str] = frozenset()
+    page: int | None = None
+
+
+@dataclass(slots=True)
+class _Posted:
+    fault: Fault
+    left: int | None
+
+
+class FaultBoard:
+    """The faults in force, in the order in which they were added; the first that fits strikes."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self._posted: dict[int, _Posted] = {}
+        self._ids = itertools.count(1)
+        self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        self._watchers: list[Callable[[], None]] = []
+        self.struck: dict[FaultKind, int] = dict.fromkeys(FaultKind, 0)
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call it at every change."""
+        self._watchers.append(watcher)
+
+    def add(self, fault: Fault) -> int:
+        fault_id = next(self._ids)
+        self._posted[fault_id] = _Posted(fault, fault.count)
+        self._tell()
+        return fault_id
+
+    def clear(self, fault_id: int | None = None) -> int:
+        """One, or all of them; how many went."""
+        gone = [fault_id] if fault_id in self._posted else [] if fault_id is not None else list(self._posted)
+        for one in gone:
+            del self._posted[one]
+        self._tell()
+        return len(gone)
+
+    def in_force(self) -> dict[int, Fault]:
+        return {fault_id: posted.fault for fault_id, posted in self._posted.items()}
+
+    def refuses(self, proxy: str) -> bool:
+        return any(fault.kind is FaultKind.PROXY_REFUSED and fault.proxy in (None, proxy) for fault in self.in_force().values())
+
+    def strike(self, sighting: Sighting, *, by_proxy: bool) -> Fault | None:
+        """The fault that this request meets, if any; its count goes down."""
+        for fault_id, posted in list(self._posted.items()):
+            fault = posted.fault
+            if fault.kind is FaultKind.PROXY_REFUSED or (fault.kind in PROXY_KINDS) is not by_proxy:
+                continue
+            if _fits(fault, sighting) and (fault.chance == 1 or self._random.random() < fault.chance):
+                self._spend(fault_id, posted)
+                return fault
+        return None
+
+    def _spend(self, fault_id: int, posted: _Posted) -> None:
+        self.struck[posted.fault.kind] += 1
+        if posted.left is None:
+            return
+        posted.left -= 1
+        if posted.left == 0:
+            del self._posted[fault_id]
+
+    def _tell(self) -> None:
+        for watcher in self._watchers:
+            watcher()
+
+
+def _fits(fault: Fault, seen: Sighting) -> bool:
+    if fault.kind is FaultKind.STUCK_SESSION and seen.path != "/session":
+        return False
+    if fault.kind in (FaultKind.REPEATS, FaultKind.MISSING, FaultKind.SPOILED) and seen.path != "/ads":
+        return False
+    if fault.day is not None and not (seen.first_day and seen.last_day and seen.first_day <= fault.day <= seen.last_day):
+        return False
+    if fault.from_page is not None and (seen.page is None or seen.page < fault.from_page):
+        return False
+    return (
+        fault.proxy in (None, seen.proxy)
+        and fault.format in (None, seen.format)
+        and (fault.language is None or fault.language in seen.languages)
+        and fault.path in (None, seen.path)
+    )

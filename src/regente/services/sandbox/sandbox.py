@@ -1,0 +1,98 @@
+"""The library and its proxies, opened and closed together."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from regente.contracts.worker import Filters
+from regente.services.listening import listen
+from regente.services.sandbox.catalogue import Catalogue
+from regente.services.sandbox.faults import Fault, FaultBoard, FaultKind
+from regente.services.sandbox.library import Library
+from regente.services.sandbox.proxy import ForwardProxy, ProxyAccount
+from regente.services.serving import serving
+
+_CLOSING_SECONDS = 1
+
+
+class Sandbox:
+    """`async with Sandbox(proxies=3) as sandbox:` gives `library_url`, `proxies` and `faults`.
+
+    With `proxy_port` the proxies listen on that port and the ones after it, else on free ones.
+    """
+
+    def __init__(
+        self, *, proxies: int = 2, seed: int = 1, host: str = "127.0.0.1", port: int = 0, proxy_port: int = 0,
+        ads_per_cell: int = 20,
+    ) -> None:  # fmt: skip
+        self.catalogue = Catalogue(seed, ads_per_cell)
+        self.faults = FaultBoard(seed)
+        self.library_url = ""
+        self.proxies: list[ProxyAccount] = []
+        self._plan = (proxies, host, port, proxy_port)
+        self._proxy_ports: dict[int, str] = {}
+        self._forwarders: list[ForwardProxy] = []
+        self._stack = AsyncExitStack()
+
+    def total(self, filters: Filters) -> int:
+        """What a complete scrape must find."""
+        return self.catalogue.total(filters)
+
+    def break_with(self, kind: FaultKind, **scope: Any) -> int:
+        """Put a fault in force; see `Fault` for the scope. Its id clears it again."""
+        return self.faults.add(Fault(kind=kind, **scope))
+
+    def calm(self) -> None:
+        """As if nothing had happened: no faults, all counts at zero."""
+        self.faults.clear()
+        self.faults.struck = dict.fromkeys(FaultKind, 0)
+        for forwarder in self._forwarders:
+            forwarder.connections = 0
+
+    def connections_through(self, proxy: ProxyAccount) -> int:
+        return next(one.connections for one in self._forwarders if one.account == proxy)
+
+    def addresses(self) -> dict[str, Any]:
+        proxies = [
+            {"name": one.name, "host": one.host, "port": one.port, "username": one.username, "password": one.password}
+            for one in self.proxies
+        ]
+        return {"library_url": self.library_url, "seed": self.catalogue.seed, "proxies": proxies}
+
+    async def __aenter__(self) -> Self:
+        count, host, port, proxy_port = self._plan
+        library = Library(self.catalogue, self.faults, self._proxy_ports)
+        async with AsyncExitStack() as opening:
+            self.library_url = await opening.enter_async_context(
+                serving(library.app(), host, port, drain_seconds=_CLOSING_SECONDS)
+            )
+            opening.callback(library.closing.set)
+            for number in range(1, count + 1):
+                forwarder = await self._open_proxy(number, host, proxy_port + number - 1 if proxy_port else 0)
+                opening.push_async_callback(forwarder.close)
+            self._stack = opening.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _open_proxy(self, number: int, host: str, port: int) -> ForwardProxy:
+        listener = listen(host, port)
+        account = ProxyAccount(
+            f"proxy-{number}", host, listener.getsockname()[1], f"user{number}", _password(self.catalogue.seed, number)
+        )
+        forwarder = ForwardProxy(account, self.faults, self._proxy_ports)
+        await forwarder.open(listener)
+        self.proxies.append(account)
+        self._forwarders.append(forwarder)
+        return forwarder
+
+
+def _password(seed: int, number: int) -> str:
+    """Not a secret: it guards nothing but the sandbox. With the characters that break careless clients."""
+    return f"p@ss:{hashlib.blake2b(f'{seed}/{number}'.encode(), digest_size=4).hexdigest()}/%"

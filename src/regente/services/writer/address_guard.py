@@ -1,0 +1,106 @@
+"""Keeps the writer from being a way into somebody's network: every connection goes to an address that was looked at.
+
+The name is resolved here, its addresses are checked, and the socket is opened to one of them, so a second answer of the
+name server changes nothing. Redirects open new connections and so pass through here as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+import httpcore2
+import httpx2
+
+from regente.services.writer.failures import JobFailure, WriterCode
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class AddressRefused(JobFailure):
+    def __init__(self, message: str) -> None:
+        super().__init__(WriterCode.GENERIC, message)
+
+
+def check_url(url: str, *, allow_private: bool) -> None:
+    """What can be said before any name is resolved."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise AddressRefused(f"the URL cannot be read: {error}") from None
+    if parts.scheme not in ("http", "https"):
+        raise AddressRefused(f"the URL's scheme is {parts.scheme!r}; only http and https are read")
+    if not host:
+        raise AddressRefused("the URL has no host")
+    try:
+        check_address(host, allow_private=allow_private)
+    except ValueError:
+        return  # a name: its addresses are checked when it is connected to
+
+
+def check_address(address: str, *, allow_private: bool) -> None:
+    for one in _meant(ip_address(address.split("%")[0])):
+        never = one.is_link_local or one.is_multicast or one.is_unspecified
+        if never or not (allow_private or one.is_global):
+            raise AddressRefused(f"{address} is not a public address; the writer may not read from it")
+
+
+def _meant(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | IPv6Address]:
+    """Also the IPv4 address that an IPv6 one leads to."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64:
+        inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    found: list[IPv4Address | IPv6Address] = [one for one in inner if one is not None]
+    return found if address.ipv4_mapped else [address, *found]
+
+
+class GuardedNetwork(httpcore2.AnyIOBackend):
+    def __init__(self, *, allow_private: bool) -> None:
+        self._allow_private = allow_private
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await self._resolve(host, port, timeout)
+        for address in addresses:
+            check_address(address, allow_private=self._allow_private)
+        refused: Exception = httpcore2.ConnectError(f"{host} has no address")
+        for address in addresses:
+            try:
+                return await super().connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                refused = error
+        raise refused
+
+    async def _resolve(self, host: str, port: int, timeout: float | None) -> list[str]:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout):
+                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout(f"the name {host} was not resolved in time") from None
+        except OSError:
+            raise httpcore2.ConnectError(f"the name {host} has no address") from None
+        return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    def __init__(self, *, allow_private: bool, connections: int) -> None:
+        super().__init__(trust_env=False)
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=connections,
+            max_keepalive_connections=0,
+            network_backend=GuardedNetwork(allow_private=allow_private),
+        )

@@ -1,0 +1,115 @@
+"""The Writer API (9.2) as an application: `POST /process`, `GET /status/{job_id}`, `GET /health`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import psycopg
+from fastapi import Depends, FastAPI, HTTPException, Path, Request
+
+from regente.contracts.writer import Health, ProcessAccepted, ProcessRequest, WriterJob
+from regente.services.writer.address_guard import AddressRefused, check_url
+from regente.services.writer.answers import add_error_answers, invalid_field, job_answer
+from regente.services.writer.database import make_pool, prepare_database
+from regente.services.writer.gate import Gate
+from regente.services.writer.job_run import JobRun
+from regente.services.writer.jobs import AnotherRequest, Jobs, TooManyWaiting
+from regente.services.writer.runner import Runner
+from regente.services.writer.source import Sources
+from regente.services.writer.terms import WriterTerms
+
+_HEALTH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """What the routes work with while the application runs."""
+
+    terms: WriterTerms
+    jobs: Jobs
+    runner: Runner
+
+
+def create_app(terms: WriterTerms) -> FastAPI:
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with _running(terms) as writer:
+            app.state.writer = writer
+            yield
+
+    app = FastAPI(title="Regente writer", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.add_middleware(Gate, terms=terms)
+    app.add_api_route("/process", process, methods=["POST"], response_model=ProcessAccepted)
+    app.add_api_route("/status/{job_id}", status, methods=["GET"], response_model=WriterJob)
+    app.add_api_route("/health", health, methods=["GET"], response_model=Health)
+    add_error_answers(app)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def _running(terms: WriterTerms) -> AsyncIterator[Writer]:
+    await prepare_database(terms)
+    sources = Sources(terms)
+    try:
+        async with make_pool(terms) as pool:
+            jobs = Jobs(pool, terms)
+            runner = Runner(jobs, JobRun(jobs, pool, sources, terms), terms)
+            runner.start()
+            try:
+                yield Writer(terms, jobs, runner)
+            finally:
+                await runner.stop()
+    finally:
+        await sources.close()
+
+
+def _writer(request: Request) -> Writer:
+    writer: Writer = request.app.state.writer
+    return writer
+
+
+UsedWriter = Annotated[Writer, Depends(_writer)]
+
+
+async def process(body: ProcessRequest, writer: UsedWriter) -> ProcessAccepted:
+    _check_request(body, writer.terms)
+    try:
+        accepted = await writer.jobs.accept(body)
+    except AnotherRequest:
+        raise invalid_field(("body", "job_id"), "this job_id belongs to another request") from None
+    except psycopg.DataError:
+        raise invalid_field(("body",), "a text in it cannot be stored; perhaps it has \\u0000") from None
+    except TooManyWaiting:
+        raise HTTPException(429, "too many jobs wait already", {"retry-after": "30"}) from None
+    writer.runner.wake()
+    return ProcessAccepted(job_id=accepted.job_id, status=accepted.status, created_at=accepted.created_at)
+
+
+async def status(job_id: Annotated[str, Path(max_length=100)], writer: UsedWriter) -> WriterJob:
+    found = await writer.jobs.status(job_id) if "\0" not in job_id else None
+    if found is None:
+        raise HTTPException(404, f"there is no job {job_id!r}")
+    return job_answer(*found)
+
+
+async def health(writer: UsedWriter) -> Health:
+    try:
+        async with asyncio.timeout(_HEALTH_SECONDS):
+            await writer.jobs.ping()
+    except (psycopg.Error, TimeoutError):
+        raise HTTPException(500, "the database does not answer") from None
+    return Health(status="healthy")
+
+
+def _check_request(body: ProcessRequest, terms: WriterTerms) -> None:
+    target = f"{body.config.schema_}.{body.config.table}"
+    if target not in terms.targets:
+        raise invalid_field(("body", "config", "table"), f"{target} is not a table that this writer may write to")
+    try:
+        check_url(body.source.url, allow_private=terms.allow_private)
+    except AddressRefused as error:
+        raise invalid_field(("body", "source", "url"), error.message) from None

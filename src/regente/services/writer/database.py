@@ -1,0 +1,46 @@
+"""The writer's connections and its own schema. Nothing here outlives a transaction, so a transaction pooler may be between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from regente.services.writer.queries import query
+from regente.services.writer.terms import WriterTerms
+
+Pool = AsyncConnectionPool[AsyncConnection[Any]]
+
+_CONNECT: dict[str, Any] = {
+    "autocommit": True,
+    "prepare_threshold": None,
+    "connect_timeout": 10,
+    "application_name": "regente writer",
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+_POOL_SECONDS = 10.0
+
+
+async def prepare_database(terms: WriterTerms) -> None:
+    """Make what is missing. Any number of writers may do so at once."""
+    async with await AsyncConnection.connect(terms.database_url, **_CONNECT) as connection:
+        for name in ("create_schema", *(["create_ads"] if terms.create_ads else [])):
+            async with connection.transaction():
+                await connection.execute(query(name))
+
+
+def make_pool(terms: WriterTerms) -> Pool:
+    return AsyncConnectionPool(
+        terms.database_url,
+        kwargs=_CONNECT,
+        min_size=1,
+        max_size=terms.concurrent_jobs + 4,
+        timeout=_POOL_SECONDS,
+        check=AsyncConnectionPool.check_connection,
+        open=False,
+        name="regente-writer",
+    )

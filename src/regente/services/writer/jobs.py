@@ -1,0 +1,200 @@
+"""Jobs as rows: accepted once, claimed under a lease, moved on batch by batch, ended once."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg import AsyncConnection, AsyncCursor
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import Jsonb
+from psycopg_pool import AsyncConnectionPool
+
+from regente.contracts.writer import ProcessRequest, Target, WriterStatus
+from regente.services.writer.batch import Failed
+from regente.services.writer.failures import JobFailure, LeaseLost
+from regente.services.writer.queries import query
+from regente.services.writer.source import Version, safe_url
+from regente.services.writer.terms import WriterTerms
+
+_KEPT_CHARACTERS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    job_id: str
+    status: WriterStatus
+    created_at: datetime
+
+
+class AnotherRequest(Exception):
+    """This job_id belongs to another request."""
+
+
+class TooManyWaiting(Exception):
+    """There are as many unfinished jobs as this writer takes."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One claimed job, and how far it has come."""
+
+    job_id: str
+    target: Target
+    url: str
+    headers: dict[str, str]
+    json_path: str
+    claims: int
+    processed: int = 0
+    success_count: int = 0
+    failed_count: int = 0
+    version: Version | None = None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.job_id} at {self.processed}>"
+
+
+class Jobs:
+    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Any]], terms: WriterTerms) -> None:
+        self._pool = pool
+        self._terms = terms
+        self._owner = uuid.uuid4().hex
+        self._lease = timedelta(seconds=terms.lease_seconds)
+
+    async def accept(self, request: ProcessRequest) -> Accepted:
+        job_id = request.job_id or str(uuid.uuid4())
+        fingerprint = _fingerprint(request)
+        async with self._cursor() as cursor:
+            await cursor.execute(query("known_job"), {"job_id": job_id})
+            known = await cursor.fetchone()
+            if known is None:
+                await self._make_room(cursor)
+                await cursor.execute(query("accept_job"), _row(job_id, fingerprint, request))
+                made = await cursor.fetchone()
+                if made:
+                    return Accepted(job_id, WriterStatus.PROCESSING, made["created_at"])
+                await cursor.execute(query("known_job"), {"job_id": job_id})
+                known = await cursor.fetchone()
+        assert known is not None
+        if known["fingerprint"] != fingerprint:
+            raise AnotherRequest(job_id)
+        return Accepted(job_id, WriterStatus(known["status"]), known["created_at"])
+
+    async def _make_room(self, cursor: AsyncCursor[DictRow]) -> None:
+        await cursor.execute(query("count_unfinished"), {"limit": self._terms.waiting_jobs})
+        found = await cursor.fetchone()
+        if found and found["count"] >= self._terms.waiting_jobs:
+            raise TooManyWaiting
+
+    async def claim(self) -> Job | None:
+        async with self._cursor() as cursor:
+            await cursor.execute(query("claim_job"), {"owner": self._owner, "lease": self._lease})
+            row = await cursor.fetchone()
+        if row is None:
+            return None
+        target = Target.model_validate(row["target"])
+        job = Job(row["job_id"], target, row["url"], row["headers"], row["json_path"], row["claims"])
+        _take_progress(job, row)
+        return job
+
+    async def refresh(self, job: Job) -> None:
+        """After a commit whose answer may have been lost: what the database says is what happened."""
+        async with self._cursor() as cursor:
+            await cursor.execute(query("read_progress"), {"job_id": job.job_id, "owner": self._owner})
+            row = await cursor.fetchone()
+        if row is None:
+            raise LeaseLost(job.job_id)
+        _take_progress(job, row)
+
+    async def renew(self, job_ids: Sequence[str]) -> None:
+        await self._run("renew_leases", {"job_ids": list(job_ids), "owner": self._owner, "lease": self._lease})
+
+    async def hand_back(self, job: Job) -> None:
+        await self._run("hand_back", {"job_id": job.job_id, "owner": self._owner})
+
+    async def note_source(self, job: Job, version: Version) -> None:
+        values = {"etag": version.etag, "length": version.length, "job_id": job.job_id, "owner": self._owner}
+        if not await self._run("note_source", values):
+            raise LeaseLost(job.job_id)
+        job.version = version
+
+    async def note_progress(self, connection: AsyncConnection[Any], job: Job, size: int, failed: Sequence[Failed]) -> None:
+        """In the transaction that stores the rows. Not ours any more, or not at that place: nothing of it is stored."""
+        items = [(job.job_id, one.index, one.data[:_KEPT_CHARACTERS], one.error) for one in failed]
+        async with connection.cursor() as cursor:
+            if items:
+                await cursor.executemany(query("note_failed_item"), items)
+            values = {"success": size - len(failed), "failed": len(failed), "before": job.processed, "lease": self._lease}
+            await cursor.execute(query("note_progress"), {**values, "job_id": job.job_id, "owner": self._owner})
+            if cursor.rowcount != 1:
+                raise LeaseLost(job.job_id)
+
+    async def end(self, job: Job, status: WriterStatus, failure: JobFailure | None, *, total: int | None) -> None:
+        """Also forgets what may be secret: the headers, and the URL's query."""
+        ended = await self._run(
+            "end_job",
+            {
+                "job_id": job.job_id,
+                "owner": self._owner,
+                "status": status,
+                "total": total,
+                "error": failure.message if failure else None,
+                "error_code": failure.code if failure else None,
+                "safe_url": safe_url(job.url),
+            },
+        )
+        if not ended:
+            raise LeaseLost(job.job_id)
+
+    async def forget_old(self) -> None:
+        await self._run("forget_jobs", {"keep": timedelta(days=self._terms.keep_days)})
+
+    async def status(self, job_id: str) -> tuple[DictRow, list[DictRow]] | None:
+        async with self._cursor() as cursor:
+            await cursor.execute(query("job_status"), {"job_id": job_id})
+            found = await cursor.fetchone()
+            if found is None:
+                return None
+            await cursor.execute(query("job_failed_items"), {"job_id": job_id, "limit": self._terms.shown_failed_items})
+            return found, await cursor.fetchall()
+
+    async def ping(self) -> None:
+        await self._run("ping", {})
+
+    async def _run(self, name: str, values: dict[str, Any]) -> int:
+        async with self._cursor() as cursor:
+            await cursor.execute(query(name), values)
+            return cursor.rowcount
+
+    @contextlib.asynccontextmanager
+    async def _cursor(self) -> AsyncIterator[AsyncCursor[DictRow]]:
+        async with self._pool.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            yield cursor
+
+
+def _fingerprint(request: ProcessRequest) -> bytes:
+    """Without the headers: a fresh token for the same document is the same job."""
+    known = request.model_dump_json(by_alias=True, exclude={"job_id": True, "source": {"headers"}})
+    return hashlib.sha256(known.encode()).digest()
+
+
+def _row(job_id: str, fingerprint: bytes, request: ProcessRequest) -> dict[str, Any]:
+    return {
+        "job_id": job_id,
+        "fingerprint": fingerprint,
+        "target": Jsonb(request.config.model_dump(by_alias=True)),
+        "url": request.source.url,
+        "headers": Jsonb(request.source.headers),
+        "json_path": request.source.json_path,
+    }
+
+
+def _take_progress(job: Job, row: DictRow) -> None:
+    job.processed, job.success_count, job.failed_count = row["processed"], row["success_count"], row["failed_count"]
+    known = row["etag"] is not None or row["source_length"] is not None
+    job.version = Version(row["etag"], row["source_length"]) if known else None

@@ -1,0 +1,144 @@
+"""Puts a batch into its table inside of the caller's transaction: COPY into a staging table, then one upsert or insert.
+
+What PostgreSQL refuses for the sake of a row is cut smaller until the guilty rows stand alone; all others are stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from regente.contracts.writer import Target
+from regente.services.writer.batch import Batch, Failed, Shape
+from regente.services.writer.catalogue import Table
+from regente.services.writer.copy_text import json_text
+from regente.services.writer.failures import first_line, is_row_fault
+from regente.services.writer.queries import query
+
+# COPY says in which line it stumbled. Believing it is quick while few rows are bad; when most are, halving is.
+_HINTS_PER_SHAPE = 16
+# Rows of refused tries stay in the staging table as dead ones; now and then it is made anew.
+_TRIES_PER_STAGING = 200
+_LINE = re.compile(r"\d+")
+
+
+class Loader:
+    def __init__(self, target: Target, table: Table, on_wait: Callable[[], object]) -> None:
+        """`on_wait` is called when PostgreSQL is about to be busy for a while and the loop is not."""
+        self._target = target
+        self._table = table
+        self._on_wait = on_wait
+        self._tries = 0
+
+    async def load(self, connection: AsyncConnection[Any], batch: Batch) -> list[Failed]:
+        """The rows that are not stored, in order; all others are, once the transaction commits."""
+        failed = list(batch.failed)
+        self._tries = 0
+        for shape in batch.shapes:
+            failed += await self._load_shape(connection, shape)
+        return sorted(failed, key=lambda one: one.index)
+
+    async def _load_shape(self, connection: AsyncConnection[Any], shape: Shape) -> list[Failed]:
+        failed: list[Failed] = []
+        names = self._names(shape)
+        pending, hints, staged_until = [(0, len(shape.lines))], _HINTS_PER_SHAPE, self._tries
+        while pending:
+            start, end = pending.pop()
+            if self._tries >= staged_until:
+                await self._make_staging(connection, names)
+                staged_until = self._tries + _TRIES_PER_STAGING
+            self._tries += 1
+            try:
+                async with connection.transaction():
+                    failed += await self._store(connection, names, shape, start, end)
+            except psycopg.Error as error:
+                if not is_row_fault(error):
+                    raise
+                if end - start == 1:
+                    failed.append(_failed(shape, start, first_line(error)))
+                    continue
+                hint = _stumbled_at(error) if hints else None
+                hints -= hint is not None
+                pending += reversed(_cut(start, end, hint))
+            else:
+                if pending:
+                    await connection.execute(query("empty_staging"))
+        return failed
+
+    async def _make_staging(self, connection: AsyncConnection[Any], names: dict[str, sql.Composable]) -> None:
+        if self._tries:
+            await connection.execute(query("drop_staging"))
+        await connection.execute(_composed("make_staging", names))
+
+    async def _store(
+        self, connection: AsyncConnection[Any], names: dict[str, sql.Composable], shape: Shape, start: int, end: int
+    ) -> list[Failed]:
+        if self._target.operation == "insert":
+            numbered = [f"{shape.lines[place]}\t{place}" for place in range(start, end)]
+            await self._copy(connection, _composed("copy_staging_numbered", names), numbered)
+            return await self._insert(connection, names, shape, end - start)
+        await self._copy(connection, _composed("copy_staging", names), shape.lines[start:end])
+        self._on_wait()
+        await connection.execute(_composed("upsert", names))
+        return []
+
+    async def _copy(self, connection: AsyncConnection[Any], statement: sql.Composed, lines: list[str]) -> None:
+        text = "\n".join(lines) + "\n"
+        async with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            await copy.write(text.encode())
+
+    async def _insert(
+        self, connection: AsyncConnection[Any], names: dict[str, sql.Composable], shape: Shape, count: int
+    ) -> list[Failed]:
+        self._on_wait()
+        row = await (await connection.execute(_composed("insert", names))).fetchone()
+        assert row is not None
+        stored, duplicates = row
+        if stored + len(duplicates) != count:
+            # Two of these rows have one key, written in two ways: alone, the second one is a plain duplicate.
+            raise psycopg.errors.CardinalityViolation("rows of one batch have the same key")
+        key = self._target.conflict_key
+        message = f"duplicate key: {self._target.schema_}.{self._target.table} has a row with the same {key!r}"
+        return [_failed(shape, place, message) for place in sorted(duplicates)]
+
+    def _names(self, shape: Shape) -> dict[str, sql.Composable]:
+        touched = [name for name in self._table.touched if name not in shape.columns]
+        assignments = [_assignment("{column} = EXCLUDED.{column}", name) for name in shape.columns]
+        assignments += [_assignment("{column} = DEFAULT", name) for name in touched]
+        return {
+            "target": self._table.name,
+            "columns": sql.SQL(", ").join(map(sql.Identifier, shape.columns)),
+            "key": sql.Identifier(self._target.conflict_key),
+            "assignments": sql.SQL(", ").join(assignments),
+        }
+
+
+def _composed(name: str, names: dict[str, sql.Composable]) -> sql.Composed:
+    return sql.SQL(query(name)).format(**names)
+
+
+def _assignment(template: str, column: str) -> sql.Composed:
+    return sql.SQL(template).format(column=sql.Identifier(column))
+
+
+def _failed(shape: Shape, place: int, error: str) -> Failed:
+    return Failed(shape.indexes[place], json_text(shape.items[place]), error)
+
+
+def _stumbled_at(error: psycopg.Error) -> int | None:
+    """Only ever a hint: the message is in the server's language."""
+    found = _LINE.search(error.diag.context or "")
+    return int(found.group()) - 1 if found else None
+
+
+def _cut(start: int, end: int, hint: int | None) -> list[tuple[int, int]]:
+    if hint is None or not 0 <= hint < end - start:
+        middle = (start + end) // 2
+        return [(start, middle), (middle, end)]
+    guilty = start + hint
+    parts = [(start, guilty), (guilty, guilty + 1), (guilty + 1, end)]
+    return [(first, last) for first, last in parts if first < last]

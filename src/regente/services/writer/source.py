@@ -1,0 +1,156 @@
+"""The document of a job, streamed. Says what kind of trouble it met; never logs or keeps the headers that it sends."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+import httpx2
+
+from regente.services.writer.address_guard import GuardedTransport, check_url
+from regente.services.writer.failures import JobFailure, SourceTrouble, WriterCode, first_line
+from regente.services.writer.terms import WriterTerms
+
+MAX_REDIRECTS = 5
+_INFLATED_BYTES = 1024 * 1024
+_REDIRECTS = {301, 302, 303, 307, 308}
+_PASSING_STATUSES = {408, 425, 429}
+# Sent by the client itself, or about a body that there is not.
+_OWN_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "range", "if-range"}
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """By what a second read tells that it is still the same document."""
+
+    etag: str | None = None
+    length: int | None = None
+
+    def differs_from(self, other: Version) -> str | None:
+        if self.etag and other.etag and self.etag != other.etag:
+            return "its ETag is another"
+        if self.length is not None and other.length is not None and self.length != other.length:
+            return f"it had {other.length:,} bytes and now has {self.length:,}"
+        return None
+
+
+class OpenSource:
+    def __init__(self, response: httpx2.Response, limit_bytes: int) -> None:
+        self._response = response
+        self._limit_bytes = limit_bytes
+        length = response.headers.get("content-length", "")
+        self.version = Version(response.headers.get("etag"), int(length) if length.isdigit() else None)
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        taken = 0
+        with reading_troubles():
+            async for chunk in _inflated(self._response):
+                taken += len(chunk)
+                if taken > self._limit_bytes:
+                    raise JobFailure(WriterCode.STORAGE, f"the source is larger than {self._limit_bytes:,} bytes")
+                yield chunk
+
+
+class Sources:
+    def __init__(self, terms: WriterTerms) -> None:
+        self._terms = terms
+        self._client = httpx2.AsyncClient(
+            transport=GuardedTransport(allow_private=terms.allow_private, connections=terms.concurrent_jobs + 1),
+            timeout=httpx2.Timeout(terms.read_seconds, connect=terms.connect_seconds),
+            headers={"user-agent": "regente-writer", "accept": "application/json", "accept-encoding": "gzip, identity"},
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    @contextlib.asynccontextmanager
+    async def open(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[OpenSource]:
+        """Follow redirects, each one checked; the job's headers go to the first one's origin only."""
+        origin = _origin(url)
+        for _ in range(MAX_REDIRECTS + 1):
+            check_url(url, allow_private=self._terms.allow_private)
+            sent = {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
+            response = await self._get(url, sent if _origin(url) == origin else {})
+            try:
+                if response.status_code not in _REDIRECTS:
+                    _check_answer(response)
+                    yield OpenSource(response, self._terms.source_bytes)
+                    return
+                url = urljoin(url, response.headers.get("location", ""))
+            finally:
+                await response.aclose()
+        raise JobFailure(WriterCode.STORAGE, f"the source redirects more than {MAX_REDIRECTS} times")
+
+    async def _get(self, url: str, headers: Mapping[str, str]) -> httpx2.Response:
+        with reading_troubles():
+            try:
+                request = self._client.build_request("GET", url, headers=headers)
+            except (httpx2.InvalidURL, ValueError, TypeError):
+                # The error would quote a header's value.
+                raise JobFailure(WriterCode.GENERIC, "the URL or a header cannot be sent") from None
+            return await self._client.send(request, stream=True)
+
+
+def safe_url(url: str) -> str:
+    """Without user, password and query: those may be secrets."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+@contextlib.contextmanager
+def reading_troubles() -> Iterator[None]:
+    try:
+        yield
+    except httpx2.TimeoutException as error:
+        kind = "connect" if isinstance(error, httpx2.ConnectTimeout) else "answer"
+        raise SourceTrouble(WriterCode.TIMEOUT, f"the source did not {kind} in time") from None
+    except httpx2.ConnectError as error:
+        raise SourceTrouble(WriterCode.REFUSED, f"the source cannot be connected to: {first_line(error)}") from None
+    except httpx2.LocalProtocolError:
+        raise JobFailure(WriterCode.GENERIC, "the URL or a header cannot be sent") from None
+    except httpx2.TransportError as error:
+        raise SourceTrouble(WriterCode.STORAGE, f"the source broke off: {first_line(error)}") from None
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.rpartition("@")[2].lower()
+
+
+def _check_answer(response: httpx2.Response) -> None:
+    status = response.status_code
+    if status in (401, 403):
+        raise JobFailure(WriterCode.CREDENTIALS, f"the source refuses the credentials: HTTP {status}")
+    if status in _PASSING_STATUSES or status >= 500:
+        raise SourceTrouble(WriterCode.STORAGE, f"the source answers HTTP {status}")
+    if status != 200:
+        raise JobFailure(WriterCode.STORAGE, f"the source answers HTTP {status}")
+    if response.headers.get("content-type", "").lower().startswith("text/html"):
+        raise JobFailure(WriterCode.STORAGE, "the source answered HTML, not JSON")
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", "gzip"):
+        raise JobFailure(WriterCode.STORAGE, f"the source is encoded as {encoding!r}; gzip is the one that is read")
+
+
+async def _inflated(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """In pieces of a bounded size, whatever a few compressed bytes may stand for."""
+    raw = response.aiter_raw()
+    if response.headers.get("content-encoding", "identity").lower() == "identity":
+        async for chunk in raw:
+            yield chunk
+        return
+    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        async for chunk in raw:
+            rest = chunk
+            while rest:
+                yield inflater.decompress(rest, _INFLATED_BYTES)
+                rest = inflater.unconsumed_tail
+    except zlib.error as error:
+        raise JobFailure(WriterCode.STORAGE, f"the source is not valid gzip: {error}") from None
+    if not inflater.eof:
+        raise JobFailure(WriterCode.STORAGE, "the source's gzip data is cut off")
