@@ -49,7 +49,7 @@ def shared_url(server_url: str, template: str) -> Iterator[str]:
         (("enqueue", "pages", "--run-at", "2030-01-01T00:00:00"), 2, "INVALID_INPUT"),
         (("enqueue", "pages", "--priority", "99999"), 2, "INVALID_INPUT"),
         (("enqueue", "pages", "--batch", "77"), 1, "NOT_FOUND"),
-        (("run",), 2, "USAGE"),
+        (("run", "--no-missions"), 2, "USAGE"),
         (("run", "--import", "no.such.module"), 2, "MODULE_NOT_FOUND"),
         (("run", "--import", "nowhere.py"), 2, "MODULE_NOT_FOUND"),
     ],
@@ -136,5 +136,5 @@ def test_a_module_without_the_pipeline_is_told(
 
 
 def test_lease_terms_that_contradict_each_other_are_refused(start: Callable[..., CliProcess]) -> None:
-    answer = start("run", "--import", "regente.examples.prices", "--json", JOB_LOCK_TTL_MS="1000").wait()
+    answer = start("run", "--json", JOB_LOCK_TTL_MS="1000").wait()
     assert (answer.code, answer.error["code"]) == (2, "INVALID_INPUT")

@@ -26,9 +26,15 @@ GROUPS = {
     "pipelines": ("list", "pause", "resume"),
     "schedules": ("list", "add", "remove"),
     "migrate": ("up", "down", "status"),
+    "missions": ("create", "list", "show", "queue", "cancel", "retry", "why"),
+    "fleet": ("list", "test", "activate", "deactivate", "remove"),
+    "orchestrator": ("status", "start", "stop"),
+    "settings": ("list", "set"),
+    "conformance": ("worker", "writer"),
 }
 COMMANDS = [
-    ("run",), ("enqueue",), ("runners",), ("events",), ("doctor",), ("demo",), ("version",),
+    ("run",), ("enqueue",), ("runners",), ("events",), ("doctor",), ("demo",), ("version",), ("up",), ("worker",), ("writer",),
+    ("sandbox",),
     *((group, name) for group, names in GROUPS.items() for name in names),
 ]  # fmt: skip
 

@@ -21,7 +21,8 @@ NAMES = {
 REGENTE = {
     "enqueue": "pipeline, args, key, priority, run_at, batch, max_attempts, draft, connection",
     "enqueue_many": "pipeline, args, keys, priority, run_at, batch, max_attempts, draft, connection",
-    "queue": "ids",
+    "queue": "ids, by, connection",
+    "release": "ids, connection",
     "get": "task_id",
     "tasks": "pipeline, statuses, batch_id, code, before_id, limit",
     "counts": "pipeline",
@@ -32,10 +33,10 @@ REGENTE = {
     "snapshot": "failure_id, name",
     "runners": "everyone, limit",
     "feed": "after, limit",
-    "cancel": "task_id",
-    "cancel_many": "ids",
-    "retry": "task_id",
-    "retry_many": "ids",
+    "cancel": "task_id, by",
+    "cancel_many": "ids, by",
+    "retry": "task_id, by",
+    "retry_many": "ids, by",
     "discard": "ids",
     "pause": "pipeline",
     "resume": "pipeline",
@@ -51,6 +52,7 @@ REGENTE = {
     "schedules": "",
     "run": "pipelines, concurrency, until_idle, name",
     "stop_running": "",
+    "conduct_missions": "",
 }
 
 TASK = {
@@ -60,7 +62,8 @@ TASK = {
     "sleep": "seconds",
     "progress": "fraction, checkpoint",
     "heartbeat": "",
-    "event": "name, details",
+    "event": "name, connection, details",
+    "hold": "reason, error",
     "snapshot": "name, body, content_type",
     "skip": "reason",
     "done": "step",

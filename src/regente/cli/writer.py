@@ -28,12 +28,17 @@ async def writer(
     call: Call,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8201,
-    allow: Annotated[list[str] | None, typer.Option(metavar="SCHEMA.TABLE", help=f"A table that jobs may write to, may be repeated. [default: {_ADS}]")] = None,
-    allow_private: Annotated[bool, typer.Option("--allow-private", help="Read from private and loopback addresses too.")] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SCHEMA.TABLE", help=f"A table to write to; may be repeated. [default: {_ADS}]"),
+    ] = None,
+    allow_private: Annotated[bool, typer.Option("--allow-private", help="Read from private and loopback addresses.")] = False,
     create_ads: Annotated[bool, typer.Option("--create-ads", help=f"Make {_ADS} when it is missing.")] = False,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Jobs at once; further ones wait.")] = 4,
-    lease_seconds: Annotated[float, typer.Option(min=0.5, max=3600, help="After this long without a sign of life another writer takes over.")] = 20.0,
-) -> None:  # fmt: skip
+    lease_seconds: Annotated[
+        float, typer.Option(min=0.5, max=3600, help="Silent for so long, a writer loses its jobs to another.")
+    ] = 20.0,
+) -> None:
     """Be a Writer (POST /process, GET /status/JOB, GET /health), until SIGTERM or Ctrl-C.
 
     Writes to --database-url, else REGENTE_WRITER_DATABASE_URL, else REGENTE_DATABASE_URL, else the embedded PostgreSQL. The

@@ -59,7 +59,8 @@ class Intake:
 
     async def check_pipeline(self, name: str) -> None:
         """Known by code here, or to some runner that has told the database."""
-        if isinstance(name, str) and (self._registry.get(name) is not None or name in self._known):
+        here = self._registry
+        if isinstance(name, str) and (here.get(name) is not None or name in here.declared or name in self._known):
             return
         self._known = {row[0] for row in await self._database.fetch("known_pipelines")}
         if not isinstance(name, str) or name not in self._known:

@@ -36,12 +36,17 @@ class Registry:
 
     def __init__(self) -> None:
         self._pipelines: dict[str, Pipeline] = {}
+        self.declared: frozenset[str] = frozenset()  # run elsewhere, with code that is not here
 
     def add(self, pipeline: Pipeline) -> None:
         known = self._pipelines.get(pipeline.name)
         if known is not None and _origin(known.function) != _origin(pipeline.function):
             raise ValueError(f"two pipelines are called {pipeline.name!r}: {known.function} and {pipeline.function}")
         self._pipelines[pipeline.name] = pipeline
+
+    def declare(self, *names: str) -> None:
+        """These can be queued from here although their code is not: a runner elsewhere has it."""
+        self.declared |= {*names}
 
     def pipeline(
         self,

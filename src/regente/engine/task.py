@@ -295,6 +295,11 @@ class Task(Generic[ArgsT]):
             _check_name(checkpoint)
         await self._mark(Mark(self._claim, checkpoint=checkpoint, progress=share))
 
+    def check_lease(self) -> None:
+        """`LeaseLost` when others may have taken over: to be asked right before anything outside is told to act."""
+        if self._lost or self._ledger.lease_is_over():
+            raise LeaseLost(f"task {self.id} was taken over")
+
     async def heartbeat(self) -> None:
         """Say that the task is alive. Cheap: the database hears of it every few seconds."""
         self._beat_at = time.monotonic()
@@ -370,8 +375,7 @@ class Task(Generic[ArgsT]):
         return name if count == 1 else f"{name}#{count}"
 
     async def _recall(self) -> dict[tuple[str, int], str | None]:
-        if self._lost or self._ledger.lease_is_over():
-            raise LeaseLost(f"task {self.id} was taken over")
+        self.check_lease()
         if self._memory is None:
             self._memory = await self._ledger.recall(self.id) if self.resumed else {}
         return self._memory

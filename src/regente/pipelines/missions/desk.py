@@ -66,6 +66,7 @@ class OrchestratorState:
 
 class MissionDesk:
     def __init__(self, client: Client) -> None:
+        client.registry.declare("missions", "orchestrator")
         self._client = client
         self._database = client.database
 

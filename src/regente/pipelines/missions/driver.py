@@ -213,6 +213,8 @@ class Driver:
             return None
         sessions = await self._sessions(task, worker_id)
         session = await sessions.current()
+        if sight.status == "error" and session is not None:  # a mission left it so, and it was not ended yet
+            return await sessions.end(await self._reason(worker_id))
         if sight.status == "error":
             await self._rest(task, worker_id)
             return await sessions.reset()
@@ -237,6 +239,7 @@ class Driver:
         """The mission ended without letting go of its worker (canceled, or dead): its job is ended, then the session."""
         rows = await ask(self.fleet.database, "mission", mission_id=mission_id)
         client = self.fleet.speak_to_worker(await self.fleet.worker(worker_id))
+        task.check_lease()
         if rows and rows[0]["worker_job_id"]:
             with contextlib.suppress(CallFailed):
                 await client.cancel(rows[0]["worker_job_id"])

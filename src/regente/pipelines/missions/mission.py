@@ -15,7 +15,7 @@ from regente.engine.task import Task
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.board import Board
-from regente.pipelines.missions.run import Run
+from regente.pipelines.missions.run import Phases, Run
 from regente.pipelines.missions.scrape import Scrape
 from regente.pipelines.missions.storage import Storage
 
@@ -30,6 +30,8 @@ class Missions:
         task.context["mission"] = task.id
         run = await Run.of(self.fleet, task)
         if run.checkpoint in (None, "atribuido", "extracao"):
+            if not run.seated and run.scrape_sent:  # whoever is to be tried again has that taken back
+                await Phases(self.fleet, task, run).repeat_verdict()
             if not run.seated:
                 task.hold("it waits for a worker")
             run = await self._extract(task, run)

@@ -77,7 +77,7 @@ FROM begun WHERE w.id = %(worker_id)s AND w.driver_id = %(driver_id)s AND w.stat
 
 -- name: session_of_worker
 SELECT s.id, s.proxy_id, s.proxy_name FROM regente.workers w JOIN regente.sessions s ON s.id = w.session_id
-WHERE w.id = %(worker_id)s
+WHERE w.id = %(worker_id)s AND s.ended_at IS NULL
 
 -- name: current_session
 SELECT s.id, s.proxy_id, s.proxy_name, s.missions, s.ready_at IS NOT NULL AS ready,
@@ -274,6 +274,10 @@ SET checkpoint = 'atribuido', worker_id = NULL, worker_job_id = NULL, scrape_sen
     not_before = CASE WHEN %(wait_seconds)s::double precision > 0
                       THEN regente.clock() + make_interval(secs => %(wait_seconds)s::double precision) END
 WHERE mission_id = %(mission_id)s RETURNING returns
+
+-- name: last_setback
+SELECT e.details ->> 'error_code' AS code, e.details ->> 'error_message' AS message FROM regente.events e
+WHERE e.task_id = %(mission_id)s AND e.event IN ('scrape_failed', 'session_failed') ORDER BY e.id DESC LIMIT 1
 
 -- name: scrape_again
 UPDATE regente.mission_runs

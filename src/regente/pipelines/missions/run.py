@@ -92,6 +92,12 @@ class Phases:
         )
         self.task.hold("it waits for a worker, to be tried again", error)
 
+    async def repeat_verdict(self) -> NoReturn:
+        """It was over, and its runner died between writing that down and saying so."""
+        rows = await ask(self.fleet.database, "last_setback", mission_id=self.task.id)
+        code = Code(rows[0]["code"]) if rows else Code.INTERNAL
+        raise self._over(code, code.phase or Phase.SCRAPE, rows[0]["message"] if rows else "its last attempt failed")
+
     async def fail_storage(self, code: Code, message: str, *, job_failed: bool = False) -> NoReturn:
         """The same rows to the writer again, or over. A job that the writer itself calls failed is tried again once."""
         async with self.task.transaction() as connection:

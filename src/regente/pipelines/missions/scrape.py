@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from regente.contracts.worker import Cause, ScrapeJob, ScrapeStatus, SessionStatus
@@ -58,6 +59,7 @@ class Scrape(Phases):
                 "scrape_started", connection=connection, worker_job_id=job_id, mission_id=self.task.id, mission_config=request
             )
         crash_point("scrape.recorded")
+        self.run = replace(self.run, worker_job_id=job_id)
         return job_id
 
     async def _send(self, resent: bool) -> str:
@@ -68,6 +70,7 @@ class Scrape(Phases):
         while True:
             if resent and (known := await self._known_job(key)) is not None:
                 return known
+            self.task.check_lease()
             try:
                 return await self._client.scrape(self.task.args.request, key)
             except CallFailed as error:
@@ -225,6 +228,7 @@ class Scrape(Phases):
         job_id = run.worker_job_id
         clean = job_id is not None and await self._confirmed_end(job_id)
         if not clean and not (job_id is None and not run.scrape_sent):
+            self.task.check_lease()
             with contextlib.suppress(CallFailed):
                 await self._client.end_session()
         status = "ready" if clean or not run.scrape_sent else "error"
@@ -233,12 +237,14 @@ class Scrape(Phases):
         crash_point("mission.called_off")
 
     async def _end_job(self, job_id: str) -> None:
+        self.task.check_lease()
         with contextlib.suppress(CallFailed):
             await self._client.cancel(job_id)
 
     async def _confirmed_end(self, job_id: str) -> bool:
         deadline = time.monotonic() + self.fleet.terms.cancel_seconds
         while time.monotonic() < deadline:
+            self.task.check_lease()
             try:
                 await self._client.cancel(job_id)
                 if (await self._client.job(job_id)).status not in UNDER_WAY:

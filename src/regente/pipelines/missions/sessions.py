@@ -26,6 +26,7 @@ STARTING = (
     SessionStatus.AUTHENTICATING,
     SessionStatus.WARMING_UP,
 )
+HANG_UP_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class Sessions:
 
     async def open(self, session: OpenSession) -> None:
         proxy = await self._fleet.proxy(session.proxy_id) if session.proxy_id else None
+        self._task.check_lease()
         try:
             await self._client.open_session(proxy)
         except CallFailed as error:
@@ -133,8 +135,7 @@ class Sessions:
     async def fail(self, session: OpenSession, failure: SessionFailed, *, starting: bool) -> None:
         """The worker goes to `error`, the proxy is freed, and blamed if it was its fault."""
         terms = self._fleet.terms
-        with contextlib.suppress(CallFailed):
-            await self._client.end_session()
+        await self._hang_up()
         blamed = session.proxy_id is not None and blames_proxy(failure.code, failure.problem, starting=starting)
         async with self._task.transaction() as connection:
             await rows_on(
@@ -158,14 +159,19 @@ class Sessions:
     async def end(self, reason: str) -> None:
         """`DELETE /session`, as well as can be, then the proxy is free and the worker idle."""
         session = await self.current()
-        with contextlib.suppress(CallFailed):
-            await self._client.end_session()
+        await self._hang_up()
         crash_point("session.deleted")
         async with self._task.transaction() as connection:
             await rows_on(connection, "end_session", worker_id=self._worker.id, driver_id=self._task.id, reason=reason)
             if session is not None:
                 await self._log(connection, "session_terminated", session, reason=reason, proxy_name=session.proxy_name)
         crash_point("session.ended")
+
+    async def _hang_up(self) -> None:
+        """Insist a little: a session that lives on keeps using a proxy that others are given."""
+        self._task.check_lease()
+        with contextlib.suppress(CallFailed):
+            await patiently(self._task, self._client.end_session, min(HANG_UP_SECONDS, self._fleet.terms.outage_seconds))
 
     async def give_up_worker(self, failure: SessionFailed) -> None:
         async with self._task.transaction() as connection:

@@ -7,6 +7,7 @@ import functools
 import json
 import time
 import uuid
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from regente.contracts.writer import ProcessRequest, Source, WriterJob, WriterStatus
@@ -73,6 +74,7 @@ class Storage(Phases):
                 "writer_started", connection=connection, writer_job_id=job_id, data_url=self.run.worker_data_url
             )
         crash_point("writer.recorded")
+        self.run = replace(self.run, writer_job_id=job_id, writer_seconds=0.0)
         return job_id
 
     def _name(self, number: int) -> str:
@@ -91,6 +93,7 @@ class Storage(Phases):
             config=self.fleet.terms.target,
             source=Source(url=self.run.worker_data_url, json_path=self.fleet.terms.json_path),
         )
+        self.task.check_lease()
         try:
             # Repeated if need be: the same name is the same job.
             return await patiently(self.task, lambda: client.process(request), self.fleet.terms.outage_seconds, rests=False)

@@ -28,7 +28,7 @@ class WriterTerms:
     source_bytes: int = 10 * 1024**3
     """After decompression."""
     row_bytes: int = 16 * 1024**2
-    batch_bytes: int = 1_500_000
+    batch_bytes: int = 2_000_000
     source_tries: int = 4
     """Tries without any progress between them."""
     backoff_seconds: float = 0.5

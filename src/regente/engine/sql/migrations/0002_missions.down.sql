@@ -1,4 +1,3 @@
-DELETE FROM regente.pipelines WHERE name IN ('missions', 'workers', 'orchestrator');
 DROP VIEW regente.mission_logs;
 DROP VIEW regente.missions;
 DROP TABLE regente.orchestrator;

@@ -155,10 +155,6 @@ CREATE TABLE regente.mission_failed_items (
 CREATE INDEX missions_waiting ON regente.tasks (queued_at, id) WHERE pipeline = 'missions' AND status = 'queued';
 CREATE INDEX missions_running ON regente.tasks (id) WHERE pipeline = 'missions' AND status = 'running';
 
--- Known before the first runner is: they can be queued at once.
-INSERT INTO regente.pipelines (name, endless, max_attempts)
-VALUES ('missions', true, 1000), ('workers', true, 1000), ('orchestrator', true, 1000) ON CONFLICT DO NOTHING;
-
 -- One row: whether the orchestrator is open.
 CREATE TABLE regente.orchestrator (
   only_one   boolean PRIMARY KEY DEFAULT true CHECK (only_one),

@@ -1,0 +1,96 @@
+"""`regente missions`, `fleet`, `orchestrator` and `settings`: what people type, and what they are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regente import Regente
+from tests.acceptance.conftest import Cli
+
+
+@pytest.fixture(autouse=True)
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGENTE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("REGENTE_SECRET_KEY", "a secret of this test's own")
+
+
+async def test_a_range_of_days_media_and_languages_makes_that_many_missions(cli: Cli) -> None:
+    """O5: into the bank, then into the queue."""
+    made = await cli.json("missions", "create", "2025-01-01", "2025-01-03", "--media", "video,image", "--languages", "pt,en+es")
+    assert len(made["ids"]) == 3 * 2 * 2
+    listed = await cli.json("missions", "list", "--limit", "1000")
+    assert listed["counts"]["draft"] == 12
+    assert listed["missions"][0]["languages"] == ["en", "es"]
+    assert (await cli.json("missions", "queue", "--all"))["queued"] == made["ids"]
+    assert (await cli.json("missions", "list"))["counts"]["queued"] == 12
+    assert (await cli.json("orchestrator", "status"))["state"] == "open"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("2025-02-01", "2025-01-01"), "ends (2025-01-01) before it starts (2025-02-01)"),
+        (("2025-02-30",), "'2025-02-30' is not a day"),
+        (("2025-02-01", "--media", "film"), "film is no media type; known: all, video, image"),
+        (("2025-02-01", "--languages", ","), "--languages names none"),
+        (("2025-02-01", "--languages", "português"), "is not a language code"),
+        (("1900-01-01", "2099-12-31", "--media", "all,video"), "missions; at most 100,000 at once"),
+    ],
+)
+async def test_a_mission_that_makes_no_sense_is_refused_with_a_clear_word(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    """O2: bad input stores nothing."""
+    answer = await cli("missions", "create", *words)
+    assert answer.code != 0
+    assert said in answer.err
+    assert (await cli.json("missions", "list"))["missions"] == []
+
+
+async def test_a_mission_says_why_it_is_not_running(cli: Cli) -> None:
+    (mission_id,) = (await cli.json("missions", "create", "2025-01-15"))["ids"]
+    assert "in the bank" in await cli.text("missions", "why", str(mission_id))
+    await cli.json("missions", "queue", str(mission_id))
+    assert (await cli.json("missions", "why", str(mission_id)))["code"] == "NO_RUNNER"
+    await cli.json("orchestrator", "stop")
+    assert (await cli.json("missions", "why", str(mission_id)))["code"] == "STOPPED"
+    assert "2025-01-15" in await cli.text("missions", "show", str(mission_id))
+
+
+async def test_missions_are_canceled_and_retried(cli: Cli) -> None:
+    """O12: one that waits ends at once; retried, it waits again."""
+    (mission_id,) = (await cli.json("missions", "create", "2025-01-15", "--queue"))["ids"]
+    assert await cli.json("missions", "cancel", str(mission_id)) == {"canceled": 1, "canceling": 0}
+    assert (await cli.json("missions", "retry", str(mission_id)))["requeued"] == [mission_id]
+    shown = await cli.json("missions", "show", str(mission_id))
+    assert (shown["status"], shown["checkpoint"]) == ("queued", "atribuido")
+    assert [row["event"] for row in shown["log"]] == ["mission_queued", "mission_canceled", "mission_queued"]
+
+
+async def test_the_fleet_is_added_to_tested_and_switched(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O20: nobody answers there, and that is said; a secret given as an argument is refused."""
+    refused = await cli("fleet", "add", "worker", "w1", "http://127.0.0.1:9", "--storage", "s.example.com", "--key", "secret")
+    assert (refused.code != 0, "everybody sees it" in refused.err) == (True, True)
+    monkeypatch.setenv("REGENTE_FLEET_SECRET", "hush")
+    await cli.json("fleet", "add", "worker", "w1", "http://127.0.0.1:9", "--storage", "s.example.com")
+    await cli.json("fleet", "add", "proxy", "br-1", "proxy.example.com", "--port", "8080", "--username", "u")
+    await cli.json("fleet", "add", "writer", "main", "http://127.0.0.1:9")
+    assert "already" in (await cli("fleet", "add", "writer", "main", "http://127.0.0.1:9")).err
+    tested = await cli("fleet", "test", "w1", "main", "--json")
+    assert tested.code == 1
+    assert [verdict["ok"] for verdict in tested.data] == [False, False]
+    await cli.json("fleet", "deactivate", "br-1")
+    members = {member["name"]: member for member in await cli.json("fleet", "list")}
+    assert (members["br-1"]["active"], members["w1"]["last_test_ok"]) == (False, False)
+    assert "hush" not in str(members) + await cli.text("fleet", "list")
+
+
+async def test_settings_are_changed_and_checked(cli: Cli, app: Regente) -> None:
+    """O16: session_limit and max_retries; the fixed parameters are shown beside them."""
+    listed = await cli.json("settings", "list")
+    assert listed["settings"] == {"session_limit": 5, "max_retries": 2, "auto_start": True}
+    assert listed["fixed"]["timeout_session_seconds"] == 180.0
+    await cli.json("settings", "set", "session_limit", "8")
+    assert (await app.missions.settings()).session_limit == 8
+    for key, value in (("session_limit", "0"), ("max_retries", "many"), ("colour", "blue")):
+        assert (await cli("settings", "set", key, value)).code != 0

@@ -1,0 +1,134 @@
+"""Tasks that wait for somebody: held back until they are released, and those that last and only pass through a runner."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from regente import Regente, Transient
+from regente.engine.enqueue import HELD
+from regente.engine.errors import LeaseLost
+from regente.engine.pipeline import Registry
+from regente.engine.task import Task
+from regente.engine.watchdog.reaper import Reaper
+from tests.engine.stage import Ghost, Sql, column, events_of, running, status_is, task_row, until
+
+
+async def test_a_task_queued_as_held_runs_when_it_is_released(app: Regente, registry: Registry) -> None:
+    ran: list[int] = []
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        ran.append(task.id)
+
+    held, due = await app.enqueue("p", run_at=HELD), await app.enqueue("p")
+    assert (await app.why(held)).code == "HELD"
+    async with running(app):
+        await status_is(app, due, "completed")
+        assert ran == [due]
+        assert await app.release([held, due]) == [held]
+        await status_is(app, held, "completed")
+
+
+async def test_a_task_holds_itself_and_goes_on_with_its_steps_remembered(app: Regente, registry: Registry, sql: Sql) -> None:
+    """The error that is the reason is kept as a failure, and not charged."""
+    looked: list[int] = []
+
+    async def look() -> int:
+        looked.append(1)
+        return len(looked)
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> int:
+        seen = await task.step("LOOK", look)
+        if task.attempt == 1:
+            task.hold("it waits for a worker", Transient("the last one broke", code="BROKE"))
+        return seen
+
+    task_id = await app.enqueue("p")
+    async with running(app):
+        await until(lambda: "task_held" in events_of(sql, task_id))
+        row = task_row(sql, task_id)
+        assert (row["status"], row["tries"], row["error_code"]) == ("queued", 0, "BROKE")
+        await app.release([task_id])
+        await status_is(app, task_id, "completed")
+    assert looked == [1]
+    assert [failure["code"] for failure in await app.failures(task_id)] == ["BROKE"]
+
+
+async def test_a_transaction_without_a_name_happens_every_time_and_only_while_the_task_is_ours(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """I3: nothing is remembered of it, but the fence holds."""
+    sql.execute("CREATE TABLE notes (task bigint)")
+
+    async def note_while_taken_over(task: Task) -> None:
+        async with task.transaction() as connection:
+            await connection.execute("INSERT INTO notes VALUES (%s)", [task.id])
+            await task.event("noted", connection=connection)
+            sql.execute("UPDATE regente.tasks SET attempt = attempt + 1 WHERE id = %s", [task.id])
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        for _ in range(2):
+            async with task.transaction() as connection:
+                await connection.execute("INSERT INTO notes VALUES (%s)", [task.id])
+                await task.event("noted", connection=connection, name="a field called name")
+        with pytest.raises(LeaseLost):
+            await note_while_taken_over(task)
+        sql.execute("UPDATE regente.tasks SET attempt = attempt - 1 WHERE id = %s", [task.id])
+
+    task_id = await app.enqueue("p")
+    await app.run(until_idle=True)
+    assert column(sql, "SELECT count(*) FROM notes") == [2]
+    assert events_of(sql, task_id).count("noted") == 2
+
+
+async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(app: Regente, registry: Registry) -> None:
+    """O13: no waiting for what never ends; the task knows why it is stopped, and may clean up for as long as its grace."""
+    at_work, reasons = asyncio.Event(), []
+
+    @registry.pipeline("p", endless=True, grace=5.0)
+    async def run(task: Task) -> None:
+        at_work.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.3)
+            reasons.append(task.stopping)
+            raise
+
+    task_id = await app.enqueue("p")
+    serving = asyncio.create_task(app.run())
+    await until(at_work.is_set)
+    app.stop_running()
+    async with asyncio.timeout(4):
+        report = await serving
+    assert (report.handed_back, reasons) == (1, ["drain"])
+    assert (await app.get(task_id)).status == "queued"
+
+
+async def test_the_death_of_a_runner_is_not_held_against_an_endless_task(app: Regente, registry: Registry, sql: Sql) -> None:
+    """I7 is for tasks that may have killed their runner; these only wait."""
+
+    @registry.pipeline("p", endless=True)
+    async def run(task: Task) -> None:
+        return None
+
+    await app.run(until_idle=True)  # tells the database what is known of the pipeline
+    task_id = await app.enqueue("p")
+    reaper = Reaper(app.database, 60.0, 3, lambda count: None)
+    for _ in range(5):
+        ghost = Ghost.appear(sql, ["p"])
+        assert ghost.claim() == [task_id]
+        ghost.die()
+        await reaper.run_once()
+    row = task_row(sql, task_id)
+    assert (row["status"], row["crashes"]) == ("queued", 0)
+
+
+async def test_a_declared_pipeline_is_queued_without_its_code(app: Regente, registry: Registry) -> None:
+    registry.declare("elsewhere")
+    task_id = await app.enqueue("elsewhere", {"a": 1})
+    assert (await app.get(task_id)).status == "queued"
