@@ -12,7 +12,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -97,6 +98,20 @@ class PostgresServer:
         with self.connect(database) as connection:
             connection.execute("VACUUM ANALYZE")
             connection.execute("CHECKPOINT")
+
+    @contextmanager
+    def without_autovacuum(self) -> Iterator[None]:
+        """Its workers' transactions are counted in the database that they clean, and nobody could tell them apart."""
+        try:
+            self._set_autovacuum("off")
+            yield
+        finally:
+            self._set_autovacuum("on")
+
+    def _set_autovacuum(self, state: str) -> None:
+        with self.connect() as connection:
+            connection.execute(sql.SQL("ALTER SYSTEM SET autovacuum = {}").format(sql.SQL(state)))
+            connection.execute("SELECT pg_reload_conf()")
 
     def transactions(self, database: str) -> int:
         """Commits and rollbacks in that database; asked from another database, so the question is not counted."""

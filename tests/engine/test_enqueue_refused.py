@@ -160,6 +160,12 @@ async def test_keys_must_match_the_arguments_in_number(app: Regente) -> None:
         await app.enqueue_many("any", [{}], keys=["a", "b"])
 
 
+async def test_one_that_is_refused_among_many_stores_none(app: Regente) -> None:
+    """Many are checked while the first of them are being stored; the last one takes all of them with it."""
+    with pytest.raises(InvalidArgs):
+        await app.enqueue_many("any", [{"n": n} for n in range(3_000)] + [{"n": float("nan")}])
+
+
 async def test_an_unknown_batch_stores_no_task(app: Regente) -> None:
     """I9: a task never belongs to a batch that does not exist."""
     with pytest.raises(NotFound, match="there is no batch 99"):

@@ -114,7 +114,7 @@ async def test_questions_and_actions_survive_connections_that_died_in_the_pool(
         return None
 
     kill = (
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
         "WHERE datname = current_database() AND application_name = 'regente'"
     )
     task_id = await app.enqueue("p", {}, draft=True)

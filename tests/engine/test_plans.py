@@ -84,7 +84,7 @@ CASES = [
     Case("record_steps", 25_000, running=BATCH, label=str(BATCH)),
     Case("recall_steps", 10, {"task_id": 1100}),
     Case("reap", 25_000, {"limit": 1000, "max_crashes": 3}, label="nobody is lost"),
-    Case("reap", 40_000, {"limit": 1000, "max_crashes": 3}, label="a lost runner",
+    Case("reap", 40_000, {"limit": 1000, "max_crashes": 3}, label="a lost runner", thrown_away=1_500,
          before="UPDATE regente.runners SET status = 'lost' WHERE id = 1"),
     Case("mark_lost_runners", 50),
     Case("canceled_here", 400, {"runner_id": RUNNER}),

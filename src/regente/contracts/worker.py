@@ -119,6 +119,6 @@ class ScrapeJob(BaseModel):
     """`data` may hold every ad: it is never read here."""
 
     status: ScrapeStatus
-    ads_count: int | None = Field(None, ge=0)
+    ads_count: int | None = Field(None, ge=0, le=2**31 - 1)
     progress_pct: float | None = Field(None, ge=0, le=100, description="*ours*")
     problem: Problem | None = Field(None, description="*ours*")

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+MAX_COUNT = 2**31 - 1
+
 
 class WriterStatus(StrEnum):
     PROCESSING = "processing"
@@ -45,14 +47,14 @@ class ProcessAccepted(BaseModel):
 
 
 class Progress(BaseModel):
-    total: int | None = Field(None, ge=0)
-    processed: int = Field(0, ge=0)
-    success_count: int = Field(0, ge=0)
-    failed_count: int = Field(0, ge=0)
+    total: int | None = Field(None, ge=0, le=MAX_COUNT)
+    processed: int = Field(0, ge=0, le=MAX_COUNT)
+    success_count: int = Field(0, ge=0, le=MAX_COUNT)
+    failed_count: int = Field(0, ge=0, le=MAX_COUNT)
 
 
 class FailedItem(BaseModel):
-    index: int = Field(ge=0)
+    index: int = Field(ge=0, le=2**63 - 1)
     data: Any = None
     error: str
 

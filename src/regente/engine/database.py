@@ -74,7 +74,7 @@ class Database:
             kwargs=self.connect_arguments(TASK_OPTIONS),
             min_size=0,
             max_size=self._pool_size,
-            check=AsyncConnectionPool.check_connection,  # one that died while nobody used it must not cost an attempt
+            check=_check_alive,  # one that died while nobody used it must not cost an attempt
             open=False,
             name="regente-tasks",
             timeout=60,
@@ -122,6 +122,10 @@ class Database:
     async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         return await self._insist(lambda: self._fetch_dicts_once(name, params or {}), None)
 
+    async def ask(self, statement: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Run a statement of somebody else's, alone in its transaction. Only what may be sent again if its answer got lost."""
+        return await self._insist(lambda: self._ask_once(statement, params), None)
+
     async def _insist(self, attempt: Callable[[], Awaitable[T]], give_up_at: Callable[[], float] | None) -> T:
         deadline = time.monotonic() + PATIENCE_SECONDS
         pause_seconds = 0.05
@@ -154,6 +158,11 @@ class Database:
             await connection.execute(query("plan_for_these_values"))
             async with connection.cursor(row_factory=dict_row) as cursor:
                 return await (await cursor.execute(query(name), params, prepare=False)).fetchall()
+
+    async def _ask_once(self, statement: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+        async with self.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(statement, params)
+            return await cursor.fetchall() if cursor.description is not None else []
 
     def revive_now(self) -> None:
         """Give an embedded server the chance to be started again; its own error would hide the one being handled."""
@@ -197,6 +206,12 @@ async def fetch_on(connection: AsyncConnection[Any], name: str, params: Mapping[
         return await cursor.fetchall() if cursor.description is not None else []
     except psycopg.Error as error:
         raise translated(error) from error
+
+
+async def _check_alive(connection: AsyncConnection[Any]) -> None:
+    """By its last word, instead of a round trip before every transaction."""
+    if not is_quiet(connection):
+        await AsyncConnectionPool.check_connection(connection)
 
 
 def is_quiet(connection: AsyncConnection[Any]) -> bool:

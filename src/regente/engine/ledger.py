@@ -109,7 +109,7 @@ class Ledger:
             await coalescer.stop()
 
     async def warm_up(self) -> None:
-        """Have the statements of every task planned on a few connections, before the first task waits for it. Writes nothing."""
+        """Have the statements of every task planned on a few connections, before the first one waits for it. Writes nothing."""
         if not self.database.through_pooler:
             await asyncio.gather(*(self._rehearse() for _ in range(WARM_CONNECTIONS)))
 

@@ -470,6 +470,9 @@ class Runner:
             await asyncio.sleep(0.02)
         await self._hand_back_rest()
         handed_back = self.figures.handed_back - handed_back_before
+        if handed_back:
+            with contextlib.suppress(DatabaseUnavailable):
+                await self._fetch("call_runners", {})
         left, lost = self._left - left_before, len(self._roster)
         self._report = Report(held - handed_back - left - lost, handed_back, lost, left)
 

@@ -85,6 +85,8 @@ async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
         return False, f"{type(error).__name__}: {error}"
     if response.status_code == 407:
         return False, "407: it refuses the user name and password"
+    if response.status_code == 451:
+        return False, "451: it may not go there"
     if url is None:
         return True, "it answers"
     return (response.status_code < 400, f"{url} answered {response.status_code} through it")

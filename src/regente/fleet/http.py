@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -24,6 +25,8 @@ from regente.engine.outcome import storable
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_SKIMMED_BYTES = 1024 * 1024 * 1024
 MAX_SHOWN_CHARACTERS = 300
+SLICE_BYTES = 65_536
+MAX_DEPTH = 200
 SLOW_ANSWERS = 4
 """A whole answer may take so many times the timeout: each byte on its own would keep a slow one alive for ever."""
 
@@ -168,7 +171,8 @@ def _retry_after(response: httpx2.Response) -> float | None:
     if value is None:
         return None
     try:
-        return min(max(0.0, float(value)), 86_400.0)
+        seconds = float(value)
+        return min(max(0.0, seconds), 86_400.0) if math.isfinite(seconds) else None
     except ValueError:
         pass
     try:
@@ -179,7 +183,7 @@ def _retry_after(response: httpx2.Response) -> float | None:
 
 
 async def _fields(response: httpx2.Response, what: str) -> Any:
-    chunks = response.aiter_bytes(65_536)
+    chunks = response.aiter_bytes(SLICE_BYTES)
     read = bytearray()
     async for chunk in chunks:
         read += chunk
@@ -205,8 +209,10 @@ async def _skimmed(begun: bytes, rest: AsyncIterator[bytes], what: str) -> dict[
     found: dict[str, Any] = {}
     total = 0
     try:
-        parser.send(begun)
-        _take(events, found)
+        for start in range(0, len(begun), SLICE_BYTES):
+            parser.send(begun[start : start + SLICE_BYTES])
+            _take(events, found)
+            await asyncio.sleep(0)  # others have a turn
         async for chunk in rest:
             total += len(chunk)
             if total > MAX_SKIMMED_BYTES:
@@ -230,6 +236,8 @@ class _Depth:
         kind, value = event
         if kind in ("start_map", "start_array"):
             self._depth += 1
+            if self._depth > MAX_DEPTH:
+                raise ijson.JSONError("it is nested too deeply")
         elif kind in ("end_map", "end_array"):
             self._depth -= 1
         elif self._depth == 1:

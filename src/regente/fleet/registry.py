@@ -60,7 +60,7 @@ class Fleet:
         return Writer(**{**row, "api_key": self.secrets.decrypt(row["api_key"])})
 
     async def active_writer(self) -> Writer | None:
-        rows = await self.rows("active_writer", {})
+        rows = await self.database.ask(QUERIES["active_writer"], {})
         return Writer(**{**rows[0], "api_key": self.secrets.decrypt(rows[0]["api_key"])}) if rows else None
 
     async def members(self, kind: Kind | None = None) -> list[Listed]:
@@ -149,7 +149,7 @@ class Fleet:
     # Private.
 
     async def _one(self, kind: Kind, member_id: str) -> dict[str, Any]:
-        rows = await self.rows(kind, {"id": member_id})
+        rows = await self.database.ask(QUERIES[kind], {"id": member_id})
         if not rows:
             raise NotFound(f"there is no {kind} {member_id!r}")
         return rows[0]

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,10 +39,12 @@ class Orchestrator:
         self._log = log
         self.pid = pid
         self.exit_code: int | None = None
+        self._asking = threading.Lock()
 
     def ended(self) -> bool:
-        if self.exit_code is None:
-            self.exit_code = self._nursery.ask({"ended": self.pid})
+        with self._asking:
+            if self.exit_code is None:
+                self.exit_code = self._nursery.ask({"ended": self.pid})
         return self.exit_code is not None
 
     def wait(self, within_seconds: float = 30.0) -> int:
@@ -85,14 +86,16 @@ class Nursery:
         return Orchestrator(self, pid, log)
 
     def ask(self, request: dict[str, Any]) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with self._lock:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(30)
         self._process.stdout.close()
@@ -115,10 +118,10 @@ def become_orchestrator(environment: dict[str, str], log: str) -> NoReturn:
     """In the child: its own log and environment, then as if it had been started by itself."""
     code = 1
     try:
-        with open(log, "w") as file:
+        with open(os.devnull) as nothing, open(log, "w") as file:
+            os.dup2(nothing.fileno(), 0)
             for stream in (1, 2):
                 os.dup2(file.fileno(), stream)
-        os.close(0)
         os.environ.update(environment)
         importlib.reload(crashpoints)  # it reads the environment once
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
@@ -151,8 +154,6 @@ def main() -> None:
     for pid in living:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-
-
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ class SessionSpan:
     opened: float
     states: list[str]
     closed: float = FOREVER
+    replaced: bool = False  # by another one, instead of being ended
 
 
 @dataclass
@@ -91,7 +92,7 @@ class WatchedWorker(ScriptedWorker):
     async def answer(self, request: Request, body: Any) -> Response:
         method, path = request.method, request.url.path
         if path == "/session":
-            self._close_span()
+            self._close_span(replaced=method == "POST")
             if method == "POST":
                 self.spans.append(SessionSpan(body["proxy"]["server"], time.monotonic(), self.states_of()))
             return JSONResponse({})
@@ -120,9 +121,9 @@ class WatchedWorker(ScriptedWorker):
         """Jobs that ran here at the same time."""
         return overlaps([(job.began, job.end, job.id) for job in self.watched.values()])
 
-    def _close_span(self) -> None:
-        if self.span is not None:
-            self.span.closed = time.monotonic()
+    def _close_span(self, *, replaced: bool) -> None:
+        if (span := self.span) is not None:
+            span.closed, span.replaced = time.monotonic(), replaced
         for job in self.running:
             self._cut(job)
 

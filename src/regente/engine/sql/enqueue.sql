@@ -44,6 +44,10 @@ WHERE (pipeline, key) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(keys)s::
 -- The payload names the pipeline, the priority and in how many seconds the first task falls due.
 SELECT pg_notify('regente_queued', %(pipeline)s || ' ' || %(priority)s || ' 0')
 
+-- name: call_runners
+-- Something changed in the queue: look around.
+SELECT pg_notify('regente_queued', '')
+
 -- name: queue_drafts
 -- A batch that was given up while this was a draft opens again.
 WITH home AS MATERIALIZED (

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from regente.engine.cancellation import cancel_all
 from regente.engine.database import Database
 from regente.pipelines.missions.book import ask
+from regente.pipelines.missions.settings import DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Sight:
     session_count: int
     rest_seconds: float
     orphaned: bool  # it holds a mission that has ended without it
+    session_limit: int
+    open: bool  # whether the orchestrator is
 
 
 class Board:
@@ -94,8 +97,10 @@ class Board:
                 row["session_count"],
                 row["rest_seconds"] or 0.0,
                 bool(row["orphaned"]),
+                row["session_limit"],
+                row["open"],
             )
-            for row in await ask(self._database, "look_at_workers", ids=ids)
+            for row in await ask(self._database, "look_at_workers", ids=ids, session_limit=DEFAULTS.session_limit)
         }
 
     def _wake(self, key: str) -> None:

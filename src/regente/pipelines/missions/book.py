@@ -29,8 +29,8 @@ async def one_on(connection: AsyncConnection[Any], name: str, **params: Any) -> 
 
 
 async def ask(database: Database, name: str, **params: Any) -> list[Row]:
-    async with database.transaction() as connection:
-        return await rows_on(connection, name, **params)
+    """One statement, and no more than one round trip; it may be sent twice when the first answer got lost."""
+    return await database.ask(QUERIES[name], params)
 
 
 async def log_for_mission(

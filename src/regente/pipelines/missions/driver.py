@@ -23,7 +23,6 @@ from regente.pipelines.missions.board import Board, Sight
 from regente.pipelines.missions.book import ask, log_for_mission, one_on, rows_on
 from regente.pipelines.missions.codes import Code
 from regente.pipelines.missions.sessions import STARTING, OpenSession, SessionFailed, Sessions, Unauthorized
-from regente.pipelines.missions.settings import read_settings
 
 
 class DriverArgs(BaseModel):
@@ -55,11 +54,7 @@ class Driver:
 
     async def _wanted(self, worker_id: str) -> bool:
         sight = await self.board.sight(worker_id)
-        return sight is not None and sight.active and await self._is_open()
-
-    async def _is_open(self) -> bool:
-        self.board.state = (await ask(self.fleet.database, "look_around"))[0]["state"]
-        return self.board.state == "open"
+        return sight is not None and sight.active and sight.open
 
     async def _sessions(self, task: Task[Any], worker_id: str) -> Sessions:
         return Sessions(self.fleet, task, await self.fleet.worker(worker_id))
@@ -118,7 +113,7 @@ class Driver:
 
     async def _rest(self, task: Task[Any], worker_id: str) -> None:
         sight = await self.board.sight(worker_id)
-        while sight is not None and sight.rest_seconds > 0 and sight.active and await self._is_open():
+        while sight is not None and sight.rest_seconds > 0 and sight.active and sight.open:
             await self._pause(task, worker_id, min(sight.rest_seconds, self.fleet.terms.polling_session_seconds))
             sight = await self.board.sight(worker_id)
 
@@ -131,7 +126,7 @@ class Driver:
                 return None
             if sight.status != "ready":
                 return await sessions.end(await self._reason(worker_id))
-            if (reason := await self._enough(sight)) is not None:
+            if (reason := _enough(sight)) is not None:
                 return await sessions.end(reason)
             if sight.rest_seconds > 0:
                 await self._rest(task, worker_id)
@@ -145,14 +140,6 @@ class Driver:
                 except SessionFailed as failure:
                     return await self._failed(task, sessions, session, failure, starting=False)
 
-    async def _enough(self, sight: Sight) -> str | None:
-        """Why this session ends here, if it does."""
-        if sight.session_count >= (await read_settings(self.fleet.database)).session_limit:
-            return "session_limit"
-        if not sight.active:
-            return "deactivated"
-        return None if await self._is_open() else "orchestrator_closed"
-
     async def _check(self, sessions: Sessions) -> None:
         """A ready session must stay ready. One that scrapes without a mission works on something that nobody asked for."""
         status = await sessions.status()
@@ -162,7 +149,7 @@ class Driver:
     async def _assign(self, task: Task[Any], session: OpenSession, worker_id: str) -> bool:
         """Give this worker the mission that has waited longest: the seed's 6.4, in one transaction with its events."""
         async with task.transaction() as connection:
-            mission = await one_on(connection, "next_mission", proxy_id=session.proxy_id)
+            mission = await one_on(connection, "next_mission", proxy_id=session.proxy_id, worker_id=worker_id)
             if mission is None:
                 return False
             mission_id, attempt = mission["id"], mission["attempt"]
@@ -171,14 +158,13 @@ class Driver:
                 raise LeaseLost(f"worker {worker_id} has another driver")
             await rows_on(connection, "seat_mission", session_id=session.id, proxy_name=session.proxy_name, **seat)
             await rows_on(connection, "join_session", mission_id=mission_id, session_id=session.id)
-            worker = await self.fleet.worker(worker_id)
             if mission["avoided"] and mission["avoided"] != session.proxy_name:
                 await log_for_mission(
                     connection, mission_id, attempt, "proxy_rotated", old_proxy=mission["avoided"],
                     new_proxy=session.proxy_name, reason=mission["error_code"],
                 )  # fmt: skip
             await log_for_mission(
-                connection, mission_id, attempt, "mission_assigned", worker_id=worker_id, worker_name=worker.name,
+                connection, mission_id, attempt, "mission_assigned", worker_id=worker_id, worker_name=mission["worker_name"],
                 proxy_name=session.proxy_name, session_id=session.id, mission_id=mission_id,
             )  # fmt: skip
             await self.client.release([mission_id], connection=connection)
@@ -255,3 +241,12 @@ class Driver:
         if sight is not None and sight.mission_id is None and sight.status != "idle":
             sessions = await self._sessions(task, worker_id)
             await sessions.end("orchestrator_stopped")
+
+
+def _enough(sight: Sight) -> str | None:
+    """Why this session ends here, if it does."""
+    if sight.session_count >= sight.session_limit:
+        return "session_limit"
+    if not sight.active:
+        return "deactivated"
+    return None if sight.open else "orchestrator_closed"

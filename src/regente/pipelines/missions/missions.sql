@@ -157,7 +157,8 @@ DELETE FROM regente.settings WHERE key = 'proxy_breaker' RETURNING key
 
 -- name: next_mission
 -- The one that has waited longest. A mission that failed through this proxy waits for another, as long as there is one.
-SELECT t.id, t.attempt, r.avoid_proxy_id, a.name AS avoided, t.error_code
+SELECT t.id, t.attempt, r.avoid_proxy_id, a.name AS avoided, t.error_code,
+       (SELECT w.name FROM regente.workers w WHERE w.id = %(worker_id)s) AS worker_name
 FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id LEFT JOIN regente.proxies a ON a.id = r.avoid_proxy_id
 WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.run_at > regente.clock() + interval '100 years'
   AND (r.not_before IS NULL OR r.not_before <= regente.clock())
@@ -198,7 +199,9 @@ INSERT INTO regente.events (task_id, attempt, event, details)
 VALUES (%(mission_id)s, %(attempt)s, %(event)s, %(details)s::jsonb)
 
 -- name: look_at_workers
-SELECT w.id, w.status::text AS status, w.current_mission_id, w.active, w.session_count,
+SELECT (SELECT o.state = 'open' FROM regente.orchestrator o) AS open,
+       coalesce((SELECT value::text::integer FROM regente.settings WHERE key = 'session_limit'), %(session_limit)s) AS session_limit,
+       w.id, w.status::text AS status, w.current_mission_id, w.active, w.session_count,
        greatest(0, extract(epoch FROM w.rest_until - regente.clock()))::double precision AS rest_seconds,
        w.current_mission_id IS NOT NULL AND (
          t.status IS DISTINCT FROM 'running' AND t.status IS DISTINCT FROM 'queued' OR r.worker_id IS DISTINCT FROM w.id) AS orphaned
@@ -339,7 +342,9 @@ SELECT m.id FROM regente.missions m
 WHERE (%(statuses)s::text[] IS NULL OR m.status = ANY (%(statuses)s::text[])) ORDER BY m.id LIMIT %(limit)s
 
 -- name: timeline
-SELECT l.timestamp, l.event, l.details FROM regente.mission_logs l WHERE l.mission_id = %(mission_id)s ORDER BY l.timestamp, l.id
+-- What was written in one transaction has one time: the number says which came first.
+SELECT l.timestamp, l.event, l.details FROM regente.mission_logs l WHERE l.mission_id = %(mission_id)s
+ORDER BY l.timestamp, split_part(l.id, '-', 2)::bigint
 
 -- name: failed_items
 SELECT index, data, error FROM regente.mission_failed_items WHERE mission_id = %(mission_id)s ORDER BY index LIMIT %(limit)s

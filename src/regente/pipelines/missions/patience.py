@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from regente.engine.task import Task
+from regente.fleet.clients import WorkerClient
 from regente.fleet.http import PASSING, CallFailed, Trouble
 
 T = TypeVar("T")
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 MOST_RESTS = 10
+HANG_UP_SECONDS = 5.0
 
 
 async def patiently(task: Task[Any], call: Callable[[], Awaitable[T]], seconds: float, *, rests: bool = True) -> T:
@@ -43,6 +46,14 @@ async def patiently(task: Task[Any], call: Callable[[], Awaitable[T]], seconds: 
         await task.heartbeat()
         await asyncio.sleep(pause_seconds)
         pause_seconds = min(pause_seconds * 2, MAX_PAUSE_SECONDS)
+
+
+async def hang_up(task: Task[Any], client: WorkerClient, seconds: float) -> None:
+    """End a worker's session and whatever runs in it, as well as can be. What lives on keeps using a proxy, or scraping a
+    mission, that others are given: insist a little."""
+    task.check_lease()
+    with contextlib.suppress(CallFailed):
+        await patiently(task, client.end_session, min(HANG_UP_SECONDS, seconds))
 
 
 async def _rest(task: Task[Any], seconds: float) -> None:

@@ -18,7 +18,7 @@ from regente.pipelines.missions import codes
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.book import ask, rows_on
 from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
-from regente.pipelines.missions.patience import patiently
+from regente.pipelines.missions.patience import hang_up, patiently
 from regente.pipelines.missions.run import Phases, Run, Setback
 
 UNDER_WAY = (ScrapeStatus.PENDING, ScrapeStatus.QUEUED, ScrapeStatus.RUNNING)
@@ -90,6 +90,7 @@ class Scrape(Phases):
             if session.job_key == key and session.job_id:
                 return session.job_id
             # A job that we cannot name: it may be ours. It ends with its session, before another begins.
+            await self._hang_up()
             await self.send_back("the worker scrapes a job that nobody knows: its session is ended")
         if (code := BROKEN_SESSION.get(session.status)) is not None:
             await self._broken_session(code, session)
@@ -102,6 +103,7 @@ class Scrape(Phases):
             case Trouble.UNAUTHORIZED:
                 await self.send_back(error.message, refused=True)
             case Trouble.INVALID | Trouble.PROTOCOL:
+                await self._hang_up()
                 await self.fail_scrape(Setback(Code.SCRAPE_FAILED, error.message))
             case _:
                 await self.send_back(error.message)
@@ -124,7 +126,7 @@ class Scrape(Phases):
             await self._check_halt(job_id)
             left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - started_at)
             if left_seconds <= 0:
-                await self._end_job(job_id)
+                await self._hang_up()
                 limit = self.fleet.terms.timeout_job_seconds
                 await self.fail_scrape(Setback(Code.SCRAPE_TIMEOUT, f"the job was still {job.status} after {limit:g} s"))
             await asyncio.sleep(min(self.fleet.terms.polling_job_seconds, left_seconds))
@@ -136,6 +138,7 @@ class Scrape(Phases):
             if error.trouble is Trouble.MISSING:
                 await self.send_back(f"the worker does not know the job {job_id} any more")
             if error.trouble in (Trouble.PROTOCOL, Trouble.INVALID):
+                await self._hang_up()
                 await self.fail_scrape(Setback(Code.SCRAPE_FAILED, error.message))
             await self.send_back(error.message, refused=error.trouble is Trouble.UNAUTHORIZED)
 
@@ -161,6 +164,7 @@ class Scrape(Phases):
 
     async def _broken_session(self, code: Code, session: Any) -> NoReturn:
         reason = f": {session.problem.message}" if session.problem else ""
+        await self._hang_up()  # its job must not go on while another worker begins the mission anew
         await self.fail_scrape(
             Setback(
                 code,
@@ -169,6 +173,9 @@ class Scrape(Phases):
                 blames_proxy=blames_proxy(code, session.problem, starting=False),
             )
         )
+
+    async def _hang_up(self) -> None:
+        await hang_up(self.task, self._client, self.fleet.terms.outage_seconds)
 
     async def _check_halt(self, job_id: str) -> None:
         """Somebody stopped the orchestrator and does not want to wait for what runs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from regente.fleet.registry import Fleet
 from regente.pipelines.missions.blame import blame_proxy, give_up_worker
 from regente.pipelines.missions.book import ask, one_on, rows_on
 from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
-from regente.pipelines.missions.patience import patiently
+from regente.pipelines.missions.patience import hang_up, patiently
 
 STARTING = (
     SessionStatus.INITIALIZING,
@@ -26,7 +25,6 @@ STARTING = (
     SessionStatus.AUTHENTICATING,
     SessionStatus.WARMING_UP,
 )
-HANG_UP_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ class Sessions:
     async def fail(self, session: OpenSession, failure: SessionFailed, *, starting: bool) -> None:
         """The worker goes to `error`, the proxy is freed, and blamed if it was its fault."""
         terms = self._fleet.terms
-        await self._hang_up()
+        await hang_up(self._task, self._client, terms.outage_seconds)
         blamed = session.proxy_id is not None and blames_proxy(failure.code, failure.problem, starting=starting)
         async with self._task.transaction() as connection:
             await rows_on(
@@ -159,19 +157,13 @@ class Sessions:
     async def end(self, reason: str) -> None:
         """`DELETE /session`, as well as can be, then the proxy is free and the worker idle."""
         session = await self.current()
-        await self._hang_up()
+        await hang_up(self._task, self._client, self._fleet.terms.outage_seconds)
         crash_point("session.deleted")
         async with self._task.transaction() as connection:
             await rows_on(connection, "end_session", worker_id=self._worker.id, driver_id=self._task.id, reason=reason)
             if session is not None:
                 await self._log(connection, "session_terminated", session, reason=reason, proxy_name=session.proxy_name)
         crash_point("session.ended")
-
-    async def _hang_up(self) -> None:
-        """Insist a little: a session that lives on keeps using a proxy that others are given."""
-        self._task.check_lease()
-        with contextlib.suppress(CallFailed):
-            await patiently(self._task, self._client.end_session, min(HANG_UP_SECONDS, self._fleet.terms.outage_seconds))
 
     async def give_up_worker(self, failure: SessionFailed) -> None:
         async with self._task.transaction() as connection:

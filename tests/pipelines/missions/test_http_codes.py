@@ -1,0 +1,213 @@
+"""What a worker or a writer answers instead of what the contract says (9.3), on each call that we make."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.responses import StreamingResponse
+
+from regente import Regente
+from tests.pipelines.missions.conftest import (
+    MISSION,
+    conducting,
+    events_of,
+    finished,
+    fleet_of,
+    names_of,
+    rows,
+    run_one,
+    terms,
+    until,
+)
+from tests.support.peers import ScriptedWorker, ScriptedWriter
+from tests.support.running import runner_in
+
+SESSION, STATUS, SCRAPE, JOB = ("POST", "/session"), ("GET", "/session/status"), ("POST", "/scrape"), ("GET", "/scrape/.*")
+PROCESS, WRITER_JOB = ("POST", "/process"), ("GET", "/status/.*")
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "code"),
+    [
+        (SESSION, 400, "ERROR100"), (SESSION, 404, "ERROR100"), (SESSION, 413, "ERROR100"), (SESSION, 422, "ERROR100"),
+        (SESSION, 500, "ERROR502"), (STATUS, 404, "ERROR100"), (STATUS, 422, "ERROR100"),
+    ],
+)  # fmt: skip
+async def test_a_session_that_the_worker_refuses_is_tried_again_and_nobody_pays(
+    app: Regente, call: tuple[str, str], status: int, code: str
+) -> None:
+    """O6, O15: a call that failed says something of the worker, nothing of the proxy or the mission."""
+    worker = ScriptedWorker()
+    worker.fault(*call, status)
+    mission = await run_one(app, worker, ScriptedWriter())
+    assert (mission.status, mission.retry_count) == ("completed", 0)
+    failed = await rows(app, "SELECT details FROM mission_logs WHERE event = 'session_failed'")
+    assert [row["details"]["error_code"] for row in failed] == [code]
+    assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "retries"),
+    [
+        (SCRAPE, 400, 1), (SCRAPE, 413, 1), (SCRAPE, 422, 1), (SCRAPE, 404, 0), (SCRAPE, 500, 0), (SCRAPE, 503, 0),
+        (JOB, 400, 1), (JOB, 404, 0), (JOB, 500, 0),
+    ],
+)  # fmt: skip
+async def test_a_scrape_that_the_worker_refuses_costs_a_retry_only_when_it_is_about_the_mission(
+    app: Regente, call: tuple[str, str], status: int, retries: int
+) -> None:
+    """O8, O15: 400, 413, 422 are ERROR200; 404 sends it back to the queue; 5xx is waited out."""
+    worker = ScriptedWorker()
+    worker.fault(*call, status)
+    mission = await run_one(app, worker, ScriptedWriter())
+    assert (mission.status, mission.retry_count) == ("completed", retries)
+    codes = [details["error_code"] for name, details in await events_of(app, mission.id) if name == "retry_triggered"]
+    assert codes == ["ERROR200"] * retries
+    assert ("mission_returned" in {row["event"] for row in await rows(app, "SELECT event FROM events")}) is (status == 404)
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "code"),
+    [
+        (PROCESS, 400, "ERROR303"), (PROCESS, 404, "ERROR300"), (PROCESS, 413, "ERROR300"), (PROCESS, 422, "ERROR303"),
+        (WRITER_JOB, 422, "ERROR303"), (PROCESS, 500, None), (WRITER_JOB, 503, None), (WRITER_JOB, 404, None),
+    ],
+)  # fmt: skip
+async def test_a_writers_refusal_has_its_code_and_an_outage_is_waited_out(
+    app: Regente, call: tuple[str, str], status: int, code: str | None
+) -> None:
+    """O10, O15."""
+    writer = ScriptedWriter()
+    writer.fault(*call, status)
+    mission = await run_one(app, ScriptedWorker(), writer)
+    triggered = [details["error_code"] for name, details in await events_of(app, mission.id) if name == "retry_triggered"]
+    assert (mission.status, triggered) == ("completed", [] if code is None else [code])
+
+
+@pytest.mark.parametrize("call", [SESSION, STATUS, SCRAPE, JOB])
+async def test_a_worker_that_refuses_our_key_is_put_out_and_not_asked_again(app: Regente, call: tuple[str, str]) -> None:
+    """O15: 401 on any call: inactive with ERROR502 until a person has seen to it; the mission goes to another worker."""
+    bad, good = ScriptedWorker(), ScriptedWorker()
+    bad.fault(*call, 401, times=1000)
+    async with fleet_of(app, bad, ScriptedWriter(), proxies=3), runner_in(app):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        row = await until(app, "SELECT error_code FROM workers WHERE NOT active AND status = 'idle'")
+        assert row["error_code"] == "ERROR502"
+        asked = bad.count(*call)
+        async with fleet_of(app, good, proxies=0):
+            mission = await finished(app, mission_id)
+    assert (mission.status, mission.retry_count, mission.worker_name) == ("completed", 0, good.name)
+    assert bad.count(*call) == asked == 1
+    (told,) = await rows(app, "SELECT details FROM events WHERE event = 'worker_deactivated'")
+    assert told["details"]["by"] == "regente"
+
+
+@pytest.mark.parametrize("call", [PROCESS, WRITER_JOB])
+async def test_a_writer_that_refuses_our_key_fails_the_mission_for_a_person_to_see(app: Regente, call: tuple[str, str]) -> None:
+    """O15: 401 from the writer is ERROR301 at once, without retries; by hand it goes on with what was extracted."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    writer.fault(*call, 401)
+    async with conducting(app, worker, writer):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        failed = await finished(app, mission_id)
+        assert (failed.status, failed.error_code, failed.retry_count) == ("failed", "ERROR301", 0)
+        await app.missions.retry(mission_id)
+        assert (await finished(app, mission_id)).status == "completed"
+    assert worker.count("POST", "/scrape") == 1
+
+
+@pytest.mark.parametrize("how", ["of the worker", "of the target"])
+async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(app: Regente, how: str) -> None:
+    """O15: it waits as long as it was asked to, and says so; then it runs, as if nothing had been."""
+    worker = ScriptedWorker()
+    if how == "of the worker":
+        worker.fault(*SCRAPE, 429, **{"retry-after": "1"})
+    else:
+        problem = {"cause": "throttled", "message": "slowly", "http_status": 429, "retry_after": 1}
+        worker.job_script = [[{"status": "failed", "problem": problem}]]
+    async with conducting(app, worker, ScriptedWriter()):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        await until(app, "SELECT FROM events WHERE event = 'task_held'")
+        assert (await app.missions.why(mission_id)).code == "RATE_LIMITED"
+        (free,) = await rows(app, "SELECT status::text, current_mission_id FROM workers")
+        assert free == {"status": "ready", "current_mission_id": None}
+        assert (await app.missions.get(mission_id)).status == "queued"
+        mission = await finished(app, mission_id)
+    assert (mission.status, mission.retry_count) == ("completed", 0)
+    assert worker.count("POST", "/session") == 1
+    assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
+    assert await rows(app, "SELECT FROM mission_runs WHERE returns > 0") == []
+
+
+@terms(outage_seconds=0.2)
+async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
+    """O15: Retry-After is obeyed by sessions, polls and the writer, even when it is longer than an outage may be."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    for peer, call in [(worker, SESSION), (worker, STATUS), (worker, JOB), (writer, PROCESS), (writer, WRITER_JOB)]:
+        peer.fault(*call, 429, **{"retry-after": "0.3"})
+    mission = await run_one(app, worker, writer)
+    assert (mission.status, mission.retry_count) == ("completed", 0)
+    assert "writer_failed" not in await names_of(app, mission.id)
+    assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
+
+
+async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Regente) -> None:
+    """O14, O15: refused connections for less than `outage_seconds`: the same job goes on, no retry, no second job."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    worker.gate.clear()
+    async with fleet_of(app, writer), runner_in(app):
+        async with fleet_of(app, worker, proxies=0):
+            (mission_id,) = await app.missions.create([MISSION], queue=True)
+            await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL")
+        worker.gate.set()
+        async with worker.served(int(worker.url.rsplit(":", 1)[1])):
+            mission = await finished(app, mission_id)
+    assert (mission.status, mission.retry_count) == ("completed", 0)
+    assert worker.count("POST", "/scrape") == 1
+
+
+@terms(outage_seconds=0.2)
+async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Regente) -> None:
+    """O14, O15: after `outage_seconds` another worker gets it."""
+    gone, other = ScriptedWorker(), ScriptedWorker()
+    gone.gate.clear()
+    async with fleet_of(app, ScriptedWriter(), proxies=3), runner_in(app):
+        async with fleet_of(app, gone, proxies=0):
+            (mission_id,) = await app.missions.create([MISSION], queue=True)
+            await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL")
+        async with fleet_of(app, other, proxies=0):
+            mission = await finished(app, mission_id)
+    assert (mission.status, mission.retry_count, mission.worker_name) == ("completed", 0, other.name)
+    (returned,) = [row["details"] for row in await rows(app, "SELECT details FROM events WHERE event = 'mission_returned'")]
+    assert returned["error_code"] == "ERROR502"
+
+
+@terms(outage_seconds=0.2, http_timeout=0.2)
+async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_answer_error302(app: Regente) -> None:
+    """O10, O15: at the end ERROR304, with that cause; by hand another writer gets what was extracted."""
+    await app.missions.set("max_retries", 0)
+    worker, silent, good = ScriptedWorker(), ScriptedWriter("silent"), ScriptedWriter("good")
+    silent.fault_with(*PROCESS, lambda: StreamingResponse(never()), times=1000)
+    nobody = await app.fleet.add_writer("nobody", "http://127.0.0.1:9", "a-key")
+    async with conducting(app, worker):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        mission = await finished(app, mission_id)
+        assert (mission.status, mission.error_code) == ("failed", "ERROR304")
+        assert (mission.error_message or "").startswith("ERROR301: POST http://127.0.0.1:9/process: cannot connect")
+        await app.fleet.set_active("writer", nobody, False)
+        async with fleet_of(app, silent, proxies=0):
+            await app.missions.retry(mission_id)
+            mission = await finished(app, mission_id)
+            assert (mission.error_message or "").startswith("ERROR302: ")
+            await app.fleet.set_active("writer", (await app.fleet.find("silent"))[1], False)
+        async with fleet_of(app, good, proxies=0):
+            await app.missions.retry(mission_id)
+            assert (await finished(app, mission_id)).status == "completed"
+    assert worker.count("POST", "/scrape") == 1
+
+
+async def never() -> AsyncIterator[bytes]:
+    await asyncio.Event().wait()
+    yield b""

@@ -1,0 +1,254 @@
+"""The audit log: the specification's events with their fields, its tables and its own queries, word for word."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from regente import Regente
+from regente.pipelines.missions.desk import Mission
+from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, until
+from tests.pipelines.missions.test_sessions import session
+from tests.support.peers import ScriptedWorker, ScriptedWriter, stored
+
+FIELDS = {
+    "mission_queued": {"queued_by"},
+    "mission_assigned": {"worker_id", "worker_name", "proxy_name"},
+    "mission_canceled": {"canceled_by", "previous_checkpoint"},
+    "session_started": {"worker_id", "proxy_id", "proxy_name"},
+    "session_ready": {"worker_id", "duration_ms"},
+    "session_failed": {"worker_id", "error_code", "proxy_name"},
+    "session_terminated": {"worker_id", "reason"},
+    "scrape_started": {"worker_job_id", "mission_config"},
+    "scrape_progress": {"worker_job_id", "ads_count", "progress_pct"},
+    "scrape_completed": {"worker_job_id", "ads_count", "duration_ms"},
+    "scrape_failed": {"worker_job_id", "error_code", "error_message"},
+    "scrape_empty": {"worker_job_id"},
+    "writer_started": {"writer_job_id", "data_url"},
+    "writer_progress": {"writer_job_id", "processed", "total"},
+    "writer_completed": {"writer_job_id", "success_count", "failed_count", "duration_ms"},
+    "writer_failed": {"writer_job_id", "error"},
+    "mission_completed": {"total_duration_ms", "ads_count", "success_count"},
+    "mission_failed": {"error_code", "error_message", "retry_count"},
+    "retry_triggered": {"attempt", "error_code", "phase"},
+    "proxy_rotated": {"old_proxy", "new_proxy", "reason"},
+}
+
+# The specification's own text (6.5 to 6.8 and 10.3).
+WORKERS_AVAILABLE = """
+SELECT 
+  w.*,
+  p.name as current_proxy_name
+FROM workers w
+LEFT JOIN proxies p ON p.in_use_by_worker_id = w.id
+WHERE w.active = true
+  AND w.status IN ('idle', 'ready')
+  AND w.current_mission_id IS NULL;
+"""
+PENDING_IN_WRITER = """
+SELECT *
+FROM missions
+WHERE status = 'running'
+  AND checkpoint = 'armazenamento';
+"""
+SHOULD_IT_END = """
+SELECT 
+  COUNT(*) FILTER (WHERE status = 'queued') as queued_count,
+  COUNT(*) FILTER (WHERE status = 'running') as running_count
+FROM missions;
+"""
+MISSION_WITH_DETAILS = """
+SELECT 
+  m.*,
+  w.name as worker_name,
+  w.url as worker_url,
+  m.proxy_used as proxy_name
+FROM missions m
+LEFT JOIN workers w ON m.worker_id = w.id
+WHERE m.id = :mission_id;
+"""
+TIMELINE = """
+SELECT 
+  ml.timestamp,
+  ml.event,
+  ml.details
+FROM mission_logs ml
+WHERE ml.mission_id = :mission_id
+ORDER BY ml.timestamp ASC;
+"""
+FAILED_IN_24H = """
+SELECT 
+  m.id,
+  m.status,
+  m.error_code,
+  m.error_message,
+  m.retry_count,
+  ml.timestamp as failed_at,
+  ml.details
+FROM missions m
+JOIN mission_logs ml ON ml.mission_id = m.id
+WHERE ml.event = 'mission_failed'
+  AND ml.timestamp > now() - interval '24 hours'
+ORDER BY ml.timestamp DESC;
+"""
+PER_WORKER = """
+SELECT 
+  w.name as worker_name,
+  COUNT(*) FILTER (WHERE ml.event = 'scrape_completed') as completed_count,
+  COUNT(*) FILTER (WHERE ml.event = 'scrape_failed') as failed_count,
+  AVG((ml.details->>'duration_ms')::int) 
+    FILTER (WHERE ml.event = 'scrape_completed') as avg_duration_ms
+FROM workers w
+JOIN missions m ON m.worker_id = w.id
+JOIN mission_logs ml ON ml.mission_id = m.id
+WHERE ml.event IN ('scrape_completed', 'scrape_failed')
+  AND ml.timestamp > now() - interval '7 days'
+GROUP BY w.id, w.name;
+"""
+PROBLEM_PROXIES = """
+SELECT 
+  p.name,
+  p.host,
+  p.fail_count,
+  p.active,
+  COUNT(*) FILTER (WHERE ml.event = 'session_failed') as session_failures,
+  COUNT(*) FILTER (WHERE ml.event = 'proxy_rotated') as rotations
+FROM proxies p
+LEFT JOIN mission_logs ml ON ml.details->>'proxy_name' = p.name
+  AND ml.event IN ('session_failed', 'proxy_rotated')
+  AND ml.timestamp > now() - interval '7 days'
+GROUP BY p.id, p.name, p.host, p.fail_count, p.active
+ORDER BY p.fail_count DESC;
+"""  # noqa: W291
+
+
+async def verbatim(app: Regente, text: str, **params: Any) -> list[dict[str, Any]]:
+    return await rows(app, re.sub(r"(?<!:):(\w+)", r"%(\1)s", text), **params)
+
+
+COLUMNS = {
+    "missions": "id date_start date_end media_type languages status checkpoint worker_id worker_job_id worker_data_url proxy_used "
+    "writer_job_id ads_count error_code error_message retry_count created_at queued_at started_at finished_at",
+    "workers": "id name url api_key storage_domain status session_count current_mission_id active last_test_at last_test_ok "
+    "created_at updated_at",
+    "proxies": "id name host port username password active in_use_by_worker_id fail_count last_used_at last_test_at last_test_ok "
+    "created_at",
+    "writers": "id name url api_key active last_test_at last_test_ok created_at updated_at",
+    "mission_logs": "id mission_id event details timestamp",
+}  # fmt: skip
+
+
+async def test_the_specifications_tables_can_be_read_under_its_names(app: Regente) -> None:
+    """O1: every column of 3.2 to 3.6."""
+    for table, columns in COLUMNS.items():
+        await rows(app, f"SELECT {', '.join(columns.split())} FROM {table}")
+
+
+async def full_day(app: Regente) -> dict[str, Mission]:
+    """A day on which everything happens once: good, empty, partial, retried, exhausted, canceled; and what is still under way."""
+    worker, writer = ScriptedWorker("only"), ScriptedWriter()
+    worker.session_script = [session("stuck"), session("ready")]
+    worker.job_script = [
+        [{"status": "running", "ads_count": 1, "progress_pct": 10}, {"status": "completed", "ads_count": 3}],
+        [{"status": "empty"}],
+        *([{"status": "failed"}] for _ in range(3)),
+    ]
+    writer.job_script = [
+        [{"status": "processing", "progress": {"processed": 1, "total": 3}}, {"status": "failed", "error": "full"}],
+        [stored(1, failed=2)],
+    ]
+    found = {}
+    async with conducting(app, worker, writer, proxies=3):
+        for name in ("good", "empty", "exhausted"):
+            (mission_id,) = await app.missions.create([MISSION], queue=True, by="user")
+            found[name] = await finished(app, mission_id)
+        (mission_id,) = await app.missions.create([MISSION])
+        await app.missions.cancel(mission_id)
+        found["canceled"] = await app.missions.get(mission_id)
+        await until(app, "SELECT FROM orchestrator WHERE state = 'closed'")
+        await until(app, "SELECT FROM workers WHERE status = 'idle'")
+    return found
+
+
+async def test_the_twenty_events_carry_their_fields_and_the_specifications_queries_answer(app: Regente) -> None:
+    """O1, O11, O17, O18: after a day on which everything happens, each event of 10.1, and each query of 6.5 to 6.8 and 10.3."""
+    day = await full_day(app)
+    logged: dict[str, list[dict[str, Any]]] = {}
+    for row in await rows(app, "SELECT event, details FROM mission_logs"):
+        logged.setdefault(row["event"], []).append(row["details"])
+    assert set(FIELDS) <= set(logged)
+    for event, fields in FIELDS.items():
+        assert all(set(details) >= fields for details in logged[event]), event
+
+    good, exhausted = day["good"], day["exhausted"]
+    timeline = await verbatim(app, TIMELINE, mission_id=good.id)
+    assert timeline == sorted(timeline, key=lambda row: row["timestamp"])
+    assert [row["event"] for row in await app.missions.timeline(good.id)] == [
+        "mission_queued", "session_started", "session_ready", "mission_assigned", "scrape_started", "scrape_progress",
+        "scrape_completed", "writer_started", "writer_progress", "writer_failed", "retry_triggered", "writer_started",
+        "writer_completed", "mission_completed",
+    ]  # fmt: skip
+    ours = await app.missions.timeline(good.id)
+    assert sorted(row["event"] for row in timeline) == sorted(row["event"] for row in ours)
+    (failed,) = await verbatim(app, FAILED_IN_24H)
+    assert (failed["id"], failed["status"], failed["error_code"], failed["retry_count"]) == (
+        exhausted.id,
+        "failed",
+        "ERROR203",
+        2,
+    )
+    (performance,) = await verbatim(app, PER_WORKER)
+    assert (performance["worker_name"], performance["completed_count"], performance["failed_count"]) == ("only", 1, 3)
+    assert performance["avg_duration_ms"] >= 0
+    proxies = await verbatim(app, PROBLEM_PROXIES)
+    assert [row["fail_count"] for row in proxies] == [1, 0, 0]
+    assert proxies[0]["session_failures"] == 1
+    assert sum(row["rotations"] for row in proxies) >= 3
+    (available,) = await verbatim(app, WORKERS_AVAILABLE)
+    assert (available["name"], available["current_proxy_name"]) == ("only", None)
+    assert await verbatim(app, PENDING_IN_WRITER) == []
+    assert await verbatim(app, SHOULD_IT_END) == [{"queued_count": 0, "running_count": 0}]
+    (shown,) = await verbatim(app, MISSION_WITH_DETAILS, mission_id=good.id)
+    assert (shown["worker_name"], shown["proxy_name"], shown["status"]) == ("only", good.proxy_used, "completed")
+
+
+async def test_the_queries_see_what_is_under_way(app: Regente) -> None:
+    """O1: a mission at the writer, one on a worker, one in the queue; one that waits for its retry is still running."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    writer.default_job = [{"status": "processing"}]
+    worker.job_script = [[{"status": "completed", "ads_count": 3}], [{"status": "running"}]]
+    async with conducting(app, worker, writer):
+        first, second, third = await app.missions.create([MISSION] * 3, queue=True)
+        await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL AND id = %(id)s", id=second)
+        assert [row["id"] for row in await verbatim(app, PENDING_IN_WRITER)] == [first]
+        assert await verbatim(app, SHOULD_IT_END) == [{"queued_count": 1, "running_count": 2}]
+        assert await verbatim(app, WORKERS_AVAILABLE) == []
+        assert await app.missions.counts() == {
+            "draft": 0, "queued": 1, "running": 2, "completed": 0, "failed": 0, "canceled": 0,
+        }  # fmt: skip
+        await app.missions.cancel_many([first, second, third])
+        for one in (first, second, third):
+            await finished(app, one)
+
+
+async def test_the_log_of_a_failure_does_not_change_when_the_mission_is_tried_again(app: Regente) -> None:
+    """O17: retry_count and previous_checkpoint are those of then."""
+    worker = ScriptedWorker()
+    worker.job_script = [[{"status": "failed"}] for _ in range(3)]
+    async with conducting(app, worker, ScriptedWriter()):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        await finished(app, mission_id)
+        before = dict(await events_of(app, mission_id))["mission_failed"]
+        await app.missions.retry(mission_id)
+        again = await finished(app, mission_id)
+    assert (again.status, again.retry_count, before["retry_count"]) == ("completed", 0, 2)
+    assert dict(await events_of(app, mission_id))["mission_failed"] == before
+
+
+@pytest.mark.parametrize("wrong", [["nonsense"], ["queued", "done"]])
+async def test_questions_for_unknown_states_are_refused(app: Regente, wrong: list[str]) -> None:
+    """O18: a clear error that names the known ones."""
+    with pytest.raises(Exception, match="is not a status; known: draft, queued"):
+        await app.missions.find(statuses=wrong)

@@ -1,0 +1,83 @@
+"""Proxies: whose fault it was, three strikes, and what happens when most of them fail at once."""
+
+from __future__ import annotations
+
+from regente import Regente
+from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, run_one, terms, until
+from tests.pipelines.missions.test_sessions import session
+from tests.support.peers import ScriptedWorker, ScriptedWriter
+
+
+async def events_named(app: Regente, name: str) -> list[dict[str, object]]:
+    return [row["details"] for row in await rows(app, "SELECT details FROM events WHERE event = %(n)s ORDER BY id", n=name)]
+
+
+async def test_three_strikes_put_a_proxy_out_and_a_person_brings_it_back_afresh(app: Regente) -> None:
+    """O4: `fail_count` ≥ 3 → inactive, with an event; reactivation resets the count."""
+    worker = ScriptedWorker()
+    worker.session_script = [session("stuck") for _ in range(3)]
+    async with conducting(app, worker, ScriptedWriter(), proxies=1):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        proxy = await until(app, "SELECT id, fail_count FROM proxies WHERE NOT active")
+        assert proxy["fail_count"] == 3
+        assert (await app.missions.get(mission_id)).status == "queued"
+        await app.fleet.set_active("proxy", proxy["id"], True)
+        mission = await finished(app, mission_id)
+    assert (mission.status, mission.retry_count) == ("completed", 0)
+    (gone,) = await events_named(app, "proxy_deactivated")
+    assert gone["proxy_name"] == "proxy-1"
+    assert await rows(app, "SELECT FROM proxies WHERE active AND fail_count = 0")
+
+
+@terms(polling_session=0.02, error_backoff=0.005)
+async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_probe_closes_it(app: Regente) -> None:
+    """O4, faults: an outage of the target does not empty the pool."""
+    worker = ScriptedWorker()
+    worker.session_script = [session("disconnected") for _ in range(8)]
+    mission = await run_one(app, worker, ScriptedWriter(), proxies=3)
+    assert mission.status == "completed"
+    assert mission.retry_count == 0
+    found = await rows(app, "SELECT active, fail_count FROM proxies")
+    assert all(row["active"] for row in found)
+    assert sum(row["fail_count"] for row in found) == 8
+    assert len(await events_named(app, "proxy_breaker_opened")) == 1
+    assert len(await events_named(app, "proxy_breaker_closed")) == 1
+    assert await rows(app, "SELECT FROM settings WHERE key = 'proxy_breaker'") == []
+
+
+async def test_a_scrape_that_the_proxy_spoiled_is_its_strike_and_one_that_the_target_spoiled_is_not(app: Regente) -> None:
+    """O4, O15: blame before any counter moves."""
+    worker = ScriptedWorker()
+    worker.job_script = [
+        [{"status": "failed", "problem": {"cause": cause, "message": f"spoiled by the {cause}"}}]
+        for cause in ("proxy", "blocked")
+    ]
+    mission = await run_one(app, worker, ScriptedWriter(), proxies=3)
+    assert (mission.status, mission.retry_count) == ("completed", 2)
+    assert [row["n"] for row in await rows(app, "SELECT sum(fail_count) AS n FROM proxies")] == [1]
+    servers = [proxy["server"] for proxy in worker.proxies]
+    assert servers[0] != servers[1] != servers[2]
+    failed = [details for name, details in await events_of(app, mission.id) if name == "scrape_failed"]
+    assert [details["error_message"] for details in failed] == ["spoiled by the proxy", "spoiled by the blocked"]
+
+
+async def test_a_mission_that_avoids_a_proxy_is_not_left_waiting_before_an_idle_session_on_it(app: Regente) -> None:
+    """O4, O6: its worker changes the proxy for it when another one is free."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    worker.gate.clear()
+    async with conducting(app, worker, writer, proxies=1):
+        (first,) = await app.missions.create([MISSION], queue=True)
+        await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL")
+        (second,) = await app.missions.create([MISSION], queue=True)
+        await rows(
+            app, "UPDATE mission_runs SET avoid_proxy_id = (SELECT id FROM proxies) WHERE mission_id = %(id)s", id=second
+        )
+        await app.fleet.add_proxy("another", "proxy.example.com", 9000)
+        worker.gate.set()
+        await finished(app, first)
+        assert (await finished(app, second)).proxy_used == "another"
+    assert dict(await events_of(app, second))["proxy_rotated"] == {
+        "old_proxy": "proxy-1",
+        "new_proxy": "another",
+        "reason": None,
+    }

@@ -1,0 +1,154 @@
+"""The scrape job: what is sent, and what each of its ends leads to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from regente import Regente
+from tests.pipelines.missions.conftest import (
+    MISSION,
+    conducting,
+    events_of,
+    finished,
+    fleet_of,
+    names_of,
+    run_one,
+    terms,
+    until,
+)
+from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
+from tests.support.running import runner_in
+
+
+async def test_the_scrape_payload_is_the_specifications(app: Regente) -> None:
+    """O8: exactly 2.4.1, nothing more; progress is logged; `pending`, `queued` and `running` are waited out."""
+    worker = ScriptedWorker()
+    under_way = [{"status": "pending"}, {"status": "queued"}, {"status": "running", "ads_count": 2, "progress_pct": 40}]
+    worker.job_script = [[*under_way, {"status": "completed", "ads_count": 3, "data": [{"id": "x"}]}]]
+    mission = await run_one(app, worker, ScriptedWriter())
+    assert worker.sent("POST", "/scrape") == [
+        {
+            "filters": {
+                "date_range": {"start": "2025-01-15", "end": "2025-01-15"},
+                "format": "video",
+                "sort_by": "qtd_ads",
+                "languages": ["pt"],
+            },
+            "options": {"max_ads": "all", "batch_size": 150},
+        }
+    ]
+    details = dict(await events_of(app, mission.id))
+    assert details["scrape_started"].keys() >= {"worker_job_id", "mission_config"}
+    assert details["scrape_progress"] == {"worker_job_id": mission.worker_job_id, "ads_count": 2, "progress_pct": 40}
+    assert details["scrape_completed"].keys() == {"worker_job_id", "ads_count", "duration_ms"}
+    assert mission.ads_count == 3
+
+
+@pytest.mark.parametrize(
+    ("domain", "base"),
+    [("storage.meusite.com", "https://storage.meusite.com"), ("http://127.0.0.1:9/files/", "http://127.0.0.1:9/files")],
+)
+async def test_the_data_url_follows_the_formula(app: Regente, domain: str, base: str) -> None:
+    """O9: https by default; a storage domain with its own scheme is taken as it is."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    async with worker.served() as url, fleet_of(app, writer, proxies=1), runner_in(app):
+        await app.fleet.add_worker("w", url, API_KEY, domain)
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        mission = await finished(app, mission_id)
+    job = mission.worker_job_id
+    assert mission.worker_data_url == f"{base}/{job}/{job}_results.json"
+    assert writer.sent("POST", "/process")[0]["source"]["url"] == mission.worker_data_url
+
+
+@pytest.mark.parametrize(
+    "last", [{"status": "empty"}, {"status": "empty", "ads_count": 0}, {"status": "completed", "ads_count": 0}]
+)
+async def test_a_scrape_without_results_completes_without_a_writer(app: Regente, last: dict[str, Any]) -> None:
+    """O8: 0 ads, no writer is asked, `scrape_empty` is logged, the session goes on and counts it."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    worker.job_script = [[last]]
+    mission = await run_one(app, worker, writer)
+    assert (mission.status, mission.checkpoint, mission.ads_count) == ("completed", "finalizado", 0)
+    assert (mission.worker_data_url, writer.calls) == (None, [])
+    names = await names_of(app, mission.id)
+    assert names[-2:] == ["scrape_empty", "mission_completed"]
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "says"),
+    [
+        ({"status": "failed"}, "ERROR200", "is failed"),
+        ({"status": "paused"}, "ERROR200", "is paused"),
+        ({"status": "cancelled"}, "ERROR201", "not by us"),
+        ({"status": "completed"}, "ERROR200", "says nothing of its ads_count"),
+        ({"status": "completed", "ads_count": -1}, "ERROR200", "ads_count"),
+        ({"status": "completed", "ads_count": "many"}, "ERROR200", "ads_count"),
+        ({"status": "completed", "ads_count": 3_000_000_000}, "ERROR200", "ads_count"),
+        ({"status": "done", "ads_count": 3}, "ERROR200", "status"),
+        ({"status": "failed", "problem": {"cause": "layout", "message": "a \u0000 in it"}}, "ERROR200", " in it"),
+    ],
+)
+async def test_a_scrape_that_does_not_end_well_is_retried_as_a_new_job(
+    app: Regente, last: dict[str, Any], code: str, says: str
+) -> None:
+    """O8, O15: each bad end costs one retry in the scrape phase; nothing is guessed from an answer that makes no sense."""
+    worker = ScriptedWorker()
+    worker.job_script = [[last]]
+    mission = await run_one(app, worker, ScriptedWriter())
+    assert (mission.status, mission.retry_count, mission.ads_count) == ("completed", 1, 3)
+    details = dict(await events_of(app, mission.id))
+    assert details["retry_triggered"] == {"attempt": 1, "error_code": code, "phase": "scrape"}
+    assert details["scrape_failed"].keys() == {"worker_job_id", "error_code", "error_message"}
+    assert details["scrape_failed"]["worker_job_id"] == next(iter(worker.jobs))
+    assert says in details["scrape_failed"]["error_message"]
+    assert worker.count("POST", "/scrape") == 2
+    (failure,) = await app.failures(mission.id)
+    assert failure["code"] == code
+
+
+@terms(timeout_job=0.3)
+async def test_a_job_that_takes_too_long_is_cancelled_at_the_worker_and_retried(app: Regente) -> None:
+    """O8, O15: ERROR202; the old job does not run on unnoticed."""
+    worker = ScriptedWorker()
+    worker.job_script = [[{"status": "running"}]]
+    mission = await run_one(app, worker, ScriptedWriter())
+    assert (mission.status, mission.retry_count) == ("completed", 1)
+    assert dict(await events_of(app, mission.id))["retry_triggered"]["error_code"] == "ERROR202"
+    first = next(iter(worker.jobs))
+    assert worker.count("POST", f"/scrape/{first}/cancel") == 1
+
+
+async def test_the_worker_is_free_for_the_next_mission_while_storage_goes_on(app: Regente) -> None:
+    """O9: two missions are stored while the third is extracted, all on one worker and one session."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    writer.default_job = [{"status": "processing", "progress": {"processed": 1, "total": 3}}]
+    async with conducting(app, worker, writer):
+        ids = await app.missions.create([MISSION] * 2, queue=True)
+        await until(app, "SELECT FROM missions WHERE checkpoint = 'armazenamento' HAVING count(*) = 2")
+        worker.job_script = [[{"status": "running"}]]
+        ids += await app.missions.create([MISSION], queue=True)
+        await until(app, "SELECT FROM workers WHERE status = 'scraping' AND session_count = 2")
+        await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL HAVING count(*) = 3")
+        await until(app, "SELECT FROM missions WHERE writer_job_id IS NOT NULL HAVING count(*) = 2")
+        list(worker.jobs.values())[-1].statuses = [{"status": "completed", "ads_count": 3}]
+        await until(app, "SELECT FROM missions WHERE writer_job_id IS NOT NULL HAVING count(*) = 3")
+        for job in writer.jobs.values():
+            job.statuses = [{"status": "completed", "progress": {"success_count": 3, "processed": 3}}]
+        assert [(await finished(app, one)).status for one in ids] == ["completed"] * 3
+    assert worker.count("POST", "/session") == 1
+
+
+async def test_missions_are_given_out_in_the_order_in_which_they_were_queued(app: Regente) -> None:
+    """O7: first in, first out, each once."""
+    worker = ScriptedWorker()
+    ids = await app.missions.create([MISSION] * 6)
+    order = [ids[3], ids[0], ids[5], ids[1], ids[4], ids[2]]
+    for one in order:
+        await app.missions.queue([one])
+    async with conducting(app, worker, ScriptedWriter()):
+        for one in order:
+            await finished(app, one)
+    keys = [job.key for job in worker.jobs.values()]
+    assert keys == [f"mission-{one}-1" for one in order]

@@ -1,0 +1,36 @@
+"""A small campaign in every test run; `python -m tests.pipelines.missions_faults` is the big one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regente import Regente
+from tests.pipelines.missions_faults.campaign import Campaign
+from tests.pipelines.missions_faults.checker import faults_of, figures_of
+from tests.pipelines.missions_faults.conftest import staged
+from tests.pipelines.missions_faults.nursery import Nursery
+from tests.pipelines.missions_faults.plan import make_plan
+
+SEED, MISSIONS, ORCHESTRATORS, KILLS = 11, 60, 2, 5
+
+
+async def test_nothing_is_lost_or_done_twice_while_orchestrators_die(app: Regente, nursery: Nursery, tmp_path: Path) -> None:
+    """O6, O21, O22: every mission ends as its peers' answers say; no worker, proxy or mission in two hands at once."""
+    said: list[str] = [f"seed {SEED}"]
+    async with staged(app, nursery, tmp_path, workers=6, proxies=4) as theatre:
+        campaign = Campaign(theatre, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)
+        await campaign.run(patience_seconds=60.0)
+        faults = await faults_of(campaign)
+        assert not faults, "\n".join([*said, str(figures_of(campaign)), *faults])
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    assert make_plan(5, 30, 3, 20) == make_plan(5, 30, 3, 20)
+    assert make_plan(5, 30, 3, 20) != make_plan(6, 30, 3, 20)
+
+
+def test_every_ending_is_in_a_big_plan() -> None:
+    """A campaign that never runs out of retries proves little."""
+    for seed in range(5):
+        endings = {plan.ending.error_code or plan.ending.status for plan in make_plan(seed, 300, 3, 20).missions.values()}
+        assert endings >= {"completed", "ERROR203", "ERROR304"}
