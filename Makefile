@@ -23,7 +23,7 @@ demo: install  ## The same, and exit when the demo is done
 	@$(BIN)/regente demo
 
 test: install  ## All tests, under 15 minutes on 2 cores
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist worksteal
 
 check: install lint  ## What CI checks besides the tests: lint, types, import contracts, generated files
 	@$(BIN)/mypy

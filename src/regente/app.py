@@ -20,7 +20,7 @@ from regente.engine.runner import Runner
 from regente.fleet.registry import Fleet
 from regente.fleet.secrets import Secrets
 from regente.pipelines.missions.desk import MissionDesk
-from regente.pipelines.missions.setup import MissionPipelines, register_missions
+from regente.pipelines.missions.setup import MissionPipelines, register_missions, with_room_for_missions
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
 
@@ -107,7 +107,8 @@ class Regente(Client):
         selected = self.registry.select(pipelines)
         if not selected:
             raise InvalidInput("there is no pipeline to run: import the module that defines one")
-        self._runner = Runner(self.database, selected, self.settings.runner_terms(concurrency=concurrency, name=name))
+        terms = self.settings.runner_terms(concurrency=concurrency, name=name)
+        self._runner = Runner(self.database, with_room_for_missions(selected, terms.concurrency), terms)
         return await self._runner.run(until_idle=until_idle)
 
     def stop_running(self) -> None:

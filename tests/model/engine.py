@@ -42,7 +42,7 @@ CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE sql STAB
 """
 EMPTY = """
 TRUNCATE regente.tasks, regente.steps, regente.events, regente.failures, regente.snapshots, regente.batches, regente.runners,
-  regente.pipelines;
+  regente.pipelines CASCADE;
 UPDATE public.clock_of_test SET now = '2026-01-01 00:00:00+00';
 """
 
@@ -83,6 +83,7 @@ class Engine:
             "stall_afters": number_array([model.STALL_SECONDS] * 2),
             "expire_afters": number_array([None] * 2),
             "max_attempts": number_array([model.MAX_ATTEMPTS] * 2),
+            "endless": text_array(["f"] * 2),
         }
         self.run(self.database.fetch("register_pipelines", params))
 

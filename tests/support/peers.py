@@ -44,7 +44,8 @@ class Peer:
         self.faults: list[Fault] = []
 
     def fault(self, method: str, path: str, status: int = 500, *, times: int = 1, after: bool = False, **headers: str) -> None:
-        answer = lambda: JSONResponse({"error": {"code": "FAULT", "message": "told to"}}, status, headers)  # noqa: E731
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        answer = lambda: JSONResponse({"error": {"code": "FAULT", "message": "told to"}}, status, sent)  # noqa: E731
         self.faults.append(Fault(method, path, answer, times, after))
 
     def fault_with(self, method: str, path: str, answer: Callable[[], Response], *, times: int = 1) -> None:
@@ -67,6 +68,11 @@ class Peer:
                     await self.answer(request, json.loads(body) if body else None)
                 return fault.answer()
         return await self.answer(request, json.loads(body) if body else None)
+
+    @property
+    def spent(self) -> bool:
+        """Whether every fault has struck."""
+        return all(fault.times == 0 for fault in self.faults)
 
     def sent(self, method: str, path: str) -> list[Any]:
         """The bodies that came there."""

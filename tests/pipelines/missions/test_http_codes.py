@@ -9,6 +9,7 @@ import pytest
 from starlette.responses import StreamingResponse
 
 from regente import Regente
+from regente.pipelines.missions.desk import Mission
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
@@ -28,62 +29,67 @@ SESSION, STATUS, SCRAPE, JOB = ("POST", "/session"), ("GET", "/session/status"),
 PROCESS, WRITER_JOB = ("POST", "/process"), ("GET", "/status/.*")
 
 
-@pytest.mark.parametrize(
-    ("call", "status", "code"),
-    [
-        (SESSION, 400, "ERROR100"), (SESSION, 404, "ERROR100"), (SESSION, 413, "ERROR100"), (SESSION, 422, "ERROR100"),
-        (SESSION, 500, "ERROR502"), (STATUS, 404, "ERROR100"), (STATUS, 422, "ERROR100"),
-    ],
-)  # fmt: skip
-async def test_a_session_that_the_worker_refuses_is_tried_again_and_nobody_pays(
-    app: Regente, call: tuple[str, str], status: int, code: str
-) -> None:
+REFUSED_SESSIONS = [
+    (SESSION, 400, "ERROR100"), (SESSION, 404, "ERROR100"), (SESSION, 413, "ERROR100"), (SESSION, 422, "ERROR100"),
+    (SESSION, 500, "ERROR502"), (STATUS, 404, "ERROR100"), (STATUS, 422, "ERROR100"),
+]  # fmt: skip
+
+
+async def next_mission(app: Regente) -> Mission:
+    (mission_id,) = await app.missions.create([MISSION], queue=True)
+    return await finished(app, mission_id)
+
+
+async def retries_of(app: Regente, mission: Mission) -> list[str]:
+    return [details["error_code"] for name, details in await events_of(app, mission.id) if name == "retry_triggered"]
+
+
+async def test_a_session_that_the_worker_refuses_is_tried_again_and_nobody_pays(app: Regente) -> None:
     """O6, O15: a call that failed says something of the worker, nothing of the proxy or the mission."""
     worker = ScriptedWorker()
-    worker.fault(*call, status)
-    mission = await run_one(app, worker, ScriptedWriter())
-    assert (mission.status, mission.retry_count) == ("completed", 0)
-    failed = await rows(app, "SELECT details FROM mission_logs WHERE event = 'session_failed'")
-    assert [row["details"]["error_code"] for row in failed] == [code]
+    async with conducting(app, worker, ScriptedWriter()):
+        for call, status, _ in REFUSED_SESSIONS:
+            await until(app, "SELECT FROM orchestrator, workers WHERE state = 'closed' AND status = 'idle'")
+            worker.fault(*call, status)
+            mission = await next_mission(app)
+            assert (mission.status, mission.retry_count) == ("completed", 0), (call, status)
+            assert worker.spent, (call, status)
+    failed = await rows(app, "SELECT details FROM mission_logs WHERE event = 'session_failed' ORDER BY timestamp")
+    assert [row["details"]["error_code"] for row in failed] == [code for *_, code in REFUSED_SESSIONS]
     assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
 
 
-@pytest.mark.parametrize(
-    ("call", "status", "retries"),
-    [
-        (SCRAPE, 400, 1), (SCRAPE, 413, 1), (SCRAPE, 422, 1), (SCRAPE, 404, 0), (SCRAPE, 500, 0), (SCRAPE, 503, 0),
-        (JOB, 400, 1), (JOB, 404, 0), (JOB, 500, 0),
-    ],
-)  # fmt: skip
-async def test_a_scrape_that_the_worker_refuses_costs_a_retry_only_when_it_is_about_the_mission(
-    app: Regente, call: tuple[str, str], status: int, retries: int
-) -> None:
+async def test_a_scrape_that_the_worker_refuses_costs_a_retry_only_when_it_is_about_the_mission(app: Regente) -> None:
     """O8, O15: 400, 413, 422 are ERROR200; 404 sends it back to the queue; 5xx is waited out."""
     worker = ScriptedWorker()
-    worker.fault(*call, status)
-    mission = await run_one(app, worker, ScriptedWriter())
-    assert (mission.status, mission.retry_count) == ("completed", retries)
-    codes = [details["error_code"] for name, details in await events_of(app, mission.id) if name == "retry_triggered"]
-    assert codes == ["ERROR200"] * retries
-    assert ("mission_returned" in {row["event"] for row in await rows(app, "SELECT event FROM events")}) is (status == 404)
+    cases = [
+        (SCRAPE, 400, 1), (SCRAPE, 413, 1), (SCRAPE, 422, 1), (SCRAPE, 404, 0), (SCRAPE, 500, 0), (SCRAPE, 503, 0),
+        (JOB, 400, 1), (JOB, 404, 0), (JOB, 500, 0),
+    ]  # fmt: skip
+    returned = "SELECT FROM events WHERE event = 'mission_returned' AND task_id = %(id)s"
+    async with conducting(app, worker, ScriptedWriter(), proxies=3):
+        for call, status, retries in cases:
+            worker.fault(*call, status)
+            mission = await next_mission(app)
+            assert (mission.status, await retries_of(app, mission)) == ("completed", ["ERROR200"] * retries), (call, status)
+            assert len(await rows(app, returned, id=mission.id)) == (status == 404), (call, status)
+            assert worker.spent, (call, status)
 
 
-@pytest.mark.parametrize(
-    ("call", "status", "code"),
-    [
-        (PROCESS, 400, "ERROR303"), (PROCESS, 404, "ERROR300"), (PROCESS, 413, "ERROR300"), (PROCESS, 422, "ERROR303"),
-        (WRITER_JOB, 422, "ERROR303"), (PROCESS, 500, None), (WRITER_JOB, 503, None), (WRITER_JOB, 404, None),
-    ],
-)  # fmt: skip
-async def test_a_writers_refusal_has_its_code_and_an_outage_is_waited_out(
-    app: Regente, call: tuple[str, str], status: int, code: str | None
-) -> None:
+async def test_a_writers_refusal_has_its_code_and_an_outage_is_waited_out(app: Regente) -> None:
     """O10, O15."""
     writer = ScriptedWriter()
-    writer.fault(*call, status)
-    mission = await run_one(app, ScriptedWorker(), writer)
-    triggered = [details["error_code"] for name, details in await events_of(app, mission.id) if name == "retry_triggered"]
-    assert (mission.status, triggered) == ("completed", [] if code is None else [code])
+    cases = [
+        (PROCESS, 400, "ERROR303"), (PROCESS, 404, "ERROR300"), (PROCESS, 413, "ERROR300"), (PROCESS, 422, "ERROR303"),
+        (WRITER_JOB, 422, "ERROR303"), (PROCESS, 500, None), (WRITER_JOB, 503, None), (WRITER_JOB, 404, None),
+    ]  # fmt: skip
+    async with conducting(app, ScriptedWorker(), writer):
+        for call, status, code in cases:
+            writer.fault(*call, status)
+            mission = await next_mission(app)
+            expected = [] if code is None else [code]
+            assert (mission.status, await retries_of(app, mission)) == ("completed", expected), (call, status)
+            assert writer.spent, (call, status)
 
 
 @pytest.mark.parametrize("call", [SESSION, STATUS, SCRAPE, JOB])
@@ -123,7 +129,7 @@ async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(app: Re
     """O15: it waits as long as it was asked to, and says so; then it runs, as if nothing had been."""
     worker = ScriptedWorker()
     if how == "of the worker":
-        worker.fault(*SCRAPE, 429, **{"retry-after": "1"})
+        worker.fault(*SCRAPE, 429, retry_after="1")
     else:
         problem = {"cause": "throttled", "message": "slowly", "http_status": 429, "retry_after": 1}
         worker.job_script = [[{"status": "failed", "problem": problem}]]
@@ -146,7 +152,7 @@ async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
     """O15: Retry-After is obeyed by sessions, polls and the writer, even when it is longer than an outage may be."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     for peer, call in [(worker, SESSION), (worker, STATUS), (worker, JOB), (writer, PROCESS), (writer, WRITER_JOB)]:
-        peer.fault(*call, 429, **{"retry-after": "0.3"})
+        peer.fault(*call, 429, retry_after="0.3")
     mission = await run_one(app, worker, writer)
     assert (mission.status, mission.retry_count) == ("completed", 0)
     assert "writer_failed" not in await names_of(app, mission.id)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regente import Regente
 from regente.pipelines.missions.desk import Mission
+from regente.sql_files import load_queries
 from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, until
 from tests.pipelines.missions.test_sessions import session
 from tests.support.peers import ScriptedWorker, ScriptedWriter, stored
@@ -36,108 +38,24 @@ FIELDS = {
     "proxy_rotated": {"old_proxy", "new_proxy", "reason"},
 }
 
-# The specification's own text (6.5 to 6.8 and 10.3).
-WORKERS_AVAILABLE = """
-SELECT 
-  w.*,
-  p.name as current_proxy_name
-FROM workers w
-LEFT JOIN proxies p ON p.in_use_by_worker_id = w.id
-WHERE w.active = true
-  AND w.status IN ('idle', 'ready')
-  AND w.current_mission_id IS NULL;
-"""
-PENDING_IN_WRITER = """
-SELECT *
-FROM missions
-WHERE status = 'running'
-  AND checkpoint = 'armazenamento';
-"""
-SHOULD_IT_END = """
-SELECT 
-  COUNT(*) FILTER (WHERE status = 'queued') as queued_count,
-  COUNT(*) FILTER (WHERE status = 'running') as running_count
-FROM missions;
-"""
-MISSION_WITH_DETAILS = """
-SELECT 
-  m.*,
-  w.name as worker_name,
-  w.url as worker_url,
-  m.proxy_used as proxy_name
-FROM missions m
-LEFT JOIN workers w ON m.worker_id = w.id
-WHERE m.id = :mission_id;
-"""
-TIMELINE = """
-SELECT 
-  ml.timestamp,
-  ml.event,
-  ml.details
-FROM mission_logs ml
-WHERE ml.mission_id = :mission_id
-ORDER BY ml.timestamp ASC;
-"""
-FAILED_IN_24H = """
-SELECT 
-  m.id,
-  m.status,
-  m.error_code,
-  m.error_message,
-  m.retry_count,
-  ml.timestamp as failed_at,
-  ml.details
-FROM missions m
-JOIN mission_logs ml ON ml.mission_id = m.id
-WHERE ml.event = 'mission_failed'
-  AND ml.timestamp > now() - interval '24 hours'
-ORDER BY ml.timestamp DESC;
-"""
-PER_WORKER = """
-SELECT 
-  w.name as worker_name,
-  COUNT(*) FILTER (WHERE ml.event = 'scrape_completed') as completed_count,
-  COUNT(*) FILTER (WHERE ml.event = 'scrape_failed') as failed_count,
-  AVG((ml.details->>'duration_ms')::int) 
-    FILTER (WHERE ml.event = 'scrape_completed') as avg_duration_ms
-FROM workers w
-JOIN missions m ON m.worker_id = w.id
-JOIN mission_logs ml ON ml.mission_id = m.id
-WHERE ml.event IN ('scrape_completed', 'scrape_failed')
-  AND ml.timestamp > now() - interval '7 days'
-GROUP BY w.id, w.name;
-"""
-PROBLEM_PROXIES = """
-SELECT 
-  p.name,
-  p.host,
-  p.fail_count,
-  p.active,
-  COUNT(*) FILTER (WHERE ml.event = 'session_failed') as session_failures,
-  COUNT(*) FILTER (WHERE ml.event = 'proxy_rotated') as rotations
-FROM proxies p
-LEFT JOIN mission_logs ml ON ml.details->>'proxy_name' = p.name
-  AND ml.event IN ('session_failed', 'proxy_rotated')
-  AND ml.timestamp > now() - interval '7 days'
-GROUP BY p.id, p.name, p.host, p.fail_count, p.active
-ORDER BY p.fail_count DESC;
-"""  # noqa: W291
+QUERIES = load_queries(Path(__file__).with_name("specification.sql"))
 
 
-async def verbatim(app: Regente, text: str, **params: Any) -> list[dict[str, Any]]:
-    return await rows(app, re.sub(r"(?<!:):(\w+)", r"%(\1)s", text), **params)
+async def verbatim(app: Regente, name: str, **params: Any) -> list[dict[str, Any]]:
+    """Only `:param` is written as psycopg wants it."""
+    return await rows(app, re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", QUERIES[name]), **params)
 
 
 COLUMNS = {
-    "missions": "id date_start date_end media_type languages status checkpoint worker_id worker_job_id worker_data_url proxy_used "
-    "writer_job_id ads_count error_code error_message retry_count created_at queued_at started_at finished_at",
+    "missions": "id date_start date_end media_type languages status checkpoint worker_id worker_job_id worker_data_url "
+    "proxy_used writer_job_id ads_count error_code error_message retry_count created_at queued_at started_at finished_at",
     "workers": "id name url api_key storage_domain status session_count current_mission_id active last_test_at last_test_ok "
     "created_at updated_at",
-    "proxies": "id name host port username password active in_use_by_worker_id fail_count last_used_at last_test_at last_test_ok "
-    "created_at",
+    "proxies": "id name host port username password active in_use_by_worker_id fail_count last_used_at last_test_at "
+    "last_test_ok created_at",
     "writers": "id name url api_key active last_test_at last_test_ok created_at updated_at",
     "mission_logs": "id mission_id event details timestamp",
-}  # fmt: skip
+}
 
 
 async def test_the_specifications_tables_can_be_read_under_its_names(app: Regente) -> None:
@@ -147,7 +65,7 @@ async def test_the_specifications_tables_can_be_read_under_its_names(app: Regent
 
 
 async def full_day(app: Regente) -> dict[str, Mission]:
-    """A day on which everything happens once: good, empty, partial, retried, exhausted, canceled; and what is still under way."""
+    """Everything happens: a mission is retried and stored in part, one is empty, one exhausted, one canceled."""
     worker, writer = ScriptedWorker("only"), ScriptedWriter()
     worker.session_script = [session("stuck"), session("ready")]
     worker.job_script = [
@@ -183,7 +101,7 @@ async def test_the_twenty_events_carry_their_fields_and_the_specifications_queri
         assert all(set(details) >= fields for details in logged[event]), event
 
     good, exhausted = day["good"], day["exhausted"]
-    timeline = await verbatim(app, TIMELINE, mission_id=good.id)
+    timeline = await verbatim(app, "timeline", mission_id=good.id)
     assert timeline == sorted(timeline, key=lambda row: row["timestamp"])
     assert [row["event"] for row in await app.missions.timeline(good.id)] == [
         "mission_queued", "session_started", "session_ready", "mission_assigned", "scrape_started", "scrape_progress",
@@ -192,25 +110,25 @@ async def test_the_twenty_events_carry_their_fields_and_the_specifications_queri
     ]  # fmt: skip
     ours = await app.missions.timeline(good.id)
     assert sorted(row["event"] for row in timeline) == sorted(row["event"] for row in ours)
-    (failed,) = await verbatim(app, FAILED_IN_24H)
+    (failed,) = await verbatim(app, "failed_in_24_hours")
     assert (failed["id"], failed["status"], failed["error_code"], failed["retry_count"]) == (
         exhausted.id,
         "failed",
         "ERROR203",
         2,
     )
-    (performance,) = await verbatim(app, PER_WORKER)
+    (performance,) = await verbatim(app, "performance_per_worker")
     assert (performance["worker_name"], performance["completed_count"], performance["failed_count"]) == ("only", 1, 3)
     assert performance["avg_duration_ms"] >= 0
-    proxies = await verbatim(app, PROBLEM_PROXIES)
+    proxies = await verbatim(app, "problem_proxies")
     assert [row["fail_count"] for row in proxies] == [1, 0, 0]
     assert proxies[0]["session_failures"] == 1
     assert sum(row["rotations"] for row in proxies) >= 3
-    (available,) = await verbatim(app, WORKERS_AVAILABLE)
+    (available,) = await verbatim(app, "available_workers")
     assert (available["name"], available["current_proxy_name"]) == ("only", None)
-    assert await verbatim(app, PENDING_IN_WRITER) == []
-    assert await verbatim(app, SHOULD_IT_END) == [{"queued_count": 0, "running_count": 0}]
-    (shown,) = await verbatim(app, MISSION_WITH_DETAILS, mission_id=good.id)
+    assert await verbatim(app, "pending_in_writer") == []
+    assert await verbatim(app, "should_it_end") == [{"queued_count": 0, "running_count": 0}]
+    (shown,) = await verbatim(app, "mission_with_details", mission_id=good.id)
     assert (shown["worker_name"], shown["proxy_name"], shown["status"]) == ("only", good.proxy_used, "completed")
 
 
@@ -222,9 +140,9 @@ async def test_the_queries_see_what_is_under_way(app: Regente) -> None:
     async with conducting(app, worker, writer):
         first, second, third = await app.missions.create([MISSION] * 3, queue=True)
         await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL AND id = %(id)s", id=second)
-        assert [row["id"] for row in await verbatim(app, PENDING_IN_WRITER)] == [first]
-        assert await verbatim(app, SHOULD_IT_END) == [{"queued_count": 1, "running_count": 2}]
-        assert await verbatim(app, WORKERS_AVAILABLE) == []
+        assert [row["id"] for row in await verbatim(app, "pending_in_writer")] == [first]
+        assert await verbatim(app, "should_it_end") == [{"queued_count": 1, "running_count": 2}]
+        assert await verbatim(app, "available_workers") == []
         assert await app.missions.counts() == {
             "draft": 0, "queued": 1, "running": 2, "completed": 0, "failed": 0, "canceled": 0,
         }  # fmt: skip

@@ -25,7 +25,11 @@ from tests.support.running import runner_in
 async def test_the_scrape_payload_is_the_specifications(app: Regente) -> None:
     """O8: exactly 2.4.1, nothing more; progress is logged; `pending`, `queued` and `running` are waited out."""
     worker = ScriptedWorker()
-    under_way = [{"status": "pending"}, {"status": "queued"}, {"status": "running", "ads_count": 2, "progress_pct": 40}]
+    under_way: list[dict[str, Any]] = [
+        {"status": "pending"},
+        {"status": "queued"},
+        {"status": "running", "ads_count": 2, "progress_pct": 40},
+    ]
     worker.job_script = [[*under_way, {"status": "completed", "ads_count": 3, "data": [{"id": "x"}]}]]
     mission = await run_one(app, worker, ScriptedWriter())
     assert worker.sent("POST", "/scrape") == [
@@ -62,50 +66,54 @@ async def test_the_data_url_follows_the_formula(app: Regente, domain: str, base:
     assert writer.sent("POST", "/process")[0]["source"]["url"] == mission.worker_data_url
 
 
-@pytest.mark.parametrize(
-    "last", [{"status": "empty"}, {"status": "empty", "ads_count": 0}, {"status": "completed", "ads_count": 0}]
-)
-async def test_a_scrape_without_results_completes_without_a_writer(app: Regente, last: dict[str, Any]) -> None:
+async def test_a_scrape_without_results_completes_without_a_writer(app: Regente) -> None:
     """O8: 0 ads, no writer is asked, `scrape_empty` is logged, the session goes on and counts it."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
-    worker.job_script = [[last]]
-    mission = await run_one(app, worker, writer)
-    assert (mission.status, mission.checkpoint, mission.ads_count) == ("completed", "finalizado", 0)
-    assert (mission.worker_data_url, writer.calls) == (None, [])
-    names = await names_of(app, mission.id)
-    assert names[-2:] == ["scrape_empty", "mission_completed"]
+    worker.job_script = [
+        [{"status": "empty"}],
+        [{"status": "empty", "ads_count": 0}],
+        [{"status": "completed", "ads_count": 0}],
+    ]
+    async with conducting(app, worker, writer):
+        for mission_id in await app.missions.create([MISSION] * 3, queue=True):
+            mission = await finished(app, mission_id)
+            assert (mission.status, mission.checkpoint, mission.ads_count) == ("completed", "finalizado", 0)
+            assert mission.worker_data_url is None
+            assert (await names_of(app, mission_id))[-2:] == ["scrape_empty", "mission_completed"]
+    assert writer.calls == []
+    assert worker.count("POST", "/session") == 1
 
 
-@pytest.mark.parametrize(
-    ("last", "code", "says"),
-    [
-        ({"status": "failed"}, "ERROR200", "is failed"),
-        ({"status": "paused"}, "ERROR200", "is paused"),
-        ({"status": "cancelled"}, "ERROR201", "not by us"),
-        ({"status": "completed"}, "ERROR200", "says nothing of its ads_count"),
-        ({"status": "completed", "ads_count": -1}, "ERROR200", "ads_count"),
-        ({"status": "completed", "ads_count": "many"}, "ERROR200", "ads_count"),
-        ({"status": "completed", "ads_count": 3_000_000_000}, "ERROR200", "ads_count"),
-        ({"status": "done", "ads_count": 3}, "ERROR200", "status"),
-        ({"status": "failed", "problem": {"cause": "layout", "message": "a \u0000 in it"}}, "ERROR200", " in it"),
-    ],
-)
-async def test_a_scrape_that_does_not_end_well_is_retried_as_a_new_job(
-    app: Regente, last: dict[str, Any], code: str, says: str
-) -> None:
+BAD_ENDS: list[tuple[dict[str, Any], str, str]] = [
+    ({"status": "failed"}, "ERROR200", "is failed"),
+    ({"status": "paused"}, "ERROR200", "is paused"),
+    ({"status": "cancelled"}, "ERROR201", "not by us"),
+    ({"status": "completed"}, "ERROR200", "says nothing of its ads_count"),
+    ({"status": "completed", "ads_count": -1}, "ERROR200", "ads_count"),
+    ({"status": "completed", "ads_count": "many"}, "ERROR200", "ads_count"),
+    ({"status": "completed", "ads_count": 3_000_000_000}, "ERROR200", "ads_count"),
+    ({"status": "done", "ads_count": 3}, "ERROR200", "status"),
+    ({"status": "failed", "problem": {"cause": "layout", "message": "a \u0000 in it"}}, "ERROR200", " in it"),
+]
+
+
+async def test_a_scrape_that_does_not_end_well_is_retried_as_a_new_job(app: Regente) -> None:
     """O8, O15: each bad end costs one retry in the scrape phase; nothing is guessed from an answer that makes no sense."""
     worker = ScriptedWorker()
-    worker.job_script = [[last]]
-    mission = await run_one(app, worker, ScriptedWriter())
-    assert (mission.status, mission.retry_count, mission.ads_count) == ("completed", 1, 3)
-    details = dict(await events_of(app, mission.id))
-    assert details["retry_triggered"] == {"attempt": 1, "error_code": code, "phase": "scrape"}
-    assert details["scrape_failed"].keys() == {"worker_job_id", "error_code", "error_message"}
-    assert details["scrape_failed"]["worker_job_id"] == next(iter(worker.jobs))
-    assert says in details["scrape_failed"]["error_message"]
-    assert worker.count("POST", "/scrape") == 2
-    (failure,) = await app.failures(mission.id)
-    assert failure["code"] == code
+    async with conducting(app, worker, ScriptedWriter(), proxies=3):
+        for last, code, says in BAD_ENDS:
+            worker.job_script, jobs = [[last]], len(worker.jobs)
+            (mission_id,) = await app.missions.create([MISSION], queue=True)
+            mission = await finished(app, mission_id)
+            assert (mission.status, mission.retry_count, mission.ads_count) == ("completed", 1, 3), last
+            details = dict(await events_of(app, mission_id))
+            assert details["retry_triggered"] == {"attempt": 1, "error_code": code, "phase": "scrape"}
+            failed = details["scrape_failed"]
+            assert failed.keys() == {"worker_job_id", "error_code", "error_message"}
+            assert (failed["worker_job_id"], failed["error_code"]) == (list(worker.jobs)[jobs], code)
+            assert says in failed["error_message"]
+            assert len(worker.jobs) == jobs + 2
+            assert [failure["code"] for failure in await app.failures(mission_id)] == [code]
 
 
 @terms(timeout_job=0.3)

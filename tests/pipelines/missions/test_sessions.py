@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -146,7 +147,7 @@ async def test_after_session_limit_missions_the_session_ends_and_the_proxy_chang
     sessions = await rows(app, "SELECT missions, reason, proxy_name FROM sessions WHERE missions > 0 ORDER BY id")
     assert [row["missions"] for row in sessions] in ([2, 2, 1, 1], [2, 1, 1, 1, 1])
     proxies = [row["proxy_name"] for row in sessions]
-    assert all(one != other for one, other in zip(proxies, proxies[1:], strict=False))
+    assert all(one != other for one, other in itertools.pairwise(proxies))
     assert {row["reason"] for row in sessions} <= {"session_limit", "orchestrator_closed"}
 
 
@@ -187,10 +188,7 @@ async def test_a_worker_whose_session_failed_goes_through_error_and_rest_back_to
     async with fleet_of(app, worker, ScriptedWriter(), proxies=4):
         await rows(app, "CREATE TABLE seen (at bigserial, status worker_status, failures int, rest interval)")
         await rows(app, WATCH_FUNCTION)
-        await rows(
-            app,
-            "CREATE TRIGGER watch AFTER UPDATE OF status ON workers FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION watch()",
-        )
+        await rows(app, WATCH_TRIGGER)
         async with runner_in(app):
             (mission_id,) = await app.missions.create([MISSION], queue=True)
             await finished(app, mission_id)
@@ -205,4 +203,7 @@ WATCH_FUNCTION = """
 CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   INSERT INTO regente.seen (status, failures, rest) VALUES (NEW.status, NEW.failures, NEW.rest_until - NEW.updated_at);
   RETURN NULL; END $$
+"""
+WATCH_TRIGGER = """
+CREATE TRIGGER watch AFTER UPDATE OF status ON workers FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION watch()
 """

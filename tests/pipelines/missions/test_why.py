@@ -16,9 +16,9 @@ from tests.support.peers import ScriptedWorker, ScriptedWriter
 from tests.support.running import runner_in
 
 FINE: dict[str, Any] = {
-    "state": "open", "stopped_by": None, "checkpoint": "atribuido", "rate_limited": None, "not_before": None, "active_workers": 2,
-    "ready_workers": 0, "scraping_workers": 2, "failing_workers": 0, "active_proxies": 3, "free_proxies": 1, "active_writers": 1,
-    "runners": 1, "breaker": False, "paused": False, "ahead": 4, "worker_name": None,
+    "state": "open", "stopped_by": None, "checkpoint": "atribuido", "rate_limited": None, "not_before": None,
+    "active_workers": 2, "ready_workers": 0, "scraping_workers": 2, "failing_workers": 0, "active_proxies": 3,
+    "free_proxies": 1, "active_writers": 1, "runners": 1, "breaker": False, "paused": False, "ahead": 4, "worker_name": None,
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tests.pipelines.missions_faults.conftest import Theatre, missions_on
 from tests.pipelines.missions_faults.nursery import Orchestrator
 from tests.pipelines.missions_faults.peers import Fate, WatchedJob
 from tests.pipelines.missions_faults.plan import Deed, Plan
+from tests.support.eventually import eventually
 from tests.support.peers import Fault, Peer
 
 FEEDS = 10
@@ -95,6 +96,8 @@ class Campaign:
             await asyncio.sleep(deed.seconds)
             target.send(signal.SIGCONT)
             return
+        if deed.kind == "deploy":  # one that has only just been started would not hear it yet
+            await asyncio.to_thread(eventually, lambda: "runner started" in target.said(), within_seconds=20)
         target.send(signal.SIGKILL if deed.kind == "kill" else signal.SIGTERM)
         code = await self.theatre.ended(target)
         if deed.kind == "deploy":

@@ -130,7 +130,7 @@ async def test_a_crash_in_a_corner_loses_and_doubles_nothing(variant: str, theat
     check_exactly_once(theatre, scenario)
 
 
-@pytest.mark.parametrize("point", [point for point in POINTS if point.startswith(("scrape.", "mission."))])
+@pytest.mark.parametrize("point", [point for point in POINTS if point.startswith("scrape.") or point == "mission.called_off"])
 async def test_a_worker_that_knows_no_keys_never_runs_two_jobs_at_once(point: str, theatre: Theatre) -> None:
     """O6, O21: what it does cannot be asked for by name, so it is stopped before anything is sent again."""
     theatre.worker.knows_keys = False

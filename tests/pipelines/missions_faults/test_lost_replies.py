@@ -24,8 +24,7 @@ CALLS = ["/session", "/scrape", "/process"]
 
 
 @pytest.mark.parametrize("path", CALLS)
-@pytest.mark.parametrize("how", ["error", "cut"])
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("how", "times"), [("error", 2), ("cut", 1)])
 async def test_an_answer_that_is_lost_doubles_nothing(path: str, how: str, times: int, theatre: Theatre) -> None:
     """O6, O21, O22: asked for what it did before it is told again; the same name twice is one job."""
     peer: Peer = theatre.writer if path == "/process" else theatre.worker

@@ -16,9 +16,21 @@ from tests.pipelines.missions_faults.test_every_crash_point import MISSIONS, POI
 from tests.support.eventually import eventually_async
 
 ASKING = "GET"
+ABOUT_TO_SPEAK = (
+    "session.reserved",
+    "session.ready",
+    "scrape.intended",
+    "scrape.stored",
+    "writer.intended",
+    "mission.returned",
+)
 
 
-@pytest.mark.parametrize("point", POINTS)
+def test_these_are_crash_points() -> None:
+    assert set(ABOUT_TO_SPEAK) <= set(POINTS)
+
+
+@pytest.mark.parametrize("point", ABOUT_TO_SPEAK)
 async def test_a_zombie_touches_nobody(point: str, theatre: Theatre) -> None:
     """O6, O21, O22: right after it wakes up it may be about to speak to a worker or writer that is not its own any more."""
     scenario = SCENARIOS[point]
@@ -42,6 +54,21 @@ async def test_a_zombie_touches_nobody(point: str, theatre: Theatre) -> None:
     await theatre.at_rest()
     assert await theatre.statuses() == list(scenario.statuses)
     check_exactly_once(theatre, scenario)
+
+
+@pytest.mark.parametrize("passage", [4, 8])
+async def test_a_zombie_does_not_keep_its_locks(passage: int, theatre: Theatre) -> None:
+    """O6, O21: frozen right before a commit (a mission is given out, a worker is let go), it holds what others need."""
+    await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
+    crash_point = f"transaction.before_commit:{passage}"
+    zombie = theatre.orchestrator(REGENTE_CRASH_POINT=crash_point, REGENTE_CRASH_SIGNAL="SIGSTOP")
+    await until(lambda: is_frozen(zombie))
+    theatre.expire_leases()
+    theatre.orchestrator()
+    await theatre.all_ended()
+    await theatre.at_rest()
+    assert await theatre.statuses() == ["completed"] * MISSIONS
+    assert (len(theatre.worker.watched), len(theatre.writer.created)) == (MISSIONS, MISSIONS)
 
 
 async def until(happened: Callable[[], bool]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
-from regente.engine.database import Database
+from regente.engine.database import Database, TaskConnection
+from regente.engine.task import Task
 from regente.sql_files import load_queries
 
 QUERIES = load_queries(Path(__file__).with_name("missions.sql"))
@@ -31,6 +34,15 @@ async def one_on(connection: AsyncConnection[Any], name: str, **params: Any) -> 
 async def ask(database: Database, name: str, **params: Any) -> list[Row]:
     """One statement, and no more than one round trip; it may be sent twice when the first answer got lost."""
     return await database.ask(QUERIES[name], params)
+
+
+@contextlib.asynccontextmanager
+async def brief_transaction(task: Task[Any]) -> AsyncIterator[TaskConnection]:
+    """A transaction of the task that waits for nobody. A process that is frozen in it, or cut off, must not keep its locks from
+    those who take over: the server ends it."""
+    async with task.transaction() as connection:
+        await connection.execute(QUERIES["be_brief"])
+        yield connection
 
 
 async def log_for_mission(

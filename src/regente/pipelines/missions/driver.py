@@ -20,7 +20,7 @@ from regente.engine.task import Task
 from regente.fleet.http import CallFailed
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.board import Board, Sight
-from regente.pipelines.missions.book import ask, log_for_mission, one_on, rows_on
+from regente.pipelines.missions.book import ask, brief_transaction, log_for_mission, one_on, rows_on
 from regente.pipelines.missions.codes import Code
 from regente.pipelines.missions.sessions import STARTING, OpenSession, SessionFailed, Sessions, Unauthorized
 
@@ -86,7 +86,7 @@ class Driver:
                 return session
             if not said:
                 said = True
-                async with task.transaction() as connection:
+                async with brief_transaction(task) as connection:
                     await task.event(
                         "session_failed", connection=connection, worker_id=worker_id, error_code=Code.NO_PROXY.value,
                         proxy_name=None, error_message="no proxy is free; waiting for one",
@@ -148,7 +148,7 @@ class Driver:
 
     async def _assign(self, task: Task[Any], session: OpenSession, worker_id: str) -> bool:
         """Give this worker the mission that has waited longest: the seed's 6.4, in one transaction with its events."""
-        async with task.transaction() as connection:
+        async with brief_transaction(task) as connection:
             mission = await one_on(connection, "next_mission", proxy_id=session.proxy_id, worker_id=worker_id)
             if mission is None:
                 return False
@@ -229,7 +229,7 @@ class Driver:
         if rows and rows[0]["worker_job_id"]:
             with contextlib.suppress(CallFailed):
                 await client.cancel(rows[0]["worker_job_id"])
-        async with task.transaction() as connection:
+        async with brief_transaction(task) as connection:
             await rows_on(
                 connection, "leave_worker", mission_id=mission_id, status="error", counted=0, code=None,
                 message="its mission ended without it", rest_seconds=0,

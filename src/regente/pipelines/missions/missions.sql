@@ -1,6 +1,9 @@
 -- What the three pipelines of the missions write beside the engine's own records. Whoever writes on a worker names what gives it
 -- the right to: its driver, or the mission that holds it.
 
+-- name: be_brief
+SET LOCAL idle_in_transaction_session_timeout = '5s'
+
 -- name: settings
 SELECT key, value FROM regente.settings WHERE key = ANY (%(keys)s::text[])
 

@@ -13,7 +13,7 @@ from regente.engine.client import Client
 from regente.engine.log import logger
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
-from regente.pipelines.missions.book import Row, ask, one_on, rows_on
+from regente.pipelines.missions.book import Row, ask, brief_transaction, one_on, rows_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Orchestrator:
             await asyncio.sleep(self.fleet.terms.polling_orchestrator_seconds)
 
     async def _man(self, task: Task[Any]) -> None:
-        async with task.transaction() as connection:
+        async with brief_transaction(task) as connection:
             workers = [row["id"] for row in await rows_on(connection, "undriven_workers")]
             if workers:
                 tasks = await self.client.enqueue_many(
@@ -44,7 +44,7 @@ class Orchestrator:
 
     async def _close(self, task: Task[Any]) -> bool:
         """Looked at once more under the lock that everybody takes who queues missions."""
-        async with task.transaction() as connection:
+        async with brief_transaction(task) as connection:
             locked = await one_on(connection, "lock_orchestrator")
             state = await one_on(connection, "orchestrator")
             if state is None or locked is None or not _is_over(state):

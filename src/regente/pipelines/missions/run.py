@@ -10,7 +10,7 @@ from regente.engine.errors import Blocked, Fatal, TaskError, Throttled, Transien
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.blame import blame_proxy, give_up_worker
-from regente.pipelines.missions.book import ask, one_on, rows_on
+from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
 from regente.pipelines.missions.codes import EXHAUSTED, Code, Phase
 from regente.pipelines.missions.settings import DEFAULTS
 
@@ -76,7 +76,7 @@ class Phases:
     async def fail_scrape(self, setback: Setback) -> NoReturn:
         """The worker is let go; the mission waits for another one, or is over when its retries are used up."""
         code, phase = setback.code, setback.code.phase or Phase.SCRAPE
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await self._log_setback(connection, setback)
             await self.leave_worker(connection, setback.worker_status, setback)
             if setback.blames_proxy and self.run.proxy_id is not None:
@@ -100,7 +100,7 @@ class Phases:
 
     async def fail_storage(self, code: Code, message: str, *, job_failed: bool = False) -> NoReturn:
         """The same rows to the writer again, or over. A job that the writer itself calls failed is tried again once."""
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             job = self.run.writer_job_id
             await self.task.event(
                 "writer_failed", connection=connection, writer_job_id=job, error=message, error_code=code.value
@@ -124,7 +124,7 @@ class Phases:
     ) -> NoReturn:
         """To the queue, through no fault of the mission's own: nothing is charged. `refused`: the worker knows no such key."""
         setback = Setback(code or Code.WORKER_UNAVAILABLE, reason, "mission_returned", worker_status)
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await self.task.event(
                 "mission_returned", connection=connection, reason=reason, worker_id=self.run.worker_id,
                 error_code=setback.code.value, wait_seconds=wait_seconds,

@@ -16,7 +16,7 @@ from regente.fleet.members import Worker
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions import codes
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.book import ask, rows_on
+from regente.pipelines.missions.book import ask, brief_transaction, rows_on
 from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
 from regente.pipelines.missions.patience import hang_up, patiently
 from regente.pipelines.missions.run import Phases, Run, Setback
@@ -47,13 +47,13 @@ class Scrape(Phases):
     async def _begin(self) -> str:
         resent = self.run.scrape_sent
         if not resent:
-            async with self.task.transaction() as connection:
+            async with brief_transaction(self.task) as connection:
                 await rows_on(connection, "about_to_scrape", mission_id=self.task.id)
             crash_point("scrape.intended")
         job_id = await self._send(resent)
         crash_point("scrape.accepted")
         request = self.task.args.request.model_dump(mode="json")
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await rows_on(connection, "scrape_started", mission_id=self.task.id, job_id=job_id)
             await self.task.event(
                 "scrape_started", connection=connection, worker_job_id=job_id, mission_id=self.task.id, mission_config=request
@@ -85,6 +85,7 @@ class Scrape(Phases):
         try:
             session = await patiently(self.task, self._client.session, self.fleet.terms.outage_seconds)
         except CallFailed as error:
+            await self._hang_up()  # it may scrape, and nobody can tell
             return await self._not_accepted(error)
         if session.status is SessionStatus.SCRAPING:
             if session.job_key == key and session.job_id:
@@ -126,6 +127,7 @@ class Scrape(Phases):
             await self._check_halt(job_id)
             left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - started_at)
             if left_seconds <= 0:
+                await self._end_job(job_id)
                 await self._hang_up()
                 limit = self.fleet.terms.timeout_job_seconds
                 await self.fail_scrape(Setback(Code.SCRAPE_TIMEOUT, f"the job was still {job.status} after {limit:g} s"))
@@ -149,7 +151,7 @@ class Scrape(Phases):
         self._reported = job.ads_count
         share = None if job.progress_pct is None else job.progress_pct / 100
         await self.task.progress(share, "extracao")
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await self.task.event(
                 "scrape_progress", connection=connection, worker_job_id=job_id, ads_count=job.ads_count,
                 progress_pct=job.progress_pct,
@@ -206,7 +208,7 @@ class Scrape(Phases):
 
     async def _extracted(self, job_id: str, ads_count: int) -> Run:
         url = self._worker.data_url(job_id)
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await rows_on(
                 connection, "scrape_ended", mission_id=self.task.id, checkpoint="armazenamento", url=url, ads_count=ads_count
             )
@@ -215,7 +217,7 @@ class Scrape(Phases):
         return await Run.of(self.fleet, self.task)
 
     async def _nothing_found(self, job_id: str) -> Run:
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await rows_on(connection, "scrape_ended", mission_id=self.task.id, checkpoint="finalizado", url=None, ads_count=0)
             await self._completed(connection, "scrape_empty", job_id)
         crash_point("scrape.stored")
@@ -239,7 +241,7 @@ class Scrape(Phases):
             with contextlib.suppress(CallFailed):
                 await self._client.end_session()
         status = "ready" if clean or not run.scrape_sent else "error"
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await self.leave_worker(connection, status, Setback(Code.SCRAPE_CANCELLED, "its mission was canceled"))
         crash_point("mission.called_off")
 

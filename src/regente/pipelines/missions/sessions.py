@@ -15,7 +15,7 @@ from regente.fleet.http import CallFailed, Trouble
 from regente.fleet.members import Worker
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.blame import blame_proxy, give_up_worker
-from regente.pipelines.missions.book import ask, one_on, rows_on
+from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
 from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
 from regente.pipelines.missions.patience import hang_up, patiently
 
@@ -60,7 +60,7 @@ class Sessions:
 
     async def reserve(self) -> OpenSession | None:
         """A proxy of its own and the record of what is about to be asked for; None when no proxy is free."""
-        async with self._task.transaction() as connection:
+        async with brief_transaction(self._task) as connection:
             proxy = await one_on(connection, "reserve_proxy", worker_id=self._worker.id)
             if proxy is None:
                 return None
@@ -119,7 +119,7 @@ class Sessions:
         return session.status
 
     async def _ready(self, session: OpenSession) -> None:
-        async with self._task.transaction() as connection:
+        async with brief_transaction(self._task) as connection:
             row = await one_on(
                 connection, "session_ready", worker_id=self._worker.id, session_id=session.id, driver_id=self._task.id
             )
@@ -135,7 +135,7 @@ class Sessions:
         terms = self._fleet.terms
         await hang_up(self._task, self._client, terms.outage_seconds)
         blamed = session.proxy_id is not None and blames_proxy(failure.code, failure.problem, starting=starting)
-        async with self._task.transaction() as connection:
+        async with brief_transaction(self._task) as connection:
             await rows_on(
                 connection, "session_failed", worker_id=self._worker.id, driver_id=self._task.id, session_id=session.id,
                 code=failure.code.value, message=failure.message, backoff_seconds=terms.error_backoff_seconds,
@@ -151,7 +151,7 @@ class Sessions:
 
     async def reset(self) -> None:
         """`error` → `idle`: ready for another try."""
-        async with self._task.transaction() as connection:
+        async with brief_transaction(self._task) as connection:
             await rows_on(connection, "end_session", worker_id=self._worker.id, driver_id=self._task.id, reason=None)
 
     async def end(self, reason: str) -> None:
@@ -159,14 +159,14 @@ class Sessions:
         session = await self.current()
         await hang_up(self._task, self._client, self._fleet.terms.outage_seconds)
         crash_point("session.deleted")
-        async with self._task.transaction() as connection:
+        async with brief_transaction(self._task) as connection:
             await rows_on(connection, "end_session", worker_id=self._worker.id, driver_id=self._task.id, reason=reason)
             if session is not None:
                 await self._log(connection, "session_terminated", session, reason=reason, proxy_name=session.proxy_name)
         crash_point("session.ended")
 
     async def give_up_worker(self, failure: SessionFailed) -> None:
-        async with self._task.transaction() as connection:
+        async with brief_transaction(self._task) as connection:
             await give_up_worker(self._task, connection, self._worker.id, failure.code.value, failure.message)
 
     async def _log(self, connection: Any, event: str, session: OpenSession, **details: Any) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regente.engine.client import Client
-from regente.engine.pipeline import Registry
+from regente.engine.errors import InvalidInput
+from regente.engine.pipeline import Pipeline, Registry
 from regente.engine.retry import Retry
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.args import MissionArgs
@@ -16,6 +17,7 @@ from regente.pipelines.missions.mission import Missions
 from regente.pipelines.missions.orchestrator import Orchestrator
 
 PIPELINES = ("missions", "workers", "orchestrator")
+MIN_SLOTS = 3
 PATIENT = Retry(max_attempts=1000, first=1.0, factor=2.0, maximum=60.0)
 """Their own faults end missions by the rules of 7.2; what else goes wrong (a bug, a database) must not."""
 
@@ -26,6 +28,16 @@ class MissionPipelines:
 
     async def close(self) -> None:
         await self.board.close()
+
+
+def with_room_for_missions(pipelines: list[Pipeline], slots: int) -> list[Pipeline]:
+    """A driver waits for the mission that it gave out: drivers in every slot would wait for ever."""
+    if not {"missions", "workers"} <= {pipeline.name for pipeline in pipelines}:
+        return pipelines
+    if slots < MIN_SLOTS:
+        raise InvalidInput(f"missions need a concurrency of {MIN_SLOTS} or more: the orchestrator, a worker and its mission")
+    drivers = (slots - 1) // 2
+    return [replace(one, concurrency=drivers) if one.name == "workers" else one for one in pipelines]
 
 
 def register_missions(registry: Registry, client: Client, fleet: Fleet) -> MissionPipelines:

@@ -19,7 +19,7 @@ from regente.fleet.http import CallFailed, Trouble
 from regente.fleet.members import Writer
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions import codes
-from regente.pipelines.missions.book import one_on, rows_on
+from regente.pipelines.missions.book import brief_transaction, one_on, rows_on
 from regente.pipelines.missions.codes import Code
 from regente.pipelines.missions.patience import patiently
 from regente.pipelines.missions.run import Phases, Run
@@ -60,7 +60,7 @@ class Storage(Phases):
 
     async def _begin(self, client: WriterClient, writer: Writer) -> str:
         again = self.run.writer_sent
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             row = await one_on(
                 connection, "about_to_store", mission_id=self.task.id, writer_id=writer.id, another=0 if again else 1
             )
@@ -68,7 +68,7 @@ class Storage(Phases):
         crash_point("writer.intended")
         job_id = await self._send(client, self._name(row["writer_no"]), asked_before=again)
         crash_point("writer.accepted")
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await rows_on(connection, "writer_started", mission_id=self.task.id, job_id=job_id)
             await self.task.event(
                 "writer_started", connection=connection, writer_job_id=job_id, data_url=self.run.worker_data_url
@@ -111,7 +111,7 @@ class Storage(Phases):
 
     async def _refused(self, code: Code, message: str) -> NoReturn:
         """A key that is wrong is wrong again: no retry helps, a person must."""
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await self.task.event(
                 "writer_failed",
                 connection=connection,
@@ -147,7 +147,7 @@ class Storage(Phases):
             # Gone: the writer was set up anew. The same name again is safe.
             number = (await Run.of(self.fleet, self.task)).writer_no
             job_id = await self._send(client, self._name(number), asked_before=False)
-            async with self.task.transaction() as connection:
+            async with brief_transaction(self.task) as connection:
                 await rows_on(connection, "writer_started", mission_id=self.task.id, job_id=job_id)
 
     async def _report(self, job_id: str, job: WriterJob) -> None:
@@ -156,7 +156,7 @@ class Storage(Phases):
             return await self.task.heartbeat()
         self._reported = done
         await self.task.progress(done / job.progress.total if job.progress.total else None, "armazenamento")
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await self.task.event(
                 "writer_progress", connection=connection, writer_job_id=job_id, processed=done, total=job.progress.total
             )
@@ -166,7 +166,7 @@ class Storage(Phases):
     async def _stored(self, job_id: str, job: WriterJob) -> Run:
         run = await Run.of(self.fleet, self.task)
         counts = {"success_count": job.progress.success_count, "failed_count": job.progress.failed_count}
-        async with self.task.transaction() as connection:
+        async with brief_transaction(self.task) as connection:
             await rows_on(connection, "stored", mission_id=self.task.id, **counts)
             if job.failed_items:
                 await rows_on(

@@ -1,0 +1,93 @@
+"""API keys: made, shown once, stored as a hash, found again by it, revoked."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from regente.api.access.principal import Principal, Role
+from regente.api.book import Book, Row
+from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+
+KEY_START = "rg_"
+SHOWN_CHARACTERS = 11
+MAX_GIVEN_CHARACTERS = 200
+FIRST_KEY = "admin"
+
+_NAME = re.compile(r"[\w][\w .@+\-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    id: str
+    name: str
+    role: Role
+    secret: str = field(repr=False)
+
+
+class KeyRing:
+    def __init__(self, book: Book) -> None:
+        self._book = book
+
+    async def create(self, name: str, role: Role, *, by: str, expires_at: datetime | None = None) -> NewKey:
+        """The only moment at which the key itself is known."""
+        if not _NAME.fullmatch(name):
+            raise InvalidInput("a key's name has 1 to 100 letters, digits, spaces and any of . @ + - _")
+        if expires_at is not None and (expires_at.tzinfo is None or expires_at <= datetime.now(UTC)):
+            raise InvalidInput("a key expires at a time in the future, with its time zone")
+        made = await self._add("add_key", name, role, by, expires_at)
+        if made is None:
+            raise IllegalTransition(f"there is a key called {name!r} already: revoke it, or take another name")
+        return made
+
+    async def first(self) -> NewKey | None:
+        """The admin's key of the first start; None when there has been a key before."""
+        return await self._add("add_first_key", FIRST_KEY, Role.ADMIN, "first start", None)
+
+    async def _add(self, query: str, name: str, role: Role, by: str, expires_at: datetime | None) -> NewKey | None:
+        secret = KEY_START + secrets.token_urlsafe(32)
+        shown = secret[:SHOWN_CHARACTERS]
+        row = await self._book.row(
+            query, name=name, prefix=shown, hash=digest(secret), role=role, by=by, expires_at=expires_at
+        )  # fmt: skip
+        return NewKey(row["id"], name, role, secret) if row else None
+
+    async def all(self) -> list[Row]:
+        return await self._book.rows("list_keys", id=None)
+
+    async def get(self, key_id: str) -> Row:
+        row = await self._book.row("list_keys", id=key_id)
+        if row is None:
+            raise NotFound(f"there is no key {key_id!r}")
+        return row
+
+    async def find(self, which: str) -> str:
+        """A valid key by id or name."""
+        rows = await self._book.rows("find_key", which=which)
+        if not rows:
+            raise NotFound(f"there is no key {which!r}")
+        return str(rows[0]["id"])
+
+    async def revoke(self, key_id: str, *, by: str) -> Row:
+        """With its sessions and its links. The last admin's key stays: nobody could make another."""
+        key = await self.get(key_id)
+        others = await self._book.row("other_admins", id=key_id)
+        if key["role"] == Role.ADMIN and key["status"] == "valid" and others is not None and not others["count"]:
+            raise IllegalTransition("this is the last valid key of an admin: make another one first")
+        if await self._book.row("revoke_key", id=key_id, by=by) is None:
+            raise IllegalTransition(f"the key {key_id} has been revoked already")
+        return key
+
+    async def principal(self, secret: str) -> Principal | None:
+        if not secret.startswith(KEY_START) or len(secret) > MAX_GIVEN_CHARACTERS:
+            return None
+        row = await self._book.row("use_key", hash=digest(secret))
+        return Principal(row["id"], row["name"], Role(row["role"]), "key") if row else None
+
+
+def digest(secret: str) -> bytes:
+    """Fast on purpose: 256 random bits need no slow hash."""
+    return hashlib.sha256(secret.encode()).digest()

@@ -1,0 +1,46 @@
+"""Rates: so many at once, and so many more every second, for each key and for each address that brings wrong ones."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+MAX_REMEMBERED = 10_000
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    seen: float
+
+
+class Rates:
+    """One bucket per name; of too many names the ones unused for longest are forgotten."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, name: str) -> float:
+        """0: go ahead. Else: so many seconds to wait."""
+        waits = self.waits(name)
+        if not waits:
+            self._buckets[name].left -= 1
+        return waits
+
+    def waits(self, name: str) -> float:
+        """The same without taking."""
+        bucket = self._refilled(name)
+        return 0.0 if bucket.left >= 1 else (1 - bucket.left) / self._per_second
+
+    def _refilled(self, name: str) -> _Bucket:
+        now = time.monotonic()
+        bucket = self._buckets.setdefault(name, _Bucket(float(self._burst), now))
+        bucket.left = min(self._burst, bucket.left + (now - bucket.seen) * self._per_second)
+        bucket.seen = now
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > MAX_REMEMBERED:
+            self._buckets.popitem(last=False)
+        return bucket

@@ -1,0 +1,78 @@
+"""The audit: every action of an operator leaves one event `operator_action` that says who, what, before and after.
+
+A route class writes it, so that no route can forget to: a handler only adds what it knows through `Note`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends
+from fastapi.encoders import jsonable_encoder
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from regente.api.access.gate import SAFE_METHODS
+from regente.api.book import Book
+from regente.api.redaction import redacted
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+@dataclass(slots=True)
+class Note:
+    """What a handler tells about its action."""
+
+    target: Any = None
+    before: Any = None
+    after: Any = None
+    nothing_happened: bool = False
+
+    def about(self, target: Any, *, before: Any = None, after: Any = None) -> None:
+        self.target, self.before, self.after = target, before, after
+
+    def only_looked(self) -> None:
+        """A dry run: there is nothing to remember."""
+        self.nothing_happened = True
+
+
+async def _note(request: Request) -> Note:
+    if not hasattr(request.state, "note"):
+        request.state.note = Note()
+    note: Note = request.state.note
+    return note
+
+
+Noting = Annotated[Note, Depends(_note)]
+
+
+class AuditedRoute(APIRoute):
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        if self.methods <= set(SAFE_METHODS):
+            return handle
+        action = f"{self.tags[0] if self.tags else 'api'}.{self.name}"
+
+        async def audited(request: Request) -> Response:
+            response = await handle(request)
+            note = await _note(request)
+            if response.status_code < 400 and not note.nothing_happened:
+                await record(request.app.state.api.book, request, action, note)
+            return response
+
+        return audited
+
+
+async def record(book: Book, request: Request, action: str, note: Note) -> None:
+    principal = getattr(request.state, "principal", None)
+    details = {
+        "by": principal.name if principal else None, "key_id": principal.key_id if principal else None, "action": action,
+        "target": note.target or request.path_params or None, "before": note.before, "after": note.after,
+        "request_id": request.state.request_id,
+    }  # fmt: skip
+    told = {name: value for name, value in details.items() if value is not None}
+    await book.rows("log_operator", details=json.dumps(redacted(jsonable_encoder(told))))

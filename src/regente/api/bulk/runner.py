@@ -1,0 +1,115 @@
+"""Deals with bulk actions chunk by chunk. Each chunk is recorded when it is done; a chunk that was cut off is done again.
+
+Whoever dies in the midst of one loses it to any other API process, or to the next start, which goes on with the next chunk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from regente.api.book import Book, Row
+from regente.api.bulk.kinds import DEEDS, Kind
+from regente.api.terms import ApiTerms
+from regente.app import Regente
+from regente.engine.cancellation import cancel_all
+from regente.engine.errors import DatabaseUnavailable, NotFound
+
+logger = logging.getLogger("regente.api")
+
+LOOK_EVERY_SECONDS = 5.0
+
+
+class BulkRunner:
+    def __init__(self, app: Regente, book: Book, terms: ApiTerms) -> None:
+        self._app = app
+        self._book = book
+        self._terms = terms
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._working: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looking = asyncio.create_task(self._look_for_orphans(), name="bulk actions")
+
+    async def stop(self) -> None:
+        await cancel_all([*self._working, *([self._looking] if self._looking else [])])
+        with contextlib.suppress(psycopg.Error, DatabaseUnavailable):
+            await self._book.rows("release_actions", owner=self._owner)
+
+    async def submit(
+        self,
+        kind: Kind,
+        ids: Sequence[int],
+        *,
+        by: str,
+        reason: str | None = None,
+        request_id: str | None = None,
+        selection: dict[str, Any] | None = None,
+    ) -> Row:
+        """Few items are dealt with before this returns, many in the background; the action's row tells which."""
+        row = await self._book.row(
+            "begin_action", kind=kind, by=by, reason=reason, request_id=request_id, ids=list(ids), owner=self._owner,
+            filter=json.dumps(selection), lease_seconds=self._terms.action_lease_seconds,
+        )  # fmt: skip
+        assert row is not None
+        if len(ids) <= self._terms.inline_items:
+            await self._work(row["id"])
+        else:
+            self._begin(row["id"])
+        return await self.get(row["id"])
+
+    async def get(self, action_id: int) -> Row:
+        row = await self._book.row("show_action", id=action_id)
+        if row is None:
+            raise NotFound(f"there is no action {action_id}")
+        return row
+
+    def _begin(self, action_id: int) -> None:
+        task = asyncio.create_task(self._work(action_id), name=f"bulk action {action_id}")
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _look_for_orphans(self) -> None:
+        while True:
+            try:
+                lease = self._terms.action_lease_seconds
+                for row in await self._book.rows("adopt_actions", owner=self._owner, lease_seconds=lease):
+                    logger.info("bulk action taken over", extra={"action": row["id"]})
+                    self._begin(row["id"])
+            except (psycopg.Error, DatabaseUnavailable) as error:
+                logger.warning("cannot look for bulk actions", extra={"error": str(error).strip()})
+            await asyncio.sleep(min(LOOK_EVERY_SECONDS, self._terms.action_lease_seconds / 2))
+
+    async def _work(self, action_id: int) -> None:
+        try:
+            while await self._chunk(action_id):
+                pass
+        except (psycopg.OperationalError, DatabaseUnavailable) as error:
+            # It stays ours until its lease runs out; then somebody goes on with it.
+            logger.warning("bulk action interrupted", extra={"action": action_id, "error": str(error).strip()})
+        except Exception as error:
+            logger.exception("bulk action failed", extra={"action": action_id})
+            await self._book.rows("fail_action", id=action_id, owner=self._owner, error=f"{type(error).__name__}: {error}")
+
+    async def _chunk(self, action_id: int) -> bool:
+        """True when there is more to do."""
+        row = await self._book.row("action_work", id=action_id, owner=self._owner, count=self._terms.chunk_items)
+        if row is None:
+            return False
+        ids = row["ids"] or []
+        changed = await DEEDS[Kind(row["kind"])].apply(self._app, self._book, ids, row["by"]) if ids else 0
+        after = await self._book.row(
+            "advance_action", id=action_id, owner=self._owner, dealt_with=len(ids), changed=changed,
+            lease_seconds=self._terms.action_lease_seconds,
+        )  # fmt: skip
+        return after is not None and after["status"] == "running"

@@ -1,0 +1,41 @@
+"""What only the API can refuse. Engine and pipelines have their own errors; `problems.py` maps all of them to HTTP."""
+
+from __future__ import annotations
+
+from regente.engine.errors import RegenteError
+
+
+class Refused(RegenteError):
+    """Base of what is refused before or beside the engine."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Unauthorized(Refused):
+    code = "UNAUTHORIZED"
+
+
+class Forbidden(Refused):
+    code = "FORBIDDEN"
+
+
+class CsrfRefused(Forbidden):
+    code = "CSRF_REQUIRED"
+
+
+class RateLimited(Refused):
+    code = "RATE_LIMITED"
+
+
+class BodyTooLarge(Refused):
+    code = "BODY_TOO_LARGE"
+
+
+class UnusableJson(Refused):
+    code = "INVALID_JSON"
+
+
+class JsonTooDeep(UnusableJson):
+    code = "JSON_TOO_DEEP"

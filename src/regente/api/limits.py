@@ -1,0 +1,90 @@
+"""Limits on what comes in: the body's size, counted as it comes, and the depth of its JSON; and on how much one page holds."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Path, Query
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regente.api.errors import BodyTooLarge, JsonTooDeep
+from regente.api.problems import answer
+from regente.api.terms import ApiTerms
+
+MAX_PAGE = 500
+MAX_ID = 2**63 - 1
+MAX_IDS = 100_000
+COUNT_CAP = 10_000
+"""Counts stop here: "10,000+" says enough."""
+
+Id = Annotated[int, Path(ge=1, le=MAX_ID, examples=[42])]
+MemberId = Annotated[str, Path(pattern=r"^[a-z]{2,4}_[0-9a-f]{1,32}$", max_length=40)]
+PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE, description=f"How many at once, at most {MAX_PAGE}.")]
+
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+
+
+class BodyLimits:
+    """Reads the whole body before anything else sees it."""
+
+    def __init__(self, app: ASGIApp, terms: ApiTerms) -> None:
+        self._app = app
+        self._terms = terms
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+            return await self._app(scope, receive, send)
+        try:
+            body = await self._body(Headers(scope=scope), receive)
+        except (BodyTooLarge, JsonTooDeep) as error:
+            return await answer(error, Request(scope))(scope, receive, send)
+        return await self._app(scope, _replayed(body, receive), send)
+
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        limit = self._terms.max_body_bytes
+        length = headers.get("content-length", "")
+        parts, taken = [], int(length) if length.isdigit() and int(length) > limit else 0
+        while taken <= limit:
+            message = await receive()
+            if message["type"] != "http.request":
+                break
+            parts.append(message.get("body", b""))
+            taken += len(parts[-1])
+            if not message.get("more_body", False):
+                break
+        if taken > limit:
+            raise BodyTooLarge(f"the body has more than {limit:,} bytes")
+        body = b"".join(parts)
+        if depth_exceeds(body, self._terms.max_json_depth):
+            raise JsonTooDeep(f"the JSON is nested deeper than {self._terms.max_json_depth} levels")
+        return body
+
+
+def depth_exceeds(body: bytes, limit: int) -> bool:
+    """Without parsing it: a parser may already choke on the depth."""
+    depth = 0
+    for found in _BRACKETS.finditer(body):
+        sign = found[0]
+        if sign in (b"[", b"{"):
+            depth += 1
+            if depth > limit:
+                return True
+        elif sign in (b"]", b"}"):
+            depth -= 1
+    return False
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

@@ -1,0 +1,1 @@
+"""The API's wire models, one file per resource, with examples. No behaviour."""

@@ -1,0 +1,78 @@
+"""Batches: rounds, lots of quotes, executions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import Query
+
+from regente.api.access.roles import Operator, Viewer
+from regente.api.audit import Noting
+from regente.api.limits import Id
+from regente.api.models.basics import Page
+from regente.api.models.tasks import (
+    Batch, BatchDetail, BatchQuery, Canceled, ErrorCount, Reprocess, Requeued, Resumed,
+)  # fmt: skip
+from regente.api.redaction import redacted
+from regente.api.resource import resource
+from regente.api.state import Api, Used
+
+routes = resource("/api/batches", "batches")
+
+
+@routes.get("", summary="List batches, newest first")
+async def list_batches(query: Annotated[BatchQuery, Query()], api: Used, who: Viewer) -> Page[Batch]:
+    rows = await api.book.rows(
+        "list_batches", before_id=query.before_id, statuses=query.statuses, limit=query.limit + 1
+    )  # fmt: skip
+    more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
+    return Page(items=[Batch(**{**row, "details": redacted(row["details"])}) for row in rows[: query.limit]], next=more)
+
+
+@routes.get("/{batch_id}", summary="Show a batch: its ledger, its error mix, what ended last")
+async def show(batch_id: Id, api: Used, who: Viewer) -> BatchDetail:
+    return await detail(api, batch_id)
+
+
+@routes.post("/{batch_id}/resume", summary="Go on where a stalled batch stopped")
+async def resume(batch_id: Id, api: Used, who: Operator, note: Noting) -> Resumed:
+    """Idempotent: of two callers at once one resumes, the other learns so."""
+    before = await api.regente.batch(batch_id)
+    done = await api.regente.resume_batch(batch_id)
+    note.about({"batch_id": batch_id}, before={"status": before.status}, after=asdict(done))
+    return Resumed(**asdict(done))
+
+
+@routes.post("/{batch_id}/reprocess", summary="Retry its failed tasks only")
+async def reprocess(batch_id: Id, api: Used, who: Operator, note: Noting, body: Reprocess | None = None) -> Requeued:
+    """All of them, those with one of the codes, or those with one of the ids."""
+    chosen = body or Reprocess()
+    before = await api.regente.batch(batch_id)
+    ids = await api.regente.reprocess_batch(batch_id, codes=chosen.codes, ids=chosen.ids)
+    note.about({"batch_id": batch_id}, before={"failed": before.failed}, after={"requeued": len(ids)})
+    return Requeued(count=len(ids), ids=ids)
+
+
+@routes.post("/{batch_id}/cancel", summary="Cancel the rest of a batch")
+async def cancel(batch_id: Id, api: Used, who: Operator, note: Noting) -> Canceled:
+    """What has ended stays as it is."""
+    before = await api.regente.batch(batch_id)
+    done = await api.regente.cancel_batch(batch_id)
+    note.about({"batch_id": batch_id}, before={"status": before.status}, after=done)
+    return Canceled(**done)
+
+
+async def detail(api: Api, batch_id: int) -> BatchDetail:
+    ledger = await api.regente.batch(batch_id)
+    mix = await api.book.rows("batch_errors", batch_id=batch_id)
+    last = await api.book.row("batch_last", batch_id=batch_id)
+    route = ledger.details.get("route")
+    return BatchDetail(
+        **{**asdict(ledger), "details": redacted(ledger.details)}, errors=[ErrorCount(**row) for row in mix],
+        last_task_id=last["id"] if last else None, last_key=last["key"] if last else None,
+        route=route if isinstance(route, str) else None,
+    )  # fmt: skip
+
+
+__all__ = ["detail", "routes"]

@@ -1,0 +1,95 @@
+"""Failures: dead letters, one by one or in groups that look the same."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from regente.api.access.roles import Operator, Viewer
+from regente.api.audit import Noting
+from regente.api.bulk import requests as bulk
+from regente.api.bulk.kinds import Kind
+from regente.api.limits import MAX_PAGE, Id
+from regente.api.models.basics import Action, DryRun, Page
+from regente.api.models.tasks import (
+    DiscardSelection, FailedAttempt, Failure, FailureDetail, FailureFilter, FailureGroup, FailureQuery, FailureSelection,
+)  # fmt: skip
+from regente.api.redaction import redacted
+from regente.api.resource import resource
+from regente.api.routes.tasks import task_of
+from regente.api.state import Used
+
+routes = resource("/api/failures", "failures")
+
+SNAPSHOT_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
+
+
+@routes.get("", summary="List dead letters, newest first")
+async def list_failures(query: Annotated[FailureQuery, Query()], api: Used, who: Viewer) -> Page[Failure]:
+    rows = await api.book.rows("list_failures", before_id=query.before_id, limit=query.limit + 1, **_params(query))
+    more = str(rows[query.limit - 1]["task_id"]) if len(rows) > query.limit else None
+    return Page(items=[Failure(**row) for row in rows[: query.limit]], next=more)
+
+
+@routes.get("/groups", summary="Dead letters by code and fingerprint")
+async def groups(
+    chosen: Annotated[FailureFilter, Query()], api: Used, who: Viewer
+) -> list[FailureGroup]:  # fmt: skip
+    """The largest group first; of more than 100,000 dead letters the newest are looked at."""
+    return [FailureGroup(**row) for row in await api.book.rows("failure_groups", limit=MAX_PAGE, **_params(chosen))]
+
+
+@routes.post("/retry", summary="Retry one, a group, or the first n", responses={202: {"model": Action}})
+async def retry(
+    body: FailureSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+) -> Action | DryRun:
+    """By ids of tasks, or by a filter (a group is its code and fingerprint); `limit` takes the first so many."""
+    return await bulk.run(api, request, response, who, note, Kind.RETRY_FAILURES, body, "select_failures", _chosen(body))
+
+
+@routes.post("/discard", summary="Give dead letters up for good", responses={202: {"model": Action}})
+async def discard(
+    body: DiscardSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+) -> Action | DryRun:
+    """They become `canceled`. The reason stays in the audit."""
+    return await bulk.run(api, request, response, who, note, Kind.DISCARD_FAILURES, body, "select_failures", _chosen(body))
+
+
+@routes.get("/{task_id}", summary="Show a dead letter with all its failed attempts")
+async def show(task_id: Id, api: Used, who: Viewer) -> FailureDetail:
+    task = await api.regente.get(task_id)
+    rows = await api.regente.failures(task_id, MAX_PAGE)
+    attempts = [FailedAttempt(**{**row, "details": redacted(row["details"])}) for row in rows]
+    return FailureDetail(task=task_of(task), attempts=attempts)
+
+
+@routes.get(
+    "/attempts/{failure_id}/snapshots/{name}",
+    summary="What a failed attempt attached, as plain text or bytes",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}, "application/octet-stream": {}}}},
+)
+async def snapshot(
+    failure_id: Id, name: Annotated[str, Path(min_length=1, max_length=200)], api: Used, who: Viewer
+) -> Response:  # fmt: skip
+    """Never as HTML: what was scraped must not run here."""
+    content_type, truncated, body = await api.regente.snapshot(failure_id, name)
+    is_text = content_type.startswith("text/") or "json" in content_type or "xml" in content_type
+    headers = {
+        "content-security-policy": SNAPSHOT_POLICY, "content-disposition": "attachment",
+        "x-original-content-type": "".join(sign for sign in content_type if sign.isascii() and sign.isprintable())[:100],
+        "x-truncated": str(truncated).lower(),
+    }  # fmt: skip
+    shown = "text/plain; charset=utf-8" if is_text else "application/octet-stream"
+    return Response(body, headers=headers, media_type=shown)
+
+
+def _params(chosen: FailureFilter) -> dict[str, Any]:
+    return {name: getattr(chosen, name) for name in FailureFilter.model_fields}
+
+
+def _chosen(body: FailureSelection) -> dict[str, Any]:
+    return _params(body.filter or FailureFilter())

@@ -1,0 +1,16 @@
+"""Is the API there, and does its database answer? The one question that everybody may ask."""
+
+from __future__ import annotations
+
+from regente.api.access.roles import Anybody
+from regente.api.models.access import Health
+from regente.api.resource import resource
+from regente.api.state import Used
+
+routes = resource("/api/health", "health")
+
+
+@routes.get("", summary="Health check")
+async def health(api: Used, who: Anybody) -> Health:
+    await api.book.rows("ping")
+    return Health()

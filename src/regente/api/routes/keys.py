@@ -1,0 +1,44 @@
+"""Keys: who may come in."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from regente.api.access.roles import Admin
+from regente.api.audit import Noting
+from regente.api.limits import MemberId
+from regente.api.models.access import CreatedKey, Key, NewKey, SignInLink
+from regente.api.resource import resource
+from regente.api.state import Used
+
+routes = resource("/api/keys", "keys")
+
+
+@routes.get("", summary="List keys")
+async def list_keys(api: Used, who: Admin) -> list[Key]:
+    return [Key(**row) for row in await api.keys.all()]
+
+
+@routes.post("", summary="Make a key", status_code=201)
+async def create(body: NewKey, api: Used, who: Admin, note: Noting) -> CreatedKey:
+    """The answer is the only place that ever shows it."""
+    made = await api.keys.create(body.name, body.role, by=who.name, expires_at=body.expires_at)
+    note.about({"key": made.id}, after={"name": made.name, "role": made.role, "expires_at": body.expires_at})
+    return CreatedKey(id=made.id, name=made.name, role=made.role, api_key=made.secret)
+
+
+@routes.delete("/{member_id}", summary="Revoke a key", status_code=204)
+async def revoke(member_id: MemberId, api: Used, who: Admin, note: Noting) -> None:
+    """With its sessions and its links, at once. The last key of an admin cannot be revoked."""
+    before = await api.keys.revoke(member_id, by=who.name)
+    note.about({"key": member_id}, before={"name": before["name"], "role": before["role"]})
+
+
+@routes.post("/{member_id}/sign-in-link", summary="Make a one-time sign-in link for a key", status_code=201)
+async def sign_in_link(member_id: MemberId, request: Request, api: Used, who: Admin, note: Noting) -> SignInLink:
+    """Its token stands behind the #, which no browser sends to a server."""
+    await api.keys.get(member_id)
+    link = await api.sessions.new_link(member_id, by=who.name)
+    note.about({"key": member_id}, after={"expires_at": link.expires_at})
+    base = f"{request.url.scheme}://{request.url.netloc}{api.terms.path_prefix}"
+    return SignInLink(url=f"{base}/sign-in#token={link.token}", expires_at=link.expires_at)

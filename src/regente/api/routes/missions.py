@@ -1,0 +1,170 @@
+"""Missions: the bank and the queue."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from regente.api.access.roles import Operator, Viewer
+from regente.api.audit import Noting
+from regente.api.bulk import requests as bulk
+from regente.api.bulk.kinds import Kind
+from regente.api.limits import COUNT_CAP, MAX_PAGE, Id
+from regente.api.models.basics import Action, CountedPage, Done, DryRun, Why
+from regente.api.models.missions import (
+    CreatedMissions, FailedItem, Mission, MissionCounts, MissionFilter, MissionQuery, MissionSelection, NewMissions, TimelineEvent,
+)  # fmt: skip
+from regente.api.resource import resource
+from regente.api.state import Api, Used
+from regente.engine.errors import NotFound
+from regente.pipelines.missions.args import MissionArgs, missions_of
+
+routes = resource("/api/missions", "missions")
+
+
+@routes.get("", summary="List missions, newest first")
+async def list_missions(query: Annotated[MissionQuery, Query()], api: Used, who: Viewer) -> CountedPage[Mission]:
+    params = filter_params(query)
+    rows = await api.book.rows("list_missions", id=None, before_id=query.before_id, limit=query.limit + 1, **params)
+    page = CountedPage[Mission](items=rows[: query.limit], next=None)
+    if len(rows) > query.limit:
+        page.next = str(rows[query.limit - 1]["id"])
+    if query.count:
+        counted = await api.book.row("count_missions", cap=COUNT_CAP, **params)
+        total = counted["count"] if counted else 0
+        page.total, page.total_is_capped = min(total, COUNT_CAP), total > COUNT_CAP
+    return page
+
+
+@routes.post("", summary="Create one or many missions", status_code=201)
+async def create(body: NewMissions, api: Used, who: Operator, note: Noting) -> CreatedMissions:
+    """Either each as it is, or a range of days × media types × languages. All of them or none."""
+    missions = _wanted(body)
+    if body.dry_run:
+        note.only_looked()
+        return CreatedMissions(count=len(missions), ids=[], dry_run=True)
+    ids = await api.regente.missions.create(missions, queue=body.queue, by=who.name)
+    note.about({"first": ids[0], "last": ids[-1]}, after={"created": len(ids), "queued": body.queue})
+    return CreatedMissions(count=len(ids), ids=ids)
+
+
+@routes.get("/counts", summary="Count missions by state")
+async def counts(api: Used, who: Viewer) -> MissionCounts:
+    return MissionCounts(**await api.regente.missions.counts())
+
+
+@routes.post("/queue", summary="Queue many", responses={202: {"model": Action}})
+async def queue(
+    body: MissionSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+) -> Action | DryRun:
+    """From the bank into the queue. Opens the orchestrator, unless somebody stopped it."""
+    return await bulk.run(api, request, response, who, note, Kind.QUEUE_MISSIONS, body, "select_missions", _chosen(body))
+
+
+@routes.post("/cancel", summary="Cancel many", responses={202: {"model": Action}})
+async def cancel_many(
+    body: MissionSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+) -> Action | DryRun:
+    return await bulk.run(api, request, response, who, note, Kind.CANCEL_MISSIONS, body, "select_missions", _chosen(body))
+
+
+@routes.post("/retry", summary="Retry many", responses={202: {"model": Action}})
+async def retry_many(
+    body: MissionSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+) -> Action | DryRun:
+    """Failed and canceled missions begin again with a full budget; what was extracted is not extracted again."""
+    return await bulk.run(api, request, response, who, note, Kind.RETRY_MISSIONS, body, "select_missions", _chosen(body))
+
+
+@routes.get("/{mission_id}", summary="Show a mission")
+async def show(mission_id: Id, api: Used, who: Viewer) -> Mission:
+    return await _mission(api, mission_id)
+
+
+@routes.post("/{mission_id}/queue", summary="Queue one")
+async def queue_one(mission_id: Id, api: Used, who: Operator, note: Noting) -> Mission:
+    before = await _mission(api, mission_id)
+    await api.regente.missions.queue([mission_id], by=who.name)
+    return await _changed(api, before, note)
+
+
+@routes.post("/{mission_id}/cancel", summary="Cancel one")
+async def cancel(mission_id: Id, api: Used, who: Operator, note: Noting) -> Done:
+    """`canceled` when it waited; `canceling` when its worker is being told."""
+    before = await _mission(api, mission_id)
+    status = await api.regente.missions.cancel(mission_id, by=who.name)
+    note.about({"mission_id": mission_id}, before=_state(before), after={"status": status})
+    return Done(id=mission_id, status=status)
+
+
+@routes.post("/{mission_id}/retry", summary="Retry one")
+async def retry(mission_id: Id, api: Used, who: Operator, note: Noting) -> Mission:
+    before = await _mission(api, mission_id)
+    await api.regente.missions.retry(mission_id, by=who.name)
+    return await _changed(api, before, note)
+
+
+@routes.get("/{mission_id}/timeline", summary="Timeline of a mission")
+async def timeline(mission_id: Id, api: Used, who: Viewer) -> list[TimelineEvent]:
+    """Its log, with the events of the sessions that it ran on, oldest first."""
+    return [TimelineEvent(**row) for row in await api.regente.missions.timeline(mission_id)]
+
+
+@routes.get("/{mission_id}/why", summary="Why is it not running?")
+async def why(mission_id: Id, api: Used, who: Viewer) -> Why:
+    found = await api.regente.missions.why(mission_id)
+    return Why(code=found.code, summary=found.summary, details=found.details)
+
+
+@routes.get("/{mission_id}/failed-items", summary="Rows that the writer could not store")
+async def failed_items(
+    mission_id: Id, api: Used, who: Viewer, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100
+) -> list[FailedItem]:
+    await _mission(api, mission_id)
+    return [FailedItem(**row) for row in await api.regente.missions.failed_items(mission_id, limit)]
+
+
+def filter_params(chosen: MissionFilter) -> dict[str, Any]:
+    statuses = chosen.statuses
+    engine = None if statuses is None else list({*statuses, *(["queued"] if "running" in statuses else [])})
+    return {
+        "statuses": statuses, "engine_statuses": engine, "checkpoint": chosen.checkpoint, "media_type": chosen.media_type,
+        "language": chosen.language, "worker_id": chosen.worker_id, "proxy": chosen.proxy, "error_code": chosen.error_code,
+        "date_from": chosen.date_from.isoformat() if chosen.date_from else None,
+        "date_to": chosen.date_to.isoformat() if chosen.date_to else None,
+        "created_after": chosen.created_after, "created_before": chosen.created_before,
+    }  # fmt: skip
+
+
+def _chosen(body: MissionSelection) -> dict[str, Any]:
+    return filter_params(body.filter or MissionFilter())
+
+
+def _wanted(body: NewMissions) -> list[MissionArgs]:
+    if body.range is None:
+        return list(body.missions or [])
+    wanted = body.range
+    return missions_of(
+        wanted.date_start, wanted.date_end, wanted.media_types, wanted.languages, days_each=wanted.days_each
+    )  # fmt: skip
+
+
+async def _mission(api: Api, mission_id: int) -> Mission:
+    params = filter_params(MissionFilter())
+    row = await api.book.row("list_missions", id=mission_id, before_id=None, limit=1, **params)
+    if row is None:
+        raise NotFound(f"there is no mission {mission_id}")
+    return Mission(**row)
+
+
+async def _changed(api: Api, before: Mission, note: Noting) -> Mission:
+    after = await _mission(api, before.id)
+    note.about({"mission_id": before.id}, before=_state(before), after=_state(after))
+    return after
+
+
+def _state(mission: Mission) -> dict[str, Any]:
+    return {"status": mission.status, "checkpoint": mission.checkpoint}

@@ -1,0 +1,57 @@
+"""Pipelines: the kinds of tasks that are known, and whether they are paused."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Path
+from pydantic import BaseModel
+
+from regente.api.access.roles import Operator, Viewer
+from regente.api.audit import Noting
+from regente.api.resource import resource
+from regente.api.state import Api, Used
+from regente.engine.errors import NotFound
+
+routes = resource("/api/pipelines", "pipelines")
+
+Name = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+class Pipeline(BaseModel):
+    name: str
+    paused: bool
+    paused_at: datetime | None
+    seen_at: datetime
+    max_attempts: int
+    stall_after_seconds: float | None
+
+
+@routes.get("", summary="List pipelines")
+async def list_pipelines(api: Used, who: Viewer) -> list[Pipeline]:
+    return [Pipeline(**row) for row in await api.regente.pipelines()]
+
+
+@routes.post("/{name}/pause", summary="Claim nothing more of it")
+async def pause(name: Name, api: Used, who: Operator, note: Noting) -> Pipeline:
+    """What runs goes on."""
+    await _find(api, name)
+    await api.regente.pause(name)
+    note.about({"pipeline": name}, after={"paused": True})
+    return await _find(api, name)
+
+
+@routes.post("/{name}/resume", summary="Claim it again")
+async def resume(name: Name, api: Used, who: Operator, note: Noting) -> Pipeline:
+    await _find(api, name)
+    await api.regente.resume(name)
+    note.about({"pipeline": name}, after={"paused": False})
+    return await _find(api, name)
+
+
+async def _find(api: Api, name: str) -> Pipeline:
+    for row in await api.regente.pipelines():
+        if row["name"] == name:
+            return Pipeline(**row)
+    raise NotFound(f"there is no pipeline {name!r}")

@@ -1,0 +1,68 @@
+"""The console's session: signing in with a link or a key, who one is, signing out."""
+
+from __future__ import annotations
+
+from fastapi import Response
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from regente.api.access.gate import address_of, session_cookie
+from regente.api.access.principal import Principal
+from regente.api.access.roles import Anybody, Viewer
+from regente.api.access.sessions import COOKIE, csrf_token
+from regente.api.audit import Noting
+from regente.api.errors import RateLimited, Unauthorized
+from regente.api.models.access import Credentials, Session
+from regente.api.resource import resource
+from regente.api.state import Api, Used
+
+routes = resource("/api/session", "session")
+
+
+@routes.post("", summary="Sign in", status_code=201)
+async def sign_in(
+    request: Request, response: Response, api: Used, who: Anybody, note: Noting, body: Credentials | None = None
+) -> Session:
+    """With the token of a sign-in link, which works once, or with an API key. Sets an HttpOnly cookie."""
+    principal = await _shown(api, request, body or Credentials())
+    session = await api.sessions.begin(principal)
+    seconds = max(0, int(api.terms.session_hours * 3600))
+    response.set_cookie(
+        COOKIE, session.token, max_age=seconds, path=api.terms.path_prefix or "/", secure=request.url.scheme == "https",
+        httponly=True, samesite="strict",
+    )  # fmt: skip
+    request.state.principal = principal
+    note.about("session", after={"expires_at": session.expires_at})
+    return Session(name=principal.name, role=principal.role, via="session", csrf_token=csrf_token(session.token))
+
+
+@routes.get("", summary="Who am I?")
+async def show(request: Request, api: Used, who: Viewer) -> Session:
+    cookie = session_cookie(Headers(scope=request.scope)) if who.via == "session" else None
+    return Session(name=who.name, role=who.role, via=who.via, csrf_token=csrf_token(cookie) if cookie else None)
+
+
+@routes.delete("", summary="Sign out", status_code=204)
+async def sign_out(request: Request, response: Response, api: Used, who: Viewer, note: Noting) -> None:
+    cookie = session_cookie(Headers(scope=request.scope))
+    if cookie is not None:
+        await api.sessions.end(cookie)
+    response.delete_cookie(COOKIE, path=api.terms.path_prefix or "/", httponly=True, samesite="strict")
+    note.about("session")
+
+
+async def _shown(api: Api, request: Request, given: Credentials) -> Principal:
+    address = address_of(request.scope)
+    if seconds := api.wrong_keys.waits(address):
+        raise RateLimited("too many wrong keys from this address", retry_after_seconds=seconds)
+    principal = None
+    if given.token is not None:
+        principal = await api.sessions.spend(given.token.get_secret_value())
+    elif given.api_key is not None:
+        principal = await api.keys.principal(given.api_key.get_secret_value())
+    if principal is None:
+        api.wrong_keys.take(address)
+        raise Unauthorized("the link has been used, or the key is not valid")
+    return principal
+
+

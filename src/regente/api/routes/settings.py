@@ -1,0 +1,51 @@
+"""Settings: what may be changed while everything runs, and the fixed parameters beside it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from regente.api.access.roles import Admin, Viewer
+from regente.api.audit import Noting
+from regente.api.models.basics import Strict
+from regente.api.resource import resource
+from regente.api.state import Api, Used
+
+routes = resource("/api/settings", "settings")
+
+
+class Settings(BaseModel):
+    session_limit: int = Field(description="Missions per session, then the proxy is changed.", examples=[5])
+    max_retries: int = Field(description="Retries of a mission before it fails for good.", examples=[2])
+    auto_start: bool = Field(description="Queued missions open the orchestrator.")
+    fixed: dict[str, float] = Field(description="Parameters that only the environment changes.")
+
+
+class SettingChanges(Strict):
+    session_limit: int | None = Field(None, ge=1, le=1000)
+    max_retries: int | None = Field(None, ge=0, le=100)
+    auto_start: bool | None = None
+
+
+@routes.get("", summary="Show the settings")
+async def show(api: Used, who: Viewer) -> Settings:
+    return await _settings(api)
+
+
+@routes.patch("", summary="Change settings")
+async def change(body: SettingChanges, api: Used, who: Admin, note: Noting) -> Settings:
+    """What runs obeys at its next decision."""
+    changes: dict[str, Any] = body.model_dump(exclude_none=True)
+    before = asdict(await api.regente.missions.settings())
+    for key, value in changes.items():
+        await api.regente.missions.set(key, value, by=who.name)
+    note.about({"settings": list(changes)}, before={key: before[key] for key in changes}, after=changes)
+    return await _settings(api)
+
+
+async def _settings(api: Api) -> Settings:
+    terms = asdict(api.regente.fleet.terms)
+    fixed = {name: float(value) for name, value in terms.items() if isinstance(value, int | float)}
+    return Settings(**asdict(await api.regente.missions.settings()), fixed=fixed)

@@ -1,0 +1,9 @@
+DROP INDEX regente.events_of_operators;
+DROP INDEX regente.missions_by_day;
+DROP INDEX regente.missions_by_status;
+DROP TABLE regente.actions;
+DROP TYPE regente.action_status;
+DROP TABLE regente.sign_in_tokens;
+DROP TABLE regente.api_sessions;
+DROP TABLE regente.api_keys;
+DROP TYPE regente.api_role;
