@@ -185,6 +185,51 @@ asyncio.run(main())
     assert child.returncode == 0
 
 
+async def test_only_the_task_that_blocks_the_loop_is_charged(
+    app: Regente, registry: Registry, sql: Sql, database_url: str, tmp_path: Path
+) -> None:
+    """W8, I7: those beside it could not move; they are handed on with their attempts unspent."""
+    release = tmp_path / "release"
+    program = f"""
+import asyncio, time, pathlib, sys
+from regente import Regente, Retry, pipeline
+from regente.engine import lease
+lease.WATCH_EVERY_SECONDS = 0.05
+beside = asyncio.Event()
+
+@pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=1.5)
+async def run(task):
+    if task.args["innocent"]:
+        beside.set()
+        while True:
+            await task.heartbeat()
+            await asyncio.sleep(0.05)
+    await beside.wait()
+    while not pathlib.Path({str(release)!r}).exists():
+        time.sleep(0.01)
+
+async def main():
+    async with Regente({database_url!r}) as app:
+        running = asyncio.create_task(app.run(concurrency=2))
+        await asyncio.to_thread(sys.stdin.read)
+        app.stop_running(); app.stop_running()
+        await running
+
+asyncio.run(main())
+"""
+    registry.declare("p")
+    innocent, guilty = await app.enqueue_many("p", [{"innocent": True}, {"innocent": False}])
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)  # noqa: ASYNC220
+    try:
+        await until(lambda: {"task_handed_back"} <= {*events_of(sql, innocent)}, within_seconds=20)
+        await until(lambda: many(sql, "SELECT 1 FROM regente.failures") != [], within_seconds=20)
+        assert column(sql, "SELECT task_id FROM regente.failures") == [guilty]
+        assert (task_row(sql, innocent)["tries"], task_row(sql, guilty)["tries"]) == (0, 1)
+    finally:
+        release.touch()
+        child.communicate(timeout=20)
+
+
 async def test_another_runner_notices_a_stall_that_its_holder_does_not(
     app: Regente, registry: Registry, sql: Sql, clock: Clock
 ) -> None:

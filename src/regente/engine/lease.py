@@ -105,8 +105,8 @@ class LeaseKeeper:
     def _give_up_overdue(self) -> None:
         for task, outcome in self.overdue():
             claim = task.claim
-            assert outcome.failure is not None
-            log.task_overdue(task, outcome.failure)
+            if outcome.failure is not None:
+                log.task_overdue(task, outcome.failure)
             passed = self._execute("settle", settle_params([Settlement(claim, outcome)]))
             crash_point("stall.settled")
             self.on_given_up(claim, outcome if passed else None)

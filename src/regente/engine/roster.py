@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from regente.engine.pipeline import Pipeline
 from regente.engine.stacks import stack_of_task
 from regente.engine.task import StopReason, Task
 
+TICK_SECONDS = 0.25
+BLOCKED_SECONDS = 1.0  # a loop that has not ticked for so long is blocked by whatever it runs
 SUSPICIOUS_CRASHES = 2  # from here on a task runs with no other suspect beside it
 
 
@@ -39,6 +42,13 @@ class Roster:
     def __init__(self) -> None:
         self._running: dict[int, Running] = {}
         self._loop_thread_id = threading.get_ident()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ticked_at = 0.0
+
+    def tick(self) -> None:
+        """Called by the loop again and again: as long as it is, nothing blocks it."""
+        self._loop = asyncio.get_running_loop()
+        self._ticked_at = time.monotonic()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -69,17 +79,33 @@ class Roster:
         return any(running.task.claim.crashes >= SUSPICIOUS_CRASHES for running in self._running.values())
 
     def overdue(self) -> Iterator[tuple[Task[Any], Ended]]:
-        """Tasks past their timeout or silent past `stall_after`, each with its end. Called from the lease keeper's thread."""
+        """Tasks past their timeout or silent past `stall_after`, each with its end. Called from the lease keeper's thread.
+
+        While one task blocks the loop, the others cannot move: they are handed on, and only the one is charged.
+        """
+        loop = self._loop if time.monotonic() - self._ticked_at > BLOCKED_SECONDS else None
+        guilty = asyncio.current_task(loop) if loop is not None else None
         for running in self:
             if running.ending or running.stop_reason is not None:
                 continue
-            task, pipeline = running.task, running.pipeline
-            if pipeline.timeout_seconds is not None and task.running_seconds > pipeline.timeout_seconds:
-                message = f"the attempt took longer than {pipeline.timeout_seconds:g} s"
-                yield task, _overdue(running, self._loop_thread_id, "timeout", "TIMEOUT", message)
-            elif pipeline.stall_after_seconds is not None and task.silent_seconds > pipeline.stall_after_seconds:
-                message = f"no progress for {task.silent_seconds:.1f} s"
-                yield task, _overdue(running, self._loop_thread_id, "stall", "STALLED", message)
+            complaint = _complaint(running)
+            if complaint is None:
+                continue
+            if loop is not None and running.handle is not guilty:
+                details = {"reason": "the loop of its runner is blocked"}
+                yield running.task, Ended("queued", "task_handed_back", details=details)
+            else:
+                yield running.task, _overdue(running, self._loop_thread_id, *complaint)
+
+
+def _complaint(running: Running) -> tuple[FailureClass, str, str] | None:
+    """Class, code and message, if the task is overdue."""
+    task, pipeline = running.task, running.pipeline
+    if pipeline.timeout_seconds is not None and task.running_seconds > pipeline.timeout_seconds:
+        return "timeout", "TIMEOUT", f"the attempt took longer than {pipeline.timeout_seconds:g} s"
+    if pipeline.stall_after_seconds is not None and task.silent_seconds > pipeline.stall_after_seconds:
+        return "stall", "STALLED", f"no progress for {task.silent_seconds:.1f} s"
+    return None
 
 
 def _overdue(running: Running, loop_thread_id: int, failure_class: FailureClass, code: str, message: str) -> Ended:

@@ -30,7 +30,7 @@ from regente.engine.levels import Levels
 from regente.engine.listener import CANCEL, Listener
 from regente.engine.outcome import Completed, Ended, Failure, Outcome
 from regente.engine.pipeline import Pipeline
-from regente.engine.roster import Roster, Running
+from regente.engine.roster import TICK_SECONDS, Roster, Running
 from regente.engine.task import Task
 from regente.engine.watchdog import Watchdog, WatchdogTerms
 from regente.engine.watchdog.batches import review_batches
@@ -129,6 +129,7 @@ class Runner:
             asyncio.create_task(_again_and_again("batches", self._review_touched_batches)),
             asyncio.create_task(_again_and_again("suspects", self._run_suspect)),
             asyncio.create_task(_again_and_again("lost claims", self._return_unknown)),
+            asyncio.create_task(_again_and_again("ticks", self._tick)),
         ]
         try:
             with contextlib.suppress(DatabaseUnavailable):  # only once we are told to stop: until then we wait for it
@@ -435,6 +436,10 @@ class Runner:
         await asyncio.sleep(LOST_CLAIMS_SECONDS)
         self._ledger.lease_is_over()
         await self._ledger.return_unknown(lambda: (running.task.id for running in self._roster))
+
+    async def _tick(self) -> None:
+        self._roster.tick()
+        await asyncio.sleep(TICK_SECONDS)
 
     # Batches that this runner's tasks belong to.
 
