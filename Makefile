@@ -1,6 +1,6 @@
 # Everything runs in .venv, made by `make install` with uv; nothing else needs to be prepared.
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check lint format lock bench chaos mutants clean
+.PHONY: help install run demo test check lint format lock bench chaos missions-chaos mutants clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 help:  ## Show what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 install: $(STAMP)  ## Make .venv with every dependency, pinned
 
@@ -47,6 +47,10 @@ bench: install  ## Measure beside the peers, in one run (ARGS="--quick" for a sh
 
 chaos: install  ## Kill, pause and cut until something breaks: SEED=1 TASKS=100000 KILLS=50
 	@$(BIN)/python -m tests.chaos --seed $(or $(SEED),1) --tasks $(or $(TASKS),100000) --kills $(or $(KILLS),50)
+
+missions-chaos: install  ## The same for orchestrators of missions: SEED=1 MISSIONS=300 ORCHESTRATORS=3 KILLS=20
+	@$(BIN)/python -m tests.pipelines.missions_faults --seed $(or $(SEED),1) --missions $(or $(MISSIONS),300) \
+		--orchestrators $(or $(ORCHESTRATORS),3) --kills $(or $(KILLS),20)
 
 mutants: install  ## Take out one guard at a time; the suite must go red each time
 	@$(BIN)/python -m pytest tests/mutants -m mutants

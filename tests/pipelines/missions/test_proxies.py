@@ -34,15 +34,23 @@ async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_
     """O4, faults: an outage of the target does not empty the pool."""
     worker = ScriptedWorker()
     worker.session_script = [session("disconnected") for _ in range(8)]
-    mission = await run_one(app, worker, ScriptedWriter(), proxies=3)
-    assert mission.status == "completed"
-    assert mission.retry_count == 0
-    found = await rows(app, "SELECT active, fail_count FROM proxies")
-    assert all(row["active"] for row in found)
-    assert sum(row["fail_count"] for row in found) == 8
+    async with conducting(app, worker, ScriptedWriter(), proxies=3):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        mission = await finished(app, mission_id)
+        assert (mission.status, mission.retry_count) == ("completed", 0)
+        found = await rows(app, "SELECT active, fail_count FROM proxies")
+        assert all(row["active"] for row in found)
+        assert sum(row["fail_count"] for row in found) == 8
+        assert await rows(app, "SELECT FROM settings WHERE key = 'proxy_breaker'") == []
+        await until(app, "SELECT FROM orchestrator, workers WHERE state = 'closed' AND status = 'idle'")
+        # Afterwards a proxy that fails alone is judged alone.
+        await rows(app, "UPDATE proxies SET fail_count = 2")
+        worker.session_script = [session("disconnected")]
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        assert (await finished(app, mission_id)).status == "completed"
     assert len(await events_named(app, "proxy_breaker_opened")) == 1
     assert len(await events_named(app, "proxy_breaker_closed")) == 1
-    assert await rows(app, "SELECT FROM settings WHERE key = 'proxy_breaker'") == []
+    assert len(await rows(app, "SELECT FROM proxies WHERE NOT active")) == 1
 
 
 async def test_a_scrape_that_the_proxy_spoiled_is_its_strike_and_one_that_the_target_spoiled_is_not(app: Regente) -> None:

@@ -96,8 +96,8 @@ class Campaign:
             await asyncio.sleep(deed.seconds)
             target.send(signal.SIGCONT)
             return
-        if deed.kind == "deploy":  # one that has only just been started would not hear it yet
-            await asyncio.to_thread(eventually, lambda: "runner started" in target.said(), within_seconds=20)
+        if deed.kind == "deploy":
+            await asyncio.to_thread(eventually, target.started, within_seconds=20)
         target.send(signal.SIGKILL if deed.kind == "kill" else signal.SIGTERM)
         code = await self.theatre.ended(target)
         if deed.kind == "deploy":

@@ -64,6 +64,10 @@ class Orchestrator:
         self.send(signal.SIGKILL)
         self.wait()
 
+    def started(self) -> bool:
+        """Whether it runs; before that it would not hear a SIGTERM."""
+        return "runner started" in self._log.read_text(errors="replace")
+
     def said(self) -> str:
         return self._log.read_text(errors="replace")[-20_000:]
 
@@ -125,6 +129,7 @@ def become_orchestrator(environment: dict[str, str], log: str) -> NoReturn:
         os.environ.update(environment)
         importlib.reload(crashpoints)  # it reads the environment once
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+        logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each call hides the rest
         uvloop.run(conduct())
         code = 0
     except BaseException:

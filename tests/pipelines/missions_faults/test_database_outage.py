@@ -40,7 +40,7 @@ def check_once(theatre: Theatre) -> None:
 
 
 async def test_missions_go_on_when_every_connection_is_cut(app: Regente, nursery: Nursery, tmp_path: Path) -> None:
-    """F3, O6, O21: all backends are ended, again and again."""
+    """F3, O14: all backends are ended, again and again."""
     async with staged(app, nursery, tmp_path, workers=2, proxies=2) as theatre:
         for worker in theatre.workers:
             worker.fate_of = lambda _: Fate(0.3)
@@ -72,7 +72,7 @@ async def own_server() -> AsyncIterator[EmbeddedPostgres]:
 async def test_missions_go_on_after_the_postmaster_was_killed(
     own_server: EmbeddedPostgres, nursery: Nursery, registry: Registry, settings: Settings, tmp_path: Path
 ) -> None:
-    """F4, O6, O21: for longer than a lease there is no database; nothing is scraped or stored twice."""
+    """F4, O14: for longer than a lease there is no database; nothing is scraped or stored twice."""
     async with (
         Regente(own_server.url, settings=settings, pipelines=registry) as app,
         staged(app, nursery, tmp_path, workers=2, proxies=2) as theatre,

@@ -117,14 +117,14 @@ def test_every_crash_point_has_a_scenario() -> None:
 
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_crash_there_loses_and_doubles_nothing(point: str, theatre: Theatre) -> None:
-    """O6, O21, O22: SIGKILL at this very point, restart by another process; one job for each attempt, counted by the peers."""
+    """F2, O14: SIGKILL at this very point, restart by another process; one job for each attempt, counted by the peers."""
     await crash_and_recover(theatre, point, SCENARIOS[point])
     check_exactly_once(theatre, SCENARIOS[point])
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 async def test_a_crash_in_a_corner_loses_and_doubles_nothing(variant: str, theatre: Theatre) -> None:
-    """O6, O21, O22: the same points on their less travelled roads."""
+    """F2, O14: the same points on their less travelled roads."""
     point, scenario = VARIANTS[variant]
     await crash_and_recover(theatre, point, scenario)
     check_exactly_once(theatre, scenario)
@@ -132,7 +132,7 @@ async def test_a_crash_in_a_corner_loses_and_doubles_nothing(variant: str, theat
 
 @pytest.mark.parametrize("point", [point for point in POINTS if point.startswith("scrape.") or point == "mission.called_off"])
 async def test_a_worker_that_knows_no_keys_never_runs_two_jobs_at_once(point: str, theatre: Theatre) -> None:
-    """O6, O21: what it does cannot be asked for by name, so it is stopped before anything is sent again."""
+    """F2, O14: what it does cannot be asked for by name, so it is stopped before anything is sent again."""
     theatre.worker.knows_keys = False
     await crash_and_recover(theatre, point, SCENARIOS[point])
     assert len(theatre.worker.watched) <= SCENARIOS[point].scrapes + 1

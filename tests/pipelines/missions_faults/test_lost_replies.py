@@ -26,7 +26,7 @@ CALLS = ["/session", "/scrape", "/process"]
 @pytest.mark.parametrize("path", CALLS)
 @pytest.mark.parametrize(("how", "times"), [("error", 2), ("cut", 1)])
 async def test_an_answer_that_is_lost_doubles_nothing(path: str, how: str, times: int, theatre: Theatre) -> None:
-    """O6, O21, O22: asked for what it did before it is told again; the same name twice is one job."""
+    """F7, O8, O10, O14: asked for what it did before it is told again; the same name twice is one job."""
     peer: Peer = theatre.writer if path == "/process" else theatre.worker
     if how == "error":
         peer.fault("POST", path, 502, times=times, after=True)
@@ -45,7 +45,7 @@ async def test_an_answer_that_is_lost_doubles_nothing(path: str, how: str, times
 
 @pytest.mark.parametrize("how", ["error", "cut"])
 async def test_a_worker_without_keys_never_runs_two_jobs_after_a_lost_answer(how: str, theatre: Theatre) -> None:
-    """O6, O21: its job cannot be known by name: it is ended with its session before another begins."""
+    """F7, O8, O10, O14: its job cannot be known by name: it is ended with its session before another begins."""
     theatre.worker.knows_keys = False
     if how == "error":
         theatre.worker.fault("POST", "/scrape", 502, after=True)

@@ -15,7 +15,7 @@ SEED, MISSIONS, ORCHESTRATORS, KILLS = 11, 60, 2, 5
 
 
 async def test_nothing_is_lost_or_done_twice_while_orchestrators_die(app: Regente, nursery: Nursery, tmp_path: Path) -> None:
-    """O6, O21, O22: every mission ends as its peers' answers say; no worker, proxy or mission in two hands at once."""
+    """F1, F5, F8, O7, O14, O15: missions end as their peers' answers say; no worker, proxy or mission in two hands."""
     said: list[str] = [f"seed {SEED}"]
     async with staged(app, nursery, tmp_path, workers=6, proxies=4) as theatre:
         campaign = Campaign(theatre, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)

@@ -62,7 +62,7 @@ SCRAPE_ENDS: dict[str, tuple[dict[str, Any] | None, str, int]] = {
 
 @pytest.mark.parametrize("case", sorted(SCRAPE_ENDS))
 async def test_a_scrape_is_asked_for_before_anything_is_sent_again(case: str, theatre: Theatre) -> None:
-    """O6, O21 (5.6): completed goes on to storage, running is watched, failed is tried again; nothing runs twice."""
+    """O14 (5.6): completed goes on to storage, running is watched, failed is tried again; nothing runs twice."""
     last_word, status, scrapes = SCRAPE_ENDS[case]
     doomed = await begin(theatre, scrape=Fate(FOREVER))
     job = await scraping(theatre)
@@ -84,7 +84,7 @@ async def test_a_scrape_is_asked_for_before_anything_is_sent_again(case: str, th
 
 
 async def test_a_scrape_that_is_gone_goes_back_to_the_queue(theatre: Theatre) -> None:
-    """O6, O21 (5.6): the worker was set up anew and knows nothing; the mission is scraped once more, uncharged."""
+    """O14 (5.6): the worker was set up anew and knows nothing; the mission is scraped once more, uncharged."""
     doomed = await begin(theatre, scrape=Fate(FOREVER))
     job = await scraping(theatre)
     doomed.kill()
@@ -110,7 +110,7 @@ STORAGE_ENDS: dict[str, tuple[dict[str, Any] | None, int]] = {
 
 @pytest.mark.parametrize("case", sorted(STORAGE_ENDS))
 async def test_a_storage_is_asked_for_before_anything_is_sent_again(case: str, theatre: Theatre) -> None:
-    """O6, O22 (5.6): the writer's job is asked for by its id; what was extracted is not extracted again."""
+    """O14 (5.6): the writer's job is asked for by its id; what was extracted is not extracted again."""
     last_word, storages = STORAGE_ENDS[case]
     doomed = await begin(theatre, storage=Fate(FOREVER, stored(3)))
     await storing(theatre)
@@ -133,7 +133,7 @@ async def test_a_storage_is_asked_for_before_anything_is_sent_again(case: str, t
 
 
 async def test_a_storage_that_is_gone_is_sent_again_under_its_name(theatre: Theatre) -> None:
-    """O6, O22 (5.6): the writer was set up anew."""
+    """O14 (5.6): the writer was set up anew."""
     doomed = await begin(theatre, storage=Fate(FOREVER, stored(3)))
     await storing(theatre)
     doomed.kill()
@@ -151,7 +151,7 @@ async def test_a_storage_that_is_gone_is_sent_again_under_its_name(theatre: Thea
 
 
 async def test_another_orchestrator_takes_over_within_lease_and_sweep(theatre: Theatre) -> None:
-    """O6, O21: measured from the death to the first question about the job, with the other one alive all along."""
+    """F1, O14: measured from the death to the first question about the job, with the other one alive all along."""
     doomed = await begin(theatre, scrape=Fate(FOREVER))
     job = await scraping(theatre)
     theatre.orchestrator()
@@ -172,7 +172,7 @@ async def test_another_orchestrator_takes_over_within_lease_and_sweep(theatre: T
 
 
 async def test_workers_are_synchronised_and_orphaned_proxies_freed(theatre: Theatre) -> None:
-    """O6, O14 (5.6): a session that died with its driver is noticed, and a proxy that nobody uses is free again."""
+    """O14 (5.6): a session that died with its driver is noticed, and a proxy that nobody uses is free again."""
     await theatre.app.missions.set("session_limit", 100)
     doomed = await begin(theatre, storage=Fate(FOREVER, stored(3)))
     await storing(theatre)

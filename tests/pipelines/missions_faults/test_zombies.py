@@ -32,7 +32,7 @@ def test_these_are_crash_points() -> None:
 
 @pytest.mark.parametrize("point", ABOUT_TO_SPEAK)
 async def test_a_zombie_touches_nobody(point: str, theatre: Theatre) -> None:
-    """O6, O21, O22: right after it wakes up it may be about to speak to a worker or writer that is not its own any more."""
+    """F5, O7, O14: right after it wakes up it may be about to speak to a worker or writer that is not its own any more."""
     scenario = SCENARIOS[point]
     scenario.prepare(theatre)
     await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
@@ -58,7 +58,7 @@ async def test_a_zombie_touches_nobody(point: str, theatre: Theatre) -> None:
 
 @pytest.mark.parametrize("passage", [4, 8])
 async def test_a_zombie_does_not_keep_its_locks(passage: int, theatre: Theatre) -> None:
-    """O6, O21: frozen right before a commit (a mission is given out, a worker is let go), it holds what others need."""
+    """F5, O7, O14: frozen right before a commit (a mission is given out, a worker is let go), it holds what others need."""
     await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
     crash_point = f"transaction.before_commit:{passage}"
     zombie = theatre.orchestrator(REGENTE_CRASH_POINT=crash_point, REGENTE_CRASH_SIGNAL="SIGSTOP")

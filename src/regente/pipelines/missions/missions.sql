@@ -154,7 +154,10 @@ taken AS (
 SELECT NOT EXISTS (SELECT FROM open) OR EXISTS (SELECT FROM taken)
 
 -- name: close_breaker
-DELETE FROM regente.settings WHERE key = 'proxy_breaker' RETURNING key
+-- What failed while it was open says nothing of the time after.
+WITH closed AS (DELETE FROM regente.settings WHERE key = 'proxy_breaker' RETURNING key),
+calmed AS (UPDATE regente.proxies SET last_failed_at = NULL WHERE last_failed_at IS NOT NULL AND EXISTS (SELECT FROM closed))
+SELECT key FROM closed
 
 -- Missions meet workers.
 

@@ -1,0 +1,175 @@
+"""Keys, sessions, links, CSRF, rates and headers."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+import httpx2
+import pytest
+
+from regente import Regente
+from regente.api.access.keys import KeyRing
+from regente.api.access.principal import Role
+from regente.api.access.sessions import COOKIE, ConsoleSessions
+from regente.api.app import create_app
+from regente.api.book import Book
+from regente.api.terms import ApiTerms
+from regente.services.serving import serving
+from tests.api.conftest import Served, body_of, events_of, with_terms
+
+
+async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Served) -> None:
+    """O18: keys."""
+    made = await body_of(await api.admin.post("/api/keys", json={"name": "ana", "role": "operator"}), 201)
+    assert made["api_key"].startswith("rg_")
+    assert len(made["api_key"]) >= 40
+    ana = {"x-api-key": made["api_key"]}
+    assert (await body_of(await api.nobody.get("/api/session", headers=ana))) == {
+        "name": "ana", "role": "operator", "via": "key", "csrf_token": None,
+    }  # fmt: skip
+    listed = (await api.admin.get("/api/keys")).text
+    assert made["api_key"] not in listed
+    assert made["api_key"][:11] in listed
+    assert (await api.admin.delete(f"/api/keys/{made['id']}")).status_code == 204
+    assert (await api.nobody.get("/api/session", headers=ana)).status_code == 401
+    async with api.app.database.connection() as connection:
+        rows = await (await connection.execute("SELECT k::text FROM regente.api_keys k".encode())).fetchall()
+    assert made["api_key"] not in str(rows)
+    noted = await events_of(api.app, "operator_action")
+    assert [one["action"] for one in noted] == ["keys.create", "keys.revoke"]
+    assert {one["by"] for one in noted} == {"the-admin"}
+    assert made["api_key"] not in str(noted)
+
+
+async def test_keys_expire_names_are_unique_and_the_last_admin_stays(api: Served) -> None:
+    """O18: keys."""
+    ring = KeyRing(Book(api.app.database))
+    soon = await ring.create("soon", Role.VIEWER, by="test", expires_at=datetime.now(UTC) + timedelta(seconds=0.3))
+    headers = {"x-api-key": soon.secret}
+    while (await api.nobody.get("/api/session", headers=headers)).status_code == 200:
+        pass
+    twice = await api.admin.post("/api/keys", json={"name": "the-viewer", "role": "viewer"})
+    assert (await body_of(twice, 409))["code"] == "ILLEGAL_TRANSITION"
+    past = {"name": "past", "role": "viewer", "expires_at": "2020-01-01T00:00:00Z"}
+    assert (await api.admin.post("/api/keys", json=past)).status_code == 422
+    (admin,) = [key for key in await body_of(await api.admin.get("/api/keys")) if key["role"] == "admin"]
+    assert (await api.admin.delete(f"/api/keys/{admin['id']}")).status_code == 409
+
+
+async def test_a_sign_in_link_works_once_and_its_session_needs_the_csrf_header(api: Served) -> None:
+    """O18: the console's way in."""
+    (key,) = [one for one in await body_of(await api.admin.get("/api/keys")) if one["role"] == "operator"]
+    link = await body_of(await api.admin.post(f"/api/keys/{key['id']}/sign-in-link"), 201)
+    page, _, token = link["url"].partition("#token=")
+    assert page == f"{api.url}/sign-in"
+    async with httpx2.AsyncClient(base_url=api.url, trust_env=False) as browser:
+        answer = await browser.post("/api/session", json={"token": token})
+        session = await body_of(answer, 201)
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert session["name"] == "the-operator"
+        assert (await browser.get("/api/missions")).status_code == 200
+        refused = await body_of(await browser.post("/api/orchestrator/stop"), 403)
+        assert refused["code"] == "CSRF_REQUIRED"
+        wrong = await browser.post("/api/orchestrator/stop", headers={"x-csrf-token": "0" * 64})
+        assert wrong.status_code == 403
+        csrf = {"x-csrf-token": session["csrf_token"]}
+        assert (await body_of(await browser.get("/api/session")))["csrf_token"] == session["csrf_token"]
+        assert (await browser.post("/api/orchestrator/stop", headers=csrf)).status_code == 200
+        assert (await browser.delete("/api/session", headers=csrf)).status_code == 204
+        browser.cookies.set(COOKIE, answer.cookies[COOKIE])
+        assert (await browser.get("/api/missions")).status_code == 401
+    assert (await api.nobody.post("/api/session", json={"token": token})).status_code == 401
+
+
+async def test_a_session_ends_with_its_key(api: Served) -> None:
+    """O18: revoked means out, at once."""
+    made = await body_of(await api.admin.post("/api/keys", json={"name": "ana", "role": "viewer"}), 201)
+    async with httpx2.AsyncClient(base_url=api.url, trust_env=False) as browser:
+        await body_of(await browser.post("/api/session", json={"api_key": made["api_key"]}), 201)
+        assert (await browser.get("/api/missions")).status_code == 200
+        await api.admin.delete(f"/api/keys/{made['id']}")
+        assert (await browser.get("/api/missions")).status_code == 401
+
+
+async def test_the_first_start_makes_one_admin_key_and_only_one(app: Regente) -> None:
+    """O18: the first start."""
+    ring = KeyRing(Book(app.database))
+    first = await ring.first()
+    assert first is not None
+    assert first.role is Role.ADMIN
+    assert first.secret not in repr(first)
+    assert await ring.first() is None
+    link = await ConsoleSessions(Book(app.database), session_hours=1, sign_in_minutes=1).new_link(first.id, by="test")
+    assert link.token not in repr(link)
+
+
+@with_terms(requests_per_second=0.001, request_burst=3)
+async def test_each_key_has_a_rate_of_its_own(api: Served) -> None:
+    """O18: a script that runs wild stops nobody else."""
+    answers = [await api.viewer.get("/api/health-not") for _ in range(5)]
+    assert [one.status_code for one in answers] == [404, 404, 404, 429, 429]
+    assert answers[-1].json()["code"] == "RATE_LIMITED"
+    assert int(answers[-1].headers["retry-after"]) > 1
+    assert (await api.operator.get("/api/orchestrator")).status_code == 200
+    assert (await api.nobody.get("/api/health")).status_code == 200
+
+
+@with_terms(wrong_keys_per_second=0.001, wrong_key_burst=3)
+async def test_an_address_that_guesses_keys_is_slowed_down(api: Served) -> None:
+    """O18: guessing."""
+    wrong = {"x-api-key": "rg_" + "A" * 43}
+    assert [(await api.nobody.get("/api/missions", headers=wrong)).status_code for _ in range(5)] == [401, 401, 401, 429, 429]
+    assert (await api.nobody.post("/api/session", json={"token": "x"})).status_code == 429
+
+
+async def test_every_answer_has_the_security_headers(api: Served) -> None:
+    """O18: headers."""
+    for answer in (await api.nobody.get("/api/missions"), await api.viewer.get("/docs"), await api.viewer.get("/api/missions")):
+        policy = answer.headers["content-security-policy"]
+        assert "'unsafe-inline'" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "server" not in answer.headers
+
+
+@with_terms(authentication=False)
+async def test_without_authentication_only_local_names_and_our_own_pages_are_served(api: Served) -> None:
+    """O18: pages from elsewhere cannot reach it through a browser here."""
+    assert (await api.nobody.get("/api/session")).json()["role"] == "admin"
+    assert (await api.nobody.get("/api/missions", headers={"host": "evil.example.com"})).status_code == 401
+    foreign = await api.nobody.post("/api/orchestrator/stop", headers={"origin": "https://evil.example.com"})
+    assert foreign.status_code == 403
+    own = await api.nobody.post("/api/orchestrator/stop", headers={"origin": api.url})
+    assert own.status_code == 200
+
+
+async def test_it_lies_under_a_prefix_whether_or_not_a_proxy_cuts_it_off(app: Regente) -> None:
+    """O18: behind a proxy."""
+    made = await KeyRing(Book(app.database)).create("ana", Role.VIEWER, by="test")
+    terms = ApiTerms(path_prefix="/regente")
+    async with serving(create_app(app, terms), drain_seconds=0) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as client:
+        key = {"x-api-key": made.secret}
+        for path in ("/regente/api/missions", "/api/missions"):
+            assert (await client.get(path)).status_code == 401
+            assert (await client.get(path, headers=key)).status_code == 200
+        document = (await client.get("/regente/openapi.json", headers=key)).json()
+        assert document["servers"] == [{"url": "/regente"}]
+        answer = await client.post("/regente/api/session", json={"api_key": made.secret})
+        assert "Path=/regente" in answer.headers["set-cookie"]
+
+
+async def test_no_key_reaches_the_log(api: Served, caplog: pytest.LogCaptureFixture) -> None:
+    """S7, O18: log lines name the key's owner and the request, never the key."""
+    with caplog.at_level(logging.DEBUG):
+        made = await body_of(await api.admin.post("/api/keys", json={"name": "ana", "role": "viewer"}), 201)
+        await api.nobody.post("/api/session", json={"api_key": made["api_key"]})
+        await api.nobody.get("/api/missions", headers={"x-api-key": made["api_key"], "x-request-id": "trace-1"})
+    lines = [vars(record) for record in caplog.records]
+    assert made["api_key"] not in str(lines)
+    (line,) = [one for one in lines if one.get("request_id") == "trace-1"]
+    assert (line["by"], line["status"], line["path"]) == ("ana", 200, "/api/missions")
