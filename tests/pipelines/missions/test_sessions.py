@@ -146,7 +146,7 @@ async def test_after_session_limit_missions_the_session_ends_and_the_proxy_chang
             await finished(app, mission_id)
     sessions = await rows(app, "SELECT missions, reason, proxy_name FROM sessions WHERE missions > 0 ORDER BY id")
     assert [row["missions"] for row in sessions] in ([2, 2, 1, 1], [2, 1, 1, 1, 1])
-    proxies = [row["proxy_name"] for row in sessions]
+    proxies = [row["proxy_name"] for row in await rows(app, "SELECT proxy_name FROM sessions ORDER BY id")]
     assert all(one != other for one, other in itertools.pairwise(proxies))
     assert {row["reason"] for row in sessions} <= {"session_limit", "orchestrator_closed"}
 

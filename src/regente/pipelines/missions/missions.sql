@@ -215,6 +215,9 @@ FROM regente.workers w LEFT JOIN regente.tasks t ON t.id = w.current_mission_id
 LEFT JOIN regente.mission_runs r ON r.mission_id = t.id
 WHERE w.id = ANY (%(ids)s::text[])
 
+-- name: state
+SELECT state FROM regente.orchestrator
+
 -- name: look_around
 SELECT o.state, (
   SELECT count(*) FROM (
@@ -250,7 +253,7 @@ UPDATE regente.mission_runs SET worker_job_id = %(job_id)s, scrape_started_at = 
 UPDATE regente.mission_runs
 SET checkpoint = %(checkpoint)s::regente.checkpoint_type, worker_data_url = %(url)s, ads_count = %(ads_count)s,
     success_count = CASE WHEN %(ads_count)s = 0 THEN 0 END, failed_count = CASE WHEN %(ads_count)s = 0 THEN 0 END,
-    writer_sent_at = NULL, writer_job_id = NULL
+    writer_id = NULL, writer_sent_at = NULL, writer_job_id = NULL
 WHERE mission_id = %(mission_id)s
 
 -- name: leave_worker

@@ -34,6 +34,7 @@ class Scrape(Phases):
         self._client = fleet.speak_to_worker(worker)
         self._job_id = run.worker_job_id
         self._reported: int | None = None
+        self._started_at = time.monotonic() - run.scrape_seconds
 
     async def extract(self) -> Run:
         """Until the ads lie in storage and the worker is free."""
@@ -60,6 +61,7 @@ class Scrape(Phases):
             )
         crash_point("scrape.recorded")
         self.run = replace(self.run, worker_job_id=job_id)
+        self._started_at = time.monotonic()
         return job_id
 
     async def _send(self, resent: bool) -> str:
@@ -117,7 +119,6 @@ class Scrape(Phases):
     # The job is watched.
 
     async def _watch(self, job_id: str) -> ScrapeJob:
-        started_at = time.monotonic() - self.run.scrape_seconds
         while True:
             job = await self._ask(job_id)
             if job.status not in UNDER_WAY:
@@ -125,7 +126,7 @@ class Scrape(Phases):
             await self._report(job_id, job)
             await self._check_session()
             await self._check_halt(job_id)
-            left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - started_at)
+            left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - self._started_at)
             if left_seconds <= 0:
                 await self._end_job(job_id)
                 await self._hang_up()
@@ -181,7 +182,7 @@ class Scrape(Phases):
 
     async def _check_halt(self, job_id: str) -> None:
         """Somebody stopped the orchestrator and does not want to wait for what runs."""
-        if (await ask(self.fleet.database, "look_around"))[0]["state"] == "halting":
+        if (await ask(self.fleet.database, "state"))[0]["state"] == "halting":
             await self._end_job(job_id)
             await self.send_back("the orchestrator was stopped", worker_status="ready", code=Code.SCRAPE_CANCELLED)
 
@@ -193,7 +194,7 @@ class Scrape(Phases):
                 Setback(Code.SCRAPE_FAILED, f"the job {job_id} is completed, but says nothing of its ads_count")
             )
         if job.status is ScrapeStatus.COMPLETED and job.ads_count:
-            return await self._extracted(job_id, job.ads_count)
+            return await self._extracted(job_id, job.ads_count, job.problem.message if job.problem else None)
         if job.status in (ScrapeStatus.EMPTY, ScrapeStatus.COMPLETED):
             return await self._nothing_found(job_id)
         if job.status is ScrapeStatus.CANCELLED:
@@ -206,15 +207,19 @@ class Scrape(Phases):
         blamed = problem is not None and problem.cause is Cause.PROXY
         await self.fail_scrape(Setback(codes.of_problem(problem), message, blames_proxy=blamed))
 
-    async def _extracted(self, job_id: str, ads_count: int) -> Run:
+    async def _extracted(self, job_id: str, ads_count: int, shortfall: str | None) -> Run:
         url = self._worker.data_url(job_id)
         async with brief_transaction(self.task) as connection:
             await rows_on(
                 connection, "scrape_ended", mission_id=self.task.id, checkpoint="armazenamento", url=url, ads_count=ads_count
             )
-            await self._completed(connection, "scrape_completed", job_id, ads_count=ads_count)
+            told = {"problem": shortfall} if shortfall else {}
+            await self._completed(connection, "scrape_completed", job_id, ads_count=ads_count, **told)
         crash_point("scrape.stored")
-        return await Run.of(self.fleet, self.task)
+        return replace(
+            self.run, checkpoint="armazenamento", worker_data_url=url, ads_count=ads_count, writer_id=None, writer_sent=False,
+            writer_job_id=None, writer_seconds=0.0,
+        )  # fmt: skip
 
     async def _nothing_found(self, job_id: str) -> Run:
         async with brief_transaction(self.task) as connection:
@@ -224,8 +229,7 @@ class Scrape(Phases):
         return await Run.of(self.fleet, self.task)
 
     async def _completed(self, connection: Any, event: str, job_id: str, **details: Any) -> None:
-        run = await Run.of(self.fleet, self.task)
-        duration_ms = round(run.scrape_seconds * 1000)
+        duration_ms = round((time.monotonic() - self._started_at) * 1000)
         await self.task.event(event, connection=connection, worker_job_id=job_id, duration_ms=duration_ms, **details)
         await self.leave_worker(connection, "ready", counted=1)
 

@@ -34,6 +34,7 @@ class Storage(Phases):
     def __init__(self, fleet: Fleet, task: Task[Any], run: Run) -> None:
         super().__init__(fleet, task, run)
         self._reported = -1
+        self._started_at = time.monotonic() - run.writer_seconds
 
     async def store(self) -> Run:
         writer = await self._writer()
@@ -74,7 +75,8 @@ class Storage(Phases):
                 "writer_started", connection=connection, writer_job_id=job_id, data_url=self.run.worker_data_url
             )
         crash_point("writer.recorded")
-        self.run = replace(self.run, writer_job_id=job_id, writer_seconds=0.0)
+        self.run = replace(self.run, writer_job_id=job_id)
+        self._started_at = time.monotonic()
         return job_id
 
     def _name(self, number: int) -> str:
@@ -125,13 +127,12 @@ class Storage(Phases):
     # The job is watched.
 
     async def _watch(self, client: WriterClient, job_id: str) -> WriterJob:
-        started_at = time.monotonic() - self.run.writer_seconds
         while True:
             job = await self._ask(client, job_id)
             if job.status is not WriterStatus.PROCESSING:
                 return job
             await self._report(job_id, job)
-            left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - started_at)
+            left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - self._started_at)
             if left_seconds <= 0:
                 limit = self.fleet.terms.timeout_job_seconds
                 await self.fail_storage(Code.WRITER_TIMEOUT, f"the writer was still busy after {limit:g} s")
@@ -164,7 +165,7 @@ class Storage(Phases):
     # The job has ended.
 
     async def _stored(self, job_id: str, job: WriterJob) -> Run:
-        run = await Run.of(self.fleet, self.task)
+        duration_ms = round((time.monotonic() - self._started_at) * 1000)
         counts = {"success_count": job.progress.success_count, "failed_count": job.progress.failed_count}
         async with brief_transaction(self.task) as connection:
             await rows_on(connection, "stored", mission_id=self.task.id, **counts)
@@ -176,7 +177,7 @@ class Storage(Phases):
                     errors=[item.error.replace("\x00", "")[:2000] for item in job.failed_items],
                 )  # fmt: skip
             await self.task.event(
-                "writer_completed", connection=connection, writer_job_id=job_id, duration_ms=round(run.writer_seconds * 1000),
+                "writer_completed", connection=connection, writer_job_id=job_id, duration_ms=duration_ms,
                 status=job.status.value, failed_items=len(job.failed_items), **counts,
             )  # fmt: skip
         crash_point("writer.stored")
