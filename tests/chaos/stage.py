@@ -70,8 +70,18 @@ class Stage:
     async def _until_registered(self) -> None:
         """One that has only just been started would not hear a SIGTERM yet."""
         with self._connected() as connection:
-            for runner in self._runners:
-                await asyncio.to_thread(eventually, partial(_is_registered, connection, runner), within_seconds=30)
+            for number in range(len(self._runners)):
+                at_work = partial(self._is_at_work, connection, number)
+                await asyncio.to_thread(eventually, at_work, within_seconds=30)
+
+    def _is_at_work(self, connection: psycopg.Connection[tuple[int]], number: int) -> bool:
+        """One that met no database when it started has ended, and said so; whoever started it starts it again."""
+        runner = self._runners[number]
+        if runner.exit_code is not None:
+            assert "DatabaseUnavailable" in runner.said(), runner.said()
+            self._runners[number] = self._start(number)
+            return False
+        return _is_registered(connection, runner)
 
     def _start(self, number: int) -> RunnerProcess:
         environment = {**TERMS, "EXTERNAL_SINK": str(self.external)}
