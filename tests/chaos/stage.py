@@ -79,6 +79,7 @@ class Stage:
         runner = self._runners[number]
         if runner.exit_code is not None:
             assert "DatabaseUnavailable" in runner.said(), runner.said()
+            runner.close()
             self._runners[number] = self._start(number)
             return False
         return _is_registered(connection, runner)
