@@ -30,6 +30,7 @@ check: install lint  ## What CI checks besides the tests: lint, types, import co
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_tree.py
 	@$(BIN)/python scripts/requirements.py
+	@$(BIN)/python scripts/openapi.py
 
 lint: install  ## Style and formatting
 	@$(BIN)/ruff check

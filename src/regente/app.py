@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 from psycopg import AsyncConnection
@@ -23,6 +23,10 @@ from regente.pipelines.missions.desk import MissionDesk
 from regente.pipelines.missions.setup import MissionPipelines, register_missions, with_room_for_missions
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
+from regente.telemetry.setup import traces
+
+if TYPE_CHECKING:
+    from regente.telemetry.observer import Traces
 
 
 class Regente(Client):
@@ -47,6 +51,7 @@ class Regente(Client):
         self._embedded: EmbeddedPostgres | None = None
         self._runner: Runner | None = None
         self._fleet: Fleet | None = None
+        self._traces: Traces | None = None
         self._mission_pipelines: MissionPipelines | None = None
         super().__init__(Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines)
 
@@ -69,6 +74,8 @@ class Regente(Client):
             await self._mission_pipelines.close()
         if self._fleet is not None:
             await self._fleet.close()
+        if self._traces is not None:
+            await asyncio.to_thread(self._traces.close)
         await self.database.close()
         await self._release_server()
 
@@ -108,7 +115,9 @@ class Regente(Client):
         if not selected:
             raise InvalidInput("there is no pipeline to run: import the module that defines one")
         terms = self.settings.runner_terms(concurrency=concurrency, name=name)
-        self._runner = Runner(self.database, with_room_for_missions(selected, terms.concurrency), terms)
+        if self._traces is None:
+            self._traces = await traces(self.database, self.settings.otel)
+        self._runner = Runner(self.database, with_room_for_missions(selected, terms.concurrency), terms, self._traces)
         return await self._runner.run(until_idle=until_idle)
 
     def stop_running(self) -> None:

@@ -50,6 +50,7 @@ class Settings(BaseSettings):
     proxy_test_url: str | None = Field(None, description="what a proxy's test asks for through it")
     watch_seconds: float = Field(1.0, gt=0, description="how often a runner looks for what others did to its workers")
     http_timeout: float = Field(30.0, gt=0, description="seconds that a worker or writer may take to answer")
+    otel: str | None = Field(None, description="traces: on, off, or the URL of an OpenTelemetry collector")
     max_crashes: int = Field(3, ge=1, description="deaths of its runner after which a task is a dead letter")
 
     def fleet_terms(self) -> FleetTerms:

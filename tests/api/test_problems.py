@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -21,18 +22,20 @@ async def test_an_error_is_a_problem_with_a_code_and_the_id_that_is_in_the_log(
     with caplog.at_level(logging.INFO):
         answer = await api.viewer.get("/api/missions/7", headers={"x-request-id": "abc-1"})
     assert answer.headers["content-type"] == "application/problem+json"
-    assert await body_of(answer, 404) == {
+    assert body_of(answer, 404) == {
         "type": "urn:regente:problem:not_found", "title": "Not Found", "status": 404, "code": "NOT_FOUND",
         "detail": "there is no mission 7", "instance": "/api/missions/7", "request_id": "abc-1",
     }  # fmt: skip
     assert answer.headers["x-request-id"] == "abc-1"
-    assert any(vars(record).get("request_id") == "abc-1" and vars(record).get("code") == "NOT_FOUND" for record in caplog.records)
+    assert any(
+        vars(record).get("request_id") == "abc-1" and vars(record).get("code") == "NOT_FOUND" for record in caplog.records
+    )
 
 
 async def test_a_request_id_that_would_spoil_the_log_is_replaced(api: Served) -> None:
     """S7: log lines stay lines."""
     for given in ("x" * 65, "a b", "ä"):
-        answer = await api.viewer.get("/api/missions", headers=[("x-request-id", given.encode())])
+        answer = await api.viewer.get("/api/missions", headers=[(b"x-request-id", given.encode())])
         assert answer.headers["x-request-id"] != given
         assert len(answer.headers["x-request-id"]) == 16
 
@@ -40,14 +43,16 @@ async def test_a_request_id_that_would_spoil_the_log_is_replaced(api: Served) ->
 async def test_wrong_fields_are_named_and_what_they_held_is_not_repeated(api: Served) -> None:
     """O18: field errors without values."""
     body = {"name": "w", "url": "https://w.example.com", "api_key": {"canary-in-a-field": 1}, "storage_domain": "s.example.com"}
-    problem = await body_of(await api.admin.post("/api/workers", json=body), 422)
+    problem = body_of(await api.admin.post("/api/workers", json=body), 422)
     assert problem["code"] == "VALIDATION"
     assert [error["field"] for error in problem["errors"]] == ["body.api_key"]
     assert "canary" not in json.dumps(problem)
     mission = {**DAY, "media_type": "song", "surprise": 1}
-    fields = {error["field"] for error in (await api.operator.post("/api/missions", json={"missions": [mission]})).json()["errors"]}
+    fields = {
+        error["field"] for error in (await api.operator.post("/api/missions", json={"missions": [mission]})).json()["errors"]
+    }
     assert fields == {"body.missions.0.media_type", "body.missions.0.surprise"}
-    unknown = await body_of(await api.viewer.get("/api/missions?colour=red"), 422)
+    unknown = body_of(await api.viewer.get("/api/missions?colour=red"), 422)
     assert unknown["errors"][0]["field"] == "query.colour"
 
 
@@ -56,7 +61,7 @@ async def test_bodies_that_are_too_large_too_deep_or_no_json_are_refused(api: Se
     """O18: limits on body and depth, also when the length is not said."""
     headers = {"content-type": "application/json"}
 
-    async def drip() -> object:
+    async def drip() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b" " * 100
 
@@ -85,7 +90,13 @@ async def test_poison_is_refused_and_never_an_internal_error(api: Served) -> Non
         assert 400 <= answer.status_code < 500, answer.text
         answer = await api.viewer.get("/api/events", params={"types": text.encode("utf-8", "surrogatepass")})
         assert answer.status_code < 500, answer.text
-    for path in ("/api/missions/0", f"/api/tasks/{2**63}", "/api/tasks/-1", "/api/missions?limit=501", "/api/missions?cursor=x"):
+    for path in (
+        "/api/missions/0",
+        f"/api/tasks/{2**63}",
+        "/api/tasks/-1",
+        "/api/missions?limit=501",
+        "/api/missions?cursor=x",
+    ):
         assert (await api.viewer.get(path)).status_code == 422, path
     assert (await api.viewer.get(f"/api/missions?cursor={'9' * 19}")).status_code == 200
     assert (await api.viewer.get(f"/api/events?cursor={'9' * 19}-{'9' * 19}")).status_code in (200, 422)
@@ -115,8 +126,9 @@ def test_each_error_has_its_status(error: Exception, status: int, code: str) -> 
     assert ("retry-after" in headers) == (status == 503)
 
 
-async def test_a_database_that_is_gone_is_503_and_not_500(app: Regente, api: Served) -> None:
+async def test_a_database_that_is_gone_is_503_and_not_500(app: Regente, api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """O18: the database away."""
+    monkeypatch.setattr("regente.engine.database.PATIENCE_SECONDS", 0.2)
     await app.database.close()
     answer = await api.viewer.get("/api/missions")
     assert answer.status_code == 503

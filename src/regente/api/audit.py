@@ -53,7 +53,7 @@ Noting = Annotated[Note, Depends(_note)]
 class AuditedRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
-        if self.methods <= set(SAFE_METHODS):
+        if (self.methods or set()) <= set(SAFE_METHODS):
             return handle
         action = f"{self.tags[0] if self.tags else 'api'}.{self.name}"
 

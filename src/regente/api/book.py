@@ -32,13 +32,13 @@ class Book:
         self.database = database
         self._milliseconds = str(int(statement_seconds * 1000))
 
-    async def rows(self, name: str, **params: Any) -> list[Row]:
+    async def rows(self, name: str, /, **params: Any) -> list[Row]:
         async with self.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
             # Filters come in every combination: a plan that serves any of them serves none.
             await cursor.execute(QUERIES["with_limits"], {"milliseconds": self._milliseconds})
             await cursor.execute(QUERIES[name], params, prepare=False)
             return list(await cursor.fetchall()) if cursor.description is not None else []
 
-    async def row(self, name: str, **params: Any) -> Row | None:
+    async def row(self, name: str, /, **params: Any) -> Row | None:
         found = await self.rows(name, **params)
         return found[0] if found else None

@@ -70,7 +70,7 @@ class _Sealed:
             headers[REQUEST_ID_HEADER] = self._request.state.request_id
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
-            if not get_route_path(self._request.scope).startswith("/assets/"):
+            if not get_route_path(self._request.scope).startswith("/pages/"):
                 headers.setdefault("cache-control", "no-store")
         await self._send(message)
 
@@ -81,7 +81,9 @@ class _Sealed:
             "status": self.status, "duration_ms": round((time.monotonic() - self._started) * 1000, 1),
             "by": principal.name if principal else None,
         }  # fmt: skip
-        logger.info("request", extra=fields)
+        # Something asks for the health every few seconds.
+        level = logging.DEBUG if self._request.url.path.endswith("/api/health") else logging.INFO
+        logger.log(level, "request", extra=fields)
 
 
 def _request_id(headers: Headers) -> str:

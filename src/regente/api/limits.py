@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Path
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,7 +22,6 @@ COUNT_CAP = 10_000
 
 Id = Annotated[int, Path(ge=1, le=MAX_ID, examples=[42])]
 MemberId = Annotated[str, Path(pattern=r"^[a-z]{2,4}_[0-9a-f]{1,32}$", max_length=40)]
-PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE, description=f"How many at once, at most {MAX_PAGE}.")]
 
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 

@@ -35,7 +35,7 @@ class Api:
         return cls(regente, terms, book, KeyRing(book), sessions, wrong_keys, BulkRunner(regente, book, terms))
 
 
-def _api(request: Request) -> Api:
+async def _api(request: Request) -> Api:
     api: Api = request.app.state.api
     return api
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from regente.api.stream.terms import StreamTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class ApiTerms:
     action_lease_seconds: float = 30.0
     """Silent for so long, a process loses its bulk actions to another."""
     export_rows: int = 100_000
+    stream: StreamTerms = field(default_factory=StreamTerms)
+    metrics_seconds: float = 5.0
+    """How old the database's figures under /metrics may be."""
 
     def __post_init__(self) -> None:
         if self.path_prefix and (not self.path_prefix.startswith("/") or self.path_prefix.endswith("/")):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from regente.cli import doctor, enqueue, events, output, run, runners, sandbox, version, worker, writer
+from regente.cli import doctor, enqueue, events, output, run, runners, sandbox, serve, version, worker, writer
 from regente.cli.batches import batches
 from regente.cli.command import FormatOption, JsonOption, LevelOption, UrlOption
 from regente.cli.conformance import conformance
@@ -15,6 +15,7 @@ from regente.cli.dead import dead
 from regente.cli.demo import command as demo
 from regente.cli.failure import FAILURE_EXIT, describe
 from regente.cli.fleet import fleet
+from regente.cli.keys import keys
 from regente.cli.leash import wear_leash
 from regente.cli.migrate import migrate
 from regente.cli.missions import missions
@@ -44,7 +45,8 @@ def options(
 
 
 up.add_to(root)
-for group in (missions, fleet, orchestrator, settings):
+serve.add_to(root)
+for group in (missions, fleet, orchestrator, settings, keys):
     root.add_typer(group)
 for part in (run, enqueue):
     part.add_to(root)

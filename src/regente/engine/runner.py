@@ -24,6 +24,7 @@ from regente.engine.database import FOREVER, Database, number_array, text_array
 from regente.engine.errors import DatabaseUnavailable
 from regente.engine.executor import failed_attempt, failure_of, perform, stopped
 from regente.engine.figures import Figures, Report
+from regente.engine.hooks import Observer
 from regente.engine.lease import LeaseKeeper, LeaseTerms
 from regente.engine.ledger import Claim, Finish, Ledger, Settlement
 from regente.engine.levels import Levels
@@ -58,8 +59,15 @@ class RunnerTerms:
 
 
 class Runner:
-    def __init__(self, database: Database, pipelines: list[Pipeline], terms: RunnerTerms | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        pipelines: list[Pipeline],
+        terms: RunnerTerms | None = None,
+        observer: Observer | None = None,
+    ) -> None:
         self._database = database
+        self._observer = observer
         self._pipelines = {pipeline.name: pipeline for pipeline in pipelines}
         self.terms = terms or RunnerTerms()
         self.name = self.terms.name or f"{socket.gethostname()}:{os.getpid()}"
@@ -319,7 +327,8 @@ class Runner:
     async def _execute(self, running: Running) -> None:
         task = running.task
         try:
-            outcome = await perform(task, running.pipeline)
+            work = perform(task, running.pipeline)
+            outcome = await (work if self._observer is None else self._observer.attempt(task, work))
         except asyncio.CancelledError as error:
             # Cancelled by nobody here: the pipeline did it to itself, which is a failure like any other.
             outcome = failed_attempt(task, running.pipeline, failure_of(task, "transient", error))

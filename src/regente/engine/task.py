@@ -31,6 +31,7 @@ from regente.engine.errors import (
     Throttled,
     Transient,
 )
+from regente.engine.hooks import current_observer
 from regente.engine.isolation import run_isolated
 from regente.engine.ledger import Claim, Ledger, Mark
 from regente.engine.outcome import Snapshot, storable
@@ -164,7 +165,7 @@ class Task(Generic[ArgsT]):
             return decode(memory[key, -1], return_hint(function))
         self._stand_at(key)
         started_at = time.monotonic()
-        value = await self._call(function, args, kwargs, isolated, timeout, memory_mb)
+        value = await self._watched(key, self._call(function, args, kwargs, isolated, timeout, memory_mb))
         output = self._encoded(value, key)
         crash_point("step.before_record")
         await self._mark(Mark(self._claim, key, output=output, duration_ms=_ms_since(started_at), checkpoint=key))
@@ -226,7 +227,8 @@ class Task(Generic[ArgsT]):
         async def work() -> None:
             for index in missing:
                 started_at = time.monotonic()
-                value = await self._call(function, (todo[index],), {}, isolated, timeout, memory_mb)
+                called = self._call(function, (todo[index],), {}, isolated, timeout, memory_mb)
+                value = await self._watched(key, called)
                 output = self._encoded(value, key)
                 results[index] = decode(output, hint)
                 share = len(results) / len(todo)
@@ -383,6 +385,10 @@ class Task(Generic[ArgsT]):
     def _stand_at(self, key: str | None) -> None:
         self.standing = key
         self._beat_at = time.monotonic()
+
+    def _watched(self, step: str, work: Awaitable[T]) -> Awaitable[T]:
+        observer = current_observer.get()
+        return work if observer is None else observer.step(self, step, work)
 
     async def _call(
         self,

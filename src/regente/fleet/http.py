@@ -10,9 +10,10 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, nullcontext
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx2
 import ijson
@@ -20,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from regente.contracts.worker import API_KEY_HEADER
 from regente.engine.errors import RegenteError
+from regente.engine.hooks import Call, current_observer
 from regente.engine.outcome import storable
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -104,9 +106,11 @@ class Http:
         content = None if body is None else body.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
             async with asyncio.timeout(self._limit_seconds):
-                async with self._client.stream(method, url, headers=sent, json=content) as response:
-                    await _refuse_errors(response, what)
-                    return await _fields(response, what)
+                with _watched(method, url) as watched:
+                    async with self._client.stream(method, url, headers=sent | watched.headers, json=content) as response:
+                        watched.answered(response.status_code)
+                        await _refuse_errors(response, what)
+                        return await _fields(response, what)
         except (httpx2.TimeoutException, TimeoutError) as error:
             raise CallFailed(Trouble.TIMEOUT, f"{what}: no answer in time ({type(error).__name__})") from None
         except httpx2.ConnectError as error:
@@ -140,6 +144,18 @@ class Http:
         if isinstance(value, dict):
             return {storable(key): self._clean(one) for key, one in value.items()}
         return value
+
+
+class _Unwatched:
+    headers: ClassVar[dict[str, str]] = {}
+
+    def answered(self, status: int) -> None:
+        """Nobody wants to know."""
+
+
+def _watched(method: str, url: str) -> AbstractContextManager[Call]:
+    observer = current_observer.get()
+    return nullcontext(_Unwatched()) if observer is None else observer.call(method, url)
 
 
 async def _refuse_errors(response: httpx2.Response, what: str) -> None:

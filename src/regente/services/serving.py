@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -29,9 +29,17 @@ class ServiceNotStarted(RuntimeError):
 
 @contextlib.asynccontextmanager
 async def serving(
-    app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, drain_seconds: int = DRAIN_SECONDS
+    app: ASGIApp,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    drain_seconds: int = DRAIN_SECONDS,
+    farewell: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[str]:
-    """The base URL of the application while it is served; port 0 takes a free one. Signals are left alone."""
+    """The base URL of the application while it is served; port 0 takes a free one. Signals are left alone.
+
+    `farewell` is called before it stops, to end what would not end by itself.
+    """
     listener = listen(host, port)
     server = _Server(_config(app, drain_seconds))
     running = asyncio.create_task(_run(server, listener), name=f"serving {host}:{port}")
@@ -43,6 +51,8 @@ async def serving(
             raise ServiceNotStarted
         yield _base_url(listener)
     finally:
+        if farewell is not None:
+            await farewell()
         server.stop()
         with contextlib.suppress(ServiceNotStarted):
             await running
@@ -50,12 +60,18 @@ async def serving(
 
 
 async def serve_until_stopped(
-    app: ASGIApp, host: str, port: int, announce: Callable[[str], None], *, drain_seconds: int = DRAIN_SECONDS
+    app: ASGIApp,
+    host: str,
+    port: int,
+    announce: Callable[[str], None],
+    *,
+    drain_seconds: int = DRAIN_SECONDS,
+    farewell: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT. `announce` gets the base URL as soon as it answers."""
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
-        async with serving(app, host, port, drain_seconds=drain_seconds) as url:
+        async with serving(app, host, port, drain_seconds=drain_seconds, farewell=farewell) as url:
             announce(url)
             await stopped.wait()
 

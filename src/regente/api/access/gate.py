@@ -5,14 +5,14 @@ Everything is closed but what `is_open` names. A route's role is checked behind 
 
 from __future__ import annotations
 
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import urlsplit
+import re
+from typing import NoReturn
 
 import psycopg
 from psycopg_pool import PoolTimeout
 from starlette._utils import get_route_path
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regente.api.access.keys import KeyRing
@@ -26,10 +26,10 @@ from regente.engine.errors import RegenteError
 
 KEY_HEADER = "x-api-key"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_HOST_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
 
 OPEN_PATHS = frozenset({"/api/health", "/sign-in"})
-OPEN_FOLDERS = ("/assets/",)
+OPEN_FOLDERS = ("/pages/",)
 """Pages that hold no data: the sign-in page, and what it is made of. The console's own files belong here, too."""
 SIGN_IN = ("POST", "/api/session")
 """The one route that looks at the credentials itself."""
@@ -73,9 +73,6 @@ class Gate:
         secret, cookie = headers.get(KEY_HEADER), session_cookie(headers)
         if secret is None and cookie is None:
             raise Unauthorized(f"send an API key in the header {KEY_HEADER}, or sign in")
-        address = address_of(scope)
-        if seconds := self._wrong_keys.waits(address):
-            raise RateLimited("too many wrong keys from this address", retry_after_seconds=seconds)
         if secret is not None:
             principal = await self._keys.principal(secret)
         else:
@@ -84,17 +81,19 @@ class Gate:
             if principal is not None and scope["method"] not in SAFE_METHODS:
                 _check_csrf(cookie, headers)
         if principal is None:
-            self._wrong_keys.take(address)
-            raise Unauthorized("the API key or session is not valid, or not any more")
+            refuse_wrong(self._wrong_keys, scope, "the API key or session is not valid, or not any more")
         return principal
 
 
+def refuse_wrong(wrong_keys: Rates, scope: Scope, message: str) -> NoReturn:
+    """Whoever guesses is slowed down; a key that is right is let in from the same address all the same."""
+    if seconds := wrong_keys.take(address_of(scope)):
+        raise RateLimited("too many wrong keys from this address", retry_after_seconds=seconds)
+    raise Unauthorized(message)
+
+
 def session_cookie(headers: Headers) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return found.value if found is not None else None
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE)
 
 
 def _check_csrf(cookie: str, headers: Headers) -> None:
@@ -104,11 +103,10 @@ def _check_csrf(cookie: str, headers: Headers) -> None:
 
 def _check_local(method: str, headers: Headers) -> None:
     """Without keys, a page from elsewhere that a browser here has open must not reach us, by whatever name."""
-    host = urlsplit(f"//{headers.get('host', '')}").hostname
-    origin = headers.get("origin")
-    if host not in LOOPBACK_NAMES:
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if _HOST_NAME.fullmatch(host) is None:
         raise Unauthorized("without authentication this API answers to localhost only")
-    if method not in SAFE_METHODS and origin is not None and urlsplit(origin).netloc != headers.get("host"):
+    if method not in SAFE_METHODS and origin is not None and origin.partition("://")[2] != host:
         raise CsrfRefused("the request comes from a page of another origin")
 
 
@@ -117,4 +115,4 @@ def address_of(scope: Scope) -> str:
     return str(client[0]) if client else "unknown"
 
 
-__all__ = ["KEY_HEADER", "SAFE_METHODS", "Gate", "address_of", "is_open", "session_cookie"]
+__all__ = ["KEY_HEADER", "SAFE_METHODS", "Gate", "is_open", "refuse_wrong", "session_cookie"]

@@ -25,15 +25,11 @@ class Rates:
 
     def take(self, name: str) -> float:
         """0: go ahead. Else: so many seconds to wait."""
-        waits = self.waits(name)
-        if not waits:
-            self._buckets[name].left -= 1
-        return waits
-
-    def waits(self, name: str) -> float:
-        """The same without taking."""
         bucket = self._refilled(name)
-        return 0.0 if bucket.left >= 1 else (1 - bucket.left) / self._per_second
+        if bucket.left < 1:
+            return (1 - bucket.left) / self._per_second
+        bucket.left -= 1
+        return 0.0
 
     def _refilled(self, name: str) -> _Bucket:
         now = time.monotonic()

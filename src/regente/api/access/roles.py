@@ -1,4 +1,4 @@
-"""What a route asks of its caller. A handler says so in its parameters, `who: Operator`; `guard` refuses a route that does not."""
+"""What a route asks of its caller. A handler says so in its parameters, `who: Operator`; `guard` refuses one that does not."""
 
 from __future__ import annotations
 

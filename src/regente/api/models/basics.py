@@ -46,7 +46,7 @@ class Selection(Strict):
 
     ids: list[SomeId] | None = Field(None, min_length=1, max_length=MAX_IDS, examples=[[41, 42]])
     limit: int | None = Field(None, ge=1, le=1_000_000, description="Only the first so many, oldest first.")
-    dry_run: bool = Field(False, description="Only say what it would do.")
+    dry_run: bool = Field(False, strict=True, description="Only say what it would do.")
     reason: str | None = Field(None, max_length=500, examples=["the target is back"])
 
 
@@ -68,9 +68,9 @@ class Action(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "id": 7, "kind": "missions.queue", "by": "ana", "status": "running", "total": 12000, "done": 4500, "changed": 4498,
-                "reason": None, "error": None, "filter": {"statuses": ["draft"]}, "created_at": "2025-01-15T10:00:00Z",
-                "finished_at": None,
+                "id": 7, "kind": "missions.queue", "by": "ana", "status": "running", "total": 12000, "done": 4500,
+                "changed": 4498, "reason": None, "error": None, "filter": {"statuses": ["draft"]},
+                "created_at": "2025-01-15T10:00:00Z", "finished_at": None,
             }
         }
     )  # fmt: skip
@@ -95,8 +95,8 @@ class DryRun(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "dry_run": True, "kind": "missions.queue", "total": 3, "by_status": {"draft": 2, "queued": 1}, "would_change": 2,
-                "missing": 0, "in_background": False, "sample": [40, 41, 42],
+                "dry_run": True, "kind": "missions.queue", "total": 3, "by_status": {"draft": 2, "queued": 1},
+                "would_change": 2, "missing": 0, "in_background": False, "sample": [40, 41, 42],
             }
         }
     )  # fmt: skip

@@ -70,8 +70,6 @@ class MissionFilter(Strict):
     worker_id: Word | None = None
     proxy: Word | None = Field(None, description="The name of the proxy that it went through.")
     error_code: Word | None = Field(None, examples=["ERROR203"])
-    created_after: datetime | None = None
-    created_before: datetime | None = None
 
 
 class MissionQuery(MissionFilter, PageQuery):
@@ -118,8 +116,8 @@ class NewMissions(Strict):
 
     missions: list[MissionArgs] | None = Field(None, min_length=1, max_length=MAX_MISSIONS)
     range: MissionRange | None = None
-    queue: bool = Field(False, description="Straight into the queue; else they wait in the bank.")
-    dry_run: bool = Field(False, description="Only say how many it would make.")
+    queue: bool = Field(False, strict=True, description="Straight into the queue; else they wait in the bank.")
+    dry_run: bool = Field(False, strict=True, description="Only say how many it would make.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> NewMissions:
@@ -149,7 +147,7 @@ class FailedItem(BaseModel):
 
 
 class MissionCounts(BaseModel):
-    """How many missions are in each state."""
+    """How many missions are in each state, up to 10,000 each."""
 
     draft: int
     queued: int
@@ -157,3 +155,4 @@ class MissionCounts(BaseModel):
     completed: int
     failed: int
     canceled: int
+    capped: list[MissionStatus] = Field(description="States that have more than that.")

@@ -73,8 +73,8 @@ class Event(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "position": "812-90210", "at": "2025-01-15T10:00:00Z", "event": "task_completed", "task_id": 42, "batch_id": None,
-                "runner_id": 3, "attempt": 1, "details": {"duration_ms": 1200},
+                "position": "812-90210", "at": "2025-01-15T10:00:00Z", "event": "task_completed", "task_id": 42,
+                "batch_id": None, "runner_id": 3, "attempt": 1, "details": {"duration_ms": 1200},
             }
         }
     )  # fmt: skip

@@ -12,8 +12,15 @@ from regente.api.audit import Noting
 from regente.api.limits import Id
 from regente.api.models.basics import Page
 from regente.api.models.tasks import (
-    Batch, BatchDetail, BatchQuery, Canceled, ErrorCount, Reprocess, Requeued, Resumed,
-)  # fmt: skip
+    Batch,
+    BatchDetail,
+    BatchQuery,
+    Canceled,
+    ErrorCount,
+    Reprocess,
+    Requeued,
+    Resumed,
+)
 from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.state import Api, Used

@@ -15,8 +15,15 @@ from regente.api.bulk.kinds import Kind
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.basics import Action, DryRun, Page
 from regente.api.models.tasks import (
-    DiscardSelection, FailedAttempt, Failure, FailureDetail, FailureFilter, FailureGroup, FailureQuery, FailureSelection,
-)  # fmt: skip
+    DiscardSelection,
+    FailedAttempt,
+    Failure,
+    FailureDetail,
+    FailureFilter,
+    FailureGroup,
+    FailureQuery,
+    FailureSelection,
+)
 from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.routes.tasks import task_of

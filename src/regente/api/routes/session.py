@@ -6,12 +6,11 @@ from fastapi import Response
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from regente.api.access.gate import address_of, session_cookie
+from regente.api.access.gate import refuse_wrong, session_cookie
 from regente.api.access.principal import Principal
 from regente.api.access.roles import Anybody, Viewer
 from regente.api.access.sessions import COOKIE, csrf_token
 from regente.api.audit import Noting
-from regente.api.errors import RateLimited, Unauthorized
 from regente.api.models.access import Credentials, Session
 from regente.api.resource import resource
 from regente.api.state import Api, Used
@@ -52,17 +51,11 @@ async def sign_out(request: Request, response: Response, api: Used, who: Viewer,
 
 
 async def _shown(api: Api, request: Request, given: Credentials) -> Principal:
-    address = address_of(request.scope)
-    if seconds := api.wrong_keys.waits(address):
-        raise RateLimited("too many wrong keys from this address", retry_after_seconds=seconds)
     principal = None
     if given.token is not None:
         principal = await api.sessions.spend(given.token.get_secret_value())
     elif given.api_key is not None:
         principal = await api.keys.principal(given.api_key.get_secret_value())
     if principal is None:
-        api.wrong_keys.take(address)
-        raise Unauthorized("the link has been used, or the key is not valid")
+        refuse_wrong(api.wrong_keys, request.scope, "the link has been used, or the key is not valid")
     return principal
-
-

@@ -26,7 +26,7 @@ class Settings(BaseModel):
 class SettingChanges(Strict):
     session_limit: int | None = Field(None, ge=1, le=1000)
     max_retries: int | None = Field(None, ge=0, le=100)
-    auto_start: bool | None = None
+    auto_start: bool | None = Field(None, strict=True)
 
 
 @routes.get("", summary="Show the settings")

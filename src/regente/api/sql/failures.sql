@@ -31,6 +31,3 @@ WHERE true
 -- include: failures_where
 GROUP BY t.pipeline, t.error_code, f.fingerprint
 ORDER BY tasks DESC, last_at DESC LIMIT %(limit)s
-
--- name: failure_exists
-SELECT task_id FROM regente.failures WHERE id = %(failure_id)s

@@ -38,12 +38,12 @@ async def demo(call: Call) -> None:
         await play(placed, stay=False)
 
 
-async def play(call: Call, *, stay: bool) -> None:
+async def play(call: Call, *, stay: bool, console_port: int = 0) -> None:
     from regente.cli.up.command import stop_at_signals
 
     stop_at_signals()
     try:
-        verdict = await _play(call, stay)
+        verdict = await _play(call, stay, console_port)
     except asyncio.CancelledError:
         output.note("Interrupted: everything has ended, the rest of the missions is canceled.")
         raise typer.Exit(INTERRUPTED_EXIT) from None
@@ -51,7 +51,7 @@ async def play(call: Call, *, stay: bool) -> None:
         raise typer.Exit(FAILURE_EXIT)
 
 
-async def _play(call: Call, stay: bool) -> Verdict:
+async def _play(call: Call, stay: bool, console_port: int) -> Verdict:
     from regente.cli.demo.plan import ORCHESTRATOR_ENVIRONMENT
     from regente.cli.demo.stage import Stage
     from regente.cli.up.command import data_dir_of, ensemble_of, tell_what_is_up, watch
@@ -64,6 +64,8 @@ async def _play(call: Call, stay: bool) -> Verdict:
             try:
                 async with ensemble_of(call, app, ORCHESTRATOR_ENVIRONMENT) as processes:
                     stage = Stage(app, Ensemble(app, processes, data_dir_of(call) / "demo"), screen)
+                    if stay:
+                        screen.say(f"The console, once: {await stage.ensemble.console(console_port)}")
                     verdict = await stage.play()
                     screen.close()
                     _tell(call, verdict, processes.logs)

@@ -13,6 +13,7 @@ import typer
 from regente.app import Regente
 from regente.cli import output
 from regente.cli.command import Call, command
+from regente.cli.serve import DEFAULT_PORT
 from regente.cli.up.ensemble import Ensemble
 from regente.cli.up.processes import Processes
 from regente.postgres.embedded import default_data_dir
@@ -29,12 +30,13 @@ async def up(
     demo: Annotated[bool, typer.Option("--demo", help="With sandbox, 3 workers, 6 proxies, 24 missions, faults.")] = False,
     orchestrators: Annotated[int, typer.Option(min=1, max=16, help="Orchestrator processes.")] = 1,
     writer: Annotated[bool, typer.Option(help="Run a writer here, too.")] = True,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the console; taken or 0: a free one.")] = DEFAULT_PORT,
 ) -> None:
-    """Run everything on this machine until Ctrl-C: PostgreSQL, orchestrators and a writer; with --demo a whole sandbox."""
+    """Run everything on this machine until Ctrl-C: PostgreSQL, orchestrators, writer, console; --demo: a whole sandbox."""
     if demo:
         from regente.cli.demo.command import play
 
-        await play(call, stay=True)
+        await play(call, stay=True, console_port=port)
         return
     stop_at_signals()
     try:
@@ -44,7 +46,9 @@ async def up(
                 await ensemble.orchestrator(number + 1)
             if writer:
                 await ensemble.writer("local-writer")
+            sign_in = await ensemble.console(port)
             await tell_what_is_up(call, app, processes)
+            output.note(f"The console, once: {sign_in}")
             await watch(processes)
     except asyncio.CancelledError:
         output.note("Everything has ended.")

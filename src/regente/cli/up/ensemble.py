@@ -11,6 +11,7 @@ from regente.app import Regente
 from regente.cli.up.processes import Processes
 from regente.engine.errors import InvalidInput
 from regente.fleet.members import Kind
+from regente.services.listening import bind
 
 BY = "up"
 
@@ -25,6 +26,12 @@ class Ensemble:
         name = f"orchestrator-{number}"
         await self.processes.start(name, ("run", "--name", name), speaks=False)
         return name
+
+    async def console(self, port: int) -> str:
+        """The HTTP API with the console; where to sign in. A port that is taken already is changed for a free one."""
+        words = ("serve", "--port", str(port if is_free(port) else 0), "--sign-in")
+        told = await self.processes.start("console", words)
+        return str(told["sign_in"])
 
     async def writer(self, name: str) -> str:
         key = secrets.token_urlsafe(24)
@@ -69,3 +76,11 @@ class Ensemble:
                 await fleet.add_writer(name, fields["url"], fields["api_key"], by=BY)
             case _:
                 raise InvalidInput(f"there is no such member: {kind}")
+
+
+def is_free(port: int) -> bool:
+    try:
+        bind("127.0.0.1", port).close()
+    except OSError:
+        return False
+    return True

@@ -143,12 +143,20 @@ WHERE b.status >= 'completed' AND b.total = 0
 RETURNING id
 
 -- name: forget_events
--- Events leave from the old end of the feed, those of tasks that still exist stay with them.
+-- Events leave from the old end of the feed, those of tasks that still exist stay with them. How far this went is remembered:
+-- a reader who was before that place cannot go on without a gap.
 WITH old AS MATERIALIZED (
   SELECT e.txid, e.id FROM regente.events e
   WHERE e.at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
     AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.id = e.task_id)
   ORDER BY e.txid, e.id LIMIT %(limit)s
+),
+floor AS (
+  INSERT INTO regente.settings (key, value)
+  SELECT 'feed_floor', jsonb_build_object('txid', o.txid::text, 'id', o.id) FROM old o ORDER BY o.txid DESC, o.id DESC LIMIT 1
+  ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = regente.clock()
+  WHERE ((settings.value ->> 'txid')::xid8, (settings.value ->> 'id')::bigint)
+      < ((excluded.value ->> 'txid')::xid8, (excluded.value ->> 'id')::bigint)
 )
 DELETE FROM regente.events e USING old WHERE e.txid = old.txid AND e.id = old.id RETURNING e.id
 

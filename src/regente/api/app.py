@@ -1,0 +1,76 @@
+"""The application: middleware, routes and errors put together around an open `Regente`. No state but its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from regente.api.access.gate import Gate
+from regente.api.access.roles import guard
+from regente.api.envelope import Envelope
+from regente.api.limits import BodyLimits
+from regente.api.metrics.desk import MetricsDesk
+from regente.api.metrics.requests import RequestTimes
+from regente.api.openapi import describe
+from regente.api.problems import add_problem_answers
+from regente.api.routes import ROUTERS
+from regente.api.state import Api
+from regente.api.stream.feed import Feed
+from regente.api.terms import ApiTerms
+from regente.app import Regente
+from regente.console import Console
+
+
+def create_app(regente: Regente, terms: ApiTerms | None = None) -> FastAPI:
+    """`regente` is open already, and stays open for longer than this is served."""
+    terms = terms or ApiTerms()
+    api = Api.over(regente, terms)
+    feed = Feed(regente.database, terms.stream)
+    metrics = MetricsDesk(regente.database, feed, terms.metrics_seconds)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        api.bulk.start()
+        try:
+            yield
+        finally:
+            await api.bulk.stop()
+            await feed.close()
+
+    app = FastAPI(
+        title="Regente", version=version("regente"), lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None,
+        redirect_slashes=False,
+        servers=[{"url": terms.path_prefix}] if terms.path_prefix else None,
+    )  # fmt: skip
+    app.state.api, app.state.feed, app.state.metrics = api, feed, metrics
+    for router in ROUTERS:
+        # Not `include_router`, which makes every route anew for each application, at its first request.
+        app.router.routes.extend(guard(router).routes)
+    describe(app, ROUTERS)
+    add_problem_answers(app)
+    # What is added last is outermost.
+    app.add_middleware(BodyLimits, terms=terms)
+    app.add_middleware(Gate, terms=terms, keys=api.keys, sessions=api.sessions, wrong_keys=api.wrong_keys)
+    app.add_middleware(Console)
+    app.add_middleware(Envelope)
+    app.add_middleware(RequestTimes, histogram=metrics.requests)
+    if terms.path_prefix:
+        app.add_middleware(PathPrefix, prefix=terms.path_prefix)
+    return app
+
+
+class PathPrefix:
+    """Lies under a prefix, whether a proxy in front of it cuts that off or not."""
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self._app = app
+        self._prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "root_path": self._prefix}
+        await self._app(scope, receive, send)

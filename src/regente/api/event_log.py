@@ -1,0 +1,54 @@
+"""The event log, page by page, for the list and for the exports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from regente.api.book import Row
+from regente.api.models.tasks import Event, EventFilter
+from regente.api.redaction import redacted
+from regente.api.state import Api
+
+PAGE = 500
+AUDIT = ["operator_action"]
+
+
+async def page(api: Api, chosen: EventFilter, cursor: str | None, limit: int) -> tuple[list[Event], str | None]:
+    """Newest first, and where the next page begins."""
+    rows = await api.book.rows("list_events", **await _params(api, chosen), **_after(cursor), limit=limit + 1)
+    more = rows[limit - 1]["position"] if len(rows) > limit else None
+    return [event_of(row) for row in rows[:limit]], more
+
+
+async def every(api: Api, chosen: EventFilter, most: int) -> AsyncIterator[Event]:
+    params = await _params(api, chosen)
+    cursor: str | None = None
+    given = 0
+    while given < most:
+        rows = await api.book.rows("list_events", **params, **_after(cursor), limit=min(PAGE, most - given))
+        for row in rows:
+            yield event_of(row)
+        if len(rows) < PAGE:
+            return
+        given, cursor = given + len(rows), rows[-1]["position"]
+
+
+def event_of(row: Row) -> Event:
+    return Event(**{**row, "details": redacted(row["details"])})
+
+
+def _after(cursor: str | None) -> dict[str, Any]:
+    txid, _, event_id = (cursor or "").partition("-")
+    return {"before_txid": txid or None, "before_id": int(event_id) if event_id else 0}
+
+
+async def _params(api: Api, chosen: EventFilter) -> dict[str, Any]:
+    among = None
+    if chosen.mission_id is not None:
+        among = [row["id"] for row in await api.book.rows("tasks_of_mission", mission_id=chosen.mission_id)]
+    elif chosen.worker_id is not None:
+        among = [row["id"] for row in await api.book.rows("tasks_of_worker", worker_id=chosen.worker_id)]
+    fields = ("mission_id", "task_id", "batch_id", "types", "worker_id", "since", "until")
+    # Said as a constant as well, so that their own small index can answer.
+    return {name: getattr(chosen, name) for name in fields} | {"among": among, "only_operators": chosen.types == AUDIT}

@@ -1,0 +1,29 @@
+"""The figures, for Prometheus."""
+
+from __future__ import annotations
+
+from fastapi import Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.requests import Request
+
+from regente.api.access.roles import Viewer
+from regente.api.metrics.desk import MetricsDesk
+from regente.api.resource import resource
+
+routes = resource("/metrics", "metrics")
+
+
+class MetricsText(Response):
+    media_type = CONTENT_TYPE_PLAIN_0_0_4
+
+
+@routes.get(
+    "",
+    summary="Figures for Prometheus",
+    response_class=MetricsText,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text format."}},
+)
+async def metrics(request: Request, who: Viewer) -> MetricsText:
+    """The database's are at most five seconds old. Let Prometheus send a viewer's key in the header `x-api-key`."""
+    desk: MetricsDesk = request.app.state.metrics
+    return MetricsText(await desk.text())

@@ -1,0 +1,71 @@
+"""The overview."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, Field
+
+
+class Bucket(BaseModel):
+    at: datetime
+    outcome: str = Field(examples=["completed"])
+    count: int
+
+
+class Queue(BaseModel):
+    pipeline: str
+    queued: int
+    due: int = Field(description="Those that nothing but a free runner keeps waiting.")
+    running: int
+    stuck: int = Field(description="Running without a sign of life for 10 minutes.")
+    oldest_waiting_seconds: float | None
+
+
+class Phase(BaseModel):
+    phase: str = Field(description="queue, session, scrape, writer or total.")
+    count: int
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+class ErrorGroup(BaseModel):
+    pipeline: str
+    code: str | None
+    tasks: int
+    last_at: datetime | None
+
+
+class Health(BaseModel):
+    workers: dict[str, int] = Field(description="Active workers by state.")
+    inactive_workers: int
+    active_proxies: int
+    proxies_in_use: int
+    failing_proxies: int = Field(description="Active, with a failure of their own.")
+    inactive_proxies: int
+    active_writers: int
+    runners: int
+    lost_runners: int = Field(description="In the last hour.")
+    breaker: bool = Field(description="Most proxies fail: the target may be down.")
+
+
+class Attention(BaseModel):
+    """Something that needs a person."""
+
+    code: str = Field(examples=["DEAD_LETTERS"])
+    count: int
+    message: str
+
+
+class Stats(BaseModel):
+    now: datetime
+    window_seconds: int
+    bucket_seconds: int
+    attention: list[Attention] = Field(description="Empty: all is well.")
+    throughput: list[Bucket]
+    queues: list[Queue]
+    phases: list[Phase]
+    errors: list[ErrorGroup]
+    health: Health
+    stalled_batches: int
+    dead_letters: int

@@ -1,0 +1,67 @@
+"""Events: the audit log, by mission, type, worker and time, and its exports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import Field
+from starlette.responses import StreamingResponse
+
+from regente.api import event_log
+from regente.api.access.roles import Viewer
+from regente.api.csv_text import csv_line
+from regente.api.models.basics import Page
+from regente.api.models.tasks import Event, EventFilter, EventQuery
+from regente.api.resource import resource
+from regente.api.state import Api, Used
+
+routes = resource("/api/events", "events")
+
+COLUMNS = tuple(Event.model_fields)
+
+
+class Export(EventFilter):
+    format: Literal["csv", "json"] = Field("csv", description="Both with the newest first.")
+
+
+@routes.get("", summary="Query events, newest first")
+async def list_events(query: Annotated[EventQuery, Query()], api: Used, who: Viewer) -> Page[Event]:
+    """What operators did is `types=operator_action`."""
+    found, more = await event_log.page(api, query, _cursor(query.cursor), query.limit)
+    return Page(items=found, next=more)
+
+
+@routes.get(
+    "/export",
+    summary="Export events as CSV or JSON",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/csv": {}, "application/json": {}}, "description": "At most 100,000 events."}},
+)
+async def export(query: Annotated[Export, Query()], api: Used, who: Viewer) -> StreamingResponse:
+    """In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    chosen = EventFilter(**query.model_dump(exclude={"format"}))
+    is_csv = query.format == "csv"
+    headers = {"content-disposition": f'attachment; filename="events.{query.format}"'}
+    text = _as_csv(api, chosen) if is_csv else _as_json(api, chosen)
+    return StreamingResponse(text, headers=headers, media_type="text/csv; charset=utf-8" if is_csv else "application/json")
+
+
+async def _as_csv(api: Api, chosen: EventFilter) -> AsyncIterator[str]:
+    yield csv_line(COLUMNS)
+    async for event in event_log.every(api, chosen, api.terms.export_rows):
+        yield csv_line(getattr(event, name) for name in COLUMNS)
+
+
+async def _as_json(api: Api, chosen: EventFilter) -> AsyncIterator[str]:
+    start = "["
+    async for event in event_log.every(api, chosen, api.terms.export_rows):
+        yield start + event.model_dump_json()
+        start = ",\n"
+    yield "]" if start != "[" else "[]"
+
+
+def _cursor(text: str | None) -> str | None:
+    """Of another list it is no position of ours: then it is only a transaction, and its events are passed over."""
+    return text if text is None or "-" in text else f"{text}-0"

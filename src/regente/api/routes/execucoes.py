@@ -1,0 +1,85 @@
+"""`/execucoes/…`: the endpoints of the documents' specification. An execution is a batch, a document is one of its tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+
+from regente.api.access.roles import Operator, Viewer
+from regente.api.audit import Noting
+from regente.api.limits import Id
+from regente.api.models.basics import PageQuery
+from regente.api.models.seeds import (
+    EXECUTION_STATES,
+    DocumentCounts,
+    DocumentError,
+    DocumentErrors,
+    Execution,
+    ReprocessedErrors,
+    ReprocessErrors,
+    ResumedExecution,
+)
+from regente.api.models.tasks import Reprocess
+from regente.api.resource import resource
+from regente.api.routes import batches
+from regente.api.state import Used
+
+routes = resource("/execucoes", "execucoes")
+
+
+@routes.get("/{execution_id}/status-detalhado", summary="Status com heartbeat, erros, rota de origem")
+async def status_detalhado(execution_id: Id, api: Used, who: Viewer) -> Execution:
+    found = await batches.detail(api, execution_id)
+    heartbeat = await api.book.row("batch_heartbeat", batch_id=execution_id)
+    ended = found.completed + found.failed + found.canceled + found.skipped
+    documents = DocumentCounts(
+        PENDENTE=found.draft + found.queued, PROCESSANDO=found.running, CONCLUIDO=found.completed, ERRO=found.failed,
+        PULADO=found.skipped, CANCELADO=found.canceled,
+    )  # fmt: skip
+    return Execution(
+        id=found.id, nome=found.name, status=EXECUTION_STATES[found.status], total=found.total, documentos=documents,
+        progresso_pct=round(100 * ended / found.total, 2) if found.total else 0.0,
+        ultimo_heartbeat=heartbeat["at"] if heartbeat else None, tentativas_retry=found.resumes, max_retries=found.max_resumes,
+        ultimo_codigo_processado=found.last_key or (str(found.last_task_id) if found.last_task_id else None),
+        timeout_segundos=found.stall_after_seconds, rota_origem=found.route, eta_segundos=found.eta_seconds,
+        erros={one.code or "DESCONHECIDO": one.tasks for one in found.errors}, criado_em=found.created_at,
+        concluido_em=found.finished_at,
+    )  # fmt: skip
+
+
+@routes.get("/{execution_id}/erros", summary="Documentos com erro e detalhes")
+async def erros(execution_id: Id, query: Annotated[PageQuery, Query()], api: Used, who: Viewer) -> DocumentErrors:
+    ledger = await api.regente.batch(execution_id)
+    rows = await api.book.rows(
+        "batch_failed_items", batch_id=execution_id, before_id=query.before_id, limit=query.limit + 1
+    )  # fmt: skip
+    items = [
+        DocumentError(
+            id=row["id"], codigo=row["key"] or str(row["id"]), tentativas=row["attempt"], erro_codigo=row["code"],
+            erro_mensagem=row["message"], erro_stack=row["stack"], etapa=row["step"], ultimo_erro_em=row["at"],
+        )
+        for row in rows[: query.limit]
+    ]  # fmt: skip
+    more = str(items[-1].id) if len(rows) > query.limit else None
+    return DocumentErrors(total=ledger.failed, itens=items, proximo=more)
+
+
+@routes.post("/{execution_id}/retomar", summary="Retoma de onde parou (idempotente)")
+async def retomar(execution_id: Id, api: Used, who: Operator, note: Noting) -> ResumedExecution:
+    """De duas retomadas simultâneas, uma retoma e a outra fica sabendo."""
+    done = await batches.resume(execution_id, api, who, note)
+    after = await api.regente.batch(execution_id)
+    return ResumedExecution(
+        retomada=done.resumed, motivo=done.reason, documentos_liberados=done.released, tentativas_retry=after.resumes,
+        status=EXECUTION_STATES[after.status],
+    )  # fmt: skip
+
+
+@routes.post("/{execution_id}/reprocessar-erros", summary="Reprocessa apenas itens com erro")
+async def reprocessar_erros(
+    execution_id: Id, api: Used, who: Operator, note: Noting, body: ReprocessErrors | None = None
+) -> ReprocessedErrors:
+    chosen = body or ReprocessErrors()
+    done = await batches.reprocess(execution_id, api, who, note, Reprocess(codes=chosen.codigos, ids=chosen.ids))
+    return ReprocessedErrors(reprocessados=done.count, ids=done.ids)

@@ -1,0 +1,72 @@
+"""The four reports of the audit: a mission's timeline, failures, performance per worker, problem proxies."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Query
+from pydantic import BaseModel
+
+from regente.api.access.roles import Viewer
+from regente.api.limits import MAX_PAGE, Id
+from regente.api.models.missions import TimelineEvent
+from regente.api.resource import resource
+from regente.api.state import Used
+
+routes = resource("/api/reports", "reports")
+
+Days = Annotated[int, Query(ge=1, le=90)]
+
+
+class FailedMission(BaseModel):
+    mission_id: int
+    status: str
+    error_code: str | None
+    error_message: str | None
+    retry_count: int
+    failed_at: datetime
+    details: Any
+
+
+class WorkerPerformance(BaseModel):
+    worker_id: str
+    worker_name: str
+    completed_count: int
+    failed_count: int
+    avg_duration_ms: float | None
+
+
+class ProblemProxy(BaseModel):
+    proxy_id: str
+    name: str
+    host: str
+    fail_count: int
+    active: bool
+    session_failures: int
+    rotations: int
+
+
+@routes.get("/missions/{mission_id}/timeline", summary="Timeline of a mission")
+async def mission_timeline(mission_id: Id, api: Used, who: Viewer) -> list[TimelineEvent]:
+    return [TimelineEvent(**row) for row in await api.regente.missions.timeline(mission_id)]
+
+
+@routes.get("/failures", summary="Missions that failed in the last 24 hours")
+async def failures(
+    api: Used,
+    who: Viewer,
+    hours: Annotated[int, Query(ge=1, le=24 * 30)] = 24,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> list[FailedMission]:
+    return [FailedMission(**row) for row in await api.book.rows("failures_in_24_hours", hours=hours, limit=limit)]
+
+
+@routes.get("/workers", summary="Performance per worker")
+async def workers(api: Used, who: Viewer, days: Days = 7) -> list[WorkerPerformance]:
+    return [WorkerPerformance(**row) for row in await api.book.rows("performance_per_worker", days=days)]
+
+
+@routes.get("/proxies", summary="Problem proxies")
+async def proxies(api: Used, who: Viewer, days: Days = 7) -> list[ProblemProxy]:
+    return [ProblemProxy(**row) for row in await api.book.rows("problem_proxies", days=days)]

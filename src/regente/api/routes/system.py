@@ -1,0 +1,97 @@
+"""`/api/system/…`: the endpoints of the quotes' specification, for tasks and batches of any pipeline."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+
+from regente.api.access.roles import Operator, Viewer
+from regente.api.audit import Noting
+from regente.api.bulk.kinds import retry_any
+from regente.api.limits import MAX_PAGE, Id
+from regente.api.models.seeds import (
+    QUOTE_STATES,
+    BatchStatus,
+    CleanedUp,
+    ProcessingStats,
+    Recovered,
+    StuckQuote,
+    StuckQuotes,
+    SystemHealth,
+)
+from regente.api.models.tasks import Resumed
+from regente.api.resource import resource
+from regente.api.routes import batches
+from regente.api.state import Used
+from regente.engine.errors import IllegalTransition
+
+routes = resource("/api/system", "system")
+
+STUCK_SECONDS = 600.0
+OLD_HOURS = 24
+Pipeline = Annotated[str | None, Query(min_length=1, max_length=200, description="Only this pipeline.")]
+
+
+@routes.get("/health", summary="Health check")
+async def health(api: Used, who: Viewer) -> SystemHealth:
+    (row,) = await api.book.rows("ping")
+    return SystemHealth(timestamp=row["now"])
+
+
+@routes.get("/processing-stats", summary="What is being processed, by checkpoint")
+async def processing_stats(api: Used, who: Viewer, pipeline: Pipeline = None) -> ProcessingStats:
+    (row,) = await api.book.rows("processing_stats", stuck_seconds=STUCK_SECONDS, pipeline=pipeline)
+    return ProcessingStats(**row)
+
+
+@routes.get("/stuck-quotes", summary="What shows no sign of life for 10 minutes")
+async def stuck_quotes(api: Used, who: Viewer, pipeline: Pipeline = None) -> StuckQuotes:
+    rows = await api.book.rows("stuck_tasks", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, limit=MAX_PAGE)
+    return StuckQuotes(count=len(rows), quotes=[StuckQuote(**row) for row in rows])
+
+
+@routes.post("/recover-stuck", summary="Put everything that is stuck back into the queue")
+async def recover_stuck(api: Used, who: Operator, note: Noting, pipeline: Pipeline = None) -> Recovered:
+    rows = await api.book.rows("recover_stuck", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, id=None, by=who.name)
+    ids = [row["id"] for row in rows]
+    note.about({"pipeline": pipeline}, after={"recovered": len(ids), "ids": ids[:100]})
+    return Recovered(recovered=len(ids), ids=ids)
+
+
+@routes.post("/recover-quote/{quote_id}", summary="Recover one")
+async def recover_quote(quote_id: Id, api: Used, who: Operator, note: Noting) -> Recovered:
+    """One that is stuck goes back into the queue, one that ended with an error is tried again."""
+    before = await api.regente.get(quote_id)
+    rows = await api.book.rows("recover_stuck", stuck_seconds=STUCK_SECONDS, pipeline=None, id=quote_id, by=who.name)
+    if not rows and not (before.status == "failed" and await retry_any(api.regente, api.book, [quote_id], who.name)):
+        raise IllegalTransition(f"{quote_id} is {before.status} and not stuck: there is nothing to recover")
+    note.about({"task_id": quote_id}, before={"status": before.status}, after={"status": "queued"})
+    return Recovered(recovered=1, ids=[quote_id])
+
+
+@routes.post("/resume-batch/{batch_id}", summary="Resume a batch that was interrupted")
+async def resume_batch(batch_id: Id, api: Used, who: Operator, note: Noting) -> Resumed:
+    return await batches.resume(batch_id, api, who, note)
+
+
+@routes.get("/batch-status/{batch_id}", summary="A batch in detail")
+async def batch_status(batch_id: Id, api: Used, who: Viewer) -> BatchStatus:
+    found = await batches.detail(api, batch_id)
+    heartbeat = await api.book.row("batch_heartbeat", batch_id=batch_id)
+    ended = found.completed + found.failed + found.canceled + found.skipped
+    return BatchStatus(
+        batch_id=found.id, name=found.name, status=QUOTE_STATES[found.status], total=found.total,
+        pending=found.draft + found.queued, processing=found.running, completed=found.completed, failed=found.failed,
+        cancelled=found.canceled, skipped=found.skipped, eta_seconds=found.eta_seconds,
+        progress_percentage=round(100 * ended / found.total, 2) if found.total else 0.0,
+        last_heartbeat=heartbeat["at"] if heartbeat else None,
+        errors={one.code or "UNKNOWN": one.tasks for one in found.errors},
+    )  # fmt: skip
+
+
+@routes.post("/cleanup-old", summary="Mark as error what has been processing for more than 24 hours")
+async def cleanup_old(api: Used, who: Operator, note: Noting, pipeline: Pipeline = None) -> CleanedUp:
+    ids = [row["id"] for row in await api.book.rows("clean_up_old", hours=OLD_HOURS, pipeline=pipeline, by=who.name)]
+    note.about({"pipeline": pipeline}, after={"marked_as_error": len(ids), "ids": ids[:100]})
+    return CleanedUp(marked_as_error=len(ids), ids=ids)

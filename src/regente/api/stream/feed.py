@@ -1,0 +1,162 @@
+"""The one reader of the feed in this process. It reads while it has clients, keeps the latest events, and wakes everybody.
+
+Polling is the guarantee: often while events come, once a second when none do, never without a client. A NOTIFY for queued
+tasks, which the engine sends anyhow, is taken as a hint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from regente.api.errors import RateLimited
+from regente.api.stream.ring import Ring
+from regente.api.stream.source import Source
+from regente.api.stream.terms import StreamTerms
+from regente.api.stream.walk import Walk
+from regente.engine.cancellation import cancel_all
+from regente.engine.database import Database
+from regente.engine.errors import DatabaseUnavailable
+from regente.engine.listener import Listener
+
+logger = logging.getLogger("regente.api")
+
+AWAY = (psycopg.Error, PoolTimeout, DatabaseUnavailable, OSError)
+READY_SECONDS = 15.0
+OPEN = "open"
+"""The key of everybody, where authentication is off."""
+
+
+class Feed:
+    def __init__(self, database: Database, terms: StreamTerms | None = None) -> None:
+        self.terms = terms or StreamTerms()
+        self.source = Source(database, self.terms.details_bytes)
+        self.backlogs = asyncio.Semaphore(self.terms.backlogs)
+        self.ring: Ring | None = None
+        self.read_at = 0.0
+        self.dropped = 0
+        self.published = 0
+        self.looks = 0
+        self._walks: set[Walk] = set()
+        self._database = database
+        self._pause_seconds = self.terms.busy_seconds
+        self._hint = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._reader: asyncio.Task[None] | None = None
+        self._alone_since = 0.0
+        self._closed = False
+
+    @property
+    def clients(self) -> int:
+        return len(self._walks)
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago the feed was last read."""
+        return time.monotonic() - self.read_at
+
+    async def admit(self, walk: Walk) -> Ring:
+        """The ring, once it is there; from now on the client is woken by every event, until it leaves."""
+        if self._closed or len(self._walks) >= self.terms.max_clients:
+            raise RateLimited("too many streams are open here", retry_after_seconds=self.terms.retry_seconds)
+        self._walks.add(walk)
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read_while_wanted(), name="feed")
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(READY_SECONDS):
+                    await self._ready.wait()
+            if self.ring is None:
+                raise DatabaseUnavailable("the feed cannot be read: the database does not answer")
+        except BaseException:
+            self.leave(walk)
+            raise
+        return self.ring
+
+    def leave(self, walk: Walk) -> None:
+        self._walks.discard(walk)
+        self._alone_since = time.monotonic()
+
+    async def close(self) -> None:
+        """End every stream: their clients come again, elsewhere or here after a restart."""
+        self._closed = True
+        for walk in self._walks:
+            walk.end()
+        if self._reader is not None:
+            await cancel_all([self._reader])
+
+    async def _read_while_wanted(self) -> None:
+        listener = Listener(self._database, lambda channel, payload: self._hint.set())
+        listener.start()
+        checks = asyncio.create_task(self._check_regularly(), name="stream checks")
+        try:
+            while self._walks or time.monotonic() - self._alone_since < self.terms.linger_seconds:
+                await self._look()
+        except Exception:  # nobody may wait for a reader that is gone
+            logger.exception("the feed's reader failed")
+        finally:
+            self._reader, self.ring = None, None
+            self._ready.clear()
+            for walk in self._walks:
+                walk.end()
+            await cancel_all([checks])
+            await listener.stop()
+
+    async def _look(self) -> None:
+        """A page of the feed; at its end rest, the longer the less there is."""
+        try:
+            found = await self._read_page()
+        except AWAY as error:
+            logger.warning("the feed cannot be read", extra={"error": type(error).__name__})
+            await asyncio.sleep(self.terms.idle_seconds)
+            return
+        if found == self.terms.page_events:
+            await asyncio.sleep(0)
+            return
+        self._ready.set()
+        self._pause_seconds = self.terms.busy_seconds if found else min(self._pause_seconds * 2, self.terms.idle_seconds)
+        await self._rest(self._pause_seconds)
+
+    async def _read_page(self) -> int:
+        self.looks += 1
+        if self.ring is None:
+            start = await self.source.start(self.terms.prefill_events)
+            self.ring = Ring(start, self.terms.ring_events, self.terms.ring_bytes)
+        entries = await self.source.page(self.ring.head, self.terms.page_events)
+        self.read_at = time.monotonic()
+        if entries:
+            self.ring.add(entries)
+            self.published += len(entries)
+            for walk in self._walks:
+                walk.news.set()
+        return len(entries)
+
+    async def _rest(self, seconds: float) -> None:
+        # The shortest pause is kept whatever is heard: many small commits are read together.
+        await asyncio.sleep(self.terms.busy_seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds - self.terms.busy_seconds):
+                await self._hint.wait()
+        self._hint.clear()
+
+    async def _check_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self.terms.check_seconds)
+            with contextlib.suppress(*AWAY):
+                await self.check()
+
+    async def check(self) -> None:
+        """End the streams of keys that are no longer valid; all of them when the database is not the one that it was."""
+        bounds = await self.source.bounds()
+        restored = self.ring is not None and self.ring.head.txid >= bounds.next_txid
+        if restored:
+            self.ring = None
+        valid = await self.source.valid_keys({walk.key_id for walk in self._walks}) | {OPEN}
+        for walk in self._walks:
+            if restored or walk.key_id not in valid:
+                walk.end()

@@ -1,0 +1,105 @@
+"""`regente keys …`: who may use the HTTP API and the console."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from regente.api.access.keys import KeyRing
+from regente.api.access.principal import Role
+from regente.api.access.sessions import ConsoleSessions
+from regente.api.book import Book, Row
+from regente.api.terms import ApiTerms
+from regente.cli.command import Call, command
+from regente.cli.inputs import YesOption, confirm, parse_time
+from regente.cli.output import Column, facts, status_text, table, to_json, when, word
+from regente.cli.serve import DEFAULT_PORT, sign_in_url
+from regente.engine.errors import InvalidInput
+
+keys = typer.Typer(name="keys", help="Keys of the HTTP API: who may come in.", no_args_is_help=True)
+
+BY = "cli"
+_COLUMNS = (
+    word("ID"), Column("NAME"), word("BEGINS"), word("ROLE"), word("STATUS"), word("LAST USED"), word("EXPIRES"),
+    Column("MADE BY"),
+)  # fmt: skip
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Its id or name.", show_default=False)]
+
+
+@command(keys, "list", example="regente keys list")
+async def list_keys(call: Call) -> None:
+    """List the keys. What they are is known to nobody but their owners."""
+    async with call.app() as app:
+        found = await KeyRing(Book(app.database)).all()
+    nothing = "There is no key yet: the first start of `regente serve` makes one."
+    call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+
+
+@command(keys, "create", example="regente keys create ana --role operator")
+async def create(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what it is for.", show_default=False)],
+    role: Annotated[str, typer.Option(help="viewer looks, operator acts, admin changes fleet, settings and keys.")] = "viewer",
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it ends, like 2030-01-31T18:00:00Z.")] = None,
+) -> None:
+    """Make a key. It is shown this once and never again."""
+    async with call.app() as app:
+        book = Book(app.database)
+        made = await KeyRing(book).create(name, _role(role), by=BY, expires_at=parse_time(expires))
+        await _note(book, "keys.create", made.id, {"after": {"name": name, "role": role}})
+    document = {"id": made.id, "name": made.name, "role": made.role.value, "api_key": made.secret}
+    call.answer(document, lambda: facts([(part.replace("_", " "), value) for part, value in document.items()]))
+
+
+@command(keys, "revoke", example="regente keys revoke ana")
+async def revoke(call: Call, key: KeyArgument, yes: YesOption = False) -> None:
+    """Revoke a key, with its sessions, at once."""
+    confirm(f"Revoke the key {key}?", yes=yes, as_json=call.json)
+    async with call.app() as app:
+        book = Book(app.database)
+        ring = KeyRing(book)
+        key_id = await ring.find(key)
+        before = await ring.revoke(key_id, by=BY)
+        await _note(book, "keys.revoke", key_id, {"before": {"name": before["name"], "role": before["role"]}})
+    call.answer({"revoked": key_id}, lambda: f"Revoked {key}.")
+
+
+@command(keys, "link", example="regente keys link ana")
+async def link(
+    call: Call,
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="Its id or name; none: an admin's.")] = None,
+    url: Annotated[str, typer.Option(metavar="URL", help="Where the API is.")] = f"http://127.0.0.1:{DEFAULT_PORT}",
+) -> None:
+    """Make a link that signs in to the console, once, within half an hour."""
+    terms = ApiTerms()
+    async with call.app() as app:
+        book = Book(app.database)
+        ring = KeyRing(book)
+        key_id = await ring.find(key) if key else await ring.any_admin()
+        sessions = ConsoleSessions(book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes)
+        made = await sessions.new_link(key_id, by=BY)
+        await _note(book, "keys.sign_in_link", key_id, {})
+    address = sign_in_url(url.rstrip("/"), made.token)
+    call.answer({"sign_in": address, "expires_at": made.expires_at}, lambda: address)
+
+
+async def _note(book: Book, action: str, key_id: str, more: dict[str, Any]) -> None:
+    """For the audit, as the API does it."""
+    await book.rows("log_operator", details=to_json({"by": BY, "action": action, "target": {"key": key_id}, **more}))
+
+
+def _role(text: str) -> Role:
+    try:
+        return Role(text)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is not a role; known: {', '.join(Role)}") from None
+
+
+def _row(key: Row) -> tuple[RenderableType, ...]:
+    status = status_text("ok") if key["status"] == "valid" else status_text(key["status"])
+    return (
+        key["id"], key["name"], f"{key['prefix']}…", key["role"], status, when(key["last_used_at"]), when(key["expires_at"]),
+        key["created_by"],
+    )  # fmt: skip

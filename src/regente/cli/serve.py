@@ -1,0 +1,114 @@
+"""`regente serve`: the HTTP API and the console."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from regente.cli import output
+from regente.cli.command import Call, command
+from regente.engine.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from regente.api.access.keys import NewKey
+    from regente.api.terms import ApiTerms
+    from regente.app import Regente
+
+DEFAULT_PORT = 8080
+BY = "cli"
+
+
+def add_to(root: typer.Typer) -> None:
+    command(root, "serve", example="regente serve --port 8080", fast_loop=True)(serve)
+
+
+async def serve(
+    call: Call,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = DEFAULT_PORT,
+    path_prefix: Annotated[str, typer.Option(metavar="PATH", help="Where it lies behind a proxy, like /regente.")] = "",
+    public_url: Annotated[str | None, typer.Option(metavar="URL", help="Where people reach it; for sign-in links.")] = None,
+    sign_in: Annotated[bool, typer.Option("--sign-in", help="Print a sign-in link for an admin at every start.")] = False,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Let everybody in as admin; loopback only.")] = False,
+) -> None:
+    """Serve the HTTP API, its documentation (/docs) and the console, until SIGTERM or Ctrl-C.
+
+    The first start makes one admin key and prints it, once, with a one-time sign-in link. Later: regente keys.
+    """
+    # The web framework is heavy: only the commands that serve pay for it.
+    from regente.api.app import create_app
+    from regente.services.serving import serve_until_stopped
+
+    terms = _terms(host, path_prefix, no_auth)
+    async with call.app() as app:
+        first, token = (None, None) if no_auth else await _way_in(app, terms, sign_in)
+        served = create_app(app, terms)
+        await serve_until_stopped(
+            served, host, port, lambda url: _announce(call, public_url or url + path_prefix, first, token),
+            farewell=served.state.feed.close,
+        )  # fmt: skip
+
+
+def _terms(host: str, path_prefix: str, no_auth: bool) -> ApiTerms:
+    from regente.api.terms import ApiTerms
+
+    if no_auth and not is_loopback(host):
+        raise InvalidInput(f"without authentication it listens on the loopback interface only, not on {host}: drop --no-auth")
+    try:
+        return ApiTerms(authentication=not no_auth, path_prefix=path_prefix.rstrip("/"))
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+async def _way_in(app: Regente, terms: ApiTerms, every_time: bool) -> tuple[NewKey | None, str | None]:
+    """The first key, if this is the first start, and the token of a sign-in link."""
+    from regente.api.access.keys import KeyRing
+    from regente.api.access.sessions import ConsoleSessions
+    from regente.api.book import Book
+
+    book = Book(app.database)
+    ring = KeyRing(book)
+    first = await ring.first()
+    if first is None and not every_time:
+        return None, None
+    key_id = first.id if first else await ring.any_admin()
+    sessions = ConsoleSessions(book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes)
+    return first, (await sessions.new_link(key_id, by="start")).token
+
+
+def _announce(call: Call, url: str, first: NewKey | None, token: str | None) -> None:
+    told = {
+        "url": url,
+        "docs": f"{url}/docs",
+        "sign_in": sign_in_url(url, token) if token else None,
+        "api_key": first.secret if first else None,
+    }
+    if call.json:
+        output.write_json_line({name: value for name, value in told.items() if value is not None})
+        return
+    output.show(output.facts([(name.replace("_", " "), value) for name, value in told.items()]))
+    if first:
+        output.note(
+            "The link works once. The key of the first admin is shown this once: keep it, or make others (regente keys)."
+        )
+    elif token is None:
+        output.note("To sign in: regente keys link")
+
+
+def sign_in_url(base: str, token: str) -> str:
+    """The token stands behind the #: no browser sends that to a server."""
+    parts = urlsplit(base)
+    reachable = base.replace("//0.0.0.0", "//127.0.0.1", 1) if parts.hostname == "0.0.0.0" else base  # noqa: S104
+    return f"{reachable}/sign-in#token={token}"

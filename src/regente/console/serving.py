@@ -1,0 +1,70 @@
+"""Serves the console in front of the API: its files and its pages go out, everything else goes on to the API.
+
+Its files hold no data, so nobody is asked who they are. Each page is the same document; the browser shows the right one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from starlette._utils import get_route_path
+from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from regente.console.files import INDEX, File, from_bytes, load
+
+PAGES = frozenset({
+    "", "sign-in", "missions", "batches", "failures", "fleet", "runners", "audit", "settings",
+})  # fmt: skip
+ASSETS = "assets/"
+_FOR_A_YEAR = "public, max-age=31536000, immutable"
+_ASK_EVERY_TIME = "no-cache"
+_NOT_BUILT = b"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Regente</title></head>
+<body><h1>Regente</h1><p>The console has not been built here: this is a source tree, or an installation without it.
+In the source tree, run <code>python scripts/console.py</code>.</p>
+<p>The API is there: <a href="docs">its documentation</a>, <a href="sign-in">sign in</a>.</p></body></html>
+"""
+
+
+class Console:
+    """Around the API. Without built files only `/` is answered, by a page that says so."""
+
+    def __init__(self, app: ASGIApp, files: Mapping[str, File] | None = None) -> None:
+        self._app = app
+        self._files = load() if files is None else files
+        self._page = functools.lru_cache(maxsize=8)(self._page_of_depth)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = self._response(scope) if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") else None
+        await (response or self._app)(scope, receive, send)
+
+    def _response(self, scope: Scope) -> Response | None:
+        path = get_route_path(scope)
+        if path == "" and scope.get("root_path"):
+            return RedirectResponse(f"{scope['root_path']}/")
+        name = path.removeprefix("/")
+        if not self._files:
+            return _answer(scope, from_bytes(_NOT_BUILT, "text/html"), "no-store") if name == "" else None
+        if name in self._files and name != INDEX:
+            return _answer(scope, self._files[name], _FOR_A_YEAR if name.startswith(ASSETS) else _ASK_EVERY_TIME)
+        if name.split("/")[0] in PAGES:
+            return _answer(scope, self._page(name.count("/")), _ASK_EVERY_TIME)
+        return None
+
+    def _page_of_depth(self, depth: int) -> File:
+        """The document names its files from its own place: a page deeper down has to go up first."""
+        index = self._files[INDEX]
+        return from_bytes(index.body.replace(b'="./', b'="' + b"../" * depth), "text/html") if depth else index
+
+
+def _answer(scope: Scope, file: File, cache: str) -> Response:
+    asked = Headers(scope=scope)
+    headers = {"etag": file.etag, "cache-control": cache, "vary": "accept-encoding"}
+    if asked.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    if "gzip" in asked.get("accept-encoding", ""):
+        return Response(file.gzipped, media_type=file.media_type, headers={**headers, "content-encoding": "gzip"})
+    return Response(file.body, media_type=file.media_type, headers=headers)

@@ -1,0 +1,47 @@
+"""Whether there are traces, and where they go."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regente.engine.database import Database
+from regente.engine.errors import InvalidInput
+from regente.sql_files import load_queries
+
+if TYPE_CHECKING:
+    from regente.telemetry.observer import Traces
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+OFF = ("", "0", "off", "false", "no")
+ON = ("1", "on", "true", "yes")
+
+_QUERIES = load_queries(Path(__file__).with_name("telemetry.sql"))
+
+
+async def traces(database: Database, wish: str | None) -> Traces | None:
+    """None when nobody asked for them. `wish` is `on`, `off` or a URL; without one OpenTelemetry's own variables decide."""
+    endpoint = _endpoint(wish)
+    if endpoint is None:
+        return None
+    try:
+        from regente.telemetry.observer import Traces
+    except ModuleNotFoundError as error:
+        raise InvalidInput(f"for traces install regente[otel]: {error.name} is missing") from None
+    rows = await database.ask(_QUERIES["installation"], {})
+    return Traces(rows[0]["id"], endpoint)
+
+
+def _endpoint(wish: str | None) -> str | None:
+    """A URL; `""` for the one that OpenTelemetry's variables or defaults name; None for off."""
+    if wish is None:
+        return "" if any(os.environ.get(name) for name in ENDPOINTS) else None
+    word = wish.strip().lower()
+    if word in OFF:
+        return None
+    if word in ON:
+        return ""
+    if not word.startswith(("http://", "https://")):
+        raise InvalidInput("REGENTE_OTEL is on, off or the URL of a collector, like http://localhost:4318")
+    return wish.strip().rstrip("/")

@@ -1,0 +1,77 @@
+"""One API with a stream, and events to put into it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import httpx2
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from regente import Regente
+from regente.api.access.keys import KeyRing
+from regente.api.access.principal import Role
+from regente.api.app import create_app
+from regente.api.book import Book
+from regente.api.stream.feed import Feed
+from regente.api.stream.terms import StreamTerms
+from regente.api.terms import ApiTerms
+from regente.services.serving import serving
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    url: str
+    client: httpx2.AsyncClient
+    feed: Feed
+    key: str = field(repr=False)
+    key_id: str = ""
+
+
+Open = Callable[..., contextlib.AbstractAsyncContextManager[Stage]]
+
+
+@pytest.fixture
+def opened(app: Regente) -> Open:
+    """Serves an API, any number of them in one test; the terms of its stream are the arguments."""
+
+    @contextlib.asynccontextmanager
+    async def open_one(**changes: float) -> AsyncIterator[Stage]:
+        ring = KeyRing(Book(app.database))
+        made = await ring.create(f"stream-{len(await ring.all())}", Role.VIEWER, by="test")
+        served = create_app(app, ApiTerms(stream=StreamTerms(**changes), request_burst=10_000))  # type: ignore[arg-type]
+        feed: Feed = served.state.feed
+        async with (
+            serving(served, drain_seconds=0, farewell=feed.close) as url,
+            httpx2.AsyncClient(base_url=url, headers={"x-api-key": made.secret}, trust_env=False, timeout=30) as client,
+        ):
+            yield Stage(url, client, feed, made.secret, made.id)
+
+    return open_one
+
+
+@pytest.fixture
+async def stage(opened: Open) -> AsyncIterator[Stage]:
+    async with opened() as found:
+        yield found
+
+
+async def put(url: str, *events: str, **fields: object) -> None:
+    """Events, committed together."""
+    columns = {"task_id": None, "batch_id": None, "details": None} | fields
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        for event in events:
+            await connection.execute(
+                "INSERT INTO regente.events (event, task_id, batch_id, details) VALUES (%s, %s, %s, %s)",
+                (event, columns["task_id"], columns["batch_id"], Jsonb(columns["details"])),
+            )
+
+
+async def positions(url: str) -> list[str]:
+    """Every event in the database, in the order of the feed."""
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        rows = await connection.execute("SELECT txid::text || '-' || id FROM regente.events ORDER BY txid, id")
+        return [row[0] for row in await rows.fetchall()]

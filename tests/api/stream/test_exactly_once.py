@@ -1,0 +1,129 @@
+"""I11 under races: what every client saw is what the database holds, whoever was killed in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import psycopg
+import pytest
+
+from regente import Regente
+from regente.api.access.keys import KeyRing
+from regente.api.access.principal import Role
+from regente.api.book import Book
+from tests.api.stream.api_process import ApiProcess
+from tests.api.stream.conftest import positions, put
+from tests.api.stream.sse import next_named, stream
+
+WRITERS, CLIENTS, ROUNDS = 20, 5, 20
+
+
+class Follower:
+    """Reads for a while, breaks off, and comes again to either API where it was."""
+
+    def __init__(self, urls: list[str], key: str, chance: random.Random) -> None:
+        self.seen: list[str] = []
+        self.connections = 0
+        self._urls = urls
+        self._key = key
+        self._chance = chance
+        self._place = "0-0"
+
+    async def follow(self) -> None:
+        while True:
+            url = self._chance.choice(self._urls)
+            async with httpx2.AsyncClient(base_url=url, headers={"x-api-key": self._key}, trust_env=False) as client:
+                with contextlib.suppress(httpx2.TransportError):
+                    await self._read(client, frames=self._chance.randrange(1, 200))
+            await asyncio.sleep(0.02)  # not in a busy loop while nobody listens there
+
+    async def _read(self, client: httpx2.AsyncClient, frames: int) -> None:
+        async with stream(client, self._place) as source:
+            self.connections += 1
+            async for frame in source:
+                assert frame.name != "resync"
+                self._place = frame.id
+                if frame.name == "message":
+                    self.seen.append(frame.id)
+                frames -= 1
+                if not frames:
+                    return
+
+
+async def write_out_of_order(url: str, chance: random.Random, half_way: asyncio.Event) -> None:
+    """Every round all have a transaction open at once, each with some events; they commit in any order."""
+    async with contextlib.AsyncExitStack() as stack:
+        connections = [
+            await stack.enter_async_context(await psycopg.AsyncConnection.connect(url)) for _ in range(WRITERS)
+        ]  # fmt: skip
+        for number in range(ROUNDS):
+            if number == ROUNDS // 2:
+                half_way.set()
+            for connection in chance.sample(connections, WRITERS):
+                for _ in range(chance.randrange(1, 4)):
+                    await connection.execute("INSERT INTO regente.events (event) VALUES ('written')")
+            for connection in chance.sample(connections, WRITERS):
+                await connection.commit()
+
+
+@pytest.fixture
+async def processes(database_url: str, tmp_path: Path) -> AsyncIterator[list[ApiProcess]]:
+    """Two APIs of one database."""
+    found = [ApiProcess(database_url, tmp_path) for _ in range(2)]
+    await asyncio.gather(*(one.start() for one in found))
+    yield found
+    for one in found:
+        await one.kill()
+
+
+async def key_of(app: Regente) -> str:
+    return (await KeyRing(Book(app.database)).create("follower", Role.VIEWER, by="test")).secret
+
+
+async def test_every_client_sees_every_event_once_although_an_api_is_killed(
+    app: Regente, database_url: str, processes: list[ApiProcess]
+) -> None:
+    """I11, F19, Z9: 20 writers commit out of order, 5 clients come and go, one of two APIs is killed and started again."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    key, half_way = await key_of(app), asyncio.Event()
+    followers = [Follower([one.url for one in processes], key, random.Random(seed + n)) for n in range(CLIENTS)]
+    reading = [asyncio.create_task(one.follow()) for one in followers]
+    writing = asyncio.create_task(write_out_of_order(database_url, chance, half_way))
+    await half_way.wait()
+    await processes[0].kill()
+    await writing
+    await processes[0].start()
+    await put(database_url, "the last one")
+    expected = await positions(database_url)
+    deadline = time.monotonic() + 60
+    while any(len(one.seen) < len(expected) for one in followers) and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+    for task in reading:
+        task.cancel()
+    await asyncio.gather(*reading, return_exceptions=True)
+    for one in followers:
+        assert one.seen == expected
+    assert sum(one.connections for one in followers) > CLIENTS
+
+
+async def test_sigterm_ends_open_streams_at_once(app: Regente, database_url: str, tmp_path: Path) -> None:
+    """O13: a deploy does not wait for consoles that are open."""
+    process = ApiProcess(database_url, tmp_path)
+    await process.start()
+    async with (
+        httpx2.AsyncClient(base_url=process.url, headers={"x-api-key": await key_of(app)}, trust_env=False) as client,
+        stream(client) as source,
+    ):
+        await next_named(source, "heartbeat")
+        asked_at = time.monotonic()
+        assert await process.terminate() == 0
+        assert time.monotonic() - asked_at < 4  # less than the server's patience with connections
+        assert [frame async for frame in source] == []

@@ -1,0 +1,158 @@
+"""Tasks, dead letters, batches, runners and pipelines over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from regente import Fatal, Regente, Skip, Task
+from regente.engine.pipeline import Registry
+from tests.api.conftest import Served, body_of, events_of
+from tests.support.running import runner_in
+
+
+@pytest.fixture
+def registry() -> Registry:
+    found = Registry()
+
+    @found.pipeline("shop")
+    async def shop(task: Task[dict[str, Any]]) -> dict[str, Any]:
+        if task.args.get("fail"):
+            task.snapshot("page.html", "<script>alert(1)</script>")
+            raise Fatal("the layout changed", code=task.args["fail"])
+        if task.args.get("skip"):
+            raise Skip("nothing to do")
+
+        async def priced() -> dict[str, Any]:
+            return {"price": 3, "session_token": "s3cr3t"}
+
+        return await task.step("price", priced)
+
+    return found
+
+
+async def run_all(app: Regente) -> None:
+    await app.run(until_idle=True)
+
+
+async def test_a_task_is_shown_with_its_steps_and_events_but_not_its_secrets(api: Served, app: Regente) -> None:
+    """O18: tasks, their secrets redacted."""
+    one = await app.enqueue("shop", {"product": "chair", "api_key": "canary-key"}, key="chair")
+    await run_all(app)
+    task = body_of(await api.viewer.get(f"/api/tasks/{one}"))
+    assert (task["status"], task["args"], task["result"]["price"]) == ("completed", {"product": "chair", "api_key": "•••"}, 3)
+    steps = body_of(await api.viewer.get(f"/api/tasks/{one}/steps"))
+    assert steps[0]["name"] == "price"
+    events = body_of(await api.viewer.get(f"/api/tasks/{one}/events"))
+    assert events[0]["event"] == "task_queued"
+    listed = await api.viewer.get("/api/tasks", params={"pipeline": "shop", "statuses": "completed"})
+    assert [item["id"] for item in (body_of(listed))["items"]] == [one]
+    assert (body_of(await api.viewer.get(f"/api/tasks/{one}/why")))["code"] == "COMPLETED"
+    assert "canary-key" not in listed.text
+    for path in ("", "/steps", "/events", "/why"):
+        assert (await api.viewer.get(f"/api/tasks/999{path}")).status_code == 404
+
+
+async def test_a_task_is_canceled_and_retried(api: Served, app: Regente) -> None:
+    """O12: cancel and retry."""
+    one = await app.enqueue("shop", {})
+    assert (body_of(await api.operator.post(f"/api/tasks/{one}/cancel")))["status"] == "canceled"
+    assert (body_of(await api.operator.post(f"/api/tasks/{one}/retry")))["status"] == "queued"
+    assert (await api.operator.post(f"/api/tasks/{one}/retry")).status_code == 409
+    bulk = body_of(await api.operator.post("/api/tasks/cancel", json={"filter": {"pipeline": "shop"}}))
+    assert bulk["changed"] == 1
+    assert (body_of(await api.operator.post("/api/tasks/retry", json={"ids": [one]})))["changed"] == 1
+
+
+async def failed(app: Regente) -> list[int]:
+    batch = await app.open_batch("round-1", details={"route": "/classificador/"})
+    args = [{"fail": "LAYOUT"}] * 3 + [{"fail": "HTTP_404"}] * 2 + [{}] * 2
+    ids = await app.enqueue_many("shop", args, keys=[f"doc-{n}" for n in range(7)], batch=batch)
+    await run_all(app)
+    return ids
+
+
+async def test_dead_letters_are_grouped_shown_with_their_snapshot_and_retried_by_group(api: Served, app: Regente) -> None:
+    """Z4, Z5: dead letters."""
+    ids = await failed(app)
+    groups = body_of(await api.viewer.get("/api/failures/groups"))
+    assert [(group["code"], group["tasks"], group["class"]) for group in groups] == [
+        ("LAYOUT", 3, "fatal"),
+        ("HTTP_404", 2, "fatal"),
+    ]
+    page = body_of(await api.viewer.get("/api/failures", params={"code": "LAYOUT", "limit": 2}))
+    assert [one["task_id"] for one in page["items"]] == [ids[2], ids[1]]
+    assert page["next"] == str(ids[1])
+    shown = body_of(await api.viewer.get(f"/api/failures/{ids[0]}"))
+    (attempt,) = shown["attempts"]
+    assert attempt["snapshots"][0]["name"] == "page.html"
+    snapshot = await api.viewer.get(f"/api/failures/attempts/{attempt['id']}/snapshots/page.html")
+    assert snapshot.text == "<script>alert(1)</script>"
+    assert snapshot.headers["content-type"] == "text/plain; charset=utf-8"
+    assert snapshot.headers["content-security-policy"].startswith("sandbox")
+    assert snapshot.headers["content-disposition"] == "attachment"
+    group = {"code": "LAYOUT", "fingerprint": groups[0]["fingerprint"]}
+    first = body_of(await api.operator.post("/api/failures/retry", json={"filter": group, "limit": 2}))
+    assert (first["total"], first["changed"]) == (2, 2)
+    assert [(await app.get(one)).status for one in ids[:3]] == ["queued", "queued", "failed"]
+
+
+async def test_dead_letters_are_given_up_only_with_a_reason(api: Served, app: Regente) -> None:
+    """Z4, O18: discard."""
+    ids = await failed(app)
+    assert (await api.operator.post("/api/failures/discard", json={"ids": ids[:1]})).status_code == 422
+    body = {"ids": ids, "reason": "these matches do not exist"}
+    assert (body_of(await api.operator.post("/api/failures/discard", json=body)))["changed"] == 5
+    assert (await app.get(ids[0])).status == "canceled"
+    (noted,) = await events_of(app, "operator_action")
+    assert noted["target"]["reason"] == "these matches do not exist"
+
+
+async def test_a_batch_tells_its_ledger_and_reprocesses_only_its_errors(api: Served, app: Regente) -> None:
+    """W5, Z5: batches."""
+    await failed(app)
+    page = body_of(await api.viewer.get("/api/batches", params={"statuses": "completed"}))
+    (batch,) = page["items"]
+    assert (batch["total"], batch["completed"], batch["failed"]) == (7, 2, 5)
+    shown = body_of(await api.viewer.get(f"/api/batches/{batch['id']}"))
+    assert shown["errors"] == [{"code": "LAYOUT", "tasks": 3}, {"code": "HTTP_404", "tasks": 2}]
+    assert (shown["route"], shown["last_key"] is not None) == ("/classificador/", True)
+    resumed = body_of(await api.operator.post(f"/api/batches/{batch['id']}/resume"))
+    assert resumed["resumed"] is False
+    redone = body_of(await api.operator.post(f"/api/batches/{batch['id']}/reprocess", json={"codes": ["HTTP_404"]}))
+    assert redone["count"] == 2
+    rest = body_of(await api.operator.post(f"/api/batches/{batch['id']}/cancel"))
+    assert rest == {"canceled": 2, "canceling": 0}
+    for method, path in (("GET", ""), ("POST", "/resume"), ("POST", "/reprocess"), ("POST", "/cancel")):
+        assert (await api.operator.request(method, f"/api/batches/999{path}")).status_code == 404
+
+
+async def test_a_drained_runner_gets_no_more_work_until_it_is_resumed(api: Served, app: Regente) -> None:
+    """S6: runners."""
+    async with runner_in(app):
+        while not (listed := body_of(await api.viewer.get("/api/runners"))):
+            await asyncio.sleep(0)
+        runner = listed[0]
+        assert (runner["status"], runner["alive"]) == ("running", True)
+        drained = body_of(await api.operator.post(f"/api/runners/{runner['id']}/drain"))
+        assert drained["status"] == "draining"
+        assert (await api.operator.post(f"/api/runners/{runner['id']}/drain")).status_code == 409
+        one = await app.enqueue("shop", {})
+        assert (body_of(await api.viewer.get(f"/api/tasks/{one}/why")))["code"] == "NO_RUNNER"
+        assert (body_of(await api.operator.post(f"/api/runners/{runner['id']}/resume")))["status"] == "running"
+        while (await app.get(one)).status != "completed":
+            await asyncio.sleep(0.02)
+    assert (body_of(await api.viewer.get(f"/api/runners/{runner['id']}")))["status"] == "stopped"
+    assert (await api.viewer.get("/api/runners/999")).status_code == 404
+
+
+async def test_pipelines_are_paused_and_resumed(api: Served, app: Regente) -> None:
+    """O18: pipelines."""
+    await app.enqueue("shop", {})
+    await run_all(app)
+    assert (body_of(await api.operator.post("/api/pipelines/shop/pause")))["paused"] is True
+    assert (body_of(await api.operator.post("/api/pipelines/shop/resume")))["paused"] is False
+    assert (await api.operator.post("/api/pipelines/nothing/pause")).status_code == 404
+    assert [one["name"] for one in body_of(await api.viewer.get("/api/pipelines"))] == ["shop"]

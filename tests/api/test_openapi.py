@@ -1,0 +1,64 @@
+"""The OpenAPI document: as it was agreed on, complete, and rendered without help from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from scripts.openapi import PAGE, document
+
+from regente import Regente
+from regente.api.app import create_app
+from tests.api.conftest import Served, body_of
+from tests.api.test_every_route import operations
+
+
+def test_the_document_is_the_one_that_was_agreed_on() -> None:
+    """O18: a change that callers see is made knowingly."""
+    assert json.loads(PAGE.read_text("utf-8")) == json.loads(document()), "run `python scripts/openapi.py --write`"
+
+
+def test_every_operation_has_a_tag_a_summary_its_problems_and_a_name_of_its_own() -> None:
+    """O18: a document that a person enjoys."""
+    found = create_app(Regente("postgresql://nowhere")).openapi()
+    tags = {tag["name"] for tag in found["tags"]}
+    names = [operation["operationId"] for _, _, operation in operations(found)]
+    assert len(names) == len(set(names))
+    for method, path, operation in operations(found):
+        assert set(operation["tags"]) <= tags, (method, path)
+        assert operation["summary"], (method, path)
+        assert {"401", "503"} <= set(operation["responses"]), (method, path)
+        assert ("404" in operation["responses"]) == ("{" in path), (method, path)
+        if "requestBody" in operation:
+            assert {"400", "413", "422"} <= set(operation["responses"]), (method, path)
+
+
+def test_secrets_only_go_in() -> None:
+    """O18: no schema that is answered has a field for a secret, but the one answer that shows a new key."""
+    found = create_app(Regente("postgresql://nowhere")).openapi()
+    schemas = found["components"]["schemas"]
+    answered = set(re.findall(r"#/components/schemas/(\w+)", json.dumps([one["responses"] for _, _, one in operations(found)])))
+    while True:
+        inner = set(re.findall(r"#/components/schemas/(\w+)", json.dumps([schemas[name] for name in answered])))
+        if inner <= answered:
+            break
+        answered |= inner
+    holding = {name for name in answered if {"api_key", "password"} & set(schemas[name].get("properties", {}))}
+    assert holding == {"CreatedKey"}
+
+
+async def test_the_documentation_needs_nothing_from_elsewhere(api: Served) -> None:
+    """O18: /docs works offline, under a policy without inline script."""
+    page = await api.viewer.get("/docs")
+    assert page.status_code == 200
+    parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert parts
+    assert not re.search(r"<script>|<style|\son\w+=|style=", page.text)
+    for part in parts:
+        assert "//" not in part
+        assert (await api.viewer.get(f"/{part}")).status_code == 200, part
+    script = (await api.nobody.get("/pages/docs.js")).text
+    assert "innerHTML" not in script
+    served: dict[str, Any] = body_of(await api.viewer.get("/openapi.json"))
+    assert served["openapi"].startswith("3.1")

@@ -1,0 +1,1 @@
+"""Journeys through the console in a real browser, against a real `regente serve`."""
