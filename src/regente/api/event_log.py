@@ -34,6 +34,19 @@ async def every(api: Api, chosen: EventFilter, most: int) -> AsyncIterator[Event
         given, cursor = given + len(rows), rows[-1]["position"]
 
 
+async def begun(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    """The same, with the first one fetched: what is wrong with the question is said before the answer begins."""
+    first = await anext(events, None)
+
+    async def everything() -> AsyncIterator[Event]:
+        if first is not None:
+            yield first
+            async for event in events:
+                yield event
+
+    return everything()
+
+
 def event_of(row: Row) -> Event:
     return Event(**{**row, "details": redacted(row["details"])})
 

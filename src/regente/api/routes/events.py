@@ -15,7 +15,7 @@ from regente.api.csv_text import csv_line
 from regente.api.models.basics import Page
 from regente.api.models.tasks import Event, EventFilter, EventQuery
 from regente.api.resource import resource
-from regente.api.state import Api, Used
+from regente.api.state import Used
 
 routes = resource("/api/events", "events")
 
@@ -44,19 +44,20 @@ async def export(query: Annotated[Export, Query()], api: Used, who: Viewer) -> S
     chosen = EventFilter(**query.model_dump(exclude={"format"}))
     is_csv = query.format == "csv"
     headers = {"content-disposition": f'attachment; filename="events.{query.format}"'}
-    text = _as_csv(api, chosen) if is_csv else _as_json(api, chosen)
+    events = await event_log.begun(event_log.every(api, chosen, api.terms.export_rows))
+    text = _as_csv(events) if is_csv else _as_json(events)
     return StreamingResponse(text, headers=headers, media_type="text/csv; charset=utf-8" if is_csv else "application/json")
 
 
-async def _as_csv(api: Api, chosen: EventFilter) -> AsyncIterator[str]:
+async def _as_csv(events: AsyncIterator[Event]) -> AsyncIterator[str]:
     yield csv_line(COLUMNS)
-    async for event in event_log.every(api, chosen, api.terms.export_rows):
+    async for event in events:
         yield csv_line(getattr(event, name) for name in COLUMNS)
 
 
-async def _as_json(api: Api, chosen: EventFilter) -> AsyncIterator[str]:
+async def _as_json(events: AsyncIterator[Event]) -> AsyncIterator[str]:
     start = "["
-    async for event in event_log.every(api, chosen, api.terms.export_rows):
+    async for event in events:
         yield start + event.model_dump_json()
         start = ",\n"
     yield "]" if start != "[" else "[]"
