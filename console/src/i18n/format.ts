@@ -1,0 +1,52 @@
+import { useLingui } from "@lingui/react";
+import { useMemo } from "react";
+
+export interface Format {
+  number: (value: number) => string;
+  time: (iso: string) => string;
+  clock: (at: number) => string;
+  day: (iso: string) => string;
+  days: (from: string, to: string) => string;
+  span: (seconds: number) => string;
+  ago: (iso: string, now?: number) => string;
+}
+
+const UNITS: [Intl.RelativeTimeFormatUnit & ("day" | "hour" | "minute" | "second"), number][] = [
+  ["day", 86_400],
+  ["hour", 3600],
+  ["minute", 60],
+  ["second", 1],
+];
+
+const largest = (seconds: number) => UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[3]!;
+
+export function formatFor(locale: string): Format {
+  const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+  const time = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeStyle: "medium" });
+  const clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
+  // A mission's day is a day of the calendar: it must not move with the time zone of whoever looks.
+  const day = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeZone: "UTC" });
+  const relative = new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" });
+  const dayOf = (iso: string) => day.format(new Date(`${iso}T00:00:00Z`));
+  return {
+    number: (value) => number.format(value),
+    time: (iso) => time.format(new Date(iso)),
+    clock: (at) => clock.format(at),
+    day: dayOf,
+    days: (from, to) => (from === to ? dayOf(from) : `${dayOf(from)} – ${dayOf(to)}`),
+    span: (seconds) => {
+      const [unit, size] = largest(seconds);
+      return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }).format(seconds / size);
+    },
+    ago: (iso, now = Date.now()) => {
+      const seconds = (Date.parse(iso) - now) / 1000;
+      const [unit, size] = largest(seconds);
+      return relative.format(Math.trunc(seconds / size), unit);
+    },
+  };
+}
+
+export function useFormat(): Format {
+  const { i18n } = useLingui();
+  return useMemo(() => formatFor(i18n.locale), [i18n.locale]);
+}

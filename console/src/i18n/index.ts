@@ -1,0 +1,49 @@
+// Two complete languages. A message id that does not exist, or that one language lacks, does not compile.
+import { type Messages, setupI18n } from "@lingui/core";
+import { useLingui } from "@lingui/react";
+import { compileMessage } from "@lingui/message-utils/compileMessage";
+import { useMemo } from "react";
+import type { en } from "./en";
+
+export type MessageId = keyof typeof en;
+export type Catalog = Record<MessageId, string>;
+export type Language = "en" | "pt-BR";
+export type Translate = (id: MessageId, values?: Record<string, string | number>) => string;
+
+export const LANGUAGES: Record<Language, string> = { "pt-BR": "Português", en: "English" };
+const KEPT_AS = "regente.language";
+
+export const i18n = setupI18n();
+i18n.setMessagesCompiler(compileMessage);
+
+const load = async (language: Language): Promise<Messages> =>
+  language === "en" ? (await import("./en")).en : (await import("./pt-BR")).ptBR;
+
+export function preferred(kept: string | null, wanted: readonly string[]): Language {
+  if (kept === "en" || kept === "pt-BR") return kept;
+  for (const tag of wanted) {
+    if (tag.toLowerCase().startsWith("pt")) return "pt-BR";
+    if (tag.toLowerCase().startsWith("en")) return "en";
+  }
+  return "en";
+}
+
+export async function speak(language: Language): Promise<void> {
+  i18n.loadAndActivate({ locale: language, messages: await load(language) });
+  document.documentElement.lang = language;
+}
+
+export const speakPreferred = (): Promise<void> => speak(preferred(localStorage.getItem(KEPT_AS), navigator.languages));
+
+export function choose(language: Language): Promise<void> {
+  localStorage.setItem(KEPT_AS, language);
+  return speak(language);
+}
+
+export function useT(): Translate {
+  const lingui = useLingui();
+  return useMemo<Translate>(() => (id, values) => lingui.i18n._(id, values), [lingui]);
+}
+
+// For texts that the server gives codes to: ours when we know the code, else the server's own.
+export const knownId = (id: string): id is MessageId => i18n.messages[id] !== undefined;

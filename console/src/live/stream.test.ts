@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { type LiveEvent, LiveStream, STALE_AFTER_MS, type Source, waitBefore } from "./stream";
+
+class FakeSource implements Source {
+  onopen: Source["onopen"] = null;
+  onmessage: Source["onmessage"] = null;
+  onerror: Source["onerror"] = null;
+  closed = false;
+  readonly named = new Map<string, (event: MessageEvent<string>) => void>();
+
+  constructor(readonly after: string | null) {}
+
+  addEventListener(name: string, listener: (event: MessageEvent<string>) => void): void {
+    this.named.set(name, listener);
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+
+  heartbeat(position: string): void {
+    this.named.get("heartbeat")?.(new MessageEvent("heartbeat", { data: "{}", lastEventId: position }));
+  }
+
+  say(event: Partial<LiveEvent>, position: string): void {
+    this.onmessage?.(new MessageEvent("message", { data: JSON.stringify(event), lastEventId: position }));
+  }
+
+  break(): void {
+    this.onerror?.(new Event("error"));
+  }
+}
+
+describe("the live stream", () => {
+  const sources: FakeSource[] = [];
+  const heard: LiveEvent[][] = [];
+  const gap = vi.fn();
+  let stream: LiveStream;
+  const latest = () => sources.at(-1)!;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    sources.length = heard.length = 0;
+    gap.mockReset();
+    const open = (after: string | null) => {
+      sources.push(new FakeSource(after));
+      return latest();
+    };
+    stream = new LiveStream(open, { events: (events) => heard.push(events), gap });
+    stream.start();
+  });
+
+  afterEach(() => {
+    stream.stop();
+    vi.useRealTimers();
+  });
+
+  it("is live as soon as a frame comes", () => {
+    expect(stream.snapshot().state).toBe("connecting");
+    latest().heartbeat("1-1");
+    expect(stream.snapshot()).toEqual({ state: "live", lastFrameAt: Date.now() });
+    expect(gap).not.toHaveBeenCalled();
+  });
+
+  it("gathers events that come together", () => {
+    latest().say({ mission_id: 1 }, "1-1");
+    latest().say({ mission_id: 2 }, "1-2");
+    vi.advanceTimersByTime(500);
+    expect(heard.map((events) => events.map(({ mission_id }) => mission_id))).toEqual([[1, 2]]);
+  });
+
+  it("comes again by itself, after the last position, and later each time", () => {
+    latest().heartbeat("7-9");
+    latest().break();
+    expect(stream.snapshot().state).toBe("reconnecting");
+    vi.advanceTimersByTime(2000);
+    expect(latest().after).toBe("7-9");
+    expect(sources[0]!.closed).toBe(true);
+    latest().break();
+    vi.advanceTimersByTime(1000);
+    expect(sources).toHaveLength(2);
+    vi.advanceTimersByTime(2000);
+    expect(sources).toHaveLength(3);
+  });
+
+  it("gives up a connection that has gone silent", () => {
+    latest().heartbeat("1-1");
+    vi.advanceTimersByTime(30_000);
+    expect(sources.length).toBeGreaterThan(1);
+    expect(stream.snapshot().state).toBe("reconnecting");
+  });
+
+  it("is stale after 60 s without a frame, says since when, and live again with the next frame", () => {
+    const at = Date.now();
+    latest().heartbeat("1-1");
+    vi.advanceTimersByTime(STALE_AFTER_MS - 2000);
+    expect(stream.snapshot().state).toBe("reconnecting");
+    vi.advanceTimersByTime(2000);
+    expect(stream.snapshot()).toEqual({ state: "stale", lastFrameAt: at });
+    stream.retry();
+    latest().heartbeat("1-5");
+    expect(stream.snapshot().state).toBe("live");
+  });
+
+  it("is stale when nothing was ever heard", () => {
+    latest().break();
+    vi.advanceTimersByTime(STALE_AFTER_MS + 1000);
+    expect(stream.snapshot()).toEqual({ state: "stale", lastFrameAt: null });
+  });
+
+  it("tells of a gap when the server cannot go on from the position, or there was none", () => {
+    latest().heartbeat("1-1");
+    latest().named.get("resync")?.(new MessageEvent("resync", { data: "{}", lastEventId: "9-9" }));
+    expect(gap).toHaveBeenCalledTimes(1);
+  });
+
+  it("refetches when it was away before it had a position", () => {
+    latest().break();
+    vi.advanceTimersByTime(2000);
+    latest().heartbeat("3-3");
+    expect(gap).toHaveBeenCalledTimes(1);
+  });
+
+  it("waits for 30 s at most, and never all clients at the same moment", () => {
+    expect(waitBefore(0, 0)).toBe(750);
+    expect(waitBefore(0, 1)).toBe(1250);
+    expect(waitBefore(20, 0.5)).toBe(30_000);
+  });
+});

@@ -1,0 +1,32 @@
+import { I18nProvider } from "@lingui/react";
+import { MantineProvider } from "@mantine/core";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { Router } from "wouter";
+import { App } from "./app/App";
+import { queries } from "./app/queries";
+import { BASE_PATH } from "./app/root";
+import { theme } from "./app/theme";
+import "./app/mantine.css";
+import "./app/styles.css";
+import { i18n, speakPreferred } from "./i18n";
+
+const root = document.getElementById("root");
+if (!root) throw new Error("index.html has no #root");
+
+await speakPreferred();
+createRoot(root).render(
+  <StrictMode>
+    <I18nProvider i18n={i18n}>
+      {/* The variables come from a file: our policy allows no style in the document itself. */}
+      <MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
+        <QueryClientProvider client={queries}>
+          <Router base={BASE_PATH}>
+            <App />
+          </Router>
+        </QueryClientProvider>
+      </MantineProvider>
+    </I18nProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,82 @@
+import { Button, Group, NativeSelect, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { useSearchParams } from "wouter";
+import { missionCounts } from "../../api/missions";
+import { useT } from "../../i18n";
+import { useFormat } from "../../i18n/format";
+import { useStatusName } from "../../parts/Status";
+import { CHECKPOINTS, MEDIA_TYPES, STATUSES, changed, filterOf, isEmpty } from "./filter";
+
+export function FilterBar() {
+  const t = useT();
+  const [search, setSearch] = useSearchParams();
+  const set = (name: string, ...values: string[]) => setSearch((now) => changed(now, name, values), { replace: true });
+  return (
+    <Group gap="xs" mb="sm" align="flex-end" role="search" aria-label={t("filter.label")}>
+      <StatusChips chosen={search.getAll("status")} choose={(statuses) => set("status", ...statuses)} />
+      <NativeSelect
+        size="xs"
+        aria-label={t("mission.checkpoint")}
+        value={search.get("checkpoint") ?? ""}
+        data={[{ value: "", label: t("mission.checkpoint") }, ...CHECKPOINTS.map((one) => ({ value: one, label: t(`checkpoint.${one}`) }))]}
+        onChange={(event) => set("checkpoint", event.currentTarget.value)}
+      />
+      <NativeSelect
+        size="xs"
+        aria-label={t("mission.media")}
+        value={search.get("media") ?? ""}
+        data={[{ value: "", label: t("mission.media") }, ...MEDIA_TYPES.map((one) => ({ value: one, label: t(`media.${one}`) }))]}
+        onChange={(event) => set("media", event.currentTarget.value)}
+      />
+      <LateInput label={t("mission.language")} value={search.get("language") ?? ""} change={(value) => set("language", value)} />
+      <LateInput label={t("mission.error")} value={search.get("code") ?? ""} change={(value) => set("code", value)} />
+      <TextInput size="xs" type="date" label={t("create.from")} value={search.get("from") ?? ""} onChange={(e) => set("from", e.currentTarget.value)} />
+      <TextInput size="xs" type="date" label={t("create.to")} value={search.get("to") ?? ""} onChange={(e) => set("to", e.currentTarget.value)} />
+      {!isEmpty(filterOf(search)) && (
+        <Button size="xs" variant="subtle" onClick={() => setSearch(new URLSearchParams(), { replace: true })}>
+          {t("filter.clear")}
+        </Button>
+      )}
+    </Group>
+  );
+}
+
+function StatusChips({ chosen, choose }: { chosen: string[]; choose: (statuses: string[]) => void }) {
+  const t = useT();
+  const format = useFormat();
+  const nameOf = useStatusName();
+  const counts = useQuery(missionCounts);
+  return (
+    <div className="chips" role="group" aria-label={t("mission.status")}>
+      {STATUSES.map((status) => {
+        const on = chosen.includes(status);
+        const count = counts.data?.[status];
+        return (
+          <Button
+            key={status}
+            size="xs"
+            variant={on ? "filled" : "default"}
+            aria-pressed={on}
+            onClick={() => choose(on ? chosen.filter((one) => one !== status) : [...chosen, status])}
+          >
+            {nameOf(status)}
+            {count !== undefined && <span className="chip-count">{`${format.number(count)}${counts.data?.capped.includes(status) ? "+" : ""}`}</span>}
+          </Button>
+        );
+      })}
+    </div>
+  );
+}
+
+// Asks once the typing pauses, not at every letter.
+function LateInput({ label, value, change }: { label: string; value: string; change: (value: string) => void }) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  useEffect(() => {
+    if (text === value) return;
+    const later = setTimeout(() => change(text), 350);
+    return () => clearTimeout(later);
+  });
+  return <TextInput size="xs" w={110} aria-label={label} placeholder={label} value={text} onChange={(event) => setText(event.currentTarget.value)} />;
+}

@@ -1,0 +1,50 @@
+// How many missions a range makes, as the server counts them, before it is asked.
+import type { MissionRange } from "../../api/missions";
+
+export const MOST_MISSIONS = 20_000;
+const DAY_MS = 86_400_000;
+const LANGUAGE = /^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$/;
+
+export interface Draft {
+  from: string;
+  to: string;
+  media: MissionRange["media_types"];
+  languages: string;
+  apart: boolean;
+  daysEach: number;
+}
+
+export const languagesOf = (text: string): string[] => [...new Set(text.split(/[\s,;]+/).filter(Boolean))];
+
+export const daysBetween = (from: string, to: string): number => {
+  const days = (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS + 1;
+  return Number.isFinite(days) ? days : 0;
+};
+
+export type Flaw = "days" | "media" | "languages" | "daysEach" | "tooMany";
+
+export function flawOf(draft: Draft): Flaw | null {
+  const languages = languagesOf(draft.languages);
+  if (daysBetween(draft.from, draft.to) < 1) return "days";
+  if (!draft.media.length) return "media";
+  if (!languages.length || !languages.every((one) => LANGUAGE.test(one))) return "languages";
+  if (!Number.isInteger(draft.daysEach) || draft.daysEach < 1) return "daysEach";
+  return countOf(draft) > MOST_MISSIONS ? "tooMany" : null;
+}
+
+export function countOf({ from, to, media, languages, apart, daysEach }: Draft): number {
+  const days = Math.max(0, daysBetween(from, to));
+  const groups = apart ? languagesOf(languages).length : Math.min(1, languagesOf(languages).length);
+  return Math.ceil(days / Math.max(1, daysEach)) * media.length * groups;
+}
+
+export function rangeOf(draft: Draft): MissionRange {
+  const languages = languagesOf(draft.languages);
+  return {
+    date_start: draft.from,
+    date_end: draft.to,
+    media_types: draft.media,
+    languages: draft.apart ? languages.map((one) => [one]) : [languages],
+    days_each: draft.daysEach,
+  };
+}

@@ -1,0 +1,103 @@
+import { Alert, Button, Code, Group, NativeSelect, Paper, Stack, Table, TextInput, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { type Key, createKey, keys, revokeKey, signInLink } from "../../api/operations";
+import type { Role } from "../../api/session";
+import { useT } from "../../i18n";
+import { useFormat } from "../../i18n/format";
+import { Failed, Loaded } from "../../parts/States";
+import { Status } from "../../parts/Status";
+import { Confirmed, useAct } from "../../parts/act";
+
+const ROLES: Role[] = ["viewer", "operator", "admin"];
+const STALE = [["keys"]];
+
+export function Keys() {
+  const t = useT();
+  const query = useQuery(keys);
+  const [shown, setShown] = useState<string | null>(null);
+  return (
+    <Paper withBorder p="md">
+      <Stack>
+        <Title order={2} size="h4">
+          {t("keys.title")}
+        </Title>
+        <NewKey show={setShown} />
+        {shown && (
+          <Alert color="green" title={t("keys.once")} withCloseButton closeButtonLabel={t("act.close")} onClose={() => setShown(null)} role="status">
+            <Code block>{shown}</Code>
+          </Alert>
+        )}
+        <Loaded query={query}>{(found) => <KeyTable found={found} show={setShown} />}</Loaded>
+      </Stack>
+    </Paper>
+  );
+}
+
+function NewKey({ show }: { show: (secret: string) => void }) {
+  const t = useT();
+  const [name, setName] = useState("");
+  const [role, setRole] = useState<Role>("viewer");
+  const make = useAct(createKey, STALE);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    make.mutate({ name, role }, { onSuccess: ({ api_key }) => (show(api_key), setName("")) });
+  };
+  return (
+    <form onSubmit={submit}>
+      <Group align="flex-end">
+        <TextInput label={t("field.name")} required maxLength={100} value={name} onChange={(event) => setName(event.currentTarget.value)} />
+        <NativeSelect
+          label={t("keys.role")}
+          value={role}
+          data={ROLES.map((one) => ({ value: one, label: t(`role.${one}`) }))}
+          onChange={(event) => setRole(ROLES.find((one) => one === event.currentTarget.value) ?? "viewer")}
+        />
+        <Button type="submit" loading={make.isPending}>
+          {t("keys.make")}
+        </Button>
+      </Group>
+      {make.error && <Failed error={make.error} />}
+    </form>
+  );
+}
+
+function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => void }) {
+  const t = useT();
+  const format = useFormat();
+  return (
+    <Table.ScrollContainer minWidth={600} type="native">
+      <Table>
+        <Table.Tbody>
+          {found.map((key) => (
+            <Table.Tr key={key.id}>
+              <Table.Td>{key.name}</Table.Td>
+              <Table.Td className="code">{key.prefix}…</Table.Td>
+              <Table.Td>{t(`role.${key.role}`)}</Table.Td>
+              <Table.Td>
+                <Status of={key.status} />
+              </Table.Td>
+              <Table.Td>{key.last_used_at && t("keys.used", { ago: format.ago(key.last_used_at) })}</Table.Td>
+              <Table.Td>{key.status === "valid" && <KeyActions of={key} show={show} />}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}
+
+function KeyActions({ of, show }: { of: Key; show: (secret: string) => void }) {
+  const t = useT();
+  const link = useAct(() => signInLink(of.id), STALE);
+  return (
+    <Group gap="xs" justify="flex-end" wrap="nowrap">
+      <Button size="compact-xs" variant="default" loading={link.isPending} onClick={() => link.mutate(undefined, { onSuccess: ({ url }) => show(url) })}>
+        {t("keys.link")}
+      </Button>
+      <Confirmed size="compact-xs" variant="outline" color="red" act={() => revokeKey(of.id)} stale={STALE} question={t("keys.revokeQuestion", { name: of.name })}>
+        {t("keys.revoke")}
+      </Confirmed>
+    </Group>
+  );
+}
