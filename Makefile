@@ -57,4 +57,4 @@ mutants: install  ## Take out one guard at a time; the suite must go red each ti
 	@$(BIN)/python -m pytest tests/mutants -m mutants
 
 clean:  ## Remove what was installed and built
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.envs
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.envs console/node_modules src/regente/console/static

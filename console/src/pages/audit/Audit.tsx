@@ -61,7 +61,7 @@ function Events({ filter }: { filter: ReturnType<typeof filterOf> }) {
   return (
     <>
       {list.error && <Failed error={list.error} retry={() => void list.refetch()} />}
-      <Table.ScrollContainer minWidth={700} type="native">
+      <Table.ScrollContainer minWidth={700} type="native" tabIndex={0}>
         <Table highlightOnHover>
           <Table.Thead>
             <Table.Tr>

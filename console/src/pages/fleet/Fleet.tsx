@@ -81,7 +81,7 @@ function Members<T extends Common>({ kind, query, cells }: { kind: Kind; query: 
 function Rows<T extends Common>({ kind, members, cells }: { kind: Kind; members: T[]; cells: Cells<T> }) {
   const t = useT();
   return (
-    <Table.ScrollContainer minWidth={700} type="native">
+    <Table.ScrollContainer minWidth={700} type="native" tabIndex={0}>
       <Table highlightOnHover>
         <Table.Thead>
           <Table.Tr>

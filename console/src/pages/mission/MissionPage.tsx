@@ -134,7 +134,7 @@ function History({ mission }: { mission: Mission }) {
           events.length ? (
             <>
               <Lanes events={events} ended={mission.finished_at} />
-              <Table.ScrollContainer minWidth={500} type="native">
+              <Table.ScrollContainer minWidth={500} type="native" tabIndex={0}>
                 <Table>
                   <Table.Tbody>
                     {events.map(({ timestamp, event, details }) => (

@@ -31,8 +31,15 @@ export function FilterBar() {
       />
       <LateInput label={t("mission.language")} value={search.get("language") ?? ""} change={(value) => set("language", value)} />
       <LateInput label={t("mission.error")} value={search.get("code") ?? ""} change={(value) => set("code", value)} />
-      <TextInput size="xs" type="date" label={t("create.from")} value={search.get("from") ?? ""} onChange={(e) => set("from", e.currentTarget.value)} />
-      <TextInput size="xs" type="date" label={t("create.to")} value={search.get("to") ?? ""} onChange={(e) => set("to", e.currentTarget.value)} />
+      {/* The two stay together on one line, with the name before the field. */}
+      <Group gap="xs" wrap="nowrap">
+        {(["from", "to"] as const).map((name) => (
+          <label key={name} className="inline-label">
+            {t(`create.${name}`)}
+            <TextInput size="xs" type="date" value={search.get(name) ?? ""} onChange={(event) => set(name, event.currentTarget.value)} />
+          </label>
+        ))}
+      </Group>
       {!isEmpty(filterOf(search)) && (
         <Button size="xs" variant="subtle" onClick={() => setSearch(new URLSearchParams(), { replace: true })}>
           {t("filter.clear")}

@@ -19,7 +19,7 @@ export default function Runners() {
       <Loaded query={query}>
         {(found) =>
           found.length ? (
-            <Table.ScrollContainer minWidth={800} type="native">
+            <Table.ScrollContainer minWidth={800} type="native" tabIndex={0}>
               <Table highlightOnHover>
                 <Table.Thead>
                   <Table.Tr>
