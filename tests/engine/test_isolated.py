@@ -96,7 +96,7 @@ async def test_too_much_memory(app: Regente, registry: Registry, sql: Sql) -> No
 async def test_too_much_time(app: Regente, registry: Registry, sql: Sql, tmp_path: Path) -> None:
     """W8: the child and its own children are gone when the step has failed."""
     pid_file = tmp_path / "pid"
-    task_id, _ = await isolated(app, registry, work.sleep_forever, str(pid_file), timeout=3)
+    task_id, _ = await isolated(app, registry, work.sleep_forever, str(pid_file), timeout=10)
     assert task_row(sql, task_id)["error_code"] == "ISOLATED_TIMEOUT"
     assert [alive(int(pid)) for pid in pid_file.read_text().split()] == [False, False]
 

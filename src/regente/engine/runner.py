@@ -295,7 +295,10 @@ class Runner:
     async def _is_idle(self) -> bool:
         if len(self._roster) or self._levels.next_due_at < FOREVER:
             return False
-        return not await self._ledger.anything_running(list(self._pipelines))
+        if await self._ledger.anything_running(list(self._pipelines)):
+            return False
+        await self._survey()  # the last one may be older than the retry that the last task has left behind
+        return not len(self._roster) and self._levels.next_due_at == FOREVER
 
     def _poll_seconds(self, until_idle: bool) -> float:
         if until_idle:
