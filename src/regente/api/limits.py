@@ -8,11 +8,12 @@ from typing import Annotated
 from fastapi import Path
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regente.api.errors import BodyTooLarge, JsonTooDeep
 from regente.api.problems import answer
 from regente.api.terms import ApiTerms
+from regente.services.bodies import read_body, replayed
 
 MAX_PAGE = 500
 MAX_ID = 2**63 - 1
@@ -40,23 +41,15 @@ class BodyLimits:
             body = await self._body(Headers(scope=scope), receive)
         except (BodyTooLarge, JsonTooDeep) as error:
             return await answer(error, Request(scope))(scope, receive, send)
-        return await self._app(scope, _replayed(body, receive), send)
+        return await self._app(scope, replayed(body, receive), send)
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         limit = self._terms.max_body_bytes
         length = headers.get("content-length", "")
-        parts, taken = [], int(length) if length.isdigit() and int(length) > limit else 0
-        while taken <= limit:
-            message = await receive()
-            if message["type"] != "http.request":
-                break
-            parts.append(message.get("body", b""))
-            taken += len(parts[-1])
-            if not message.get("more_body", False):
-                break
-        if taken > limit:
+        announced = int(length) if length.isdigit() else 0
+        body = await read_body(receive, limit) if announced <= limit else None
+        if body is None:
             raise BodyTooLarge(f"the body has more than {limit:,} bytes")
-        body = b"".join(parts)
         if depth_exceeds(body, self._terms.max_json_depth):
             raise JsonTooDeep(f"the JSON is nested deeper than {self._terms.max_json_depth} levels")
         return body
@@ -74,16 +67,3 @@ def depth_exceeds(body: bytes, limit: int) -> bool:
         elif sign in (b"]", b"}"):
             depth -= 1
     return False
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay

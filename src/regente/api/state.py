@@ -9,12 +9,12 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from regente.api.access.keys import KeyRing
-from regente.api.access.rate import Rates
 from regente.api.access.sessions import ConsoleSessions
 from regente.api.book import Book
 from regente.api.bulk.runner import BulkRunner
 from regente.api.terms import ApiTerms
 from regente.app import Regente
+from regente.services.rates import Rates
 
 
 @dataclass(frozen=True, slots=True)

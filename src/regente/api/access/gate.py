@@ -17,12 +17,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regente.api.access.keys import KeyRing
 from regente.api.access.principal import EVERYBODY, Principal
-from regente.api.access.rate import Rates
 from regente.api.access.sessions import COOKIE, CSRF_HEADER, ConsoleSessions, csrf_matches
 from regente.api.errors import CsrfRefused, RateLimited, Unauthorized
 from regente.api.problems import answer
 from regente.api.terms import ApiTerms
 from regente.engine.errors import RegenteError
+from regente.services.rates import Rates
 
 KEY_HEADER = "x-api-key"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")

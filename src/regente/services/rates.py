@@ -1,4 +1,4 @@
-"""Rates: so many at once, and so many more every second, for each key and for each address that brings wrong ones."""
+"""Rates: so many requests at once, and so many more every second, for each key, client or address."""
 
 from __future__ import annotations
 
