@@ -14,13 +14,12 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from regente.engine import log
 from regente.engine.cancellation import cancel_all
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import FOREVER, Database, number_array, text_array
+from regente.engine.database import FOREVER, Database
 from regente.engine.errors import DatabaseUnavailable
 from regente.engine.executor import failed_attempt, failure_of, perform, stopped
 from regente.engine.figures import Figures, Report
@@ -31,10 +30,11 @@ from regente.engine.levels import Levels
 from regente.engine.listener import CANCEL, Listener
 from regente.engine.outcome import Completed, Ended, Failure, Outcome
 from regente.engine.pipeline import Pipeline
+from regente.engine.registration import register_pipelines, register_runner
 from regente.engine.roster import TICK_SECONDS, Roster, Running
 from regente.engine.task import Task
 from regente.engine.watchdog import Watchdog, WatchdogTerms
-from regente.engine.watchdog.batches import review_batches
+from regente.engine.watchdog.batches import TouchedBatches
 
 POLL_SECONDS = 5.0  # with LISTEN: only in case a hint was lost
 POLL_WITHOUT_LISTEN_SECONDS = 1.0
@@ -74,7 +74,7 @@ class Runner:
         self.figures = Figures()
         self.id = 0
         self._roster = Roster()
-        self._touched_batches: set[int] = set()
+        self._touched_batches = TouchedBatches(database)
         self._enough_free = max(1, min(self.terms.concurrency // 2, CLAIM_AT_MOST // 2))
         self._levels = Levels(list(self._pipelines))
         self._impatience_seconds = MIN_IMPATIENCE_SECONDS
@@ -95,7 +95,7 @@ class Runner:
     async def run(self, *, until_idle: bool = False) -> Report:
         """Work until `stop` is called, or until nothing is left to do."""
         log.current_runner.set(self.name)
-        await self._register_pipelines()
+        await register_pipelines(self._fetch, list(self._pipelines.values()))
         self._listener.start()
         collect_every = gc.get_threshold()
         gc.set_threshold(*CALM_GC)
@@ -157,30 +157,10 @@ class Runner:
         return not self._lease_lost or self._stop_requests > 0
 
     async def _register(self) -> int:
-        params = {
-            "name": self.name,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "version": _version(),
-            "pipelines": text_array(list(self._pipelines)),
-            "concurrency": self.terms.concurrency,
-            "ttl_seconds": self.terms.lease.ttl_seconds,
-        }
-        rows = await self._fetch("register_runner", params)
-        crash_point("register.committed")
-        log.runner_started(rows[0][0], self.name, list(self._pipelines), self.terms.concurrency)
-        return int(rows[0][0])
-
-    async def _register_pipelines(self) -> None:
-        pipelines = list(self._pipelines.values())
-        params = {
-            "names": text_array([pipeline.name for pipeline in pipelines]),
-            "stall_afters": number_array([pipeline.stall_after_seconds for pipeline in pipelines]),
-            "expire_afters": number_array([pipeline.expire_after_seconds for pipeline in pipelines]),
-            "max_attempts": number_array([pipeline.retry.max_attempts for pipeline in pipelines]),
-            "endless": text_array(["t" if pipeline.endless else "f" for pipeline in pipelines]),
-        }
-        await self._fetch("register_pipelines", params)
+        names, terms = list(self._pipelines), self.terms
+        runner_id = await register_runner(self._fetch, self.name, names, terms.concurrency, terms.lease.ttl_seconds)
+        log.runner_started(runner_id, self.name, names, terms.concurrency)
+        return runner_id
 
     def _lease_keeper(self) -> LeaseKeeper:
         return LeaseKeeper(
@@ -204,7 +184,7 @@ class Runner:
         await asyncio.to_thread(keeper.stop)
         with contextlib.suppress(DatabaseUnavailable):  # then the lease says it for us
             await self._fetch("hand_back", {"runner_id": self.id, "except": "{}"})
-            await self._review_batches()
+            await self._touched_batches.review()
             await self._set_status("stopped", self._report)
 
     async def _set_status(self, status: str, report: Report | None = None) -> None:
@@ -453,21 +433,9 @@ class Runner:
         self._roster.tick()
         await asyncio.sleep(TICK_SECONDS)
 
-    # Batches that this runner's tasks belong to.
-
     async def _review_touched_batches(self) -> None:
         await asyncio.sleep(0.5)
-        await self._review_batches()
-
-    async def _review_batches(self) -> None:
-        if not self._touched_batches:
-            return
-        touched, self._touched_batches = self._touched_batches, set()
-        try:
-            await review_batches(self._database, touched)
-        except DatabaseUnavailable:
-            self._touched_batches |= touched
-            raise
+        await self._touched_batches.review()
 
     def _recovered(self, count: int) -> None:
         self.figures.recovered += count
@@ -523,10 +491,3 @@ async def _again_and_again(name: str, once: Callable[[], Awaitable[None]]) -> No
         except Exception as error:
             log.sweep_failed(name, error)
             await asyncio.sleep(1.0)
-
-
-def _version() -> str:
-    try:
-        return version("regente")
-    except PackageNotFoundError:
-        return "unknown"

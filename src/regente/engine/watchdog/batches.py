@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import Database, number_array
+from regente.engine.errors import DatabaseUnavailable
 
 
 class BatchReview:
@@ -26,3 +27,24 @@ async def review_batches(database: Database, touched: Iterable[int] = (), *, all
     if any(after == "completed" for *_, after in changed):
         crash_point("batch.closed")
     return [f"{name}: {before} → {after}" for _, name, before, after in changed]
+
+
+class TouchedBatches:
+    """The batches that a runner's tasks moved since it last looked; kept when the database is away."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._touched: set[int] = set()
+
+    def add(self, batch_id: int) -> None:
+        self._touched.add(batch_id)
+
+    async def review(self) -> None:
+        if not self._touched:
+            return
+        touched, self._touched = self._touched, set()
+        try:
+            await review_batches(self._database, touched)
+        except DatabaseUnavailable:
+            self._touched |= touched
+            raise

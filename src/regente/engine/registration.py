@@ -1,0 +1,50 @@
+"""A runner's entry in the database: who it is, which pipelines it knows, and how it stands."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from regente.engine.crashpoints import crash_point
+from regente.engine.database import number_array, text_array
+from regente.engine.pipeline import Pipeline
+
+Fetch = Callable[[str, dict[str, Any]], Awaitable[list[tuple[Any, ...]]]]
+
+
+async def register_runner(fetch: Fetch, name: str, pipelines: Iterable[str], concurrency: int, ttl_seconds: float) -> int:
+    """The runner's id, new at every start, with its first lease."""
+    params = {
+        "name": name,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "version": _version(),
+        "pipelines": text_array(list(pipelines)),
+        "concurrency": concurrency,
+        "ttl_seconds": ttl_seconds,
+    }
+    rows = await fetch("register_runner", params)
+    crash_point("register.committed")
+    return int(rows[0][0])
+
+
+async def register_pipelines(fetch: Fetch, pipelines: list[Pipeline]) -> None:
+    """What clients and other runners must know of them without their code."""
+    params = {
+        "names": text_array([pipeline.name for pipeline in pipelines]),
+        "stall_afters": number_array([pipeline.stall_after_seconds for pipeline in pipelines]),
+        "expire_afters": number_array([pipeline.expire_after_seconds for pipeline in pipelines]),
+        "max_attempts": number_array([pipeline.retry.max_attempts for pipeline in pipelines]),
+        "endless": text_array(["t" if pipeline.endless else "f" for pipeline in pipelines]),
+    }
+    await fetch("register_pipelines", params)
+
+
+def _version() -> str:
+    try:
+        return version("regente")
+    except PackageNotFoundError:
+        return "unknown"
