@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from psycopg.rows import dict_row
-
 from regente.app import Regente
 from regente.engine.models import Event
 from regente.sql_files import load_queries
@@ -29,5 +27,4 @@ async def feed_end(app: Regente) -> str:
 
 
 async def _rows(app: Regente, name: str, params: dict[str, Any]) -> list[dict[str, Any]]:
-    async with app.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
-        return list(await (await cursor.execute(_QUERIES[name], params)).fetchall())
+    return await app.database.ask(_QUERIES[name], params)

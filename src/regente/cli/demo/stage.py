@@ -116,7 +116,6 @@ class Stage:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _now(self) -> datetime:
-        async with self.app.database.transaction() as connection:
-            row = await (await connection.execute(QUERIES["now"])).fetchone()
-        assert row is not None
-        return row[0]  # type: ignore[no-any-return]
+        rows = await self.app.database.ask(QUERIES["now"], {})
+        moment: datetime = rows[0]["clock"]
+        return moment

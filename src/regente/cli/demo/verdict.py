@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from psycopg.rows import dict_row
 from rich.console import RenderableType
 
 from regente.app import Regente
@@ -94,6 +93,4 @@ def _demand(line: Line) -> str:
 
 
 async def _ask(app: Regente, name: str, **params: Any) -> list[dict[str, Any]]:
-    async with app.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(QUERIES[name], params)
-        return list(await cursor.fetchall())
+    return await app.database.ask(QUERIES[name], params)

@@ -33,7 +33,6 @@ class Board:
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._seen: dict[str, Sight] = {}
         self._looking: asyncio.Task[None] | None = None
-        self.state = "open"
 
     async def wait(self, worker_id: str, seconds: float, *, for_work: bool = False) -> None:
         """Until something about this worker changes, or there is work for it, or the time is up."""
@@ -73,14 +72,9 @@ class Board:
                 await asyncio.sleep(self._watch_seconds)
 
     async def _look_once(self) -> None:
-        around = (await ask(self._database, "look_around"))[0]
-        if around["state"] != self.state:
-            self.state = around["state"]
-            for key in list(self._waiting):
-                self._wake(key)
-            return
+        waiting = (await ask(self._database, "waiting_missions"))[0]["waiting"]
         for_work = [key for key in self._waiting if key[0] == "w"]
-        for key in for_work[: around["waiting"]]:
+        for key in for_work[:waiting]:
             self._wake(key)
         ids = {key[1:] for key in self._waiting}
         for worker_id, sight in (await self._sights(list(ids))).items():

@@ -218,14 +218,13 @@ WHERE w.id = ANY (%(ids)s::text[])
 -- name: state
 SELECT state FROM regente.orchestrator
 
--- name: look_around
-SELECT o.state, (
-  SELECT count(*) FROM (
-    SELECT FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
-    WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.run_at > regente.clock() + interval '100 years'
-      AND (r.not_before IS NULL OR r.not_before <= regente.clock())
-    LIMIT 200) AS w) AS waiting
-FROM regente.orchestrator o
+-- name: waiting_missions
+-- How many could be given out now, up to as many as matter.
+SELECT count(*) AS waiting FROM (
+  SELECT FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
+  WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.run_at > regente.clock() + interval '100 years'
+    AND (r.not_before IS NULL OR r.not_before <= regente.clock())
+  LIMIT 200) AS w
 
 -- A mission's own book.
 

@@ -16,6 +16,9 @@ T = TypeVar("T")
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 MOST_RESTS = 10
+UNSAID_REST_SECONDS = 60.0
+SHORTEST_REST_SECONDS = 0.5
+LONGEST_REST_SECONDS = 86_400.0
 HANG_UP_SECONDS = 5.0
 
 
@@ -46,6 +49,12 @@ async def patiently(task: Task[Any], call: Callable[[], Awaitable[T]], seconds: 
         await task.heartbeat()
         await asyncio.sleep(pause_seconds)
         pause_seconds = min(pause_seconds * 2, MAX_PAUSE_SECONDS)
+
+
+def rest_asked_for(retry_after: float | None) -> float:
+    """How long one is left alone who said 429, whatever he said of the time."""
+    seconds = UNSAID_REST_SECONDS if retry_after is None else retry_after
+    return min(max(seconds, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
 
 async def hang_up(task: Task[Any], client: WorkerClient, seconds: float) -> None:

@@ -18,13 +18,10 @@ from regente.pipelines.missions import codes
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.book import ask, brief_transaction, rows_on
 from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
-from regente.pipelines.missions.patience import hang_up, patiently
+from regente.pipelines.missions.patience import hang_up, patiently, rest_asked_for
 from regente.pipelines.missions.run import Phases, Run, Setback
 
 UNDER_WAY = (ScrapeStatus.PENDING, ScrapeStatus.QUEUED, ScrapeStatus.RUNNING)
-DEFAULT_WAIT_SECONDS = 60.0
-MIN_WAIT_SECONDS = 0.5
-MAX_WAIT_SECONDS = 86_400.0
 
 
 class Scrape(Phases):
@@ -113,8 +110,7 @@ class Scrape(Phases):
 
     async def _park(self, reason: str, retry_after: float | None) -> NoReturn:
         """It waits as long as it was asked to; nobody is to blame, and the worker is free."""
-        wait = DEFAULT_WAIT_SECONDS if retry_after is None else min(retry_after, MAX_WAIT_SECONDS)
-        await self.send_back(reason, wait_seconds=max(wait, MIN_WAIT_SECONDS), worker_status="ready")
+        await self.send_back(reason, wait_seconds=rest_asked_for(retry_after), worker_status="ready")
 
     # The job is watched.
 

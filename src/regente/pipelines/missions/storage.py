@@ -21,13 +21,11 @@ from regente.fleet.registry import Fleet
 from regente.pipelines.missions import codes
 from regente.pipelines.missions.book import brief_transaction, one_on, rows_on
 from regente.pipelines.missions.codes import Code
-from regente.pipelines.missions.patience import patiently
+from regente.pipelines.missions.patience import patiently, rest_asked_for
 from regente.pipelines.missions.run import Phases, Run
 
 NAMESPACE = uuid.UUID("6f0c3a52-6d0f-4f0a-9c52-0d7b8f6d2a11")
 MAX_ITEM_CHARACTERS = 100_000
-DEFAULT_WAIT_SECONDS = 60.0
-MIN_WAIT_SECONDS = 0.5
 
 
 class Storage(Phases):
@@ -107,8 +105,7 @@ class Storage(Phases):
         if error.trouble is Trouble.UNAUTHORIZED:
             await self._refused(code, error.message)
         if error.trouble is Trouble.THROTTLED:
-            wait_seconds = error.retry_after if error.retry_after is not None else DEFAULT_WAIT_SECONDS
-            raise Throttled(error.message, retry_after=max(wait_seconds, MIN_WAIT_SECONDS), code=code.value)
+            raise Throttled(error.message, retry_after=rest_asked_for(error.retry_after), code=code.value)
         await self.fail_storage(code, error.message)
 
     async def _refused(self, code: Code, message: str) -> NoReturn:
