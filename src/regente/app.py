@@ -21,6 +21,7 @@ from regente.fleet.registry import Fleet
 from regente.fleet.secrets import Secrets
 from regente.pipelines.missions.desk import MissionDesk
 from regente.pipelines.missions.setup import MissionPipelines, register_missions, with_room_for_missions
+from regente.pipelines.offered import Offer, offer
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
 from regente.telemetry.setup import traces
@@ -53,6 +54,7 @@ class Regente(Client):
         self._fleet: Fleet | None = None
         self._traces: Traces | None = None
         self._mission_pipelines: MissionPipelines | None = None
+        self._offered: Offer | None = None
         super().__init__(Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines)
 
     async def __aenter__(self) -> Self:
@@ -72,6 +74,8 @@ class Regente(Client):
         await self.stop()
         if self._mission_pipelines is not None:
             await self._mission_pipelines.close()
+        if self._offered is not None:
+            await self._offered.close()
         if self._fleet is not None:
             await self._fleet.close()
         if self._traces is not None:
@@ -101,6 +105,12 @@ class Regente(Client):
         """Let this process run missions, too: their pipelines join those that it knows."""
         if self._mission_pipelines is None:
             self._mission_pipelines = register_missions(self.registry, self, self.fleet)
+
+    def conduct(self) -> None:
+        """Let this process run every pipeline that comes with Regente."""
+        self.conduct_missions()
+        if self._offered is None:
+            self._offered = offer(self.registry, self)
 
     async def run(
         self,

@@ -49,7 +49,7 @@ def shared_url(server_url: str, template: str) -> Iterator[str]:
         (("enqueue", "pages", "--run-at", "2030-01-01T00:00:00"), 2, "INVALID_INPUT"),
         (("enqueue", "pages", "--priority", "99999"), 2, "INVALID_INPUT"),
         (("enqueue", "pages", "--batch", "77"), 1, "NOT_FOUND"),
-        (("run", "--no-missions"), 2, "USAGE"),
+        (("run", "--no-offered"), 2, "USAGE"),
         (("run", "--import", "no.such.module"), 2, "MODULE_NOT_FOUND"),
         (("run", "--import", "nowhere.py"), 2, "MODULE_NOT_FOUND"),
     ],

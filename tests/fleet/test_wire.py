@@ -13,8 +13,8 @@ import pytest
 from starlette.responses import Response, StreamingResponse
 
 from regente.contracts.worker import ScrapeJob, ScrapeStatus
-from regente.fleet.http import CallFailed, Trouble
 from regente.fleet.registry import Fleet
+from regente.outgoing.http import CallFailed, Trouble
 from tests.support.peers import API_KEY, ScriptedWorker
 
 MEGABYTE = 1024 * 1024

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from regente import Regente, Task, Transient
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
-from regente.fleet.http import Http
+from regente.outgoing.http import Http
 
 
 class Anything(BaseModel):

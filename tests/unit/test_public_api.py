@@ -52,6 +52,7 @@ REGENTE = {
     "schedules": "",
     "run": "pipelines, concurrency, until_idle, name",
     "stop_running": "",
+    "conduct": "",
     "conduct_missions": "",
 }
 

@@ -22,8 +22,8 @@ from starlette.responses import JSONResponse
 
 from regente.api import errors as refusals
 from regente.engine import errors
-from regente.fleet.http import CallFailed
 from regente.fleet.secrets import SecretsUnreadable
+from regente.outgoing.http import CallFailed
 
 logger = logging.getLogger("regente.api")
 

@@ -22,7 +22,7 @@ from regente.engine.log import logger
 from regente.engine.models import as_dict
 from regente.engine.pipeline import registry
 from regente.logs import configure_logs
-from regente.pipelines.missions.setup import PIPELINES
+from regente.pipelines.offered import OFFERED
 
 MISSIONS_CONCURRENCY = 5_000  # they mostly wait
 
@@ -36,8 +36,13 @@ async def run(
     call: Call,
     imports: ImportsOption = None,
     pipelines: Annotated[str | None, typer.Option(metavar="A,B", help="Serve only these; default: all imported.")] = None,
-    missions: Annotated[
-        bool | None, typer.Option(help="Conduct missions. [default: when nothing is imported]", show_default=False)
+    offered: Annotated[
+        bool | None,
+        typer.Option(
+            "--offered/--no-offered",
+            show_default=False,
+            help="Serve the pipelines that come with Regente, missions among them. [default: when nothing is imported]",
+        ),
     ] = None,
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=100_000, help="Tasks at once. [default: 100; with missions 5,000]")
@@ -45,13 +50,13 @@ async def run(
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when nothing is left to do.")] = False,
     name: Annotated[str, typer.Option(help="The runner's name. [default: HOST:PID]", show_default=False)] = "",
 ) -> None:
-    """Conduct missions, or claim and run the tasks of your own pipelines, until SIGTERM or Ctrl-C.
+    """Conduct missions and the other pipelines that come with Regente, or run your own, until SIGTERM or Ctrl-C.
 
     The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second hands them back at once, the third leaves
     them to the other runners. The last line says what became of them.
     """
     wanted = split_names(pipelines)
-    conducts = missions if missions is not None else not imports or bool({*PIPELINES} & {*(wanted or ())})
+    conducts = offered if offered is not None else not imports or bool({*OFFERED} & {*(wanted or ())})
     if imports or not conducts:
         import_pipelines(imports or [])
     if not conducts:
@@ -64,7 +69,7 @@ async def run(
     brake.attach()
     async with app:
         if conducts:
-            app.conduct_missions()
+            app.conduct()
         slots = concurrency or (MISSIONS_CONCURRENCY if conducts else None)
         work = app.run(wanted, concurrency=slots, until_idle=until_idle, name=runner)
         report = await brake.unless_pulled(work)

@@ -15,8 +15,8 @@ from regente.contracts.worker import (
     SessionRequest,
 )
 from regente.contracts.writer import Health, ProcessAccepted, ProcessRequest, WriterJob
-from regente.fleet.http import Http
 from regente.fleet.members import Proxy, Worker, Writer
+from regente.outgoing.http import Http
 
 
 class _Anything(BaseModel):

@@ -9,9 +9,9 @@ from typing import assert_never
 import httpx2
 
 from regente.contracts.worker import SessionStatus
-from regente.fleet.http import CallFailed, Trouble
 from regente.fleet.members import Kind, Proxy
 from regente.fleet.registry import Fleet
+from regente.outgoing.http import CallFailed, Trouble
 
 TEST_TIMEOUT_SECONDS = 15.0
 

@@ -15,10 +15,10 @@ from psycopg.rows import dict_row
 from regente.engine.database import Database
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.fleet.clients import WorkerClient, WriterClient
-from regente.fleet.http import Http
 from regente.fleet.members import KINDS, Kind, Listed, Proxy, Worker, Writer
 from regente.fleet.secrets import Secrets
 from regente.fleet.terms import FleetTerms
+from regente.outgoing.http import Http
 from regente.sql_files import load_queries
 
 QUERIES = load_queries(Path(__file__).with_name("fleet.sql"))

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from regente.contracts.worker import Cause, Problem, SessionStatus
 from regente.contracts.writer import WriterJob
-from regente.fleet.http import CallFailed, Trouble
+from regente.outgoing.http import CallFailed, Trouble
 
 
 class Phase(StrEnum):

@@ -17,8 +17,8 @@ from regente.engine.client import Client
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import LeaseLost, NotFound
 from regente.engine.task import Task
-from regente.fleet.http import CallFailed
 from regente.fleet.registry import Fleet
+from regente.outgoing.http import CallFailed
 from regente.pipelines.missions.board import Board, Sight
 from regente.pipelines.missions.book import ask, brief_transaction, log_for_mission, one_on, rows_on
 from regente.pipelines.missions.codes import Code

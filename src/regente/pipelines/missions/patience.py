@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from regente.engine.task import Task
 from regente.fleet.clients import WorkerClient
-from regente.fleet.http import PASSING, CallFailed, Trouble
+from regente.outgoing.http import PASSING, CallFailed, Trouble
 
 T = TypeVar("T")
 FIRST_PAUSE_SECONDS = 0.5

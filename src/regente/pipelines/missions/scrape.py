@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 from regente.contracts.worker import Cause, ScrapeJob, ScrapeStatus, SessionStatus
 from regente.engine.crashpoints import crash_point
 from regente.engine.task import Task
-from regente.fleet.http import PASSING, CallFailed, Trouble
 from regente.fleet.members import Worker
 from regente.fleet.registry import Fleet
+from regente.outgoing.http import PASSING, CallFailed, Trouble
 from regente.pipelines.missions import codes
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.book import ask, brief_transaction, rows_on

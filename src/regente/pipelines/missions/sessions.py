@@ -11,9 +11,9 @@ from regente.contracts.worker import Problem, SessionStatus
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import LeaseLost
 from regente.engine.task import Task
-from regente.fleet.http import CallFailed, Trouble
 from regente.fleet.members import Worker
 from regente.fleet.registry import Fleet
+from regente.outgoing.http import CallFailed, Trouble
 from regente.pipelines.missions.blame import blame_proxy, give_up_worker
 from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
 from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy

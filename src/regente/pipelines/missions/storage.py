@@ -15,9 +15,9 @@ from regente.engine.crashpoints import crash_point
 from regente.engine.errors import Fatal, Throttled
 from regente.engine.task import Task
 from regente.fleet.clients import WriterClient
-from regente.fleet.http import CallFailed, Trouble
 from regente.fleet.members import Writer
 from regente.fleet.registry import Fleet
+from regente.outgoing.http import CallFailed, Trouble
 from regente.pipelines.missions import codes
 from regente.pipelines.missions.book import brief_transaction, one_on, rows_on
 from regente.pipelines.missions.codes import Code

@@ -1,4 +1,4 @@
-"""The library and its proxies, opened and closed together."""
+"""The library, its proxies and the stand-ins, opened and closed together."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from fastapi import FastAPI
+
 from regente.contracts.worker import Filters
 from regente.services.listening import listen
 from regente.services.sandbox.catalogue import Catalogue
 from regente.services.sandbox.faults import Fault, FaultBoard, FaultKind
 from regente.services.sandbox.library import Library
 from regente.services.sandbox.proxy import ForwardProxy, ProxyAccount
+from regente.services.sandbox.standins import standins
 from regente.services.serving import serving
 
 _CLOSING_SECONDS = 1
@@ -30,6 +33,7 @@ class Sandbox:
     ) -> None:  # fmt: skip
         self.catalogue = Catalogue(seed, ads_per_cell)
         self.faults = FaultBoard(seed)
+        self.standins = standins(seed)
         self.library_url = ""
         self.proxies: list[ProxyAccount] = []
         self._plan = (proxies, host, port, proxy_port)
@@ -51,6 +55,17 @@ class Sandbox:
         self.faults.struck = dict.fromkeys(FaultKind, 0)
         for forwarder in self._forwarders:
             forwarder.connections = 0
+        for standin in self.standins:
+            standin.calm()
+
+    @property
+    def url(self) -> str:
+        """Below it lie the library and, each under its prefix, the stand-ins."""
+        return self.library_url
+
+    def calls(self) -> dict[str, dict[str, int]]:
+        """How often each stand-in was called, by its prefix and route."""
+        return {standin.prefix: dict(standin.calls) for standin in self.standins}
 
     def connections_through(self, proxy: ProxyAccount) -> int:
         return next(one.connections for one in self._forwarders if one.account == proxy)
@@ -67,7 +82,7 @@ class Sandbox:
         library = Library(self.catalogue, self.faults, self._proxy_ports)
         async with AsyncExitStack() as opening:
             self.library_url = await opening.enter_async_context(
-                serving(library.app(), host, port, drain_seconds=_CLOSING_SECONDS)
+                serving(self._app(library), host, port, drain_seconds=_CLOSING_SECONDS)
             )
             opening.callback(library.closing.set)
             for number in range(1, count + 1):
@@ -80,6 +95,13 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    def _app(self, library: Library) -> FastAPI:
+        app = library.app()
+        app.add_api_route("/standins", self.calls, methods=["GET"])
+        for standin in self.standins:
+            app.include_router(standin.router(), prefix=standin.prefix)
+        return app
 
     async def _open_proxy(self, number: int, host: str, port: int) -> ForwardProxy:
         listener = listen(host, port)

@@ -1,4 +1,4 @@
-"""One HTTP call to a worker or writer, and what went wrong with it, as a value.
+"""One HTTP call to a service, and what went wrong with it, as a value.
 
 Answers are capped and read as a stream: a worker may put every ad into its status. What it says back is made storable, and
 a secret that it repeats is blotted out before anybody sees it.
@@ -10,7 +10,8 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
@@ -65,6 +66,15 @@ class CallFailed(RegenteError):
         self.retry_after = retry_after
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A web page as it came: its address after redirects, and its text."""
+
+    url: str
+    content_type: str
+    text: str
+
+
 class Http:
     """Shared by all calls of a process: one pool of connections."""
 
@@ -95,22 +105,41 @@ class Http:
             fields = await self._fields_of(method, url, api_key, body, headers)
             return self._checked(fields, answer, f"{method} {url}")
         except CallFailed as error:
-            message = self._blot(storable(error.message))
-            raise CallFailed(error.trouble, message, status=error.status, retry_after=error.retry_after) from None
+            raise self._told(error) from None
+
+    async def page(self, url: str, *, headers: dict[str, str] | None = None) -> Page:
+        """A page of a web site, redirects followed; `CallFailed` for everything that is not one."""
+        what = f"GET {url}"
+        try:
+            async with self._answer("GET", url, headers or {}, None, follow_redirects=True) as response:
+                body = await _whole(response, what)
+                text = storable(body.decode(response.charset_encoding or "utf-8", "replace"))
+                return Page(str(response.url), response.headers.get("content-type", ""), text)
+        except CallFailed as error:
+            raise self._told(error) from None
 
     async def _fields_of(
         self, method: str, url: str, api_key: str | None, body: BaseModel | None, headers: dict[str, str] | None
     ) -> Any:
-        what = f"{method} {url}"
         sent = {**(headers or {}), **({API_KEY_HEADER: api_key} if api_key is not None else {})}
         content = None if body is None else body.model_dump(mode="json", by_alias=True, exclude_none=True)
+        async with self._answer(method, url, sent, content) as response:
+            return await _fields(response, f"{method} {url}")
+
+    @asynccontextmanager
+    async def _answer(
+        self, method: str, url: str, headers: dict[str, str], content: Any, *, follow_redirects: bool = False
+    ) -> AsyncIterator[httpx2.Response]:
+        what = f"{method} {url}"
         try:
             async with asyncio.timeout(self._limit_seconds):
                 with _watched(method, url) as watched:
-                    async with self._client.stream(method, url, headers=sent | watched.headers, json=content) as response:
+                    async with self._client.stream(
+                        method, url, headers=headers | watched.headers, json=content, follow_redirects=follow_redirects
+                    ) as response:
                         watched.answered(response.status_code)
                         await _refuse_errors(response, what)
-                        return await _fields(response, what)
+                        yield response
         except (httpx2.TimeoutException, TimeoutError) as error:
             raise CallFailed(Trouble.TIMEOUT, f"{what}: no answer in time ({type(error).__name__})") from None
         except httpx2.ConnectError as error:
@@ -121,6 +150,11 @@ class Http:
             raise CallFailed(Trouble.BROKEN, f"{what}: the connection broke ({type(error).__name__}: {error})") from None
         except httpx2.HTTPError as error:
             raise CallFailed(Trouble.PROTOCOL, f"{what}: {type(error).__name__}: {error}") from None
+
+    def _told(self, error: CallFailed) -> CallFailed:
+        """As anybody may read it."""
+        message = self._blot(storable(error.message))
+        return CallFailed(error.trouble, message, status=error.status, retry_after=error.retry_after)
 
     def _checked(self, fields: Any, answer: type[Answer], what: str) -> Answer:
         try:
@@ -196,6 +230,15 @@ def _retry_after(response: httpx2.Response) -> float | None:
         return min(max(0.0, (then - now).total_seconds()), 86_400.0)
     except (KeyError, ValueError, TypeError):
         return None
+
+
+async def _whole(response: httpx2.Response, what: str) -> bytes:
+    read = bytearray()
+    async for chunk in response.aiter_bytes(SLICE_BYTES):
+        read += chunk
+        if len(read) > MAX_ANSWER_BYTES:
+            raise CallFailed(Trouble.PROTOCOL, f"{what} answered more than {MAX_ANSWER_BYTES:,} bytes")
+    return bytes(read)
 
 
 async def _fields(response: httpx2.Response, what: str) -> Any:

@@ -1,0 +1,27 @@
+"""Stand-ins for services of others that cost money or are not ours to load: real HTTP, the same answers for the same seed.
+
+Each is a class like `Standin`, served by the sandbox below its prefix. A new one is added to `standins`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fastapi import APIRouter
+
+
+class Standin(Protocol):
+    prefix: str
+    """Where it lies, like `/league`."""
+    calls: dict[str, int]
+    """How often each of its routes was called: what a caller paid for. Shown at `/standins`."""
+
+    def router(self) -> APIRouter:
+        """Its routes, without the prefix."""
+
+    def calm(self) -> None:
+        """As if nothing had happened: no faults, all counts at zero."""
+
+
+def standins(seed: int) -> list[Standin]:
+    return []
