@@ -58,11 +58,20 @@ SELECT id, status::text, (SELECT count(*) FROM woken) FROM reaped
 
 -- name: release_stalled
 -- The backstop for a runner that lives but does not notice its own stalled tasks. It gets one more stall_after of grace.
-WITH stuck AS MATERIALIZED (
-  SELECT t.id, t.runner_id AS holder, p.max_attempts AS allowed, p.stall_after
-  FROM regente.tasks t JOIN regente.pipelines p ON p.name = t.pipeline
-  WHERE t.status = 'running' AND t.heartbeat_at < regente.clock() - 2 * p.stall_after
-  ORDER BY t.id LIMIT %(limit)s FOR UPDATE OF t SKIP LOCKED
+WITH silent AS MATERIALIZED (
+  SELECT r.id, p.max_attempts AS allowed, p.stall_after
+  FROM regente.runners alive
+       CROSS JOIN LATERAL (SELECT id, pipeline, heartbeat_at FROM regente.tasks t
+                           WHERE t.runner_id = alive.id AND t.status = 'running' OFFSET 0) AS r
+       JOIN regente.pipelines p ON p.name = r.pipeline
+  WHERE alive.status < 'stopped' AND r.heartbeat_at < regente.clock() - 2 * p.stall_after
+  LIMIT %(limit)s
+),
+stuck AS MATERIALIZED (
+  SELECT t.id, t.runner_id AS holder, s.allowed, s.stall_after
+  FROM silent s JOIN regente.tasks t ON t.id = s.id
+  WHERE t.status = 'running' AND t.heartbeat_at < regente.clock() - 2 * s.stall_after
+  ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
 ),
 released AS (
   UPDATE regente.tasks t
@@ -93,11 +102,28 @@ SELECT id, status::text, (SELECT count(*) FROM woken) FROM released
 
 -- name: expire
 -- Tasks that were started too long ago and still are not done, whatever they wait for, become dead letters.
-WITH old AS MATERIALIZED (
-  SELECT t.id, t.runner_id AS holder, p.expire_after
-  FROM regente.pipelines p JOIN regente.tasks t ON t.pipeline = p.name
-  WHERE t.status IN ('queued', 'running') AND t.started_at < regente.clock() - p.expire_after
-  ORDER BY t.id LIMIT %(limit)s FOR UPDATE OF t SKIP LOCKED
+-- Looked for pipeline by pipeline among what is queued and what runs: the history is not read.
+WITH late AS MATERIALIZED (
+  SELECT l.id, p.expire_after
+  FROM regente.pipelines p CROSS JOIN LATERAL (
+    (SELECT q.id FROM regente.tasks q
+     WHERE q.status = 'queued' AND q.pipeline = p.name AND q.started_at < regente.clock() - p.expire_after
+     ORDER BY q.started_at LIMIT 1000)
+    UNION ALL
+    SELECT r.id
+    FROM regente.runners alive
+         CROSS JOIN LATERAL (SELECT id, pipeline, started_at FROM regente.tasks t
+                             WHERE t.runner_id = alive.id AND t.status = 'running' OFFSET 0) AS r
+    WHERE alive.status < 'stopped' AND r.pipeline = p.name AND r.started_at < regente.clock() - p.expire_after
+  ) AS l
+  WHERE p.expire_after IS NOT NULL
+  LIMIT %(limit)s
+),
+old AS MATERIALIZED (
+  SELECT t.id, t.runner_id AS holder, late.expire_after
+  FROM late JOIN regente.tasks t ON t.id = late.id
+  WHERE t.status IN ('queued', 'running') AND t.started_at < regente.clock() - late.expire_after
+  ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
 ),
 expired AS (
   UPDATE regente.tasks t
@@ -120,20 +146,30 @@ SELECT id FROM expired
 -- name: forget_tasks
 -- Retention: finished tasks older than the limit go, with their steps. Dead letters stay until somebody decides, and an open
 -- batch keeps what it counts. What a batch forgets it no longer has in its total: the ledger goes on adding up.
-WITH old AS MATERIALIZED (
-  SELECT id, batch_id FROM regente.tasks t
-  WHERE status IN ('completed', 'canceled', 'skipped')
-    AND finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+-- Ids rise with time, so it walks up from the oldest, a page at a time, until a page has nothing that was made so long ago: what
+-- is kept for its age is never read. The limit is a constant, for the planner to see that it is small.
+WITH page AS MATERIALIZED (
+  SELECT id, created_at, finished_at FROM regente.tasks WHERE id > %(after)s::bigint ORDER BY id LIMIT 1000
+),
+old AS MATERIALIZED (
+  SELECT t.id, t.batch_id
+  FROM page JOIN regente.tasks t ON t.id = page.id
+  WHERE page.finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+    AND t.status IN ('completed', 'canceled', 'skipped')
+    AND t.finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
     AND NOT EXISTS (SELECT FROM regente.batches b WHERE b.id = t.batch_id AND b.status < 'completed')
-  ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+  ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
 ),
 steps AS (DELETE FROM regente.steps WHERE task_id IN (SELECT id FROM old)),
 failures AS (DELETE FROM regente.failures WHERE task_id IN (SELECT id FROM old)),
 counted AS (
   UPDATE regente.batches b SET total = b.total - f.forgotten
   FROM (SELECT batch_id, count(*) AS forgotten FROM old GROUP BY batch_id) AS f WHERE b.id = f.batch_id
-)
-DELETE FROM regente.tasks WHERE id IN (SELECT id FROM old) RETURNING id
+),
+gone AS (DELETE FROM regente.tasks WHERE id IN (SELECT id FROM old) RETURNING id)
+SELECT (SELECT count(*) FROM gone), max(id),
+       coalesce(min(created_at) < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision), false)
+FROM page
 
 -- name: forget_batches
 DELETE FROM regente.batches b
@@ -144,12 +180,15 @@ RETURNING id
 
 -- name: forget_events
 -- Events leave from the old end of the feed, those of tasks that still exist stay with them. How far this went is remembered:
--- a reader who was before that place cannot go on without a gap.
-WITH old AS MATERIALIZED (
-  SELECT e.txid, e.id FROM regente.events e
-  WHERE e.at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
-    AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.id = e.task_id)
-  ORDER BY e.txid, e.id LIMIT %(limit)s
+-- a reader who was before that place cannot go on without a gap. Pages like those of forget_tasks.
+WITH page AS MATERIALIZED (
+  SELECT txid, id, at, task_id FROM regente.events
+  WHERE (txid, id) > (%(after_txid)s::xid8, %(after_id)s::bigint) ORDER BY txid, id LIMIT 1000
+),
+old AS MATERIALIZED (
+  SELECT txid, id FROM page
+  WHERE at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+    AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.id = page.task_id)
 ),
 floor AS (
   INSERT INTO regente.settings (key, value)
@@ -157,8 +196,12 @@ floor AS (
   ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = regente.clock()
   WHERE ((settings.value ->> 'txid')::xid8, (settings.value ->> 'id')::bigint)
       < ((excluded.value ->> 'txid')::xid8, (excluded.value ->> 'id')::bigint)
-)
-DELETE FROM regente.events e USING old WHERE e.txid = old.txid AND e.id = old.id RETURNING e.id
+),
+gone AS (DELETE FROM regente.events e USING old WHERE e.txid = old.txid AND e.id = old.id RETURNING e.id),
+last AS (SELECT txid, id FROM page ORDER BY txid DESC, id DESC LIMIT 1)
+SELECT (SELECT count(*) FROM gone), (SELECT txid::text FROM last), (SELECT id FROM last),
+       coalesce(min(at) < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision), false)
+FROM page
 
 -- name: forget_runners
 DELETE FROM regente.runners

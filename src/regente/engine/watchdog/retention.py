@@ -1,13 +1,12 @@
-"""Forgets what is older than the retention time, a little at a time. Dead letters stay until somebody decides."""
+"""Forgets what is older than the retention time, a page at a time, so that no sweep holds locks for long.
+
+Dead letters stay until somebody decides."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from regente.engine.database import Database
-
-LIMIT = 1000
-MAX_ROUNDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +29,25 @@ class Retention:
         self._keep_seconds = keep_seconds
 
     async def run_once(self) -> Forgotten:
-        tasks = await self._forget("forget_tasks")
-        events = await self._forget("forget_events")
+        tasks = await self._forget_tasks()
+        events = await self._forget_events()
         runners = await self._database.fetch("forget_runners", {"keep_seconds": self._keep_seconds})
         batches = await self._database.fetch("forget_batches", {"keep_seconds": self._keep_seconds})
         return Forgotten(tasks, events, len(runners), len(batches))
 
-    async def _forget(self, name: str) -> int:
-        """In bounded steps, so that no sweep holds locks for long."""
-        total = 0
-        for _ in range(MAX_ROUNDS):
-            gone = await self._database.fetch(name, {"keep_seconds": self._keep_seconds, "limit": LIMIT})
-            total += len(gone)
-            if len(gone) < LIMIT:
-                break
+    async def _forget_tasks(self) -> int:
+        total, after, older = 0, 0, True
+        while older:
+            [(gone, after, older)] = await self._database.fetch(
+                "forget_tasks", {"after": after, "keep_seconds": self._keep_seconds}
+            )
+            total += gone
+        return total
+
+    async def _forget_events(self) -> int:
+        total, after, older = 0, ("0", 0), True
+        while older:
+            params = {"after_txid": after[0], "after_id": after[1], "keep_seconds": self._keep_seconds}
+            [(gone, *last, older)] = await self._database.fetch("forget_events", params)
+            total, after = total + gone, (last[0], last[1])
         return total

@@ -64,6 +64,7 @@ CREATE TABLE regente.tasks (
 -- Each index here is paid for by every transition, so each is partial and named for the one question that it answers.
 CREATE INDEX tasks_to_claim ON regente.tasks (pipeline, priority DESC, run_at, id) WHERE status = 'queued';
 CREATE INDEX tasks_suspect ON regente.tasks (run_at, id) WHERE status = 'queued' AND crashes >= 2;
+CREATE INDEX tasks_begun ON regente.tasks (pipeline, started_at) WHERE status = 'queued' AND started_at IS NOT NULL;
 CREATE INDEX tasks_running ON regente.tasks (runner_id) WHERE status = 'running';
 CREATE INDEX tasks_to_cancel ON regente.tasks (runner_id) WHERE status = 'running' AND cancel_requested_at IS NOT NULL;
 CREATE INDEX tasks_dead ON regente.tasks (pipeline, id) WHERE status = 'failed';
