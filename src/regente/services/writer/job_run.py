@@ -39,19 +39,22 @@ _BOUNDS = {"idle": "60s", "lock": "30s"}
 
 
 class Turn:
-    """Reading and storing share one loop. The next batch is made ready when PostgreSQL has work for a while, not while it
+    """Reading and storing share one loop. The next batch is made ready while PostgreSQL has work of its own, not while it
     waits for the loop to send it some."""
 
     def __init__(self) -> None:
-        self._given = asyncio.Event()
-        self._given.set()
+        self._free = asyncio.Event()
+        self._free.set()
+
+    def take(self) -> None:
+        """Rows are sent: nothing may hold up the loop."""
+        self._free.clear()
 
     def give(self) -> None:
-        self._given.set()
+        self._free.set()
 
-    async def take(self) -> None:
-        await self._given.wait()
-        self._given.clear()
+    async def wait(self) -> None:
+        await self._free.wait()
 
 
 class JobRun:
@@ -121,6 +124,7 @@ class JobRun:
             await self._check_version(job, source)
             async with contextlib.aclosing(_one_ahead(self._batches(job, source, table, turn))) as batches:
                 async for batch in batches:
+                    turn.take()
                     try:
                         await self._store(connection, job, loader, batch)
                     finally:
@@ -138,14 +142,12 @@ class JobRun:
             window = Window(chunks, limit_bytes=self._terms.row_bytes)
             await enter_array(window, path)
             bounds = {"batch_bytes": self._terms.batch_bytes, "row_bytes": self._terms.row_bytes}
-            reader = RowReader(window, **bounds, good_moment=turn.take)
+            reader = RowReader(window, **bounds, good_moment=turn.wait)
             async for rows in reader.batches():
                 fresh = rows[max(done - index, 0) :]
                 index += len(rows)
                 if fresh:
                     yield make_batch(index - len(fresh), fresh, job.target, table)
-                else:
-                    turn.give()
             await leave_document(window, len(path))
         if index < done:
             message = f"the source has changed between two reads: {done:,} rows of it are stored, and now it has {index:,}"
