@@ -56,8 +56,8 @@ INSERT INTO regente.tasks (id, pipeline, status, run_at, runner_id, attempt, cre
                     WHEN n % 100 = 5 THEN 'draft' WHEN n % 100 = 7 THEN 'failed' WHEN n % 200 = 9 THEN 'canceled'
                     ELSE 'completed' END AS kind
         FROM generate_series(1, {rows}::bigint) AS g (n)) AS t;
-INSERT INTO regente.mission_runs (mission_id, checkpoint, worker_id, proxy_used, ads_count, retry_count)
-  SELECT id, CASE status WHEN 'completed' THEN 'finalizado' WHEN 'running' THEN (ARRAY['extracao', 'armazenamento'])[1 + id % 2]
+INSERT INTO regente.mission_runs (mission_id, day, checkpoint, worker_id, proxy_used, ads_count, retry_count)
+  SELECT id, args ->> 'date_start', CASE status WHEN 'completed' THEN 'finalizado' WHEN 'running' THEN (ARRAY['extracao', 'armazenamento'])[1 + id % 2]
                          WHEN 'draft' THEN NULL ELSE 'atribuido' END::regente.checkpoint_type,
          CASE WHEN status IN ('completed', 'failed', 'running') THEN 'wk_' || lpad(to_hex(1 + id % 50), 12, '0') END,
          CASE WHEN status IN ('completed', 'failed', 'running') THEN 'proxy-' || id % 40 END, id % 3000, 0
@@ -90,6 +90,12 @@ def filters(rows: int) -> dict[str, dict[str, Any]]:
         "videos of a month": {"media_type": "video", "date_from": "2024-06-01", "date_to": "2024-06-30"},
         "completed long ago": {"statuses": "completed", "date_to": "2024-01-05"},
         "a worker's month": {"worker_id": worker, "date_from": "2024-06-01", "date_to": "2024-06-30"},
+        "a worker's first days": {"worker_id": worker, "date_to": "2024-01-05"},
+        "a proxy's month": {"proxy": "proxy-3", "date_from": "2024-06-01", "date_to": "2024-06-30"},
+        "failed of a worker's month": {"statuses": "failed", "worker_id": worker, "date_from": "2024-06-01",
+                                       "date_to": "2024-06-30"},
+        "a rare error code of a month": {"error_code": "ERROR502", "date_from": "2024-06-01", "date_to": "2024-06-30"},
+        "one day": {"date_from": "2024-06-01", "date_to": "2024-06-01"},
         "completed, rare language": {"statuses": "completed", "language": "tlh"},
     }  # fmt: skip
 

@@ -148,10 +148,13 @@ async def failed_items(
 def filter_params(chosen: MissionFilter) -> dict[str, Any]:
     one_day = chosen.date_from is not None and chosen.date_from == chosen.date_to
     first, last = (day.isoformat() if day else None for day in (chosen.date_from, chosen.date_to))
+    # What a worker or a proxy had to do on some days is looked up where all of that is known: in one index.
+    by_run = chosen.worker_id is not None or chosen.proxy is not None
     return _status_params(chosen.statuses) | {
         "checkpoint": chosen.checkpoint, "media_type": chosen.media_type, "language": chosen.language,
         "worker_id": chosen.worker_id, "proxy": chosen.proxy, "error_code": chosen.error_code,
         "day": first if one_day else None, "date_from": None if one_day else first, "date_to": None if one_day else last,
+        "run_from": first if by_run else None, "run_to": last if by_run else None,
     }  # fmt: skip
 
 

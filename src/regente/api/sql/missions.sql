@@ -15,6 +15,8 @@
   AND (%(day)s::text IS NULL OR t.args ->> 'date_start' = %(day)s)
   AND (%(date_from)s::text IS NULL OR t.args ->> 'date_start' >= %(date_from)s)
   AND (%(date_to)s::text IS NULL OR t.args ->> 'date_start' <= %(date_to)s)
+  AND (%(run_from)s::text IS NULL OR r.day >= %(run_from)s)
+  AND (%(run_to)s::text IS NULL OR r.day <= %(run_to)s)
   AND (%(worker_id)s::text IS NULL OR r.worker_id = %(worker_id)s)
   AND (%(proxy)s::text IS NULL OR r.proxy_used = %(proxy)s)
   AND (%(error_code)s::text IS NULL OR t.error_code = %(error_code)s)

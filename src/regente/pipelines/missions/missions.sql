@@ -319,8 +319,9 @@ ON CONFLICT (mission_id, index) DO UPDATE SET data = excluded.data, error = excl
 -- What people do.
 
 -- name: new_runs
-INSERT INTO regente.mission_runs (mission_id, checkpoint)
-SELECT id, CASE WHEN %(queued)s THEN 'atribuido' END::regente.checkpoint_type FROM unnest(%(ids)s::bigint[]) AS id
+INSERT INTO regente.mission_runs (mission_id, day, checkpoint)
+SELECT id, args ->> 'date_start', CASE WHEN %(queued)s THEN 'atribuido' END::regente.checkpoint_type
+FROM regente.tasks WHERE id = ANY (%(ids)s::bigint[])
 
 -- name: queue_runs
 UPDATE regente.mission_runs SET checkpoint = 'atribuido' WHERE mission_id = ANY (%(ids)s::bigint[])

@@ -109,6 +109,7 @@ CREATE INDEX sessions_of_worker ON regente.sessions (worker_id, id);
 -- What a mission knows beside its task.
 CREATE TABLE regente.mission_runs (
   mission_id        bigint PRIMARY KEY REFERENCES regente.tasks ON DELETE CASCADE,
+  day               text NOT NULL,    -- its first one, for lists of a worker's or a proxy's missions by day
   checkpoint        regente.checkpoint_type,
   worker_id         text REFERENCES regente.workers ON DELETE SET NULL,
   session_id        bigint,

@@ -5,6 +5,8 @@ DROP STATISTICS regente.missions_days;
 DROP INDEX regente.mission_runs_by_checkpoint;
 DROP INDEX regente.mission_runs_by_proxy;
 DROP INDEX regente.mission_runs_by_worker;
+DROP INDEX regente.mission_runs_by_worker_and_day;
+DROP INDEX regente.mission_runs_by_proxy_and_day;
 DROP INDEX regente.missions_begun;
 DROP INDEX regente.missions_by_error;
 DROP INDEX regente.missions_by_language;

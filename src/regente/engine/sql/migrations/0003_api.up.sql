@@ -78,6 +78,8 @@ CREATE INDEX missions_by_language ON regente.tasks USING gin ((args -> 'language
 CREATE INDEX missions_by_error ON regente.tasks (error_code, id) WHERE pipeline = 'missions' AND error_code IS NOT NULL;
 CREATE INDEX missions_begun ON regente.tasks (id) WHERE pipeline = 'missions' AND status = 'queued' AND attempt > 0;
 CREATE INDEX mission_runs_by_worker ON regente.mission_runs (worker_id, mission_id) WHERE worker_id IS NOT NULL;
+CREATE INDEX mission_runs_by_worker_and_day ON regente.mission_runs (worker_id, day, mission_id) WHERE worker_id IS NOT NULL;
 CREATE INDEX mission_runs_by_proxy ON regente.mission_runs (proxy_used, mission_id) WHERE proxy_used IS NOT NULL;
+CREATE INDEX mission_runs_by_proxy_and_day ON regente.mission_runs (proxy_used, day, mission_id) WHERE proxy_used IS NOT NULL;
 CREATE INDEX mission_runs_by_checkpoint ON regente.mission_runs (checkpoint, mission_id) WHERE checkpoint IS NOT NULL;
 CREATE INDEX events_of_operators ON regente.events (txid, id) WHERE event = 'operator_action';
