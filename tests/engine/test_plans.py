@@ -91,7 +91,7 @@ CASES = [
     Case("hand_back", 15_000, {"runner_id": RUNNER, "except": "{}"}),
     Case("review_batches", 2_500, {"touched": "{3,4}", "all_open": False}, label="touched"),
     Case("review_batches", 2_500, {"touched": "{1}", "all_open": False}, label="a large one"),
-    Case("resume_batch", 60_000, {"batch_id": 4}, label="running tasks of a batch", thrown_away=20_000,
+    Case("resume_batch", 60_000, {"batch_id": 4, "details": None}, label="running tasks of a batch", thrown_away=20_000,
          before="UPDATE regente.batches SET status = 'stalled' WHERE id = 4"),
     Case("forget_tasks", 2_000, {"after": 0, "keep_seconds": 86400.0 * 30}, label="nothing is old",
          thrown_away=20_000),

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regente.api.problems import answer
+from regente.engine.log import current_request
 
 logger = logging.getLogger("regente.api")
 
@@ -42,6 +43,7 @@ class Envelope:
             return await self._app(scope, receive, send)
         request = Request(scope)
         request.state.request_id = _request_id(Headers(scope=scope))
+        current_request.set(request.state.request_id)
         sealed = _Sealed(send, request)
         try:
             await self._app(scope, receive, sealed)

@@ -13,6 +13,7 @@ from regente.engine.codec import encode, is_storable
 from regente.engine.database import Database, fetch_on, number_array, text_array
 from regente.engine.enqueue import Intake, NewTask, check_options, goes_by_copy
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.engine.log import current_request
 from regente.engine.models import STATUSES, BatchInfo, Event, Resumed, RunnerInfo, TaskInfo
 from regente.engine.pipeline import Registry
 from regente.engine.watchdog.schedules import next_time
@@ -214,20 +215,20 @@ class Client:
         rows = await self.database.fetch_dicts("retry", {"ids": _ids(ids), "details": _by(by)})
         return [row["id"] for row in rows if row["done"]]
 
-    async def discard(self, ids: Sequence[int]) -> list[int]:
+    async def discard(self, ids: Sequence[int], *, by: str | None = None) -> list[int]:
         """Give dead letters up for good: they become `canceled`."""
-        return [row[0] for row in await self.database.fetch("discard", {"ids": _ids(ids)})]
+        return [row[0] for row in await self.database.fetch("discard", {"ids": _ids(ids), "details": _by(by)})]
 
     # Pipelines.
 
-    async def pause(self, pipeline: str) -> None:
+    async def pause(self, pipeline: str, *, by: str | None = None) -> None:
         """Nothing of it is claimed any more; what runs goes on."""
         await self._intake.check_pipeline(pipeline)
-        await self.database.fetch("pause_pipeline", {"name": pipeline, "paused": True})
+        await self.database.fetch("pause_pipeline", {"name": pipeline, "paused": True, "details": _by(by)})
 
-    async def resume(self, pipeline: str) -> None:
+    async def resume(self, pipeline: str, *, by: str | None = None) -> None:
         await self._intake.check_pipeline(pipeline)
-        await self.database.fetch("pause_pipeline", {"name": pipeline, "paused": False})
+        await self.database.fetch("pause_pipeline", {"name": pipeline, "paused": False, "details": _by(by)})
 
     async def pipelines(self) -> list[dict[str, Any]]:
         return await self.database.fetch_dicts("pipelines")
@@ -256,17 +257,22 @@ class Client:
             raise NotFound(f"there is no batch {batch}")
         return found[0]
 
-    async def resume_batch(self, batch: int | str) -> Resumed:
+    async def resume_batch(self, batch: int | str, *, by: str | None = None) -> Resumed:
         """Go on where a stalled batch stopped. Idempotent: of two callers at once one resumes, the other learns so."""
         ledger = await self.batch(batch)
-        rows = await self.database.fetch("resume_batch", {"batch_id": ledger.id})
+        rows = await self.database.fetch("resume_batch", {"batch_id": ledger.id, "details": _by(by)})
         if rows:
             return Resumed(True, "resumed", rows[0][2], rows[0][1])
         ledger = await self.batch(ledger.id)
         return Resumed(False, f"the batch is {ledger.status}: there is nothing to resume", 0, ledger.resumes)
 
     async def reprocess_batch(
-        self, batch: int | str, *, codes: Sequence[str] | None = None, ids: Sequence[int] | None = None
+        self,
+        batch: int | str,
+        *,
+        codes: Sequence[str] | None = None,
+        ids: Sequence[int] | None = None,
+        by: str | None = None,
     ) -> list[int]:
         """Retry the batch's failed tasks: all of them, those with one of the codes, or those with one of the ids."""
         params = {
@@ -274,14 +280,14 @@ class Client:
             "codes": None if codes is None else text_array(list(codes)),
             "ids": None if ids is None else _ids(ids),
         }
-        return await self.retry_many([row[0] for row in await self.database.fetch("batch_failures", params)])
+        return await self.retry_many([row[0] for row in await self.database.fetch("batch_failures", params)], by=by)
 
-    async def cancel_batch(self, batch: int | str) -> dict[str, int]:
+    async def cancel_batch(self, batch: int | str, *, by: str | None = None) -> dict[str, int]:
         """Cancel the rest: what has ended stays as it is."""
         ledger = await self.batch(batch)
-        await self.database.fetch("close_canceled_batch", {"batch_id": ledger.id})
+        await self.database.fetch("close_canceled_batch", {"batch_id": ledger.id, "details": _by(by)})
         rest = [row[0] for row in await self.database.fetch("batch_rest", {"batch_id": ledger.id})]
-        return await self.cancel_many(rest)
+        return await self.cancel_many(rest, by=by)
 
     # Schedules.
 
@@ -346,8 +352,11 @@ def _new_batch(
 
 
 def _by(who: str | None) -> str | None:
-    """Who did it, for the event."""
-    return None if who is None else encode({"by": who}, what="who did it")
+    """Who did it, and by which request, for the event."""
+    if who is None:
+        return None
+    request = current_request.get()
+    return encode({"by": who} | ({"request_id": request} if request else {}), what="who did it")
 
 
 def _ids(values: Iterable[object]) -> str:

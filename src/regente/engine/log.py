@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("regente")
 current_task: ContextVar[Task[Any] | None] = ContextVar("regente_task", default=None)
 current_runner: ContextVar[str | None] = ContextVar("regente_runner", default=None)
+current_request: ContextVar[str | None] = ContextVar("regente_request", default=None)
+"""The request on whose behalf something happens: in every line about it, and in the events of what it changes."""
 
 
 def task_fields() -> dict[str, Any]:
     task = current_task.get()
     runner = current_runner.get()
+    request = current_request.get()
     fields: dict[str, Any] = {"runner": runner} if runner else {}
+    if request is not None:
+        fields["request_id"] = request
     if task is not None:
         fields |= {"task": task.id, "pipeline": task.pipeline, "attempt": task.attempt, **task.context}
     return fields

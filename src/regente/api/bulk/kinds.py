@@ -55,8 +55,8 @@ async def retry_any(app: Regente, book: Book, ids: Sequence[int], by: str) -> in
     return done + (len(await app.retry_many(others, by=by)) if others else 0)
 
 
-async def _discard(app: Regente, _: Book, ids: Sequence[int], __: str) -> int:
-    return len(await app.discard(ids))
+async def _discard(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+    return len(await app.discard(ids, by=by))
 
 
 async def _missions_among(book: Book, ids: Sequence[int]) -> list[int]:

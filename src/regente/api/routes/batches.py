@@ -46,7 +46,7 @@ async def show(batch_id: Id, api: Used, who: Viewer) -> BatchDetail:
 async def resume(batch_id: Id, api: Used, who: Operator, note: Noting) -> Resumed:
     """Idempotent: of two callers at once one resumes, the other learns so."""
     before = await api.regente.batch(batch_id)
-    done = await api.regente.resume_batch(batch_id)
+    done = await api.regente.resume_batch(batch_id, by=who.name)
     note.about({"batch_id": batch_id}, before={"status": before.status}, after=asdict(done))
     return Resumed(**asdict(done))
 
@@ -56,7 +56,7 @@ async def reprocess(batch_id: Id, api: Used, who: Operator, note: Noting, body: 
     """All of them, those with one of the codes, or those with one of the ids."""
     chosen = body or Reprocess()
     before = await api.regente.batch(batch_id)
-    ids = await api.regente.reprocess_batch(batch_id, codes=chosen.codes, ids=chosen.ids)
+    ids = await api.regente.reprocess_batch(batch_id, codes=chosen.codes, ids=chosen.ids, by=who.name)
     note.about({"batch_id": batch_id}, before={"failed": before.failed}, after={"requeued": len(ids)})
     return Requeued(count=len(ids), ids=ids)
 
@@ -65,7 +65,7 @@ async def reprocess(batch_id: Id, api: Used, who: Operator, note: Noting, body: 
 async def cancel(batch_id: Id, api: Used, who: Operator, note: Noting) -> Canceled:
     """What has ended stays as it is."""
     before = await api.regente.batch(batch_id)
-    done = await api.regente.cancel_batch(batch_id)
+    done = await api.regente.cancel_batch(batch_id, by=who.name)
     note.about({"batch_id": batch_id}, before={"status": before.status}, after=done)
     return Canceled(**done)
 

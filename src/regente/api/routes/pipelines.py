@@ -37,7 +37,7 @@ async def list_pipelines(api: Used, who: Viewer) -> list[Pipeline]:
 async def pause(name: Name, api: Used, who: Operator, note: Noting) -> Pipeline:
     """What runs goes on."""
     await _find(api, name)
-    await api.regente.pause(name)
+    await api.regente.pause(name, by=who.name)
     note.about({"pipeline": name}, after={"paused": True})
     return await _find(api, name)
 
@@ -45,7 +45,7 @@ async def pause(name: Name, api: Used, who: Operator, note: Noting) -> Pipeline:
 @routes.post("/{name}/resume", summary="Claim it again")
 async def resume(name: Name, api: Used, who: Operator, note: Noting) -> Pipeline:
     await _find(api, name)
-    await api.regente.resume(name)
+    await api.regente.resume(name, by=who.name)
     note.about({"pipeline": name}, after={"paused": False})
     return await _find(api, name)
 

@@ -105,7 +105,8 @@ released AS (
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, attempt, event, details)
   SELECT id, batch_id, attempt, 'task_recovered', '{"reason": "batch_resumed"}'::jsonb FROM released
-  UNION ALL SELECT NULL, id, NULL, 'batch_resumed', jsonb_build_object('resumes', resumes) FROM moved
+  UNION ALL SELECT NULL, id, NULL, 'batch_resumed',
+         jsonb_build_object('resumes', resumes) || coalesce(%(details)s::jsonb, '{}') FROM moved
 ),
 woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (
   SELECT DISTINCT t.pipeline FROM regente.tasks t JOIN moved ON moved.id = t.batch_id WHERE t.status IN ('queued', 'running')) AS p)
@@ -126,4 +127,4 @@ WITH closed AS (
   UPDATE regente.batches b SET status = 'canceled', finished_at = regente.clock()
   WHERE b.id = %(batch_id)s AND b.status < 'completed' RETURNING b.id
 )
-INSERT INTO regente.events (batch_id, event) SELECT id, 'batch_canceled' FROM closed RETURNING batch_id
+INSERT INTO regente.events (batch_id, event, details) SELECT id, 'batch_canceled', %(details)s::jsonb FROM closed RETURNING batch_id

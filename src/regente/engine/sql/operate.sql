@@ -74,8 +74,8 @@ WITH discarded AS (
   WHERE id = ANY (%(ids)s::bigint[]) AND status = 'failed' RETURNING id, batch_id, attempt
 ),
 logged AS (
-  INSERT INTO regente.events (task_id, batch_id, attempt, event)
-  SELECT id, batch_id, attempt, 'task_discarded' FROM discarded
+  INSERT INTO regente.events (task_id, batch_id, attempt, event, details)
+  SELECT id, batch_id, attempt, 'task_discarded', %(details)s::jsonb FROM discarded
 )
 SELECT id FROM discarded
 
@@ -89,7 +89,8 @@ WITH changed AS (
 ),
 logged AS (
   INSERT INTO regente.events (event, details)
-  SELECT CASE WHEN %(paused)s THEN 'pipeline_paused' ELSE 'pipeline_resumed' END, jsonb_build_object('pipeline', name)
+  SELECT CASE WHEN %(paused)s THEN 'pipeline_paused' ELSE 'pipeline_resumed' END,
+         jsonb_build_object('pipeline', name) || coalesce(%(details)s::jsonb, '{}')
   FROM changed
 )
 SELECT name, pg_notify('regente_queued', name) FROM changed
