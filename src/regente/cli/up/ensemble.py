@@ -45,6 +45,7 @@ class Ensemble:
     async def sandbox(self, proxies: int, seed: int, ads_per_cell: int) -> dict[str, Any]:
         words = ("sandbox", "--port", "0", "--proxies", str(proxies), "--seed", str(seed), "--ads-per-cell", str(ads_per_cell))
         told = await self.processes.start("sandbox", words)
+        self.processes.tell({"REGENTE_SANDBOX_URL": told["library_url"]})
         for proxy in told["proxies"]:
             fields = {name: proxy[name] for name in ("host", "port", "username", "password")}
             await self._enlist("proxy", f"demo-{proxy['name']}", fields)

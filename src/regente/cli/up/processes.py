@@ -68,6 +68,10 @@ class Processes:
             service.address = await self._first_words(service)
         return service.address
 
+    def tell(self, environment: dict[str, str]) -> None:
+        """What those that start from now on know, too."""
+        self._environment |= environment
+
     async def kill(self, name: str) -> None:
         """SIGKILL: no cleanup runs. Returns when it is dead; it is not replaced."""
         service = self._services.pop(name)
