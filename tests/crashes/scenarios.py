@@ -87,6 +87,7 @@ SCENARIOS: dict[str, Scenario] = {
     "register.committed": Scenario(**WORK),
     "lease.renewed": Scenario("crash.long"),
     "claim.committed": Scenario(**WORK),
+    "mark.committed": Scenario(**WORK),
     "step.before_record": Scenario(**WORK),
     "step.recorded": Scenario(**WORK, passage=2),
     "transaction.before_commit": Scenario(**WORK),

@@ -47,6 +47,18 @@ def pid() -> int:
     return os.getpid()
 
 
+_counted: list[int] = []
+
+
+def count_up() -> int:
+    _counted.append(1)
+    return len(_counted)
+
+
+def parent() -> int:
+    return os.getppid()
+
+
 def parsed(title: str) -> Parsed:
     return Parsed(title, 3)
 

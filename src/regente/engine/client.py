@@ -219,6 +219,21 @@ class Client:
         """Give dead letters up for good: they become `canceled`."""
         return [row[0] for row in await self.database.fetch("discard", {"ids": _ids(ids), "details": _by(by)})]
 
+    async def recover_stuck(
+        self, stuck_seconds: float, *, pipeline: str | None = None, task_id: int | None = None, by: str | None = None
+    ) -> list[int]:
+        """Put running tasks that have shown no sign of life for so long back into the queue; whoever holds one is fenced."""
+        params = {"stuck_seconds": stuck_seconds, "pipeline": pipeline, "id": task_id, "by": by}
+        return [row[0] for row in await self.database.fetch("recover_stuck", params)]
+
+    async def give_up_old(
+        self, seconds: float, *, pipeline: str | None = None, between_attempts: bool = False, by: str | None = None
+    ) -> list[int]:
+        """End running tasks that were first started so long ago, with `between_attempts` also those that wait for the next."""
+        what = f"{seconds / 3600:g} hours"
+        params = {"seconds": seconds, "what": what, "pipeline": pipeline, "between_attempts": between_attempts, "by": by}
+        return [row[0] for row in await self.database.fetch("give_up_old", params)]
+
     # Pipelines.
 
     async def pause(self, pipeline: str, *, by: str | None = None) -> None:

@@ -16,6 +16,7 @@ CRASH_POINTS = (
     "register.committed",
     "lease.renewed",
     "claim.committed",
+    "mark.committed",
     "step.before_record",
     "step.recorded",
     "transaction.before_commit",

@@ -1,7 +1,7 @@
 """Runs a step in a child process with a time and a memory limit: a parser that crashes takes down nothing but its step.
 
 Arguments go in by pickle (ours to the child); the result comes back as JSON only, for the child may have read hostile input.
-This module is also the child's program: `python -m regente.engine.isolation`.
+This module's `main` is also the child's program.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 from regente.engine.codec import MAX_OUTPUT_BYTES, decode, encode, return_hint
 from regente.engine.errors import Blocked, Fatal, InvalidInput, RegenteError, Skip, TaskError, Throttled, Transient
+from regente.engine.nursery import Child, child_environment, current_nursery
 from regente.engine.outcome import storable, storable_details
 
 _HEADER = struct.Struct(">BQ")
@@ -40,12 +41,9 @@ async def run_isolated(
     on_start: Callable[[int], None],
 ) -> Any:
     """The function's result, or `Transient` with code ISOLATED_CRASH, ISOLATED_TIMEOUT or ISOLATED_MEMORY."""
-    request = _request(function, args, kwargs, memory_mb)
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "regente.engine.isolation",
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-    )  # fmt: skip
+    module, request = _request(function, args, kwargs, memory_mb)
+    nursery = current_nursery.get()
+    child = (await nursery.child(module) if nursery is not None else None) or await _started()
     on_start(child.pid)
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -59,7 +57,17 @@ async def run_isolated(
     return decode(text, return_hint(function)) if kind == _VALUE else _raise(decode(text))
 
 
-def _request(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], memory_mb: int | None) -> bytes:
+async def _started() -> asyncio.subprocess.Process:
+    """The long way: an interpreter that has yet to import everything."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "from regente.engine.isolation import main; main()",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True, env=child_environment(),
+    )  # fmt: skip
+
+
+def _request(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], memory_mb: int | None
+) -> tuple[str, bytes]:
     module, name = function.__module__, getattr(function, "__qualname__", "")
     owner = getattr(function, "__self__", None)
     if "<" in name or not name or not (owner is None or inspect.ismodule(owner) or inspect.isclass(owner)):
@@ -67,7 +75,7 @@ def _request(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     if module == "__main__":
         module = _main_module()
     try:
-        return pickle.dumps((module, name, args, kwargs, memory_mb))
+        return module, pickle.dumps((module, name, args, kwargs, memory_mb))
     except Exception as error:  # whatever an argument's own __reduce__ raises
         raise Fatal(f"the arguments of {name} cannot be sent to its process: {error}", code="NOT_ISOLATABLE") from error
 
@@ -80,7 +88,7 @@ def _main_module() -> str:
     return f"file:{os.path.abspath(path)}" if path else "__main__"
 
 
-async def _converse(child: asyncio.subprocess.Process, request: bytes) -> tuple[int, str]:
+async def _converse(child: Child | asyncio.subprocess.Process, request: bytes) -> tuple[int, str]:
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(len(request).to_bytes(8, "big") + request)
@@ -91,7 +99,7 @@ async def _converse(child: asyncio.subprocess.Process, request: bytes) -> tuple[
     return kind, (await child.stdout.readexactly(length)).decode("utf-8")
 
 
-async def _end(child: asyncio.subprocess.Process) -> None:
+async def _end(child: Child | asyncio.subprocess.Process) -> None:
     """The child and whatever it started are gone when this returns, also when the step was canceled."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -123,13 +131,17 @@ def _raise(error: dict[str, Any]) -> None:
 def main() -> None:
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the step prints must not mix with the answer
-    length = int.from_bytes(sys.stdin.buffer.read(8), "big")
+    header = sys.stdin.buffer.read(8)
+    if len(header) < 8:
+        os._exit(1)  # nobody wants anything any more
+    length = int.from_bytes(header, "big")
     request = sys.stdin.buffer.read(length)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         module, name, args, kwargs, memory_mb = pickle.loads(request)  # noqa: S301 - written by our own parent process
         function = _find(module, name)
         _limit_memory(memory_mb)
+        _leave_no_core()
         result = function(*args, **kwargs)
         if asyncio.iscoroutine(result):
             result = asyncio.run(result)
@@ -171,6 +183,13 @@ def _limit_memory(memory_mb: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
 
 
+def _leave_no_core() -> None:
+    """A crash says what it says: what the process held in memory is nobody's business."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def _described(error: BaseException) -> dict[str, Any]:
     kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _RAISABLE), type(error).__name__)
     return {
@@ -192,7 +211,3 @@ def _answer(stream: BinaryIO, kind: int, text: str) -> None:
 def _die_with_parent() -> None:
     sys.stdin.buffer.read(1)  # returns when the parent's end of the pipe closes
     os.killpg(0, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    main()

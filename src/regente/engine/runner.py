@@ -28,6 +28,7 @@ from regente.engine.lease import LeaseKeeper, LeaseTerms
 from regente.engine.ledger import Claim, Finish, Ledger, Settlement
 from regente.engine.levels import Levels
 from regente.engine.listener import CANCEL, Listener
+from regente.engine.nursery import Nursery, current_nursery
 from regente.engine.outcome import Completed, Ended, Failure, Outcome
 from regente.engine.pipeline import Pipeline
 from regente.engine.registration import register_pipelines, register_runner
@@ -95,6 +96,8 @@ class Runner:
     async def run(self, *, until_idle: bool = False) -> Report:
         """Work until `stop` is called, or until nothing is left to do."""
         log.current_runner.set(self.name)
+        nursery = Nursery()
+        current_nursery.set(nursery)
         await register_pipelines(self._fetch, list(self._pipelines.values()))
         self._listener.start()
         collect_every = gc.get_threshold()
@@ -105,6 +108,7 @@ class Runner:
         finally:
             gc.set_threshold(*collect_every)
             await self._listener.stop()
+            await nursery.close()
         log.runner_stopped(self.id, self.name, str(self._report))
         return self._report
 

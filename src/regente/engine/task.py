@@ -436,6 +436,7 @@ class Task(Generic[ArgsT]):
         if self._lost or not await _to_the_end(self._ledger.marked.begin(mark)):
             raise LeaseLost(f"task {self.id} was taken over")
         self._beat_at = self._marked_at = time.monotonic()
+        crash_point("mark.committed")
 
 
 def _check_name(name: str) -> None:

@@ -28,6 +28,7 @@ from regente.engine.outcome import storable
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_SKIMMED_BYTES = 1024 * 1024 * 1024
 MAX_SHOWN_CHARACTERS = 300
+MAX_ERROR_BYTES = 65_536
 SLICE_BYTES = 65_536
 MAX_DEPTH = 200
 SLOW_ANSWERS = 4
@@ -59,11 +60,21 @@ PASSING = frozenset({Trouble.REFUSED, Trouble.TIMEOUT, Trouble.BROKEN, Trouble.S
 class CallFailed(RegenteError):
     code = "CALL_FAILED"
 
-    def __init__(self, trouble: Trouble, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        trouble: Trouble,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        body: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.trouble = trouble
         self.status = status
         self.retry_after = retry_after
+        self.body = body
+        """What an error's answer said, as far as it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +165,8 @@ class Http:
     def _told(self, error: CallFailed) -> CallFailed:
         """As anybody may read it."""
         message = self._blot(storable(error.message))
-        return CallFailed(error.trouble, message, status=error.status, retry_after=error.retry_after)
+        body = None if error.body is None else self._blot(storable(error.body))
+        return CallFailed(error.trouble, message, status=error.status, retry_after=error.retry_after, body=body)
 
     def _checked(self, fields: Any, answer: type[Answer], what: str) -> Answer:
         try:
@@ -196,13 +208,14 @@ async def _refuse_errors(response: httpx2.Response, what: str) -> None:
     status = response.status_code
     if status < 300:
         return
-    text = await _beginning(response)
+    body = await _beginning(response)
+    text = " ".join(body.split())[:MAX_SHOWN_CHARACTERS]
     message = f"{what} answered {status}" + (f": {text}" if text else "")
     if status == 429:
-        raise CallFailed(Trouble.THROTTLED, message, status=status, retry_after=_retry_after(response))
+        raise CallFailed(Trouble.THROTTLED, message, status=status, retry_after=_retry_after(response), body=body)
     known = {401: Trouble.UNAUTHORIZED, 403: Trouble.UNAUTHORIZED, 404: Trouble.MISSING}
     other = Trouble.SERVER if status >= 500 else Trouble.INVALID if status >= 400 else Trouble.PROTOCOL
-    raise CallFailed(known.get(status, other), message, status=status)
+    raise CallFailed(known.get(status, other), message, status=status, body=body)
 
 
 async def _beginning(response: httpx2.Response) -> str:
@@ -210,9 +223,9 @@ async def _beginning(response: httpx2.Response) -> str:
     read = b""
     async for chunk in response.aiter_bytes():
         read += chunk
-        if len(read) > 4 * MAX_SHOWN_CHARACTERS:
+        if len(read) > MAX_ERROR_BYTES:
             break
-    return " ".join(read.decode("utf-8", "replace").split())[:MAX_SHOWN_CHARACTERS]
+    return read[:MAX_ERROR_BYTES].decode("utf-8", "replace")
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

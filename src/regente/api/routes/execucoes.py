@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query
 
@@ -10,8 +10,7 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import Noting
 from regente.api.limits import Id
 from regente.api.models.basics import PageQuery
-from regente.api.models.seeds import (
-    EXECUTION_STATES,
+from regente.api.models.execucoes import (
     DocumentCounts,
     DocumentError,
     DocumentErrors,
@@ -19,48 +18,45 @@ from regente.api.models.seeds import (
     ReprocessedErrors,
     ReprocessErrors,
     ResumedExecution,
+    StoppedAt,
 )
 from regente.api.models.tasks import Reprocess
 from regente.api.resource import resource
 from regente.api.routes import batches
-from regente.api.state import Used
+from regente.api.state import Api, Used
+from regente.pipelines.documents.models import ExecutionStatus
 
 routes = resource("/execucoes", "execucoes")
 
 
 @routes.get("/{execution_id}/status-detalhado", summary="Status com heartbeat, erros, rota de origem")
 async def status_detalhado(execution_id: Id, api: Used, who: Viewer) -> Execution:
+    """De uma execução `TRAVADO`, também o motivo e onde parou."""
     found = await batches.detail(api, execution_id)
     heartbeat = await api.book.row("batch_heartbeat", batch_id=execution_id)
+    last = await api.book.row("execution_last", batch_id=execution_id)
+    status = ExecutionStatus.of_batch(found.status)
     ended = found.completed + found.failed + found.canceled + found.skipped
     documents = DocumentCounts(
         PENDENTE=found.draft + found.queued, PROCESSANDO=found.running, CONCLUIDO=found.completed, ERRO=found.failed,
         PULADO=found.skipped, CANCELADO=found.canceled,
     )  # fmt: skip
     return Execution(
-        id=found.id, nome=found.name, status=EXECUTION_STATES[found.status], total=found.total, documentos=documents,
+        id=found.id, nome=found.name, status=status, total=found.total, documentos=documents,
         progresso_pct=round(100 * ended / found.total, 2) if found.total else 0.0,
         ultimo_heartbeat=heartbeat["at"] if heartbeat else None, tentativas_retry=found.resumes, max_retries=found.max_resumes,
-        ultimo_codigo_processado=found.last_key or (str(found.last_task_id) if found.last_task_id else None),
-        timeout_segundos=found.stall_after_seconds, rota_origem=found.route, eta_segundos=found.eta_seconds,
+        ultimo_codigo_processado=last["codigo"] if last else None, timeout_segundos=found.stall_after_seconds,
+        rota_origem=found.route, eta_segundos=found.eta_seconds,
         erros={one.code or "DESCONHECIDO": one.tasks for one in found.errors}, criado_em=found.created_at,
-        concluido_em=found.finished_at,
+        concluido_em=found.finished_at, **(await _stopped(api, execution_id) if status is ExecutionStatus.TRAVADO else {}),
     )  # fmt: skip
 
 
 @routes.get("/{execution_id}/erros", summary="Documentos com erro e detalhes")
 async def erros(execution_id: Id, query: Annotated[PageQuery, Query()], api: Used, who: Viewer) -> DocumentErrors:
     ledger = await api.regente.batch(execution_id)
-    rows = await api.book.rows(
-        "batch_failed_items", batch_id=execution_id, before_id=query.before_id, limit=query.limit + 1
-    )  # fmt: skip
-    items = [
-        DocumentError(
-            id=row["id"], codigo=row["key"] or str(row["id"]), tentativas=row["attempt"], erro_codigo=row["code"],
-            erro_mensagem=row["message"], erro_stack=row["stack"], etapa=row["step"], ultimo_erro_em=row["at"],
-        )
-        for row in rows[: query.limit]
-    ]  # fmt: skip
+    rows = await api.book.rows("execution_errors", batch_id=execution_id, before_id=query.before_id, limit=query.limit + 1)
+    items = [DocumentError(**row) for row in rows[: query.limit]]
     more = str(items[-1].id) if len(rows) > query.limit else None
     return DocumentErrors(total=ledger.failed, itens=items, proximo=more)
 
@@ -72,7 +68,7 @@ async def retomar(execution_id: Id, api: Used, who: Operator, note: Noting) -> R
     after = await api.regente.batch(execution_id)
     return ResumedExecution(
         retomada=done.resumed, motivo=done.reason, documentos_liberados=done.released, tentativas_retry=after.resumes,
-        status=EXECUTION_STATES[after.status],
+        status=ExecutionStatus.of_batch(after.status),
     )  # fmt: skip
 
 
@@ -83,3 +79,11 @@ async def reprocessar_erros(
     chosen = body or ReprocessErrors()
     done = await batches.reprocess(execution_id, api, who, note, Reprocess(codes=chosen.codigos, ids=chosen.ids))
     return ReprocessedErrors(reprocessados=done.count, ids=done.ids)
+
+
+async def _stopped(api: Api, execution_id: int) -> dict[str, Any]:
+    """Where it stands, and why, as the engine explains it."""
+    row = await api.book.row("execution_stopped_at", batch_id=execution_id)
+    if row is None:
+        return {}
+    return {"parado_em": StoppedAt(**row), "motivo": (await api.regente.why(row["id"])).summary}

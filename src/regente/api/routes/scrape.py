@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
 from regente.api.access.roles import Operator
 from regente.api.audit import Noting
-from regente.api.bulk.kinds import Kind
-from regente.api.bulk.requests import MAX_SELECTED
-from regente.api.models.seeds import RetriedFailed, RetryFailed, StartedScrape, StartScrape
+from regente.api.models.rounds import RetriedFailed, RetryFailed, StartedScrape, StartScrape
 from regente.api.resource import resource
 from regente.api.state import Used
+from regente.pipelines.rounds.desk import RoundDesk
 
 routes = resource("/api/scrape", "scrape")
 
-STATES = {"draft": "PENDING", "queued": "PENDING", "running": "RUNNING", "completed": "FINISHED", "failed": "FAILED"}
+SAMPLE = 1000
 
 
 @routes.post("", summary="Start a round", status_code=202)
 async def start(body: StartScrape, api: Used, who: Operator, note: Noting) -> StartedScrape:
     """Durable when this answers. A round that was started before is not started twice."""
-    task_id = await api.regente.enqueue(body.pipeline, body.args, key=body.round)
-    task = await api.regente.get(task_id)
-    note.about({"task_id": task_id, "round": body.round}, after={"status": task.status})
+    found = await RoundDesk(api.regente).start(body.league, body.round, refresh=body.refresh)
+    note.about({"job_id": found.id, "league": found.league, "round": found.number}, after={"status": found.status})
     return StartedScrape(
-        job_id=task_id, round=body.round, pipeline=body.pipeline, status=STATES.get(task.status, task.status.upper())
-    )
+        job_id=found.id, task_id=found.task_id, batch_id=found.batch_id, league=found.league, round=found.number,
+        status=found.status,
+    )  # fmt: skip
 
 
-@routes.post("/retry-failed", summary="Run again only what failed", status_code=202)
-async def retry_failed(
-    request: Request, api: Used, who: Operator, note: Noting, body: RetryFailed | None = None
-) -> RetriedFailed:
-    """All dead letters, or those of a pipeline, a batch, a code, or some ids."""
+@routes.post("/retry-failed", summary="Run again only what failed or is missing", status_code=202)
+async def retry_failed(api: Used, who: Operator, note: Noting, body: RetryFailed | None = None) -> RetriedFailed:
+    """Matches that failed, were skipped or canceled, or are not in the database; and rounds whose page could not be read."""
     chosen = body or RetryFailed()
-    found = await api.book.rows(
-        "select_failures", pipeline=chosen.pipeline, code=chosen.code, batch_id=chosen.batch_id, fingerprint=None,
-        limit=MAX_SELECTED,
-    )  # fmt: skip
-    wanted = set(chosen.ids) if chosen.ids is not None else None
-    ids = [row["id"] for row in found if wanted is None or row["id"] in wanted]
-    selection = chosen.model_dump(mode="json", exclude_none=True)
-    row = await api.bulk.submit(
-        Kind.RETRY_FAILURES, ids, by=who.name, request_id=request.state.request_id, selection=selection
-    )  # fmt: skip
-    note.about({"action": row["id"], **selection}, after={"selected": len(ids), "retried": row["changed"]})
-    return RetriedFailed(selected=len(ids), retried=row["changed"], action_id=row["id"], status=row["status"])
+    done = await RoundDesk(api.regente).retry_failed(chosen.job_id, codes=chosen.codes, by=who.name)
+    told = chosen.model_dump(mode="json", exclude_none=True) or {"job_id": "all"}
+    note.about(told, after={"selected": done.selected, "retried": len(done.task_ids)})
+    return RetriedFailed(selected=done.selected, retried=len(done.task_ids), task_ids=done.task_ids[:SAMPLE])

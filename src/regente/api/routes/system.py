@@ -25,11 +25,10 @@ from regente.api.resource import resource
 from regente.api.routes import batches
 from regente.api.state import Used
 from regente.engine.errors import IllegalTransition
+from regente.pipelines.quotes.upkeep import OLD_SECONDS, STUCK_SECONDS
 
 routes = resource("/api/system", "system")
 
-STUCK_SECONDS = 600.0
-OLD_HOURS = 24
 Pipeline = Annotated[str | None, Query(min_length=1, max_length=200, description="Only this pipeline.")]
 
 
@@ -53,8 +52,7 @@ async def stuck_quotes(api: Used, who: Viewer, pipeline: Pipeline = None) -> Stu
 
 @routes.post("/recover-stuck", summary="Put everything that is stuck back into the queue")
 async def recover_stuck(api: Used, who: Operator, note: Noting, pipeline: Pipeline = None) -> Recovered:
-    rows = await api.book.rows("recover_stuck", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, id=None, by=who.name)
-    ids = [row["id"] for row in rows]
+    ids = await api.regente.recover_stuck(STUCK_SECONDS, pipeline=pipeline, by=who.name)
     note.about({"pipeline": pipeline}, after={"recovered": len(ids), "ids": ids[:100]})
     return Recovered(recovered=len(ids), ids=ids)
 
@@ -63,8 +61,8 @@ async def recover_stuck(api: Used, who: Operator, note: Noting, pipeline: Pipeli
 async def recover_quote(quote_id: Id, api: Used, who: Operator, note: Noting) -> Recovered:
     """One that is stuck goes back into the queue, one that ended with an error is tried again."""
     before = await api.regente.get(quote_id)
-    rows = await api.book.rows("recover_stuck", stuck_seconds=STUCK_SECONDS, pipeline=None, id=quote_id, by=who.name)
-    if not rows and not (before.status == "failed" and await retry_any(api.regente, api.book, [quote_id], who.name)):
+    recovered = await api.regente.recover_stuck(STUCK_SECONDS, task_id=quote_id, by=who.name)
+    if not recovered and not (before.status == "failed" and await retry_any(api.regente, api.book, [quote_id], who.name)):
         raise IllegalTransition(f"{quote_id} is {before.status} and not stuck: there is nothing to recover")
     note.about({"task_id": quote_id}, before={"status": before.status}, after={"status": "queued"})
     return Recovered(recovered=1, ids=[quote_id])
@@ -92,6 +90,7 @@ async def batch_status(batch_id: Id, api: Used, who: Viewer) -> BatchStatus:
 
 @routes.post("/cleanup-old", summary="Mark as error what has been processing for more than 24 hours")
 async def cleanup_old(api: Used, who: Operator, note: Noting, pipeline: Pipeline = None) -> CleanedUp:
-    ids = [row["id"] for row in await api.book.rows("clean_up_old", hours=OLD_HOURS, pipeline=pipeline, by=who.name)]
+    """With a pipeline named, also what waits between two attempts."""
+    ids = await api.regente.give_up_old(OLD_SECONDS, pipeline=pipeline, between_attempts=pipeline is not None, by=who.name)
     note.about({"pipeline": pipeline}, after={"marked_as_error": len(ids), "ids": ids[:100]})
     return CleanedUp(marked_as_error=len(ids), ids=ids)

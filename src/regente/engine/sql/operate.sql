@@ -94,3 +94,54 @@ logged AS (
   FROM changed
 )
 SELECT name, pg_notify('regente_queued', name) FROM changed
+
+-- name: recover_stuck
+-- Back into the queue. Whoever still holds it is fenced: its attempt can write nothing more.
+WITH stuck AS MATERIALIZED (
+  SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT JOIN regente.pipelines p ON p.name = t.pipeline
+  WHERE t.status = 'running' AND NOT coalesce(p.endless, false)
+    AND t.heartbeat_at < regente.clock() - make_interval(secs => %(stuck_seconds)s::double precision)
+    AND (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s) AND (%(id)s::bigint IS NULL OR t.id = %(id)s)
+  ORDER BY t.id LIMIT 10000 FOR UPDATE OF t SKIP LOCKED
+),
+recovered AS (
+  UPDATE regente.tasks t
+  SET runner_id = NULL, run_at = regente.clock(), cancel_requested_at = NULL,
+      status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled' ELSE 'queued' END::regente.task_status,
+      finished_at = CASE WHEN t.cancel_requested_at IS NOT NULL THEN regente.clock() END
+  FROM stuck s WHERE t.id = s.id RETURNING t.id, t.batch_id, t.attempt, t.pipeline, t.status, s.holder
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, holder, attempt, CASE status WHEN 'queued' THEN 'task_recovered' ELSE 'task_canceled' END,
+         jsonb_build_object('reason', 'operator', 'by', %(by)s::text) FROM recovered
+),
+woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM recovered WHERE status = 'queued') AS p)
+SELECT id, (SELECT count(*) FROM woken) AS woken FROM recovered ORDER BY id
+
+-- name: give_up_old
+-- Begun too long ago and still not done: dead letters. Those that wait for another attempt only when it is asked for: some sleep
+-- on purpose.
+WITH old AS MATERIALIZED (
+  SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT JOIN regente.pipelines p ON p.name = t.pipeline
+  WHERE (t.status = 'running' OR (t.status = 'queued' AND %(between_attempts)s::boolean)) AND NOT coalesce(p.endless, false)
+    AND t.started_at < regente.clock() - make_interval(secs => %(seconds)s::double precision)
+    AND (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
+  ORDER BY t.id LIMIT 10000 FOR UPDATE OF t SKIP LOCKED
+),
+ended AS (
+  UPDATE regente.tasks t
+  SET status = 'failed', runner_id = NULL, finished_at = regente.clock(), cancel_requested_at = NULL, error_code = 'EXPIRED',
+      error_message = 'not done within ' || %(what)s || ' of its first start'
+  FROM old o WHERE t.id = o.id RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.checkpoint, t.error_message, o.holder
+),
+failed AS (
+  INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step)
+  SELECT id, attempt, pipeline, 'timeout', 'EXPIRED', error_message, md5('EXPIRED' || pipeline), checkpoint FROM ended
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
+  SELECT id, batch_id, holder, attempt, 'task_failed',
+         jsonb_build_object('reason', 'expired', 'code', 'EXPIRED', 'checkpoint', checkpoint, 'by', %(by)s::text) FROM ended
+)
+SELECT id FROM ended ORDER BY id

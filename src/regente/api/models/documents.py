@@ -1,0 +1,120 @@
+"""Documents over HTTP: projects, executions and what became of each file."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from regente.api.models.basics import PageQuery, Strict
+from regente.api.models.execucoes import DocumentCounts
+from regente.pipelines.documents.models import DocumentClass, DocumentStatus, ExecutionStatus, Retries
+
+Title = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+
+
+class ProjectFields(Strict):
+    """A project without its name, which is in the path."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "classes": [{"name": "contrato", "description": "an agreement"}, {"name": "outro", "description": ""}],
+                "instructions": "", "model": None, "max_retries_execucao": 3, "max_retries_documento": 2,
+            }
+        }
+    )  # fmt: skip
+
+    classes: list[DocumentClass] = Field(min_length=2, max_length=100)
+    instructions: str = Field("", max_length=4_000)
+    model: str | None = Field(None, min_length=1, max_length=200)
+    max_retries_execucao: Retries = 3
+    max_retries_documento: Retries = 2
+
+
+class FolderExecution(Strict):
+    """Files that lie on the server, where runners can read them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"folder": "inbox/2026-01", "project": "default", "name": "lote-12"}}
+    )
+
+    folder: str = Field(min_length=1, max_length=1_000, pattern=r"^[^\x00]+$", description="Below REGENTE_DOCUMENTS_ROOT.")
+    project: Title = "default"
+    name: Title = Field("", description="What to call it; empty: a new name.")
+
+
+class DocumentExecution(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    nome: str
+    projeto: str
+    status: ExecutionStatus
+    origem: str = Field(description="folder or upload", examples=["upload"])
+    pasta: str | None
+    total: int
+    documentos: DocumentCounts
+    progresso_pct: float
+    tentativas_retry: int
+    max_retries: int
+    eta_segundos: float | None
+    criado_por: str | None
+    criado_em: datetime
+    ultimo_heartbeat: datetime
+    concluido_em: datetime | None
+
+
+class DocumentQuery(PageQuery):
+    statuses: list[DocumentStatus] | None = Field(None, max_length=6)
+    codigo: str | None = Field(None, max_length=400)
+
+
+class DocumentResult(BaseModel):
+    """A document in the words of the specification (`ResultadoClassificacao`)."""
+
+    id: int
+    execucao_id: int
+    codigo: str
+    status: DocumentStatus
+    tentativas: int
+    categoria: str | None
+    confianca: float | None
+    justificativa: str | None
+    pulado_codigo: str | None
+    pulado_motivo: str | None = Field(description="Why it is PULADO.")
+    erro_codigo: str | None
+    erro_mensagem: str | None
+    erro_stack: str | None
+    erro_etapa: str | None
+    ultimo_erro_em: datetime | None
+    etapa: str | None
+    concluido_em: datetime | None
+    tamanho_bytes: int
+    tipo: str | None
+    sha256: str | None
+    paginas: int | None
+    caracteres: int | None
+    modelo: str | None
+    ultima_resposta: str | None = Field(description="The last answer that was no use.")
+
+
+UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {
+                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
+                        "project": {"type": "string", "default": "default"},
+                        "name": {"type": "string", "default": ""},
+                    },
+                }
+            }
+        },
+    }
+}

@@ -1,0 +1,100 @@
+"""The answers of `/execucoes`, in the words of the documents' specification."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from regente.api.models.basics import SomeId, Strict, Word
+from regente.pipelines.documents.models import ExecutionStatus
+
+
+class DocumentCounts(BaseModel):
+    PENDENTE: int
+    PROCESSANDO: int
+    CONCLUIDO: int
+    ERRO: int
+    PULADO: int
+    CANCELADO: int
+
+
+class StoppedAt(BaseModel):
+    """Where a stalled execution stands."""
+
+    id: int
+    codigo: str
+    etapa: str | None = Field(description="The last step that it finished.")
+    desde: datetime | None = Field(description="Its last sign of life.")
+
+
+class Execution(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "id": 12, "nome": "lote-12", "status": "TRAVADO", "total": 2000, "progresso_pct": 4.0,
+                "documentos": {"PENDENTE": 1919, "PROCESSANDO": 1, "CONCLUIDO": 79, "ERRO": 1, "PULADO": 0, "CANCELADO": 0},
+                "ultimo_heartbeat": "2026-01-30T10:00:00Z", "ultimo_codigo_processado": "0080.pdf", "tentativas_retry": 0,
+                "max_retries": 3, "timeout_segundos": 300.0, "rota_origem": "/classificador/", "erros": {"HTTP_502": 1},
+                "motivo": "No living runner serves the pipeline documents: start one with `regente run`.",
+                "parado_em": {"id": 8081, "codigo": "0081.pdf", "etapa": "TEXT_EXTRACTED", "desde": "2026-01-30T10:00:00Z"},
+                "eta_segundos": None, "criado_em": "2026-01-30T09:55:00Z", "concluido_em": None,
+            }
+        }
+    )  # fmt: skip
+
+    id: int
+    nome: str
+    status: ExecutionStatus
+    total: int
+    documentos: DocumentCounts
+    progresso_pct: float
+    ultimo_heartbeat: datetime | None
+    ultimo_codigo_processado: str | None
+    tentativas_retry: int
+    max_retries: int
+    timeout_segundos: float = Field(description="After so long without progress it is TRAVADO.")
+    rota_origem: str | None
+    erros: dict[str, int] = Field(description="Documents with an error, by code.")
+    motivo: str | None = Field(None, description="Why it is TRAVADO.")
+    parado_em: StoppedAt | None = Field(None, description="Where it is TRAVADO.")
+    eta_segundos: float | None
+    criado_em: datetime
+    concluido_em: datetime | None
+
+
+class DocumentError(BaseModel):
+    id: int
+    codigo: str = Field(description="The document's name, or the task's key or id when it has none.")
+    status: Literal["ERRO"] = "ERRO"
+    tentativas: int
+    erro_codigo: str | None
+    erro_mensagem: str | None
+    erro_stack: str | None
+    etapa: str | None
+    ultimo_erro_em: datetime | None
+
+
+class DocumentErrors(BaseModel):
+    total: int
+    itens: list[DocumentError]
+    proximo: str | None = Field(description="The cursor of the next page.")
+
+
+class ResumedExecution(BaseModel):
+    retomada: bool
+    motivo: str
+    documentos_liberados: int
+    tentativas_retry: int
+    status: ExecutionStatus
+
+
+class ReprocessErrors(Strict):
+    codigos: list[Word] | None = Field(None, max_length=100, description="Only these error codes.")
+    ids: list[SomeId] | None = Field(None, max_length=10_000)
+
+
+class ReprocessedErrors(BaseModel):
+    reprocessados: int
+    ids: list[int]

@@ -1,0 +1,69 @@
+"""Rounds of a league, their matches, and what is known of each."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+
+from regente.api.access.roles import Operator, Viewer
+from regente.api.audit import Noting
+from regente.api.limits import Id
+from regente.api.models.basics import Page, Word
+from regente.api.models.rounds import (
+    FailedAttempt,
+    MatchDetail,
+    RetriedFailed,
+    RetryFailed,
+    Round,
+    RoundDetail,
+    RoundMatch,
+    RoundQuery,
+)
+from regente.api.redaction import redacted
+from regente.api.resource import resource
+from regente.api.routes import scrape
+from regente.api.state import Used
+from regente.pipelines.rounds.desk import RoundDesk
+
+routes = resource("/api/rounds", "rounds")
+
+MatchId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", examples=["r12-aurora-x-serrano"])]
+
+
+@routes.get("", summary="List rounds, newest first")
+async def list_rounds(query: Annotated[RoundQuery, Query()], api: Used, who: Viewer) -> Page[Round]:
+    found = await RoundDesk(api.regente).find(
+        league=query.league, number=query.number, before_id=query.before_id, limit=query.limit + 1
+    )  # fmt: skip
+    more = str(found[query.limit - 1].id) if len(found) > query.limit else None
+    return Page(items=[Round(**asdict(one)) for one in found[: query.limit]], next=more)
+
+
+@routes.get("/{round_id}", summary="Show a round and the table of its matches")
+async def show(round_id: Id, api: Used, who: Viewer) -> RoundDetail:
+    desk = RoundDesk(api.regente)
+    found, matches = await desk.get(round_id), await desk.matches(round_id)
+    return RoundDetail(**asdict(found), matches=[RoundMatch(**asdict(one)) for one in matches])
+
+
+@routes.get("/{round_id}/matches/{match_id}", summary="Show a match: what was stored, and its failed attempts")
+async def show_match(round_id: Id, match_id: MatchId, api: Used, who: Viewer) -> MatchDetail:
+    found = asdict(await RoundDesk(api.regente).match(round_id, match_id))
+    failures = [_failed(row) for row in found.pop("failures")]
+    return MatchDetail(**found.pop("match"), **found, failures=failures)
+
+
+@routes.post("/{round_id}/retry-failed", summary="Run again only what this round lacks", status_code=202)
+async def retry_failed(
+    round_id: Id, api: Used, who: Operator, note: Noting, codes: Annotated[list[Word] | None, Query(max_length=100)] = None
+) -> RetriedFailed:
+    """The same as /api/scrape/retry-failed with its `job_id`."""
+    return await scrape.retry_failed(api, who, note, RetryFailed(job_id=round_id, codes=codes))
+
+
+def _failed(row: dict[str, Any]) -> FailedAttempt:
+    names = [one["name"] for one in row["snapshots"] or []]
+    told = {name: row[name] for name in ("id", "attempt", "at", "code", "message", "step")}
+    return FailedAttempt(**told, failure_class=row["class"], details=redacted(row["details"]), snapshots=names)

@@ -1,0 +1,200 @@
+"""`regente rounds …`: start a league's rounds, look at their matches, run again what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+
+from regente.app import Regente
+from regente.cli import output
+from regente.cli.command import Call, command
+from regente.cli.failure import FAILURE_EXIT
+from regente.cli.inputs import MAX_ID, LimitOption
+from regente.cli.output import Column, facts, figure, heading, plural, status_text, table, when, word
+from regente.engine.models import as_dict
+from regente.pipelines.rounds.desk import MatchDetail, Round, RoundDesk, RoundMatch
+from regente.pipelines.rounds.states import OPEN, JobState
+
+rounds = typer.Typer(
+    name="rounds", help="Start a league's rounds, watch their matches, run again what is missing.", no_args_is_help=True
+)
+
+BY = "cli"
+LOOK_EVERY_SECONDS = 0.5
+_ROUNDS = (
+    figure("ID"), Column("LEAGUE"), figure("ROUND"), word("STATUS"), figure("MATCHES"), figure("FINISHED"), figure("OPEN"),
+    figure("FAILED"), figure("OTHER"), Column("ERROR"),
+)  # fmt: skip
+_MATCHES = (
+    word("MATCH"), word("STATUS"), Column("HOME"), figure("SCORE"), Column("AWAY"), figure("EVENTS"), figure("STATS"),
+    figure("ATTEMPTS"), Column("ERROR"),
+)  # fmt: skip
+
+LeagueArgument = Annotated[str, typer.Argument(metavar="LEAGUE", help="Like brasileirao-2025.", show_default=False)]
+NumberArgument = Annotated[
+    int, typer.Argument(metavar="ROUND", min=1, max=1000, help="The round's number.", show_default=False)
+]
+RoundId = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The round's id.", show_default=False)]
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Wait until nothing of it runs any more.")]
+
+
+@command(rounds, "start", example="regente rounds start brasileirao-2025 12 --follow")
+async def start(
+    call: Call,
+    league: LeagueArgument,
+    number: NumberArgument,
+    follow: FollowOption = False,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Read the page of a known round again, for new matches.")] = False,
+) -> None:
+    """Start a round. One that was started before is the same job. With --follow, exit 1 when a match is missing at the end."""
+    async with call.app() as app:
+        desk = RoundDesk(app)
+        found = await desk.start(league, number, refresh=refresh)
+        if follow:
+            await _followed(call, app, desk, found.id)
+            return
+    text = f"Round {found.number} of {found.league} is {found.status}. Look at it with: regente rounds show {found.id}"
+    call.answer(as_dict(found), lambda: text)
+
+
+@command(rounds, "list", example="regente rounds list --league brasileirao-2025")
+async def list_rounds(
+    call: Call,
+    league: Annotated[str | None, typer.Option(help="Only this one's.")] = None,
+    before: Annotated[int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")] = None,
+    limit: LimitOption = 50,
+) -> None:
+    """List rounds, newest first. OTHER counts matches that were skipped, canceled, or have no task any more."""
+    async with call.app() as app:
+        found = await RoundDesk(app).find(league=league, before_id=before, limit=limit)
+    nothing = "No rounds yet. Start one with: regente rounds start brasileirao-2025 12"
+    call.answer([as_dict(one) for one in found], lambda: table(_ROUNDS, map(_round_row, found)) if found else nothing)
+
+
+@command(rounds, "show", example="regente rounds show 1")
+async def show(
+    call: Call,
+    round_id: RoundId,
+    match: Annotated[str | None, typer.Option(metavar="MATCH", help="Only this match, with all that is known of it.")] = None,
+) -> None:
+    """Show a round and the table of its matches; with --match, one match with its events, stats and failed attempts."""
+    async with call.app() as app:
+        desk = RoundDesk(app)
+        if match is not None:
+            detail = await desk.match(round_id, match)
+            call.answer(as_dict(detail), lambda: _detail_shown(detail))
+            return
+        found, matches = await desk.get(round_id), await desk.matches(round_id)
+    call.answer(_document(found, matches), lambda: _shown(found, matches))
+
+
+@command(rounds, "retry-failed", example="regente rounds retry-failed 1 --code HTTP_503")
+async def retry_failed(
+    call: Call,
+    round_id: Annotated[
+        int | None, typer.Argument(metavar="[ID]", min=1, max=MAX_ID, help="The round; else all of them.", show_default=False)
+    ] = None,
+    code: Annotated[list[str] | None, typer.Option(help="Only what failed with this code. May be repeated.")] = None,
+    follow: FollowOption = False,
+) -> None:
+    """Run again only what failed, was canceled or skipped, or is missing. What is stored is left alone."""
+    async with call.app() as app:
+        desk = RoundDesk(app)
+        done = await desk.retry_failed(round_id, codes=code, by=BY)
+        if follow and round_id is not None:
+            await _followed(call, app, desk, round_id)
+            return
+    nothing = "Nothing is missing: nothing was changed."
+    text = f"{plural(len(done.task_ids), 'task')} back in the queue."
+    call.answer(as_dict(done), lambda: text if done.task_ids else nothing)
+
+
+async def _followed(call: Call, app: Regente, desk: RoundDesk, round_id: int) -> None:
+    """Until nothing of it runs any more, or the caller is interrupted: the work goes on without us."""
+    found = await desk.get(round_id)
+    with output.progress(f"round {found.number} of {found.league}", found.listed) as bar:
+        while found.status in OPEN:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            found = await desk.get(round_id)
+            bar.update(bar.task_ids[0], completed=found.listed - found.pending - found.running, total=found.listed)
+    matches = await desk.matches(round_id)
+    call.answer(_document(found, matches), lambda: _shown(found, matches))
+    if found.status is not JobState.FINISHED:
+        raise typer.Exit(FAILURE_EXIT)
+
+
+def _document(found: Round, matches: list[RoundMatch]) -> dict[str, Any]:
+    return {**as_dict(found), "matches": [as_dict(one) for one in matches]}
+
+
+def _round_row(one: Round) -> tuple[RenderableType, ...]:
+    other = one.skipped + one.canceled + one.missing
+    return (
+        str(one.id), one.league, str(one.number), _state(one.status), str(one.listed), str(one.finished),
+        str(one.pending + one.running), str(one.failed), str(other), one.error_code or "",
+    )  # fmt: skip
+
+
+def _match_row(one: RoundMatch) -> tuple[RenderableType, ...]:
+    score = "" if one.home_goals is None else f"{one.home_goals} x {one.away_goals}"
+    return (
+        one.match_id, _state(one.status), one.home or "", score, one.away or "", _number(one.events), _number(one.stats),
+        str(one.attempt_count), _trouble(one),
+    )  # fmt: skip
+
+
+def _shown(found: Round, matches: list[RoundMatch]) -> RenderableType:
+    about: list[tuple[str, RenderableType | None]] = [
+        ("Round", f"{found.number} of {found.league}"), ("Id", str(found.id)), ("Status", _state(found.status)),
+        ("Matches", f"{found.finished} of {found.listed} stored"), ("Error", _error(found.error_code, found.error_message)),
+        ("Discovered", when(found.discovered_at)), ("Task", str(found.task_id or "")), ("Batch", str(found.batch_id or "")),
+    ]  # fmt: skip
+    parts: list[RenderableType] = [facts(about)]
+    if matches:
+        parts += [heading("Matches"), table(_MATCHES, map(_match_row, matches))]
+    return Group(*parts)
+
+
+def _detail_shown(detail: MatchDetail) -> RenderableType:
+    one = detail.match
+    score = "" if one.home_goals is None else f"{one.home} {one.home_goals} x {one.away_goals} {one.away}"
+    about: list[tuple[str, RenderableType | None]] = [
+        ("Match", one.match_id), ("Status", _state(one.status)), ("Score", score), ("Kick-off", when(one.kickoff_at)),
+        ("Venue", detail.venue), ("Attendance", _number(detail.attendance)), ("Attempts", str(one.attempt_count)),
+        ("Error", _error(one.error_code, one.error_message)), ("Reason", one.reason), ("Task", str(one.task_id)),
+        ("Page", one.url),
+    ]  # fmt: skip
+    parts: list[RenderableType] = [facts(about)]
+    if detail.event_list:
+        rows = [(str(row["minute"]), row["kind"], row["side"], row["player"]) for row in detail.event_list]
+        parts += [heading("Events"), table((figure("MINUTE"), word("KIND"), word("SIDE"), Column("PLAYER")), rows)]
+    if detail.stat_list:
+        stats = [(row["name"], row["side"], str(row["value"])) for row in detail.stat_list]
+        parts += [heading("Stats"), table((word("STAT"), word("SIDE"), figure("VALUE")), stats)]
+    if detail.failures:
+        rows = [(when(row["at"]), str(row["attempt"]), row["code"], row["message"]) for row in detail.failures]
+        parts += [heading("Failed attempts"), table((word("TIME"), figure("ATTEMPT"), word("CODE"), Column("MESSAGE")), rows)]
+    return Group(*parts)
+
+
+def _state(status: str) -> RenderableType:
+    """In the specification's words, in the colours of ours."""
+    ours = {"FINISHED": "completed", "INCOMPLETE": "failed", "MISSING": "failed"}.get(status, status.lower())
+    text = status_text(ours)
+    text.plain = status
+    return text
+
+
+def _trouble(one: RoundMatch) -> str:
+    return one.error_code or (one.reason or "").partition(":")[0]
+
+
+def _error(code: str | None, message: str | None) -> str | None:
+    return f"{code or ''} {message or ''}".strip() or None
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

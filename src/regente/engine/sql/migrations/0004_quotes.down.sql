@@ -1,0 +1,2 @@
+DROP TABLE regente.quote_sources;
+DROP TABLE regente.quotes;

@@ -1,0 +1,64 @@
+"""What the documents' pipeline reads and writes: the named statements in `documents.sql`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from regente.engine.database import Database
+from regente.engine.errors import Fatal, Skip
+from regente.engine.task import Task
+from regente.pipelines.documents.classifier import Verdict
+from regente.pipelines.documents.extraction import Extracted, skipped
+from regente.pipelines.documents.models import Document, DocumentClass, Row
+from regente.sql_files import load_queries
+
+QUERIES = load_queries(Path(__file__).with_name("documents.sql"))
+
+
+async def rows_on(connection: AsyncConnection[Any], name: str, /, **params: Any) -> list[Row]:
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(QUERIES[name], params)
+        return list(await cursor.fetchall()) if cursor.description is not None else []
+
+
+async def ask(database: Database, name: str, /, **params: Any) -> list[Row]:
+    """Alone in its transaction; it may be sent twice when the first answer got lost."""
+    return await database.ask(QUERIES[name], params)
+
+
+class Book:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def document(self, task_id: int) -> Document:
+        rows = await ask(self._database, "document", task_id=task_id)
+        if not rows:
+            raise Fatal("no document belongs to this task: submit an execution instead", code="NO_DOCUMENT")
+        (row,) = rows
+        return Document(**{**row, "classes": tuple(DocumentClass(**one) for one in row["classes"])})
+
+    async def content(self, document: Document) -> bytes:
+        """Of an upload. It goes when the document is done, so one that is missing was not stored in the first place."""
+        rows = await ask(self._database, "content", task_id=document.task_id)
+        if not rows:
+            raise skipped("TOO_LARGE", f"the file has {document.size_bytes:,} bytes: it was too large to be stored")
+        return bytes(rows[0]["body"])
+
+    async def keep_reason(self, task: Task[Any], reason: Skip) -> None:
+        async with task.transaction() as connection:
+            await rows_on(connection, "keep_reason", task_id=task.id, code=reason.code, reason=reason.message)
+
+    async def keep_answer(self, task: Task[Any], answer: str) -> None:
+        async with task.transaction() as connection:
+            await rows_on(connection, "keep_answer", task_id=task.id, answer=answer)
+
+    async def store_result(self, connection: AsyncConnection[Any], task_id: int, found: Extracted, verdict: Verdict) -> None:
+        await rows_on(
+            connection, "store_result", task_id=task_id, kind=found.kind, sha256=found.sha256, pages=found.pages,
+            characters=len(found.text), category=verdict.category, confidence=verdict.confidence, rationale=verdict.rationale,
+            model=verdict.model,
+        )  # fmt: skip

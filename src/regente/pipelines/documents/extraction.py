@@ -1,0 +1,74 @@
+"""From a file's bytes to its text. What cannot be read, and never will be, is a `Skip` that says why."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from regente.engine.errors import Skip
+
+SNIFFED_BYTES = 1024
+MIN_CHARACTERS = 10
+_BLANKS = re.compile(r"[^\S\n]+")
+_GAPS = re.compile(r"\n\s*\n+")
+_IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"II*\x00": "TIFF", b"MM\x00*": "TIFF", b"BM": "BMP",
+}  # fmt: skip
+
+
+class Kind(StrEnum):
+    PDF = "pdf"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    kind: str
+    sha256: str
+    pages: int | None
+    text: str
+
+
+def skipped(code: str, reason: str) -> Skip:
+    return Skip(reason, code=code, details={"code": code})
+
+
+def kind_of(content: bytes) -> Kind:
+    """By what is in it: names lie."""
+    start = content[:SNIFFED_BYTES]
+    if not content.strip():
+        raise skipped("EMPTY", "the file is empty")
+    if b"%PDF-" in start:
+        return Kind.PDF
+    image = next((name for mark, name in _IMAGES.items() if start.startswith(mark)), None)
+    if image is None and start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        image = "WebP"
+    if image is not None:
+        raise skipped("IMAGE", f"a {image} image: there is no text to read")
+    if b"\x00" in content:
+        raise skipped("UNSUPPORTED", "neither a PDF nor a text: this kind of file is not read")
+    return Kind.TEXT
+
+
+def plain_text(content: bytes, max_characters: int) -> Extracted:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", "replace")
+    return extracted(Kind.TEXT, content, None, text[: 4 * max_characters], max_characters)
+
+
+def extracted(kind: Kind, content: bytes, pages: int | None, raw: str, max_characters: int) -> Extracted:
+    text = _GAPS.sub("\n\n", _BLANKS.sub(" ", _storable(raw))).strip()[:max_characters]
+    if len(text) < MIN_CHARACTERS:
+        what = f"the PDF's {pages:,} pages hold no text: they may be scanned" if pages else "the file holds next to no text"
+        raise skipped("NO_TEXT", what)
+    return Extracted(kind.value, hashlib.sha256(content).hexdigest(), pages, text)
+
+
+def _storable(text: str) -> str:
+    """Without what PostgreSQL cannot store and nobody reads: NUL, other controls, halves of surrogate pairs."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "ignore").decode("utf-8")
+    return "".join(sign for sign in plain if sign >= " " or sign in "\n\t")

@@ -1,0 +1,79 @@
+"""Puts the quotes' pipelines together, for a process that runs them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from regente.engine.client import Client
+from regente.engine.pipeline import Registry
+from regente.engine.retry import Retry
+from regente.outgoing.http import Http
+from regente.pipelines.quotes.anthropic import AnthropicAnalyst
+from regente.pipelines.quotes.fipe import FipeTable
+from regente.pipelines.quotes.flow import Quotes
+from regente.pipelines.quotes.models import QuoteArgs
+from regente.pipelines.quotes.providers import Providers
+from regente.pipelines.quotes.serpapi import SerpApiShopping
+from regente.pipelines.quotes.settings import QuotesSettings
+from regente.pipelines.quotes.shelf import PageShelf
+from regente.pipelines.quotes.upkeep import CLEAN_UP, QUOTES, RECOVER, STUCK_SECONDS, Upkeep
+
+PIPELINES = (QUOTES, RECOVER, CLEAN_UP)
+MAX_TRIES = 10
+LONGEST_WAIT_SECONDS = 600.0
+HTTP_LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.http2")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotePipelines:
+    """Has an `Http` of its own: one that knows which keys must never be shown."""
+
+    http: Http
+
+    async def close(self) -> None:
+        await self.http.close()
+
+
+def register_quotes(registry: Registry, client: Client, settings: QuotesSettings, sandbox_url: str) -> QuotePipelines:
+    http = Http(settings.http_timeout, settings.blot())
+    _keep_out_of_logs(settings)
+    quotes = Quotes(providers(http, settings, sandbox_url), settings)
+    retry = Retry(max_attempts=MAX_TRIES, first=settings.retry_seconds, maximum=LONGEST_WAIT_SECONDS)
+    registry.pipeline(
+        QUOTES, args=QuoteArgs, retry=retry, stall_after=STUCK_SECONDS, concurrency=settings.concurrency
+    )(quotes.quote)  # fmt: skip
+    upkeep = Upkeep(client)
+    registry.pipeline(RECOVER)(upkeep.recover_stuck_quotes)
+    registry.pipeline(CLEAN_UP)(upkeep.cleanup_old_processing)
+    return QuotePipelines(http)
+
+
+def providers(http: Http, settings: QuotesSettings, sandbox_url: str) -> Providers:
+    analysis_url, search_url, fipe_url = settings.base_urls(sandbox_url)
+    return Providers(
+        analyst=AnthropicAnalyst(http, analysis_url, settings.anthropic_key, settings.anthropic_model),
+        shopping=SerpApiShopping(
+            http, search_url, settings.serpapi_key, country=settings.country, language=settings.language
+        ),
+        vehicles=FipeTable(http, fipe_url, settings.fipe_token),
+        shelf=PageShelf(http, currency=settings.currency, home=search_url, accept_listing=settings.accept_listing),
+    )  # fmt: skip
+
+
+class _Blotted(logging.Filter):
+    def __init__(self, blot: Callable[[str], str]) -> None:
+        super().__init__()
+        self._blot = blot
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = self._blot(record.getMessage()), ()
+        return True
+
+
+def _keep_out_of_logs(settings: QuotesSettings) -> None:
+    """One provider wants its key in the address, and the HTTP client logs addresses when it is asked for details."""
+    if settings.is_real:
+        for name in HTTP_LOGGERS:
+            logging.getLogger(name).addFilter(_Blotted(settings.blot()))

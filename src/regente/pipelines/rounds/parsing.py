@@ -1,0 +1,142 @@
+"""From HTML to what a page says. Knows the league's layout, and nothing of tasks or the database.
+
+A part of the layout that is not there is `LayoutChanged`; a part that says nothing, or something else, is `InvalidData`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+from urllib.parse import urljoin
+
+from pydantic import BaseModel, ValidationError
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from regente.engine.errors import Fatal, Transient
+from regente.pipelines.rounds.models import Fixture, MatchSheet, PlayState, RoundSheet
+
+MAX_ERRORS = 20
+MAX_SHOWN_CHARACTERS = 100
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class LayoutChanged(Fatal):
+    code = "LAYOUT_CHANGED"
+
+
+class InvalidData(Fatal):
+    code = "INVALID_DATA"
+
+
+class PageIncomplete(Transient):
+    code = "PAGE_INCOMPLETE"
+
+
+def parse_round(html: str, url: str) -> RoundSheet:
+    main = _needed(_document(html), "main#round")
+    listed = _needed(main, "ol.matches")
+    matches = [{"match_id": _attribute(one, "data-match-id"), "url": _link(one, url)} for one in listed.css("li.match")]
+    said = {
+        "league": _attribute(main, "data-league"), "number": _attribute(main, "data-round"),
+        "matches_said": _attribute(main, "data-matches"), "matches": matches,
+    }  # fmt: skip
+    return _checked(RoundSheet, said)
+
+
+def parse_match(html: str) -> Fixture | MatchSheet:
+    """The match; only its fixture while it is not finished."""
+    article = _needed(_document(html), "article#match")
+    said: dict[str, Any] = {
+        "match_id": _attribute(article, "data-match-id"), "status": _attribute(article, "data-status"),
+        "kickoff_at": _attribute(_needed(article, "time.kickoff"), "datetime"),
+    }  # fmt: skip
+    fixture = _checked(Fixture, said)
+    if fixture.status is not PlayState.FINISHED:
+        return fixture
+    events, stats = _needed(article, "ol.events"), _needed(article, "table.stats")
+    teams = article.css("section.team")
+    if not teams:
+        raise LayoutChanged("the page has no section.team", details={"missing": "section.team"})
+    attendance = article.css_first("span.attendance")
+    return _checked(MatchSheet, said | {
+        "venue": _text(article, "span.venue"), "attendance": _figure(attendance),
+        "teams": [_team(one) for one in teams],
+        "events_said": _attribute(events, "data-count"), "events": [_event(one) for one in events.css("li.event")],
+        "stats_said": _attribute(stats, "data-count"), "stats": [_stat(one) for one in stats.css("tr.stat")],
+    })  # fmt: skip
+
+
+def _document(html: str) -> LexborNode:
+    # A page that was cut off, or is none, says nothing about the layout.
+    if "</html>" not in html[-2000:].lower():
+        raise PageIncomplete("the page does not end like a page: it was cut off, or is none")
+    root = LexborHTMLParser(html).root
+    if root is None:
+        raise PageIncomplete("the page is empty")
+    return root
+
+
+def _team(node: LexborNode) -> dict[str, Any]:
+    return {
+        "side": _attribute(node, "data-side"), "slug": _attribute(node, "data-team"), "name": _text(node, "h2.name"),
+        "goals": _text(node, "b.goals"),
+    }  # fmt: skip
+
+
+def _event(node: LexborNode) -> dict[str, Any]:
+    return {
+        "minute": _attribute(node, "data-minute"), "kind": _attribute(node, "data-kind"), "side": _attribute(node, "data-side"),
+        "player": _text(node, "span.player"),
+    }  # fmt: skip
+
+
+def _stat(node: LexborNode) -> dict[str, Any]:
+    return {"name": _attribute(node, "data-stat"), "side": _attribute(node, "data-side"), "value": _text(node, "td.value")}
+
+
+def _needed(node: LexborNode, selector: str) -> LexborNode:
+    found = node.css_first(selector)
+    if found is None:
+        raise LayoutChanged(f"the page has no {selector}", details={"missing": selector})
+    return found
+
+
+def _attribute(node: LexborNode, name: str) -> str | None:
+    return node.attributes.get(name)
+
+
+def _text(node: LexborNode, selector: str) -> str | None:
+    found = node.css_first(selector)
+    return None if found is None else " ".join(found.text().split())
+
+
+def _figure(node: LexborNode | None) -> str | None:
+    """A number as people write it: 41.204."""
+    return None if node is None else "".join(node.text().split()).replace(".", "")
+
+
+def _link(node: LexborNode, url: str) -> str | None:
+    anchor = node.css_first("a[href]")
+    target = None if anchor is None else anchor.attributes.get("href")
+    try:
+        return None if target is None else urljoin(url, target)
+    except ValueError:
+        return None
+
+
+def _checked(model: type[Model], said: dict[str, Any]) -> Model:
+    try:
+        return model.model_validate(said)
+    except ValidationError as error:
+        found = [
+            {"field": ".".join(map(str, one["loc"])) or "page", "message": one["msg"], "value": _shown(one.get("input"))}
+            for one in error.errors(include_url=False, include_context=False)[:MAX_ERRORS]
+        ]
+        raise InvalidData(
+            "; ".join(f"{one['field']}: {one['message']}" for one in found[:5]),
+            details={"errors": found, "page": model.__name__},
+        ) from None
+
+
+def _shown(value: Any) -> Any:
+    return value if value is None or isinstance(value, int) else repr(value)[:MAX_SHOWN_CHARACTERS]

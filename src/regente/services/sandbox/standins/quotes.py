@@ -1,0 +1,243 @@
+"""Stands in for those whom quotes ask: the Anthropic Messages API, SerpAPI, the FIPE API and a few shops.
+
+What costs money is counted by `Idempotency-Key`: a repeated key is answered from memory and not paid for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from regente.services.sandbox.misbehaviour import CutOffResponse
+from regente.services.sandbox.standins.market import BRANDS, SHOPS, Market, models_of, vehicle_price, years_of
+
+_POLL_SECONDS = 0.02
+HUGE_BYTES = 3 * 1024 * 1024
+Key = Annotated[str | None, Header(alias="idempotency-key")]
+
+
+class Route(StrEnum):
+    ANALYSIS = "analysis"
+    SEARCH = "search"
+    FIPE = "fipe"
+    PAGE = "page"
+
+
+class Wrong(StrEnum):
+    UNAVAILABLE = "unavailable"
+    """5xx, before anything is done."""
+    THROTTLED = "throttled"
+    """429 with Retry-After."""
+    HANG = "hang"
+    """No answer until the fault is cleared; then the usual one."""
+    LOST = "lost"
+    """The work is done, and paid for; the connection ends in the middle of the answer."""
+    HUGE = "huge"
+    """A page of three megabytes."""
+    UNUSABLE = "unusable"
+    """An answer that makes no sense."""
+
+
+class MarketFault(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    route: Route
+    kind: Wrong
+    count: int | None = Field(None, ge=1, description="the next so many calls; without it until it is cleared")
+    status: int = Field(503, ge=400, le=599)
+    retry_after: float = Field(1.0, ge=0)
+
+
+class QuotesStandin:
+    prefix = "/quotes"
+
+    def __init__(self, seed: int) -> None:
+        self.market = Market(seed)
+        self.calls: dict[str, int] = {}
+        self.paid: dict[str, Counter[str]] = {}
+        self.faults: list[MarketFault] = []
+        self._answers: dict[tuple[str, str], dict[str, Any]] = {}
+        self._numbers = itertools.count(1)
+        self.calm()
+
+    def calm(self) -> None:
+        self.calls = {**dict.fromkeys(Route, 0), "analysis_repeated": 0, "search_repeated": 0}
+        self.paid = {Route.ANALYSIS: Counter(), Route.SEARCH: Counter()}
+        self.faults = []
+        self._answers = {}
+
+    def break_with(self, route: Route, kind: Wrong, **scope: Any) -> MarketFault:
+        fault = MarketFault(route=route, kind=kind, **scope)
+        self.faults.append(fault)
+        return fault
+
+    def mend(self) -> None:
+        """No faults any more; who hangs gets an answer."""
+        self.faults = []
+
+    def router(self) -> APIRouter:
+        routes = APIRouter()
+        routes.add_api_route("/anthropic/v1/messages", self.messages, methods=["POST"])
+        routes.add_api_route("/serpapi/search.json", self.search, methods=["GET"])
+        routes.add_api_route("/shop/{goods}/{number}", self.shop, methods=["GET"])
+        for path in ("/{kind}/brands", "/{kind}/brands/{brand}/models", "/{kind}/brands/{brand}/models/{model}/years",
+                     "/{kind}/brands/{brand}/models/{model}/years/{year}"):  # fmt: skip
+            routes.add_api_route(f"/fipe/api/v2{path}", self.fipe, methods=["GET"])
+        for path in ("/{kind}/marcas", "/{kind}/marcas/{brand}/modelos", "/{kind}/marcas/{brand}/modelos/{model}/anos",
+                     "/{kind}/marcas/{brand}/modelos/{model}/anos/{year}"):  # fmt: skip
+            routes.add_api_route(f"/fipe/api/v1{path}", self.fipe_in_portuguese, methods=["GET"])
+        routes.add_api_route("/admin/faults", self.add_fault, methods=["POST"], status_code=201)
+        routes.add_api_route("/admin/faults", self.clear_faults, methods=["DELETE"])
+        routes.add_api_route("/admin/paid", self.show_paid, methods=["GET"])
+        return routes
+
+    # The providers.
+
+    async def messages(self, request: Request, order: dict[str, Any], key: Key = None) -> Response:
+        def answer() -> dict[str, Any]:
+            description = str(order["messages"][-1]["content"])
+            block = {
+                "type": "tool_use",
+                "id": "toolu_1",
+                "name": order["tools"][0]["name"],
+                "input": self.market.analysis(description),
+            }
+            usage = {"input_tokens": len(description) // 4 + 300, "output_tokens": 80}
+            return {
+                "id": f"msg_{self.market.digest('message', description)}", "type": "message", "role": "assistant",
+                "model": order.get("model", ""), "content": [block], "stop_reason": "tool_use", "usage": usage,
+            }  # fmt: skip
+
+        return await self._sell(request, Route.ANALYSIS, key, answer)
+
+    async def search(self, request: Request, q: str, key: Key = None) -> Response:
+        def answer() -> dict[str, Any]:
+            base = str(request.base_url).rstrip("/") + self.prefix
+            return {"search_metadata": {"status": "Success"}, "shopping_results": self.market.hits(q, base)}
+
+        return await self._sell(request, Route.SEARCH, key, answer)
+
+    async def shop(self, request: Request, goods: str, number: int) -> Response:
+        refused = await self._refusal(request, Route.PAGE)
+        if refused is not None:
+            return refused
+        self.calls[Route.PAGE] += 1
+        if not 1 <= number <= len(SHOPS):
+            raise HTTPException(404)
+        padding = f"<!-- {'x' * HUGE_BYTES} -->" if self._strike(Route.PAGE, Wrong.HUGE) else ""
+        return HTMLResponse(self.market.page(goods, number) + padding)
+
+    async def fipe(
+        self, request: Request, kind: str, brand: str | None = None, model: str | None = None, year: str | None = None
+    ) -> Response:
+        refused = await self._refusal(request, Route.FIPE)
+        if refused is not None:
+            return refused
+        self.calls[Route.FIPE] += 1
+        found = _fipe(request.url.path.rsplit("/", 1)[1], brand, model, year)
+        if found is None or kind != "cars":
+            raise HTTPException(404)
+        return JSONResponse(found)
+
+    async def fipe_in_portuguese(
+        self, request: Request, kind: str, brand: str | None = None, model: str | None = None, year: str | None = None
+    ) -> Response:
+        refused = await self._refusal(request, Route.FIPE)
+        if refused is not None:
+            return refused
+        self.calls[Route.FIPE] += 1
+        words = {"marcas": "brands", "modelos": "models", "anos": "years"}
+        last = request.url.path.rsplit("/", 1)[1]
+        found = _fipe(words.get(last, last), brand, model, year)
+        if found is None or kind != "carros":
+            raise HTTPException(404)
+        return JSONResponse(_in_portuguese(found, models=last == "modelos"))
+
+    # The switches.
+
+    async def add_fault(self, fault: MarketFault) -> dict[str, int]:
+        self.faults.append(fault)
+        return {"faults": len(self.faults)}
+
+    async def clear_faults(self) -> dict[str, int]:
+        self.mend()
+        return {"faults": 0}
+
+    async def show_paid(self) -> dict[str, dict[str, int]]:
+        """How often each key was charged."""
+        return {route: dict(keys) for route, keys in self.paid.items()}
+
+    # Private.
+
+    async def _sell(self, request: Request, route: Route, key: str | None, make: Any) -> Response:
+        refused = await self._refusal(request, route)
+        if refused is not None:
+            return refused
+        known = self._answers.get((route, key)) if key else None
+        if known is None:
+            known = make()
+            self.calls[route] += 1
+            self.paid[route][key or f"none-{next(self._numbers)}"] += 1
+            if key:
+                self._answers[route, key] = known
+        else:
+            self.calls[f"{route}_repeated"] += 1
+        fault = self._strike(route, Wrong.LOST)
+        answer = JSONResponse(known)
+        return answer if fault is None else CutOffResponse(bytes(answer.body), media_type="application/json")
+
+    async def _refusal(self, request: Request, route: Route) -> Response | None:
+        if fault := self._strike(route, Wrong.UNAVAILABLE):
+            return JSONResponse({"error": "told to"}, fault.status)
+        if fault := self._strike(route, Wrong.THROTTLED):
+            return JSONResponse({"error": "slow down"}, 429, {"retry-after": f"{fault.retry_after:g}"})
+        if self._strike(route, Wrong.UNUSABLE):
+            return JSONResponse({"content": [], "shopping_results": [], "price": "?"})
+        if fault := self._strike(route, Wrong.HANG):
+            while any(one is fault for one in self.faults) and not await request.is_disconnected():
+                await asyncio.sleep(_POLL_SECONDS)
+        return None
+
+    def _strike(self, route: Route, kind: Wrong) -> MarketFault | None:
+        for fault in self.faults:
+            if fault.route is route and fault.kind is kind:
+                if fault.count is not None and kind is not Wrong.HANG:
+                    fault.count -= 1
+                    if fault.count == 0:
+                        self.faults.remove(fault)
+                return fault
+        return None
+
+
+def _fipe(last: str, brand: str | None, model: str | None, year: str | None) -> Any:
+    """What version 2 answers; None where it has nothing."""
+    if brand is None:
+        return [{"code": one.code, "name": one.name} for one in BRANDS]
+    models = models_of(brand)
+    if models is None or last == "models":
+        return models and [{"code": one.code, "name": one.name} for one in models]
+    chosen = next((one for one in models if one.code == model), None)
+    if chosen is None or model is None:
+        return None
+    if last == "years":
+        return [{"code": code, "name": name} for code, name in years_of(chosen)]
+    return vehicle_price(brand, model, year or "")
+
+
+def _in_portuguese(found: Any, *, models: bool) -> Any:
+    if isinstance(found, dict):
+        names = {
+            "price": "Valor", "brand": "Marca", "model": "Modelo", "modelYear": "AnoModelo", "fuel": "Combustivel",
+            "codeFipe": "CodigoFipe", "referenceMonth": "MesReferencia", "fuelAcronym": "SiglaCombustivel",
+            "vehicleType": "TipoVeiculo",
+        }  # fmt: skip
+        return {names[name]: value for name, value in found.items()}
+    listed = [{"codigo": one["code"], "nome": one["name"]} for one in found]
+    return {"modelos": listed, "anos": []} if models else listed

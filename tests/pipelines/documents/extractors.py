@@ -1,0 +1,23 @@
+"""Extractors for tests, which a child process imports by their name: they do on purpose what a parser does by mistake."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+from regente.pipelines.documents.extraction import Extracted
+from regente.pipelines.documents.pdf import pdf_text
+
+SEGFAULT, KILLED, EXITS = b"% segfault", b"% killed", b"% exits"
+
+
+def fragile(content: bytes, max_characters: int) -> Extracted:
+    """Reads PDFs, and dies of those that carry a mark."""
+    if SEGFAULT in content:
+        ctypes.string_at(0)
+    if KILLED in content:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if EXITS in content:
+        os._exit(7)
+    return pdf_text(content, max_characters)

@@ -1,0 +1,114 @@
+"""A folder of files, an execution over it, and time that runs ahead so that no test waits for a backoff."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regente import Regente, Task
+from regente.engine.pipeline import Registry
+from regente.pipelines.documents.desk import DocumentDesk
+from regente.pipelines.documents.models import Execution, ExecutionStatus
+from tests.support.eventually import eventually_async
+from tests.support.running import runner_in
+
+ENDED = {ExecutionStatus.CONCLUIDO, ExecutionStatus.ERRO, ExecutionStatus.CANCELADO}
+DUE = (
+    b"WITH due AS (UPDATE regente.tasks SET run_at = regente.clock() "
+    b"WHERE batch_id = %s AND status = 'queued' AND run_at > regente.clock() RETURNING id) "
+    b"SELECT pg_notify('regente_queued', 'documents') FROM due LIMIT 1"
+)
+AGE = b"UPDATE regente.batches SET progress_at = progress_at - interval '6 minutes' WHERE id = %s"
+AGE_TASKS = (
+    b"UPDATE regente.tasks SET run_at = run_at - interval '6 minutes', heartbeat_at = heartbeat_at - interval '6 minutes' "
+    b"WHERE batch_id = %s AND status IN ('queued', 'running')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    app: Regente
+    desk: DocumentDesk
+    folder: Path
+
+    def write(self, name: str, content: bytes | str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    async def submit(self, **options: Any) -> int:
+        return await self.desk.submit_folder(self.folder, **options)
+
+    async def run(self, execution_id: int | None = None, *, within_seconds: float = 60.0) -> Execution:
+        """Submit, if it is not yet, and run to the end; waits between attempts are cut short."""
+        found = execution_id or await self.submit()
+        async with runner_in(self.app):
+            return await self.ended(found, within_seconds=within_seconds)
+
+    async def ended(self, execution_id: int, *, within_seconds: float = 60.0, hurry: bool = True) -> Execution:
+        async def over() -> Execution | None:
+            if hurry:
+                await self.hurry(execution_id)
+            execution = await self.desk.execution(execution_id)
+            return execution if execution.status in ENDED else None
+
+        found = await eventually_async(over, within_seconds=within_seconds)
+        assert found is not None
+        return found
+
+    async def hurry(self, execution_id: int) -> None:
+        """What waits to be tried again is due now."""
+        await self.sql(DUE, execution_id)
+
+    async def age(self, execution_id: int) -> None:
+        """As if the last six minutes had passed without progress."""
+        await self.sql(AGE, execution_id)
+        await self.sql(AGE_TASKS, execution_id)
+
+    async def sql(self, statement: bytes, *params: Any) -> list[tuple[Any, ...]]:
+        async with self.app.database.connection() as connection:
+            cursor = await connection.execute(statement, params)
+            return await cursor.fetchall() if cursor.description is not None else []
+
+    async def results(self, execution_id: int) -> dict[str, dict[str, Any]]:
+        return {row["codigo"]: row for row in await self.desk.documents(execution_id, limit=2_000)}
+
+    async def until(
+        self, condition: Callable[[Execution], bool], execution_id: int, *, within_seconds: float = 20.0
+    ) -> Execution:
+        async def met() -> Execution | None:
+            execution = await self.desk.execution(execution_id)
+            return execution if condition(execution) else None
+
+        found = await eventually_async(met, within_seconds=within_seconds)
+        assert found is not None
+        return found
+
+
+@contextlib.asynccontextmanager
+async def watchdog(app: Regente, registry: Registry) -> AsyncIterator[None]:
+    """A runner that serves no documents: it only looks after them."""
+
+    async def nothing(task: Task) -> None:
+        """There is nothing to do."""
+
+    if registry.get("nothing") is None:
+        registry.pipeline("nothing")(nothing)
+    running = asyncio.create_task(app.run(["nothing"]))
+    try:
+        yield
+    finally:
+        app.stop_running()
+        await running
+
+
+async def stalled(stage: Stage, registry: Registry, execution_id: int) -> None:
+    """Nobody has moved it for six minutes, and the watchdog has seen so."""
+    await stage.age(execution_id)
+    async with watchdog(stage.app, registry):
+        await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)

@@ -1,0 +1,221 @@
+"""What the chat API answers: right, wrong, late, not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from pydantic import SecretStr
+
+from regente import Regente
+from regente.engine.errors import Throttled
+from regente.engine.pipeline import Registry
+from regente.pipelines.documents.chat import ChatAnswer
+from regente.pipelines.documents.classifier import WrongAnswer, checked
+from regente.pipelines.documents.desk import DocumentDesk
+from regente.pipelines.documents.models import Document, DocumentClass, DocumentStatus
+from regente.pipelines.documents.rate_gate import RateGate
+from regente.pipelines.documents.settings import DocumentSettings
+from regente.pipelines.documents.setup import register_documents
+from regente.services.sandbox.sandbox import Sandbox
+from regente.services.sandbox.standins.openrouter import ROUTE, ChatFault, OpenRouter
+from tests.pipelines.documents.stage import Stage
+from tests.support.running import runner_in
+
+CLASSES = (DocumentClass(name="contrato"), DocumentClass(name="outro"))
+DOCUMENT = Document(1, 1, "a.pdf", 10, "upload", None, CLASSES, "", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "kept"),
+    [
+        (ChatFault.NOT_JSON, "ANSWER_NOT_JSON", "It looks like a contract to me."),
+        (ChatFault.UNKNOWN_CLASS, "ANSWER_UNKNOWN_CLASS", "poem"),
+        (ChatFault.REFUSAL, "ANSWER_REFUSED", "I cannot help with that."),
+        (ChatFault.CUT, "ANSWER_CUT", '{"category"'),
+        (ChatFault.EMPTY, "ANSWER_EMPTY", ""),
+    ],
+)
+async def test_a_wrong_answer_is_asked_for_again_and_kept(
+    stage: Stage, chat: OpenRouter, kind: ChatFault, code: str, kept: str
+) -> None:
+    """W3, W4: three questions (2 retries), each a new one; then ERRO with the answer in its record."""
+    chat.break_with(kind, contains="bad")
+    stage.write("bad.txt", "a bad contrato")
+    stage.write("good.txt", "a fine contrato")
+    execution = await stage.run()
+    assert (execution.status, execution.documentos[DocumentStatus.ERRO]) == ("CONCLUIDO", 1)
+    found = await stage.results(execution.id)
+    row = found["bad.txt"]
+    assert (row["status"], row["erro_codigo"], row["tentativas"]) == ("ERRO", code, 3)
+    assert kept in row["ultima_resposta"]
+    assert found["good.txt"]["categoria"] == "contrato"
+    assert (len(chat.paid), set(chat.paid.values())) == (4, {1})
+    failures = await stage.app.failures(row["id"])
+    assert [one["details"]["answer"] for one in failures] == [row["ultima_resposta"]] * 3
+    assert [one["name"] for one in failures[0]["snapshots"]] == ["answer.txt"]
+    waits = await stage.sql(
+        b"SELECT (details ->> 'delay_seconds')::float FROM regente.events "
+        b"WHERE task_id = %s AND event = 'task_retried' ORDER BY id", row["id"],
+    )  # fmt: skip
+    assert waits == [(5.0,), (10.0,)]
+
+
+async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(stage: Stage, chat: OpenRouter) -> None:
+    """W5: the wrong answer is not served again from the provider's memory."""
+    chat.break_with(ChatFault.UNKNOWN_CLASS, contains="bad")
+    stage.write("bad.txt", "a bad contrato")
+    stage.write("good.txt", "a fine contrato")
+    execution = await stage.run()
+    chat.faults.clear()
+    asked = chat.calls[ROUTE]
+    assert len(await stage.desk.reprocess(execution.id)) == 1
+    execution = await stage.run(execution.id)
+    assert execution.documentos[DocumentStatus.CONCLUIDO] == 2
+    assert (chat.calls[ROUTE], chat.calls["replayed"]) == (asked + 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (ChatFault.SERVER_ERROR, "HTTP_502"),
+        (ChatFault.BROKEN, "HTTP_PROTOCOL"),
+        (ChatFault.ERROR_IN_200, "PROVIDER_502"),
+    ],
+)
+async def test_a_failing_provider_is_tried_again(stage: Stage, chat: OpenRouter, kind: ChatFault, code: str) -> None:
+    """W3: two failures are survived; the error stays on record."""
+    chat.break_with(kind, times=2)
+    stage.write("a.txt", "um contrato")
+    execution = await stage.run()
+    row = (await stage.results(execution.id))["a.txt"]
+    assert (row["status"], row["tentativas"], row["erro_codigo"]) == ("CONCLUIDO", 3, code)
+
+
+async def test_an_answer_that_got_lost_is_paid_for_once(stage: Stage, chat: OpenRouter) -> None:
+    """I2: the same question under the same key gets the answer that was paid for."""
+    chat.break_with(ChatFault.SERVER_ERROR, times=1, lost=True)
+    stage.write("a.txt", "um contrato")
+    execution = await stage.run()
+    assert execution.documentos[DocumentStatus.CONCLUIDO] == 1
+    assert (list(chat.paid.values()), chat.calls["replayed"]) == ([1], 1)
+
+
+async def test_a_rate_limit_is_waited_out_and_costs_no_attempt(stage: Stage, chat: OpenRouter) -> None:
+    """W8: ten 429s, more than a document has attempts; all documents are CONCLUIDO."""
+    chat.break_with(ChatFault.THROTTLE, times=10, seconds=0.05)
+    for number in range(6):
+        stage.write(f"{number}.txt", f"um contrato {number}")
+    execution = await stage.run()
+    assert execution.documentos[DocumentStatus.CONCLUIDO] == 6
+    rows = (await stage.results(execution.id)).values()
+    assert {row["tentativas"] for row in rows} == {1}
+    assert {row["erro_codigo"] for row in rows} == {None}
+    assert chat.calls["throttled"] == 10
+
+
+async def test_a_long_rate_limit_is_waited_out_in_the_queue(stage: Stage, chat: OpenRouter) -> None:
+    """W1, W8: nobody holds a slot for minutes, one 429 is enough for all, and an execution that waits is not stalled."""
+    chat.break_with(ChatFault.THROTTLE, seconds=3600)
+    for number in range(20):
+        stage.write(f"{number}.txt", f"um contrato {number}")
+    execution_id = await stage.submit()
+    async with runner_in(stage.app):
+        await stage.until(
+            lambda one: one.documentos[DocumentStatus.PROCESSANDO] == 0 and chat.calls["throttled"] > 0, execution_id
+        )
+        waiting = await stage.sql(
+            b"SELECT count(*) FROM regente.tasks WHERE batch_id = %s AND status = 'queued' AND tries = 0 "
+            b"AND run_at > regente.clock() + interval '50 minutes'", execution_id,
+        )  # fmt: skip
+        assert waiting[0][0] > 0
+    assert chat.calls["throttled"] <= 8
+    assert (await stage.desk.execution(execution_id)).status in ("EM_ANDAMENTO", "PENDENTE")
+
+
+async def test_the_key_goes_to_the_api_and_nowhere_else(
+    app: Regente, registry: Registry, sandbox: Sandbox, chat: OpenRouter, desk: DocumentDesk, tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """A canary: the API repeats it in its error, and it stands in no log, event, failure or snapshot."""
+    caplog.set_level(logging.DEBUG)
+    key = "sk-or-canary-123"
+    given = DocumentSettings(api_key=SecretStr(key), api_url=f"{sandbox.url}/openrouter/api/v1")
+    registered = register_documents(registry, app, given, "http://127.0.0.1:9")
+    chat.break_with(ChatFault.SERVER_ERROR, times=1)
+    stage = Stage(app, desk, tmp_path)
+    stage.write("a.txt", "um contrato")
+    execution = await stage.run(await stage.submit())
+    await registered.close()
+    row = (await stage.results(execution.id))["a.txt"]
+    assert (row["status"], row["tentativas"]) == ("CONCLUIDO", 2)
+    assert "you sent Bearer ***" in row["erro_mensagem"]
+    told: list[tuple[object, ...]] = []
+    for table in (b"failures", b"events", b"tasks", b"steps"):
+        told += await stage.sql(b"SELECT one::text FROM regente." + table + b" AS one")
+    assert told
+    assert key not in str(told)
+    assert key not in caplog.text
+
+
+async def test_faults_can_be_ordered_over_http(sandbox: Sandbox, stage: Stage) -> None:
+    """For those who try it out by hand: `regente sandbox`."""
+    async with httpx2.AsyncClient(base_url=f"{sandbox.url}/openrouter", trust_env=False) as client:
+        ordered = await client.post("/admin/faults", json={"kind": "refusal", "contains": "bad", "times": 1})
+        assert ordered.status_code == 201
+        stage.write("a.txt", "a bad contrato")
+        execution = await stage.run()
+        row = (await stage.results(execution.id))["a.txt"]
+        assert (row["status"], row["erro_codigo"]) == ("CONCLUIDO", "ANSWER_REFUSED")
+        assert (await client.delete("/admin/faults")).status_code == 204
+        assert (await client.post("/admin/faults", json={"kind": "nothing"})).status_code == 422
+
+
+def answer(content: str | None, **more: Any) -> ChatAnswer:
+    return ChatAnswer.model_validate({"choices": [{"message": {"content": content}, "finish_reason": "stop", **more}]})
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        ("", "ANSWER_EMPTY"),
+        (None, "ANSWER_EMPTY"),
+        ("[]", "ANSWER_INVALID"),
+        ('{"category": "contrato"}', "ANSWER_INVALID"),
+        ('{"category": "contrato", "confidence": 2, "rationale": ""}', "ANSWER_INVALID"),
+        ('{"category": "contrato", "confidence": "1", "rationale": ""}', "ANSWER_INVALID"),
+        ('{"category": "contrato", "confidence": 1.0, "rationale": "", "more": 1}', "ANSWER_INVALID"),
+        ('{"category": "Contrato", "confidence": 1.0, "rationale": ""}', "ANSWER_UNKNOWN_CLASS"),
+        ("[" * 5000, "ANSWER_NOT_JSON"),
+        ('```json\n{"category": "contrato"}\n```', "ANSWER_NOT_JSON"),
+    ],
+)
+def test_nothing_but_a_whole_and_valid_answer_is_taken(content: str | None, code: str) -> None:
+    """F8: whatever a model says."""
+    with pytest.raises(WrongAnswer) as caught:
+        checked(answer(content), DOCUMENT)
+    assert caught.value.code == code
+
+
+def test_a_valid_answer_is_taken() -> None:
+    content = json.dumps({"category": "contrato", "confidence": 1, "rationale": "it says so"})
+    assert checked(answer(content), DOCUMENT).category == "contrato"
+
+
+async def test_the_gate_lets_nobody_through_while_it_is_closed() -> None:
+    """W8: a short wait is waited out here, a long one in the queue."""
+    gate = RateGate(patience_seconds=5.0)
+    await gate.passed()
+    gate.close_for(0.05)
+    started = asyncio.get_running_loop().time()
+    await gate.passed()
+    assert asyncio.get_running_loop().time() - started >= 0.04
+    gate.close_for(60)
+    with pytest.raises(Throttled) as caught:
+        await gate.passed()
+    assert 59 < caught.value.retry_after <= 60

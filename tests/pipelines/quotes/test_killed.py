@@ -1,0 +1,77 @@
+"""Killed at every checkpoint and started again: the quote ends as if nothing had happened, and pays for nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from regente import Regente
+from regente.pipelines.quotes.checkpoints import Checkpoint
+from regente.pipelines.quotes.desk import QuoteDesk
+from regente.pipelines.quotes.models import QuoteArgs
+from regente.services.sandbox import Sandbox
+from regente.services.sandbox.standins.quotes import QuotesStandin
+from tests.pipelines.quotes.conftest import CHAIR, GOL, SHOPS, ended, paid_once
+from tests.pipelines.quotes.processes import QuoteRunner, audited, expire_leases
+from tests.support.running import runner_in
+
+# Where the process kills itself, and the checkpoint that is committed then.
+PRODUCT = [
+    ("mark.committed:1", "INIT"),
+    ("mark.committed:2", "AI_ANALYSIS_START"),
+    ("step.before_record:1", "AI_ANALYSIS_START"),  # analysed and paid for, and the answer lost
+    ("mark.committed:3", "AI_ANALYSIS_DONE"),
+    ("mark.committed:4", "SHOPPING_SEARCH_START"),
+    ("step.before_record:2", "SHOPPING_SEARCH_START"),  # searched and paid for, and the answer lost
+    ("mark.committed:5", "SHOPPING_SEARCH_DONE"),
+    ("mark.committed:6", "PRICE_EXTRACTION_START"),
+    ("mark.committed:7", "PRICE_EXTRACTION_PROGRESS"),
+    ("mark.committed:10", "PRICE_EXTRACTION_PROGRESS"),
+    ("mark.committed:13", "PRICE_EXTRACTION_DONE"),
+    ("mark.committed:14", "FINALIZATION"),
+    ("transaction.before_commit", "FINALIZATION"),
+    ("transaction.committed", "COMPLETED"),
+    ("finish.before", "COMPLETED"),
+]
+VEHICLE = [("mark.committed:4", "FIPE_SEARCH"), ("mark.committed:5", "FIPE_SEARCH"), ("mark.committed:6", "FINALIZATION")]
+CASES = [(CHAIR, *one) for one in PRODUCT] + [(GOL, *one) for one in VEHICLE]
+ONE_BY_ONE = {"REGENTE_QUOTES_PRODUCTS_AT_ONCE": "1"}
+
+
+def test_every_checkpoint_has_its_kill() -> None:
+    """Q2: a new checkpoint without one proves nothing."""
+    assert {checkpoint for _, _, checkpoint in CASES} == {*Checkpoint}
+
+
+@pytest.mark.parametrize(("args", "point", "checkpoint"), CASES, ids=[f"{args.description[:3]}-{at}" for args, at, _ in CASES])
+async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
+    args: QuoteArgs,
+    point: str,
+    checkpoint: str,
+    database_url: str,
+    sandbox: Sandbox,
+    market: QuotesStandin,
+    app: Regente,
+    desk: QuoteDesk,
+    tmp_path: Path,
+) -> None:
+    """Q2, Q6, Q12 (crash): SIGKILL at this checkpoint, another runner finishes; paid calls counted by the provider."""
+    (quote_id,) = (await desk.submit([args])).ids
+    with QuoteRunner(database_url, sandbox.url, tmp_path, environment={"REGENTE_CRASH_POINT": point, **ONE_BY_ONE}) as doomed:
+        assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL, doomed.said()
+    before = await desk.get(quote_id)
+    assert (before.quote.status, before.quote.processing_checkpoint) == ("PROCESSING", checkpoint)
+    assert before.quote.worker_id is not None
+    expire_leases(database_url)
+    async with runner_in(app):
+        after = await ended(desk, quote_id)
+    assert (after.quote.status, after.quote.processing_checkpoint, after.quote.attempt_number) == ("DONE", "COMPLETED", 2)
+    paid_once(market, analyses=1, searches=int(args is CHAIR))
+    assert len(after.sources) == (SHOPS if args is CHAIR else 1)
+    tested = [one for one in before.checkpoints if one["checkpoint"] == "PRICE_EXTRACTION_PROGRESS"]
+    assert [one for one in after.checkpoints if one in tested] == tested, "what was tested is not tested again"
+    assert market.calls["page"] <= SHOPS + 1
+    assert audited(database_url) == []

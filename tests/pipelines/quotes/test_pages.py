@@ -1,0 +1,128 @@
+"""Prices off pages, and what becomes of them together."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from regente.pipelines.quotes.appraisal import appraise
+from regente.pipelines.quotes.fipe import Entry, _closest, _year
+from regente.pipelines.quotes.models import Analysis, Evidence, Kind, Product
+from regente.pipelines.quotes.pages import read_price
+from regente.pipelines.quotes.settings import QuotesSettings
+from regente.pipelines.quotes.shelf import PageShelf
+
+LD = '<script type="application/ld+json">%s</script>'
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        (LD % '{"@type":"Product","offers":{"price":"1234.56","priceCurrency":"BRL"}}', ("1234.56", "BRL", "json_ld")),
+        (LD % '{"@type":"Product","offers":{"price":1234,"priceCurrency":"brl"}}', ("1234", "BRL", "json_ld")),
+        (LD % '{"@type":"Product","offers":{"price":"1.234,56"}}', ("1234.56", None, "json_ld")),
+        (LD % '{"@type":"http://schema.org/Product","offers":[{"lowPrice":10.5}]}', ("10.5", None, "json_ld")),
+        (LD % '{"@type":"Product","offers":{"priceSpecification":{"price":9}}}', ("9", None, "json_ld")),
+        (LD % '{"@graph":[{"@type":"Product","offers":{"price":"5"}}]}', ("5", None, "json_ld")),
+        (LD % '{"@type":"Service","offers":{"price":"5"}}', None),  # a delivery
+        (LD % '{"@type":"Product","offers":{"price":"0"}}', None),
+        (LD % '{"@type":"Product","offers":{"price":true}}', None),
+        (LD % "{not json" + '<b itemprop="price">R$ 7,50</b>', ("7.50", None, "microdata")),
+        ('<meta property="og:price:amount" content="99.90">', ("99.90", None, "meta")),
+        ('<p class="price">de R$ 10,00</p>', ("10.00", "BRL", "text")),
+        ('<p class="old-price">R$ 20,00</p><p class="price">12x de R$ 1,00</p>', None),
+        ('<p class="old-price">R$ 20,00</p><p id="preco-final">US$ 15.00</p>', ("15.00", "USD", "text")),
+        ("<p>R$ 10,00 de desconto</p>", None),
+        ("", None),
+        ("\x00<<<>>>", None),
+    ],
+)
+def test_a_price_is_read_where_it_stands(html: str, expected: tuple[str, str | None, str] | None) -> None:
+    """Q6: JSON-LD first, then what is marked up, then what looks like one."""
+    found = read_price(html)
+    assert (None if found is None else (str(found.amount), found.currency, found.method.value)) == expected
+
+
+def evidence(*prices: str | None) -> list[Evidence]:
+    now = datetime.now(UTC)
+    return [
+        Evidence(
+            position=number, source="s", title="t", url=None, price=None if price is None else Decimal(price), fetched_at=now
+        )
+        for number, price in enumerate(prices, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prices", "value", "outliers"),
+    [
+        (["100"], "100.00", []),
+        (["100", "110", "90"], "100.00", []),
+        (["100", "100", "100", "101", "120"], "100.00", []),  # a dearer shop is no outlier
+        (["100", "102", "98", "101", "1000"], "100.50", [5]),  # a set of ten is
+        (["100", "102", "98", "9.9", "101"], "100.50", [4]),  # a part is
+        (["100", "110", "500"], "105.00", [3]),
+        (["100", None, "110"], "105.00", []),
+        (["10.005", "10.004"], "10.00", []),
+    ],
+)
+def test_statistics_are_about_the_same_thing(prices: list[str | None], value: str, outliers: list[int]) -> None:
+    """Outliers are out, and counted."""
+    found = appraise(evidence(*prices))
+    assert found.statistics is not None
+    assert (str(found.statistics.value), found.outliers) == (value, outliers)
+    assert found.statistics.prices == sum(price is not None for price in prices)
+    assert found.statistics.kept + found.statistics.outliers == found.statistics.prices
+    assert found.statistics.minimum <= found.statistics.value <= found.statistics.maximum
+
+
+def test_no_price_is_no_statistics() -> None:
+    """Nothing is made up."""
+    assert appraise(evidence(None, None)).statistics is None
+    assert appraise([]).statistics is None
+
+
+def test_a_vehicle_is_found_by_its_words() -> None:
+    """Brands go by several names; the year and the fuel decide between entries."""
+    brands = [Entry(code="21", name="Fiat"), Entry(code="59", name="VW - VolksWagen"), Entry(code="23", name="GM - Chevrolet")]
+    assert _closest("Volkswagen", brands, "brand").code == "59"
+    assert _closest("chevrolet", brands, "brand").code == "23"
+    years = [
+        Entry(code="2015-5", name="2015 Flex"),
+        Entry(code="2015-1", name="2015 Gasolina"),
+        Entry(code="2014-1", name="2014"),
+    ]
+    car = Analysis(kind=Kind.VEHICLE, search_query="x", brand="Fiat", model="Uno", model_year=2015, fuel="gasolina")
+    assert _year(car, years, "Uno").code == "2015-1"
+    assert _year(car.model_copy(update={"fuel": None}), years, "Uno").code == "2015-5"
+    assert _year(car.model_copy(update={"model_year": None}), years, "Uno").code == "2015-1"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1/x", "http://10.0.0.1/", "http://169.254.169.254/latest", "http://[::1]/", "http://localhost/", "ftp://a.b/",
+     "file:///etc/passwd", "http://db.internal/", "http://[bad"],
+)  # fmt: skip
+async def test_no_shop_makes_us_ask_our_own_network(url: str) -> None:
+    """A link in a search's answer is somebody else's word. The call would fail: there is no client behind it."""
+    shelf = PageShelf(None, currency="BRL", home="https://serpapi.com", accept_listing=True)  # type: ignore[arg-type]
+    product = Product(position=1, title="t", source="s", url=url, listed_price=Decimal("5.00"))
+    found = await shelf.look(product, patient=True)
+    assert (found.error, found.method, found.price) == ("ADDRESS_REFUSED", "listing", Decimal("5.00"))
+
+
+def test_with_a_key_nothing_is_asked_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made-up prices never mix with real ones."""
+    sandbox = "http://127.0.0.1:8100"
+    assert {url.startswith(sandbox) for url in QuotesSettings().base_urls(sandbox)} == {True}
+    monkeypatch.setenv("REGENTE_QUOTES_ANTHROPIC_KEY", "sk-very-secret")
+    real = QuotesSettings()
+    assert real.base_urls(sandbox) == (
+        "https://api.anthropic.com", "https://serpapi.com", "https://fipe.parallelum.com.br/api/v2"
+    )  # fmt: skip
+    assert "sk-very-secret" not in repr(real)
+    assert real.blot()("a sk-very-secret b") == "a [secret] b"
+    monkeypatch.setenv("REGENTE_QUOTES_FIPE_URL", "http://fipe.example/v1/")
+    assert QuotesSettings().base_urls(sandbox)[2] == "http://fipe.example/v1"

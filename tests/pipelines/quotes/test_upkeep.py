@@ -1,0 +1,158 @@
+"""The two scheduled tasks, and where quotes are shown while they are made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regente import Regente
+from regente.api.terms import ApiTerms
+from regente.pipelines.quotes.desk import QuoteDesk
+from regente.pipelines.quotes.setup import PIPELINES
+from regente.services.sandbox.standins.quotes import QuotesStandin, Route, Wrong
+from tests.api.conftest import Served, body_of, served
+from tests.pipelines.quotes.conftest import CHAIR, ended, paid_once, standing_at
+from tests.support.eventually import eventually_async
+from tests.support.running import runner_in
+
+AGE = (
+    b"UPDATE regente.tasks SET heartbeat_at = regente.clock() - %(age)s::interval, "
+    b"started_at = regente.clock() - %(age)s::interval WHERE id = %(id)s"
+)
+DUE = b"UPDATE regente.schedules SET next_at = regente.clock() WHERE name = %(name)s"
+
+
+async def change(app: Regente, text: bytes, **params: Any) -> None:
+    async with app.database.connection() as connection:
+        await connection.execute(text, params)
+
+
+async def test_the_schedules_of_the_specification_are_there_with_the_first_quote(app: Regente, desk: QuoteDesk) -> None:
+    """Q4: every 5 minutes, and daily at 04:00; what somebody changed stays changed."""
+    assert await app.schedules() == []
+    await desk.submit([CHAIR])
+    found = {row["name"]: (row["pipeline"], row["cron"], row["timezone"]) for row in await app.schedules()}
+    assert found == {
+        "recover_stuck_quotes": ("recover_stuck_quotes", "*/5 * * * *", "UTC"),
+        "cleanup_old_processing": ("cleanup_old_processing", "0 4 * * *", "UTC"),
+    }
+    await app.schedule("recover_stuck_quotes", "recover_stuck_quotes", "*/2 * * * *")
+    await desk.submit([CHAIR])
+    assert {row["cron"] for row in await app.schedules()} == {"*/2 * * * *", "0 4 * * *"}
+    assert {*PIPELINES} == {"quotes", *found}
+
+
+async def result_of(app: Regente, pipeline: str) -> Any:
+    """Of the task that the schedule queued."""
+
+    async def done() -> Any:
+        return next((one.result for one in await app.tasks(pipeline=pipeline, statuses=["completed"])), None)
+
+    return await eventually_async(done, within_seconds=20.0)
+
+
+async def test_a_stuck_quote_is_recovered_by_the_schedule(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+    """Q3, Q4: processing, its heartbeat 11 minutes old; the next attempt pays for nothing again."""
+    market.break_with(Route.PAGE, Wrong.HANG)
+    (quote_id,) = (await desk.submit([CHAIR])).ids
+    async with runner_in(app):
+        await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+        await change(app, AGE, id=quote_id, age="11 minutes")
+        await change(app, DUE, name="recover_stuck_quotes")
+        assert await result_of(app, "recover_stuck_quotes") == {"recovered": [quote_id]}
+        market.mend()
+        found = await ended(desk, quote_id)
+    assert (found.quote.status, found.quote.attempt_number) == ("DONE", 2)
+    events = [event.details for event in await app.task_events(quote_id) if event.event == "task_recovered"]
+    assert events == [{"reason": "operator", "by": "recover_stuck_quotes"}]
+    paid_once(market, analyses=1, searches=1)
+
+
+async def test_recovery_takes_only_what_is_stuck(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+    """Q3: ten minutes is the limit, not nine."""
+    market.break_with(Route.PAGE, Wrong.HANG)
+    stuck, slow = (await desk.submit([CHAIR, CHAIR])).ids
+    async with runner_in(app):
+        for quote_id in (stuck, slow):
+            await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+        await change(app, AGE, id=slow, age="9 minutes")
+        await change(app, AGE, id=stuck, age="11 minutes")
+        await app.enqueue("recover_stuck_quotes")
+        assert await result_of(app, "recover_stuck_quotes") == {"recovered": [stuck]}
+        market.mend()
+        found = [(await ended(desk, one)).quote.attempt_number for one in (stuck, slow)]
+    assert found == [2, 1]
+    paid_once(market, analyses=2, searches=2)
+
+
+async def test_what_is_older_than_a_day_ends_with_an_error(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+    """Q4: at 04:00, also what waits between two attempts; it can be retried, and pays for nothing again."""
+    market.break_with(Route.PAGE, Wrong.HANG)
+    old, young, waiting = (await desk.submit([CHAIR] * 3)).ids
+    async with runner_in(app):
+        for quote_id in (old, young, waiting):
+            await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+    await change(app, AGE, id=old, age="25 hours")
+    await change(app, AGE, id=young, age="23 hours")
+    await change(app, AGE, id=waiting, age="25 hours")
+    async with runner_in(app):
+        for quote_id in (old, young, waiting):
+            await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+        await change(app, DUE, name="cleanup_old_processing")
+        assert sorted((await result_of(app, "cleanup_old_processing"))["marked_as_error"]) == sorted([old, waiting])
+        found = await desk.get(old)
+        assert (found.quote.status, found.quote.error_code) == ("ERROR", "EXPIRED")
+        market.mend()
+        assert (await ended(desk, young)).quote.status == "DONE"
+        await app.retry(old)
+        assert (await ended(desk, old)).quote.status == "DONE"
+    paid_once(market, analyses=3, searches=3)
+
+
+async def test_a_quote_that_waits_for_its_next_attempt_for_a_day_ends_too(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
+    """Q4: throttled for ever is not for ever."""
+    market.break_with(Route.ANALYSIS, Wrong.THROTTLED, retry_after=3600)
+    (quote_id,) = (await desk.submit([CHAIR])).ids
+
+    async def throttled() -> bool:
+        task = await app.get(quote_id)
+        return (task.status, task.error_code) == ("queued", "HTTP_429")
+
+    async with runner_in(app):
+        assert await eventually_async(throttled)
+        assert (await desk.get(quote_id)).quote.status == "PROCESSING"
+        await change(app, AGE, id=quote_id, age="25 hours")
+        await app.enqueue("cleanup_old_processing")
+        assert await result_of(app, "cleanup_old_processing") == {"marked_as_error": [quote_id]}
+    assert (await desk.get(quote_id)).quote.status == "ERROR"
+
+
+async def test_the_figures_of_the_specification_show_quotes(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+    """Q5, Q9: stuck_count, average time and by_checkpoint, in the API and in the metrics."""
+    async with served(app, ApiTerms()) as api, runner_in(app):
+        (done,) = (await desk.submit([CHAIR])).ids
+        await ended(desk, done)
+        market.break_with(Route.PAGE, Wrong.HANG)
+        (stuck,) = (await desk.submit([CHAIR])).ids
+        await standing_at(desk, stuck, "PRICE_EXTRACTION_START")
+        await change(app, AGE, id=stuck, age="11 minutes")
+        await figures(api, stuck)
+        market.mend()
+        await ended(desk, stuck)
+
+
+async def figures(api: Served, stuck: int) -> None:
+    stats = body_of(await api.viewer.get("/api/system/processing-stats", params={"pipeline": "quotes"}))
+    assert (stats["total_processing"], stats["stuck_count"], stats["by_checkpoint"]) == (1, 1, {"PRICE_EXTRACTION_START": 1})
+    assert stats["avg_processing_time_seconds"] > 0
+    listed = body_of(await api.viewer.get("/api/system/stuck-quotes"))
+    assert [(one["id"], one["processing_checkpoint"]) for one in listed["quotes"]] == [(stuck, "PRICE_EXTRACTION_START")]
+    text = (await api.viewer.get("/metrics")).text
+    for line in (
+        'regente_tasks_stuck{pipeline="quotes"} 1.0',
+        'regente_tasks_at_checkpoint{checkpoint="PRICE_EXTRACTION_START",pipeline="quotes"} 1.0',
+        'regente_task_duration_average_seconds{pipeline="quotes"}',
+    ):
+        assert line in text, text
+    assert body_of(await api.operator.post(f"/api/system/recover-quote/{stuck}"))["ids"] == [stuck]

@@ -1,0 +1,189 @@
+"""One bad match never stops the round: every fault that a site can have, by match, and what the dead letter keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from regente import Regente
+from regente.pipelines.rounds.desk import RoundDesk, RoundMatch
+from regente.services.sandbox.standins.league import League
+from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round, terms
+from tests.pipelines.rounds.whole import half_matches
+from tests.support.eventually import eventually_async
+from tests.support.running import runner_in
+
+FATAL = {
+    "not_found": ("HTTP_404", "This match was taken down"),
+    "layout": ("LAYOUT_CHANGED", 'class="x1 x9f"'),
+    "missing_field": ("INVALID_DATA", '<h2 class="name"></h2>'),
+    "wrong_type": ("INVALID_DATA", "dois"),
+    "wrong_count": ("INVALID_DATA", 'id="match"'),
+    "away": ("FOREIGN_ADDRESS", "Ad library"),
+}
+PASSING = ("unavailable", "garbage", "truncated", "cut_off", "hang", "drip")
+
+
+def victim_of(league: League, number: int = 12) -> str:
+    return league.calendar.round(LEAGUE, number)[4].id
+
+
+async def failed_round(app: Regente, league: League, kind: str, **scope: Any) -> RoundMatch:
+    """A round with one bad match; the nine others are there. The bad one."""
+    victim = victim_of(league)
+    league.break_with(kind, match_id=victim, **scope)
+    matches = await run_round(app)
+    assert {match.status for match_id, match in matches.items() if match_id != victim} == {"FINISHED"}
+    return matches[victim]
+
+
+def break_each(league: League, kinds: Iterable[str], **scope: Any) -> dict[str, str]:
+    """Each of these strikes another match of the round; the kind by the match."""
+    broken = {match.id: kind for match, kind in zip(league.calendar.round(LEAGUE, 12), kinds, strict=False)}
+    for match_id, kind in broken.items():
+        league.break_with(kind, match_id=match_id, **scope)
+    return broken
+
+
+async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
+    app: Regente, desk: RoundDesk, league: League, eye: Eye
+) -> None:
+    """Z2, Z3, Z4, Z8: one attempt, the error as JSON, the page as it was seen, nothing of it in any table."""
+    broken = break_each(league, FATAL)
+    matches = await run_round(app)
+    for match_id, kind in broken.items():
+        code, shown = FATAL[kind]
+        bad = matches[match_id]
+        assert (kind, bad.status, bad.error_code, bad.attempt_count) == (kind, "FAILED", code, 1)
+        assert league.calls[f"match {match_id}"] == 1
+        (failure,) = (await desk.match(1, match_id)).failures
+        assert (failure["class"], failure["code"]) == ("fatal", code)
+        assert [one["name"] for one in failure["snapshots"]] == ["page.html"], kind
+        content_type, truncated, body = await app.snapshot(failure["id"], "page.html")
+        assert (content_type, truncated) == ("text/html", False)
+        assert shown in body.decode()
+    assert {match.status for match_id, match in matches.items() if match_id not in broken} == {"FINISHED"}
+    assert ((await desk.get(1)).status, (await desk.get(1)).failed) == ("INCOMPLETE", len(broken))
+    assert (eye.count("matches"), eye.count("match_teams"), eye.count("teams")) == (4, 8, 8)
+    assert half_matches(eye.connection) == []
+
+
+async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(app: Regente, desk: RoundDesk, league: League) -> None:
+    """Z3, Z4: the error as JSON."""
+    bad = await failed_round(app, league, "missing_field")
+    (failure,) = (await desk.match(1, bad.match_id)).failures
+    assert failure["details"]["page"] == "MatchSheet"
+    (error,) = failure["details"]["errors"]
+    assert (error["field"], error["value"]) == ("teams.0.name", "''")
+
+
+@terms(page_seconds=0.5)
+async def test_a_passing_fault_is_retried_until_it_has_passed(app: Regente, league: League, eye: Eye) -> None:
+    """Z2: twice bad, then good: three attempts, waits that grow and differ, and every match is there."""
+    broken = break_each(league, PASSING, count=2, seconds=30)
+    matches = await run_round(app)
+    for match_id, match in matches.items():
+        expected = ("FINISHED", 3, 2, None) if match_id in broken else ("FINISHED", 1, 0, None)
+        assert (match.status, match.attempt_count, match.tries, match.error_code) == expected, broken.get(match_id)
+    rows = eye.rows(
+        "SELECT task_id, details ->> 'code' AS code, (details ->> 'delay_seconds')::float AS wait FROM regente.events"
+        " WHERE event = 'task_retried' ORDER BY task_id, id"
+    )
+    assert {row["code"] for row in rows} == {"HTTP_503", "PAGE_INCOMPLETE", "HTTP_BROKEN", "HTTP_TIMEOUT"}
+    for row, whole in zip(rows, [0.02, 0.04] * len(broken), strict=True):
+        assert 0.5 * whole <= row["wait"] <= whole
+    assert len({row["wait"] for row in rows}) > len(broken), "jitter"
+
+
+@terms(retries=3)
+async def test_a_fault_that_does_not_pass_ends_as_a_dead_letter_after_three_retries(
+    app: Regente, desk: RoundDesk, league: League
+) -> None:
+    """Z2, Z4: "Retry com Backoff (x3)"; the others are not kept waiting."""
+    bad = await failed_round(app, league, "unavailable")
+    assert (bad.status, bad.error_code, bad.tries) == ("FAILED", "HTTP_503", 4)
+    failures = (await desk.match(1, bad.match_id)).failures
+    assert [one["class"] for one in failures] == ["transient"] * 4
+    assert all(one["snapshots"] for one in failures)
+
+
+async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(app: Regente, league: League, eye: Eye) -> None:
+    """Z2, Z8: 429 with Retry-After; a match that is not over stays in the round, and is stored once, when it is finished."""
+    broken = break_each(league, ("throttled", "scheduled", "live"), count=2, retry_after=0.05)
+    matches = await run_round(app)
+    for match_id in broken:
+        assert (matches[match_id].status, matches[match_id].attempt_count, matches[match_id].tries) == ("FINISHED", 3, 0)
+    waits = eye.rows("SELECT details ->> 'retry_after' AS s FROM regente.events WHERE event = 'task_throttled'")
+    assert [wait["s"] for wait in waits] == ["0.05"] * 6
+    assert {match.status for match in matches.values()} == {"FINISHED"}
+
+
+@terms(match_seconds=7200.0, recheck_seconds=900.0)
+async def test_a_match_of_tomorrow_is_looked_at_when_it_must_be_over(
+    app: Regente, desk: RoundDesk, league: League, eye: Eye
+) -> None:
+    """Z8: not every quarter of an hour until then."""
+    victim = victim_of(league)
+    league.break_with("scheduled", match_id=victim, kickoff_in=86_400)
+    await desk.start(LEAGUE, 12)
+    async with runner_in(app):
+
+        async def the_others() -> bool:
+            return (await desk.get(1)).finished == 9 and league.calls.get(f"match {victim}", 0) == 1
+
+        await eventually_async(the_others)
+        match = (await desk.match(1, victim)).match
+
+        async def waits() -> bool:
+            return (await app.get(match.task_id)).status == "queued"
+
+        await eventually_async(waits)
+        match = (await desk.match(1, victim)).match
+        assert (match.status, match.error_code) == ("PENDING", "MATCH_NOT_FINISHED")
+        (row,) = eye.rows("SELECT extract(epoch FROM run_at - now()) AS wait FROM regente.tasks WHERE id = %s", match.task_id)
+        assert 93_000 < row["wait"] <= 93_600
+        assert (await desk.get(1)).status == "RUNNING"
+
+
+@terms(patience_seconds=3600.0)
+async def test_a_match_that_never_ends_is_given_up(app: Regente, league: League) -> None:
+    """Z4: for somebody to look at."""
+    bad = await failed_round(app, league, "live", kickoff_in=-3700)
+    assert (bad.status, bad.error_code) == ("FAILED", "MATCH_NEVER_FINISHED")
+
+
+async def test_a_postponed_match_is_skipped_and_found_missing(app: Regente, desk: RoundDesk, league: League) -> None:
+    """Z5, Z8: no failure, and not forgotten either."""
+    bad = await failed_round(app, league, "postponed", count=1)
+    assert (bad.status, (bad.reason or "").partition(":")[0]) == ("SKIPPED", "postponed")
+    assert (await desk.get(1)).status == "INCOMPLETE"
+    assert (await desk.retry_failed(1)).task_ids == [bad.task_id]
+    await app.run(until_idle=True)
+    assert (await desk.get(1)).status == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "attempts"),
+    [("layout", "LAYOUT_CHANGED", 1), ("wrong_count", "INVALID_DATA", 1), ("unavailable", "HTTP_503", 4)],
+)
+async def test_a_round_whose_page_cannot_be_read_has_no_match_tasks(
+    app: Regente, desk: RoundDesk, league: League, eye: Eye, kind: str, code: str, attempts: int
+) -> None:
+    """Z1, Z3, Z4: a page that lists nine of ten matches is no list; later the same job goes on."""
+    league.break_with(kind, round=12)
+    assert await run_round(app) == {}
+    found = await desk.get(1)
+    assert (found.status, found.error_code, found.listed) == ("FAILED", code, 0)
+    assert (eye.count("tasks"), eye.rows("SELECT attempt FROM regente.tasks")[0]["attempt"]) == (1, attempts)
+    league.calm()
+    assert (await desk.retry_failed(1)).task_ids == [found.task_id]
+    await app.run(until_idle=True)
+    assert ((await desk.get(1)).status, (await desk.get(1)).finished) == ("FINISHED", 10)
+
+
+async def test_a_round_that_the_league_does_not_have(app: Regente, desk: RoundDesk) -> None:
+    """Z4: the league has 38."""
+    assert await run_round(app, 39) == {}
+    assert ((await desk.get(1)).status, (await desk.get(1)).error_code) == ("FAILED", "HTTP_404")

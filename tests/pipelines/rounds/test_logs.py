@@ -1,0 +1,55 @@
+"""The log of a real run: every line of a match's work says which round, which match, which attempt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from regente.pipelines.rounds.desk import RoundDesk
+from regente.services.sandbox import Sandbox
+from regente.services.sandbox.standins.league import League
+from tests.pipelines.rounds.conftest import LEAGUE, until_state
+from tests.pipelines.rounds.doomed import doomed_runner
+from tests.support.eventually import eventually
+
+OF_THE_RUNNER = ("runner started", "runner stopped", "watchdog: ", "SIGTERM")
+FIELDS = ("job_id", "match_id", "attempt_count")
+
+
+async def test_every_line_names_its_round_its_match_and_its_attempt(
+    desk: RoundDesk, sandbox: Sandbox, league: League, database_url: str, tmp_path: Path
+) -> None:
+    """Z7: pages asked for, retries, throttling, dead letters, skips and ends, from the pipeline and from the engine."""
+    played = [match.id for match in league.calendar.round(LEAGUE, 12)]
+    for match_id, kind in zip(played, ("unavailable", "throttled", "layout", "postponed", "live"), strict=False):
+        league.break_with(kind, match_id=match_id, count=1, retry_after=0.05)
+    started = await desk.start(LEAGUE, 12)
+    log = tmp_path / "log"
+    with doomed_runner(database_url, sandbox.url, log):
+        await until_state(desk, started.id, "INCOMPLETE", within_seconds=60)
+        await asyncio.to_thread(_ends, log, 10 + 1 + 3)
+    lines: list[dict[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]
+    work = [line for line in lines if not line["event"].startswith(OF_THE_RUNNER)]
+    for line in work:
+        assert set(FIELDS) <= set(line), line
+        assert (line["job_id"], line["attempt_count"]) == (started.id, line["attempt"])
+        assert line["match_id"] is None if line["pipeline"] == "rounds" else line["match_id"] in played, line
+    told = {match_id: [(one["event"].split(":")[0].split(" http")[0], one["attempt_count"]) for one in work
+                       if one["match_id"] == match_id] for match_id in played}  # fmt: skip
+    stored = [("asking for", 1), ("match stored", 1), ("task completed", 1)]
+    again = [("asking for", 2), ("match stored", 2), ("task completed", 2)]
+    assert told[played[9]] == stored
+    assert told[played[0]] == [("asking for", 1), ("task retried", 1), *again]
+    assert told[played[1]] == [("asking for", 1), ("task throttled", 1), *again]
+    assert told[played[2]] == [("asking for", 1), ("task failed", 1)]
+    assert told[played[3]] == [("asking for", 1), ("match skipped", 1), ("task skipped", 1)]
+    assert told[played[4]] == [("asking for", 1), ("task throttled", 1), *again]
+    (failed,) = [line for line in work if line["event"] == "task failed"]
+    assert (failed["level"], failed["code"]) == ("warning", "LAYOUT_CHANGED")
+
+
+def _ends(log: Path, count: int) -> None:
+    """The last line is written a moment after the last commit."""
+    eventually(lambda: log.read_text().count('"event": "task ') >= count)
