@@ -57,7 +57,8 @@ INSERT INTO regente.tasks (id, pipeline, status, run_at, runner_id, attempt, cre
                     ELSE 'completed' END AS kind
         FROM generate_series(1, {rows}::bigint) AS g (n)) AS t;
 INSERT INTO regente.mission_runs (mission_id, day, checkpoint, worker_id, proxy_used, ads_count, retry_count)
-  SELECT id, args ->> 'date_start', CASE status WHEN 'completed' THEN 'finalizado' WHEN 'running' THEN (ARRAY['extracao', 'armazenamento'])[1 + id % 2]
+  SELECT id, args ->> 'date_start',
+         CASE status WHEN 'completed' THEN 'finalizado' WHEN 'running' THEN (ARRAY['extracao', 'armazenamento'])[1 + id % 2]
                          WHEN 'draft' THEN NULL ELSE 'atribuido' END::regente.checkpoint_type,
          CASE WHEN status IN ('completed', 'failed', 'running') THEN 'wk_' || lpad(to_hex(1 + id % 50), 12, '0') END,
          CASE WHEN status IN ('completed', 'failed', 'running') THEN 'proxy-' || id % 40 END, id % 3000, 0

@@ -18,7 +18,7 @@ from tests.api.conftest import Served
 from tests.api.test_every_route import concrete, operations
 
 CANARY = "canary-7f3a9c"
-SECRETS = {name: CANARY for name in ("api_key", "password", "token", "secret", "authorization", "credentials")}
+SECRETS = dict.fromkeys(("api_key", "password", "token", "secret", "authorization", "credentials"), CANARY)
 BY_FORMAT = {"date": "2025-01-15", "date-time": "2030-01-15T00:00:00Z"}
 
 

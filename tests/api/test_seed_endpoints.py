@@ -138,16 +138,14 @@ async def test_a_batch_is_resumed_and_told_in_the_words_of_the_quotes(api: Serve
 
 
 async def test_a_round_is_started_once_and_only_what_failed_is_run_again(api: Served, app: Regente) -> None:
-    """Z5: /api/scrape."""
-    body = {"round": "brasileirao-2025-12", "args": {"round": 12}}
+    """Z5: /api/scrape; more of it in tests/pipelines/rounds."""
+    body = {"league": "brasileirao-2025", "round": 12}
     started = body_of(await api.operator.post("/api/scrape", json=body), 202)
-    assert (started["status"], started["pipeline"]) == ("PENDING", "rounds")
+    assert (started["status"], started["round"], started["league"]) == ("PENDING", 12, "brasileirao-2025")
     assert (body_of(await api.operator.post("/api/scrape", json=body), 202))["job_id"] == started["job_id"]
     unknown = body_of(await api.operator.post("/api/scrape", json={**body, "pipeline": "nothing"}), 422)
-    assert unknown["code"] == "UNKNOWN_PIPELINE"
-    ids = await app.enqueue_many("quotes", [{"fail": True}] * 2 + [{}])
-    await app.run(until_idle=True)
-    retried = body_of(await api.operator.post("/api/scrape/retry-failed", json={"pipeline": "quotes"}), 202)
-    assert (retried["selected"], retried["retried"], retried["status"]) == (2, 2, "completed")
-    assert [(await app.get(one)).status for one in ids] == ["queued", "queued", "completed"]
-    assert (body_of(await api.operator.post("/api/scrape/retry-failed"), 202))["selected"] == 0
+    assert unknown["code"] == "VALIDATION"
+    await app.cancel(started["task_id"])
+    retried = body_of(await api.operator.post("/api/scrape/retry-failed", json={"job_id": started["job_id"]}), 202)
+    assert retried == {"selected": 1, "retried": 1, "task_ids": [started["task_id"]]}
+    assert (body_of(await api.operator.post("/api/scrape/retry-failed"), 202))["retried"] == 0

@@ -6,6 +6,7 @@ import re
 from typing import Annotated
 
 from fastapi import Path
+from starlette._utils import get_route_path
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,6 +22,9 @@ MAX_IDS = 100_000
 COUNT_CAP = 10_000
 """Counts stop here: "10,000+" says enough."""
 
+UPLOADS = frozenset({"/api/documents/executions"})
+"""These read their body themselves, as it comes, with a limit of their own."""
+
 Id = Annotated[int, Path(ge=1, le=MAX_ID, examples=[42])]
 MemberId = Annotated[str, Path(pattern=r"^[a-z]{2,4}_[0-9a-f]{1,32}$", max_length=40)]
 
@@ -35,7 +39,7 @@ class BodyLimits:
         self._terms = terms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS") or get_route_path(scope) in UPLOADS:
             return await self._app(scope, receive, send)
         try:
             body = await self._body(Headers(scope=scope), receive)

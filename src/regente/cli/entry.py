@@ -13,6 +13,8 @@ from regente.cli.command import FormatOption, JsonOption, LevelOption, UrlOption
 from regente.cli.conformance import conformance
 from regente.cli.dead import dead
 from regente.cli.demo import command as demo
+from regente.cli.documents import documents
+from regente.cli.embeddings import embeddings
 from regente.cli.failure import FAILURE_EXIT, describe
 from regente.cli.fleet import fleet
 from regente.cli.keys import keys
@@ -21,6 +23,8 @@ from regente.cli.migrate import migrate
 from regente.cli.missions import missions
 from regente.cli.orchestrator import orchestrator, settings
 from regente.cli.pipelines import pipelines
+from regente.cli.quotes import quotes
+from regente.cli.rounds import rounds
 from regente.cli.schedules import schedules
 from regente.cli.tasks import tasks
 from regente.cli.up import command as up
@@ -46,8 +50,11 @@ def options(
 
 up.add_to(root)
 serve.add_to(root)
-for group in (missions, fleet, orchestrator, settings, keys):
+for group in (missions, documents, fleet, orchestrator, settings, keys):
     root.add_typer(group)
+root.add_typer(quotes)
+root.add_typer(rounds)
+root.add_typer(embeddings)
 for part in (run, enqueue):
     part.add_to(root)
 for group in (tasks, batches, dead):

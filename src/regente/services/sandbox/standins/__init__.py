@@ -9,6 +9,11 @@ from typing import Protocol
 
 from fastapi import APIRouter
 
+from regente.services.sandbox.standins.league import League
+from regente.services.sandbox.standins.openai_embeddings import OpenAiEmbeddings
+from regente.services.sandbox.standins.openrouter import OpenRouter
+from regente.services.sandbox.standins.quotes import QuotesStandin
+
 
 class Standin(Protocol):
     prefix: str
@@ -24,4 +29,4 @@ class Standin(Protocol):
 
 
 def standins(seed: int) -> list[Standin]:
-    return []
+    return [QuotesStandin(seed), OpenRouter(seed), League(seed), OpenAiEmbeddings(seed)]

@@ -1,0 +1,137 @@
+"""`regente embeddings …`: texts to vectors, and the nearest texts to a text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from regente.cli import output
+from regente.cli.command import Call, command
+from regente.cli.failure import FAILURE_EXIT
+from regente.cli.following import follow_batch
+from regente.cli.inputs import LimitOption, batch_reference
+from regente.cli.output import Column, facts, figure, number, plural, table, when, word
+from regente.engine.errors import InvalidInput
+from regente.engine.models import BatchInfo, as_dict
+from regente.pipelines.embeddings.desk import Added, EmbeddingDesk, Stats
+from regente.pipelines.embeddings.sources import Format, Source
+
+embeddings = typer.Typer(name="embeddings", help="Embed texts, each content once, and search them.", no_args_is_help=True)
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model", show_default=False,
+        help="hashing, wordllama, or a model of the API (NAME@256 shortens it). [default: REGENTE_EMBEDDINGS_MODEL, or what"
+        " there is]",
+    ),
+]  # fmt: skip
+
+
+@command(embeddings, "add", example="regente embeddings add reviews.jsonl --batch reviews --follow")
+async def add(
+    call: Call,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="One text a line, or .jsonl with a `text` each; - is stdin.", show_default=False),
+    ],
+    batch: Annotated[str | None, typer.Option(help="A batch's id or name; a new name opens one.")] = None,
+    model: ModelOption = None,
+    file_format: Annotated[Format | None, typer.Option("--format", help="What the file is, if not what its name says.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait until all are embedded.")] = False,
+) -> None:
+    """Queue a file's texts, a hundred to a task. What is embedded already, or twice in the file, costs nothing.
+
+    The whole file is checked before the first text is queued. Adding the same file again does no harm.
+    """
+    source = Source.of(file, file_format)
+    total = source.count() if source.can_be_read_twice else None
+    if total == 0:
+        raise InvalidInput(f"{file} has no texts")
+    async with call.app() as app:
+        desk = EmbeddingDesk(app)
+        into = batch_reference(batch) if batch is not None else None
+        with output.progress("Queueing texts", total or 0) as bar:
+            added = await desk.add(
+                source.texts(), model=model, batch=into, progress=lambda count: bar.update(bar.task_ids[0], completed=count)
+            )
+        found = await follow_batch(app, added.batch_id, "Embedding") if follow else None
+    document = asdict(added) | ({"outcome": as_dict(found)} if found else {})
+    call.answer(document, lambda: _told(added, found))
+    if found is not None and (found.status != "completed" or found.failed):
+        raise typer.Exit(FAILURE_EXIT)
+
+
+@command(embeddings, "list", example="regente embeddings list --limit 5")
+async def list_embeddings(call: Call, model: ModelOption = None, limit: LimitOption = 20) -> None:
+    """List what is embedded, newest first."""
+    async with call.app() as app:
+        found = await EmbeddingDesk(app).find(model=model, limit=limit)
+    columns = (figure("ID"), word("MODEL"), word("CREATED"), Column("TEXT"))
+    rows = [(str(one.id), one.model, when(one.created_at), one.text[:100]) for one in found]
+    nothing = "Nothing is embedded yet. Begin with: regente embeddings add FILE"
+    call.answer(found, lambda: table(columns, rows) if found else nothing)
+
+
+@command(embeddings, "stats", example="regente embeddings stats")
+async def stats(call: Call) -> None:
+    """Show how many vectors there are of each model, how they are stored, and what is under way."""
+    async with call.app() as app:
+        found = await EmbeddingDesk(app).stats()
+    call.answer(found, lambda: facts(_facts(found)))
+
+
+@command(embeddings, "search", example='regente embeddings search "comfortable office chair" --limit 5')
+async def search(
+    call: Call,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)],
+    model: ModelOption = None,
+    limit: LimitOption = 10,
+) -> None:
+    """Find the texts that are nearest to a text, by the cosine of their vectors."""
+    async with call.app() as app:
+        found = await EmbeddingDesk(app).search(text, model=model, limit=limit)
+    columns = (figure("SIMILARITY"), figure("ID"), Column("TEXT"))
+    rows = [(f"{one.similarity:.4f}", str(one.id), one.text[:200]) for one in found]
+    call.answer(found, lambda: table(columns, rows) if found else "Nothing is embedded yet.")
+
+
+@command(embeddings, "pgvector", example="regente embeddings pgvector --index")
+async def pgvector(
+    call: Call,
+    index: Annotated[bool, typer.Option("--index", help="Build an index for the model, too: searches get fast.")] = False,
+    model: ModelOption = None,
+) -> None:
+    """Store vectors with the extension pgvector, those that are there too. Nothing is embedded while they are rewritten.
+
+    A runner does it by itself when the extension is at hand and the table is small.
+    """
+    async with call.app() as app:
+        desk = EmbeddingDesk(app)
+        answer: dict[str, Any] = {"storage": await desk.use_pgvector()}
+        if index:
+            answer["index"] = await desk.index(model)
+    call.answer(answer, lambda: f"Vectors are stored as {answer['storage']}." + (" The index is built." if index else ""))
+
+
+def _told(added: Added, found: BatchInfo | None) -> str:
+    queued = f"{plural(added.texts, 'text')} in {plural(added.tasks, 'task')}, model {added.model}, batch {added.batch_id}"
+    if found is None:
+        return f"Queued {queued}. Follow it with: regente batches show {added.batch_id}"
+    return f"{queued}: {found.status}, {number(found.completed)} tasks completed, {number(found.failed)} failed."
+
+
+def _facts(found: Stats) -> list[tuple[str, RenderableType | None]]:
+    under_way = ", ".join(f"{number(count)} {state}" for state, count in found.tasks.items() if count)
+    return [
+        ("Vectors", number(found.vectors)),
+        ("Stored as", f"{found.storage}, {found.bytes / 1024 / 1024:,.1f} MB"),
+        *(
+            (one.model, f"{number(one.vectors)} of {one.dimensions} dimensions, last {when(one.newest_at)}")
+            for one in found.models
+        ),
+        ("Tasks", under_way or "none"),
+    ]

@@ -1,0 +1,1 @@
+"""Embeddings: texts become vectors, each distinct content once, whoever asks and however often."""

@@ -1,0 +1,97 @@
+"""Any API that speaks OpenAI's `/embeddings`: OpenAI itself, a server of one's own, or the sandbox's stand-in.
+
+A text that the API refuses is found by halving the call, so that it does not take the others down with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+
+from regente.outgoing.http import CallFailed, Http, Trouble
+from regente.outgoing.task_errors import task_error
+from regente.pipelines.embeddings.contents import Content, joint_key
+from regente.pipelines.embeddings.settings import OPENAI_URL, EmbeddingSettings
+from regente.pipelines.embeddings.vectors import BadVector, Vector, vector_from_base64, vector_of
+
+KNOWN_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+MAX_REFUSED_CALLS = 24
+"""Refused more often than this for one task, it is not a text that is wrong."""
+
+
+class Refused(BaseModel):
+    """The API will not embed this text, whatever else is in the call."""
+
+    message: str
+
+
+class _Question(BaseModel):
+    model: str
+    input: list[str]
+    encoding_format: str
+    dimensions: int | None = None
+
+
+class _Item(BaseModel):
+    index: int
+    embedding: list[float] | str
+
+
+class _Answer(BaseModel):
+    data: list[_Item]
+
+
+class OpenAiEmbedder:
+    def __init__(self, http: Http, settings: EmbeddingSettings, model: str, dimensions: int | None) -> None:
+        self.dimensions = dimensions or KNOWN_DIMENSIONS.get(model)
+        self._http = http
+        self._settings = settings
+        self._model = model
+        self._asked_dimensions = dimensions
+
+    async def embed(self, contents: Sequence[Content]) -> list[Vector | Refused]:
+        return await self._embed(list(contents), [MAX_REFUSED_CALLS])
+
+    async def _embed(self, contents: list[Content], patience: list[int]) -> list[Vector | Refused]:
+        try:
+            return [*await self._call(contents)]
+        except CallFailed as failed:
+            patience[0] -= 1
+            if failed.trouble is not Trouble.INVALID or patience[0] <= 0:
+                raise task_error(failed) from failed
+            if len(contents) == 1:
+                return [Refused(message=failed.message)]
+        middle = len(contents) // 2
+        return [*await self._embed(contents[:middle], patience), *await self._embed(contents[middle:], patience)]
+
+    async def _call(self, contents: list[Content]) -> list[Vector]:
+        question = _Question(
+            model=self._model, input=[content.text for content in contents], encoding_format=self._settings.encoding,
+            dimensions=self._asked_dimensions,
+        )  # fmt: skip
+        url = f"{(self._settings.base_url or OPENAI_URL).rstrip('/')}/embeddings"
+        headers = {"Idempotency-Key": joint_key(contents)}
+        if self._settings.api_key:
+            headers["Authorization"] = f"Bearer {self._settings.api_key}"
+        try:
+            answer = await self._http.call("POST", url, body=question, headers=headers, answer=_Answer)
+        except CallFailed as failed:
+            raise self._without_key(failed) from None
+        return _in_order(answer.data, len(contents))
+
+    def _without_key(self, failed: CallFailed) -> CallFailed:
+        """An API may repeat the key that it refuses."""
+        message = failed.message.replace(self._settings.api_key, "***") if self._settings.api_key else failed.message
+        return CallFailed(failed.trouble, message, status=failed.status, retry_after=failed.retry_after)
+
+
+def _in_order(items: list[_Item], count: int) -> list[Vector]:
+    """By their index: nothing says that they come in order."""
+    found = {item.index: item for item in items}
+    if len(items) != count or found.keys() != set(range(count)):
+        raise BadVector(
+            f"the provider answered {len(items)} vectors for {count} texts, or not one for each", code="WRONG_COUNT"
+        )
+    values = [found[index].embedding for index in range(count)]
+    return [vector_from_base64(one) if isinstance(one, str) else vector_of(one) for one in values]

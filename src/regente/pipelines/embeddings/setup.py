@@ -1,0 +1,25 @@
+"""Puts the pipeline together, for a process that runs it."""
+
+from __future__ import annotations
+
+from regente.engine.client import Client
+from regente.engine.pipeline import Registry
+from regente.engine.retry import Retry
+from regente.outgoing.http import Http
+from regente.pipelines.embeddings.embedders import Embedders
+from regente.pipelines.embeddings.flow import Embeddings
+from regente.pipelines.embeddings.models import EmbeddingArgs
+from regente.pipelines.embeddings.settings import EmbeddingSettings
+from regente.pipelines.embeddings.storage import Storage
+
+PIPELINES = ("embeddings",)
+RETRY = Retry(max_attempts=5, first=2.0, factor=2.0, maximum=300.0)
+STALL_SECONDS = 600.0
+
+
+def register_embeddings(registry: Registry, client: Client, http: Http, settings: EmbeddingSettings) -> None:
+    storage = Storage(client.database, pgvector=settings.pgvector == "auto")
+    pipeline = Embeddings(client, Embedders(http, settings), storage)
+    registry.pipeline(
+        "embeddings", args=EmbeddingArgs, retry=RETRY, stall_after=STALL_SECONDS, concurrency=settings.concurrency
+    )(pipeline.embed)  # fmt: skip

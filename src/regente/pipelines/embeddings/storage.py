@@ -1,0 +1,86 @@
+"""How vectors lie in the database: as real[], or as pgvector's `vector` where the extension is at hand.
+
+The column's type says which; whoever writes need not know. Converting rewrites the table, so a process does it by itself
+only while the table is small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from enum import StrEnum
+
+import psycopg
+from psycopg import sql
+
+from regente.engine.database import Database
+from regente.engine.errors import InvalidInput
+from regente.pipelines.embeddings.book import ask, formatted_on, rows_on
+
+logger = logging.getLogger("regente.embeddings")
+
+MAX_CONVERTED_UNASKED = 10_000
+
+
+class Kind(StrEnum):
+    ARRAY = "real[]"
+    PGVECTOR = "pgvector"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    kind: Kind
+    schema: str
+    """Of the column's type."""
+
+
+async def layout(database: Database) -> Layout:
+    row = (await ask(database, "column_type"))[0]
+    return Layout(Kind.PGVECTOR if row["type"] == "vector" else Kind.ARRAY, row["schema"])
+
+
+class Storage:
+    """Sees once in the life of a process that pgvector is used where it can be."""
+
+    def __init__(self, database: Database, *, pgvector: bool) -> None:
+        self._database = database
+        self._pgvector = pgvector
+        self._looking = asyncio.Lock()
+        self._ready = False
+
+    async def prepare(self) -> None:
+        async with self._looking:
+            if self._ready:
+                return
+            await ask(self._database, "clear_reservations")
+            if self._pgvector and (await layout(self._database)).kind is Kind.ARRAY:
+                await self._use_pgvector_if_easy()
+            self._ready = True
+
+    async def _use_pgvector_if_easy(self) -> None:
+        found = (await ask(self._database, "extension"))[0]
+        if found["schema"] is None and not found["available"]:
+            return
+        try:
+            await convert(self._database, at_most=MAX_CONVERTED_UNASKED)
+        except InvalidInput as error:
+            logger.info("vectors stay real[]: %s", error)
+        except psycopg.Error as error:
+            # No right to create it, or the table is in use: plain arrays do as well.
+            logger.info("vectors stay real[]: %s", str(error).strip().splitlines()[0])
+
+
+async def convert(database: Database, *, at_most: int | None = None) -> Layout:
+    """From real[] to pgvector, with all that is there. Nothing is written meanwhile."""
+    async with database.transaction() as connection:
+        await rows_on(connection, "alone")
+        await rows_on(connection, "create_extension")
+        schema = (await rows_on(connection, "extension"))[0]["schema"]
+        if at_most is not None:
+            count = sum(row["vectors"] for row in await rows_on(connection, "models"))
+            if count > at_most:
+                raise InvalidInput(f"{count:,} vectors would have to be rewritten: `regente embeddings pgvector` does it")
+        if (await rows_on(connection, "column_type"))[0]["type"] != "vector":
+            await formatted_on(connection, "use_pgvector", {"schema": sql.Identifier(schema)})
+    return await layout(database)
