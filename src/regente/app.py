@@ -21,12 +21,12 @@ from regente.fleet.registry import Fleet
 from regente.fleet.secrets import Secrets
 from regente.pipelines.missions.desk import MissionDesk
 from regente.pipelines.missions.setup import MissionPipelines, register_missions, with_room_for_missions
-from regente.pipelines.offered import Offer, offer
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
 from regente.telemetry.setup import traces
 
 if TYPE_CHECKING:
+    from regente.pipelines.offered import Offer
     from regente.telemetry.observer import Traces
 
 
@@ -108,6 +108,9 @@ class Regente(Client):
 
     def conduct(self) -> None:
         """Let this process run every pipeline that comes with Regente."""
+        # Each brings its own libraries along: only a process that runs them pays for that.
+        from regente.pipelines.offered import offer
+
         self.conduct_missions()
         if self._offered is None:
             self._offered = offer(self.registry, self)

@@ -22,7 +22,6 @@ from regente.engine.log import logger
 from regente.engine.models import as_dict
 from regente.engine.pipeline import registry
 from regente.logs import configure_logs
-from regente.pipelines.offered import OFFERED
 
 MISSIONS_CONCURRENCY = 5_000  # they mostly wait
 
@@ -55,6 +54,8 @@ async def run(
     The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second hands them back at once, the third leaves
     them to the other runners. The last line says what became of them.
     """
+    from regente.pipelines.offered import OFFERED
+
     wanted = split_names(pipelines)
     conducts = offered if offered is not None else not imports or bool({*OFFERED} & {*(wanted or ())})
     if imports or not conducts:

@@ -25,7 +25,8 @@ async def test_a_key_in_an_address_is_blotted_out_everywhere(
     database_url: str, settings: Settings, sandbox: Sandbox, market: QuotesStandin, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SerpAPI takes its key in the query: the failure names the address without it, even in the most talkative log."""
-    caplog.set_level(logging.DEBUG)
+    for name in ("", *HTTP_LOGGERS):
+        caplog.set_level(logging.DEBUG, name)
     base = f"{sandbox.url}/quotes"
     quotes = QuotesSettings(
         serpapi_key=SecretStr(SECRET), anthropic_key=SecretStr(f"a{SECRET}"), serpapi_url=f"{base}/serpapi",

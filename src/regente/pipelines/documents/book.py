@@ -6,28 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from regente.engine.database import Database
 from regente.engine.errors import Fatal, Skip
 from regente.engine.task import Task
 from regente.pipelines.documents.classifier import Verdict
 from regente.pipelines.documents.extraction import Extracted, skipped
-from regente.pipelines.documents.models import Document, DocumentClass, Row
-from regente.sql_files import load_queries
+from regente.pipelines.documents.models import Document, DocumentClass
+from regente.pipelines.statements import Statements
 
-QUERIES = load_queries(Path(__file__).with_name("documents.sql"))
-
-
-async def rows_on(connection: AsyncConnection[Any], name: str, /, **params: Any) -> list[Row]:
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(QUERIES[name], params)
-        return list(await cursor.fetchall()) if cursor.description is not None else []
-
-
-async def ask(database: Database, name: str, /, **params: Any) -> list[Row]:
-    """Alone in its transaction; it may be sent twice when the first answer got lost."""
-    return await database.ask(QUERIES[name], params)
+STATEMENTS = Statements(Path(__file__).with_name("documents.sql"))
+rows_on, ask = STATEMENTS.on, STATEMENTS.ask
 
 
 class Book:

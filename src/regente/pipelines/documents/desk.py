@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from regente.engine.client import Client
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.models import Resumed
-from regente.pipelines.documents.book import QUERIES, ask, rows_on
+from regente.pipelines.documents.book import STATEMENTS, ask, rows_on
 from regente.pipelines.documents.models import (
     ORIGIN,
     STALL_SECONDS,
@@ -156,7 +156,7 @@ class DocumentDesk:
 async def _add(connection: AsyncConnection[Any], execution_id: int, documents: dict[int, NewDocument]) -> None:
     async with connection.cursor() as cursor:
         await cursor.executemany(
-            QUERIES["add_document"],
+            STATEMENTS["add_document"],
             [
                 {"task_id": task_id, "execution_id": execution_id, "code": one.code, "size_bytes": one.size_bytes}
                 for task_id, one in documents.items()

@@ -13,7 +13,7 @@ from psycopg import sql
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput, TaskError
 from regente.outgoing.http import CallFailed, Trouble
-from regente.pipelines.embeddings.book import QUERIES, ask, formatted_on, rows_on
+from regente.pipelines.embeddings.book import ask, formatted_on, rows_on
 from regente.pipelines.embeddings.contents import checked_text, content_of
 from regente.pipelines.embeddings.embedders import Embedders
 from regente.pipelines.embeddings.openai_api import Refused
@@ -69,7 +69,7 @@ class Search:
         name = f"embeddings_near_{hashlib.sha256(model.encode()).hexdigest()[:12]}"
         parts = {**_parts(found.schema, model, dimensions), "name": sql.Identifier(name)}
         async with self._database.connection() as connection:
-            await connection.execute(sql.SQL(QUERIES["create_index"]).format(**parts))
+            await formatted_on(connection, "create_index", parts)
         return name
 
     async def _dimensions(self, model: str) -> int:

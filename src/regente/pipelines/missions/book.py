@@ -1,4 +1,4 @@
-"""How the missions' statements are run: on a connection at hand, or on one of the engine's own."""
+"""The missions' statements, and the transactions that they are run in."""
 
 from __future__ import annotations
 
@@ -9,21 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
-from regente.engine.database import Database, TaskConnection
+from regente.engine.database import TaskConnection
 from regente.engine.task import Task
-from regente.sql_files import load_queries
+from regente.pipelines.statements import Row, Statements
 
-QUERIES = load_queries(Path(__file__).with_name("missions.sql"))
-
-Row = dict[str, Any]
-
-
-async def rows_on(connection: AsyncConnection[Any], name: str, **params: Any) -> list[Row]:
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(QUERIES[name], params)
-        return list(await cursor.fetchall()) if cursor.description is not None else []
+_STATEMENTS = Statements(Path(__file__).with_name("missions.sql"))
+rows_on, ask = _STATEMENTS.on, _STATEMENTS.ask
 
 
 async def one_on(connection: AsyncConnection[Any], name: str, **params: Any) -> Row | None:
@@ -31,17 +23,12 @@ async def one_on(connection: AsyncConnection[Any], name: str, **params: Any) -> 
     return rows[0] if rows else None
 
 
-async def ask(database: Database, name: str, **params: Any) -> list[Row]:
-    """One statement, and no more than one round trip; it may be sent twice when the first answer got lost."""
-    return await database.ask(QUERIES[name], params)
-
-
 @contextlib.asynccontextmanager
 async def brief_transaction(task: Task[Any]) -> AsyncIterator[TaskConnection]:
     """A transaction of the task that waits for nobody. A process that is frozen in it, or cut off, must not keep its locks from
     those who take over: the server ends it."""
     async with task.transaction() as connection:
-        await connection.execute(QUERIES["be_brief"])
+        await rows_on(connection, "be_brief")
         yield connection
 
 

@@ -15,10 +15,11 @@ from regente.engine.enqueue import HELD
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.why import Why
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.book import Row, ask, one_on, rows_on
+from regente.pipelines.missions.book import ask, one_on, rows_on
 from regente.pipelines.missions.orchestrator import open_orchestrator
 from regente.pipelines.missions.settings import MissionSettings, checked_setting, read_settings, read_settings_on
 from regente.pipelines.missions.why import explain_waiting
+from regente.pipelines.statements import Row
 
 MISSION_STATUSES = ("draft", "queued", "running", "completed", "failed", "canceled")
 MAX_PAGE = 1000

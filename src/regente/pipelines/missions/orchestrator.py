@@ -13,7 +13,8 @@ from regente.engine.client import Client
 from regente.engine.log import logger
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
-from regente.pipelines.missions.book import Row, ask, brief_transaction, one_on, rows_on
+from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
+from regente.pipelines.statements import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from psycopg import AsyncConnection
 
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput
-from regente.pipelines.missions.book import Row, ask, rows_on
+from regente.pipelines.missions.book import ask, rows_on
+from regente.pipelines.statements import Row
 
 LIMITS = {"session_limit": (1, 1000), "max_retries": (0, 100)}
 

@@ -10,9 +10,10 @@ from typing import Any
 from regente.engine.client import Client
 from regente.engine.errors import InvalidInput, NotFound
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs, checked_round
-from regente.pipelines.rounds.book import Row, ask, one_on, rows_on
+from regente.pipelines.rounds.book import ask, one_on, rows_on
 from regente.pipelines.rounds.flow import match_key
 from regente.pipelines.rounds.states import JobState, MatchState
+from regente.pipelines.statements import Row
 
 MAX_PAGE = 1000
 ROUNDS_AT_ONCE = 100

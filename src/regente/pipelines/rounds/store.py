@@ -6,8 +6,9 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from regente.pipelines.rounds.args import MatchArgs
-from regente.pipelines.rounds.book import Row, one_on, rows_on
+from regente.pipelines.rounds.book import one_on, rows_on
 from regente.pipelines.rounds.models import MatchSheet
+from regente.pipelines.statements import Row
 
 
 async def store_match(connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchSheet) -> Row:
