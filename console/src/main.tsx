@@ -10,6 +10,7 @@ import { BASE_PATH } from "./app/root";
 import { theme } from "./app/theme";
 import "./app/mantine.css";
 import "./app/styles.css";
+import "./app/charts.css";
 import { i18n, speakPreferred } from "./i18n";
 
 const root = document.getElementById("root");

@@ -16,12 +16,14 @@ import httpx2
 
 
 @asynccontextmanager
-async def command(url: str, folder: Path, *words: str, kill: bool = False) -> AsyncIterator[dict[str, Any]]:
+async def command(
+    url: str, folder: Path, *words: str, kill: bool = False, port: int | None = 0
+) -> AsyncIterator[dict[str, Any]]:
     """What it says about itself. At the end it is told to stop, or killed."""
     environment = {**os.environ, "REGENTE_DATABASE_URL": url, "REGENTE_DATA_DIR": str(folder)}
     with (folder / "serve.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "regente", "serve", "--port", "0", "--json", *words,
+            sys.executable, "-m", "regente", "serve", "--port", str(port), "--json", *words,
             stdout=asyncio.subprocess.PIPE, stderr=log, env=environment,
         )  # fmt: skip
     assert process.stdout is not None

@@ -1,84 +1,112 @@
-"""Debian's Chromium, driven by Playwright. Without either, or without a built console, these tests are skipped and say why."""
+"""One `regente up --demo` and one browser for all journeys; each has a context of its own, already signed in."""
 
 from __future__ import annotations
 
-import importlib.util
+import asyncio
 import os
 import re
-import shutil
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, expect
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from regente.console.files import FOLDER, INDEX
-from tests.api.processes import command
+from tests.e2e.scenery import Scenery, scenery
+from tests.e2e.stage import Demo, chromium, demo_up, known_stage
 
-if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Page
-
-
-CHROMIUM = os.environ.get("REGENTE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-WAIT_MS = 10_000
+WAIT_MS = 30_000
+expect.set_options(timeout=30_000)
+EXPECTED = re.compile(r"status of 40[14]|ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "e2e: a journey in a browser")
 
 
-def missing() -> str | None:
-    if importlib.util.find_spec("playwright") is None:
-        return "Playwright is not installed"
-    if not CHROMIUM:
-        return "there is no Chromium: apt-get install chromium, or set REGENTE_CHROMIUM"
-    return None if (FOLDER / INDEX).is_file() else "the console is not built: python scripts/console.py"
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    why_not = missing()
+    """All in one loop: they share processes and a browser."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-            if why_not:
-                item.add_marker(pytest.mark.skip(reason=why_not))
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
-@pytest.fixture
-async def told(database_url: str, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[dict[str, str]]:
-    """What `regente serve` told when it started: url, sign_in, api_key."""
-    async with command(database_url, tmp_path, *getattr(request, "param", ())) as found:
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def demo(server_url: str, template: str) -> AsyncIterator[Demo]:
+    if not (FOLDER / INDEX).is_file():
+        pytest.fail("the console is not built: python scripts/console.py", pytrace=False)
+    if given := os.environ.get("REGENTE_E2E_STAGE"):
+        yield known_stage(Path(given))
+        return
+    name = "regente_e2e"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+    with tempfile.TemporaryDirectory(prefix="regente-e2e-", ignore_cleanup_errors=True) as folder:
+        async with demo_up(make_conninfo(server_url, dbname=name), Path(folder)) as up:
+            yield up
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def set_up(demo: Demo) -> AsyncIterator[Scenery]:
+    async with scenery(demo.database_url) as found:
         yield found
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def completed(demo: Demo) -> int:
+    """A mission of the demo that was completed, after all of them ended."""
+    async with asyncio.timeout(120):
+        await demo.settled.wait()
+    async with demo.client() as client:
+        found = await client.get("/api/missions", params={"statuses": ["completed"], "limit": 50})
+    return int(found.json()["items"][-1]["id"])
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """In Portuguese, as the specification's operators are."""
+    opened = await browser.new_context(locale="pt-BR", viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    opened.set_default_timeout(WAIT_MS)
+    yield opened
+    await opened.close()
+
+
 @pytest.fixture
-async def browser(tmp_path: Path) -> AsyncIterator[BrowserContext]:
-    """A browser of the test's own, in Portuguese. What its console says is an error fails the test."""
-    from playwright.async_api import async_playwright
-
-    async with async_playwright() as playwright:
-        context = await playwright.chromium.launch_persistent_context(
-            str(tmp_path / "profile"),
-            executable_path=CHROMIUM,
-            args=FLAGS,
-            locale="pt-BR",
-            viewport={"width": 1400, "height": 900},
-        )
-        context.set_default_timeout(WAIT_MS)
-        yield context
-        await context.close()
+def complaints() -> list[str]:
+    """What the browser's console calls an error. A test that expects some takes them out."""
+    return []
 
 
-@pytest.fixture
-async def page(browser: BrowserContext) -> AsyncIterator[Page]:
-    page = browser.pages[0]
-    complaints: list[str] = []
+@pytest_asyncio.fixture(loop_scope="session")
+async def stranger(context: BrowserContext, complaints: list[str]) -> AsyncIterator[Page]:
+    """Nobody has signed in. What the browser's console calls an error fails the test."""
+    page = await context.new_page()
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
-    # Being refused is part of a journey (nobody has signed in, there is no such mission); a broken policy or script never is.
-    assert [text for text in complaints if not re.search(r"status of 40[14]|ERR_CONNECTION", text)] == []
+    # Being refused is part of a journey (nobody has signed in, a server is away); a broken policy or script never is.
+    assert [text for text in complaints if not EXPECTED.search(text)] == []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(stranger: Page, demo: Demo) -> Page:
+    """An admin's."""
+    await sign_in(stranger, demo.url, demo.api_key)
+    return stranger
+
+
+async def sign_in(page: Page, url: str, api_key: str) -> None:
+    answer = await page.context.request.post(f"{url}/api/session", data={"api_key": api_key})
+    assert answer.ok, await answer.text()

@@ -6,22 +6,24 @@ import { settled } from "./problem";
 export type Batch = Schemas["Batch"];
 export type BatchDetail = Schemas["BatchDetail"];
 export type FailureGroup = Schemas["FailureGroup"];
+export type Failure = Schemas["Failure"];
 export type Runner = Schemas["Runner"];
 export type Event = Schemas["Event"];
-export type EventFilter = { mission_id?: number; task_id?: number; types?: string[]; worker_id?: string };
+export type EventFilter = { mission_id?: number; task_id?: number; batch_id?: number; types?: string[]; worker_id?: string; since?: string; until?: string };
 
 export const batchesKey = ["batches"] as const;
 export const failuresKey = ["failures"] as const;
 export const runnersKey = ["runners"] as const;
 export const eventsKey = ["events"] as const;
 
-export const batchList = infiniteQueryOptions({
-  queryKey: [...batchesKey, "list"],
-  queryFn: ({ pageParam, signal }) =>
-    settled(api.GET("/api/batches", { params: { query: { limit: 50, cursor: pageParam } }, signal })),
-  initialPageParam: null as string | null,
-  getNextPageParam: (page) => page.next,
-});
+export const batchList = (status?: Batch["status"]) =>
+  infiniteQueryOptions({
+    queryKey: [...batchesKey, "list", status ?? "all"],
+    queryFn: ({ pageParam, signal }) =>
+      settled(api.GET("/api/batches", { params: { query: { limit: 50, cursor: pageParam, ...(status ? { statuses: [status] } : {}) } }, signal })),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next,
+  });
 
 const batch = (id: number) => ({ params: { path: { batch_id: id } } });
 
@@ -39,6 +41,16 @@ export const failureGroups = queryOptions({
   queryKey: [...failuresKey, "groups"],
   queryFn: ({ signal }) => settled(api.GET("/api/failures/groups", { signal })),
 });
+
+export const failureMembers = (filter: Schemas["FailureFilter"]) =>
+  infiniteQueryOptions({
+    queryKey: [...failuresKey, "members", filter],
+    queryFn: ({ pageParam, signal }) => settled(api.GET("/api/failures", { params: { query: { ...known(filter), limit: 20, cursor: pageParam } }, signal })),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next,
+  });
+
+const known = <T extends object>(filter: T): T => Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== null && value !== undefined)) as T;
 
 export const failureOne = (taskId: number) =>
   queryOptions({

@@ -51,3 +51,16 @@ export const switchMember = (kind: Kind, id: string, on: boolean): Promise<unkno
   settled<unknown>(api.POST(on ? SWITCH_ON[kind] : SWITCH_OFF[kind], at(id)));
 
 export const testMember = (kind: Kind, id: string): Promise<Verdict> => settled(api.POST(TEST[kind], at(id)));
+
+export type Changes = Schemas["WorkerChanges"] & Schemas["ProxyChanges"] & Schemas["WriterChanges"];
+
+export const editMember = (kind: Kind, id: string, changes: Changes): Promise<unknown> => {
+  const { name, url, api_key, storage_domain, host, port, username, password } = changes;
+  if (kind === "workers") return settled(api.PATCH("/api/workers/{member_id}", { ...at(id), body: { name, url, api_key, storage_domain } }));
+  if (kind === "writers") return settled(api.PATCH("/api/writers/{member_id}", { ...at(id), body: { name, url, api_key } }));
+  return settled(api.PATCH("/api/proxies/{member_id}", { ...at(id), body: { name, host, port, username, password } }));
+};
+
+const ONE = { workers: "/api/workers/{member_id}", proxies: "/api/proxies/{member_id}", writers: "/api/writers/{member_id}" } as const;
+
+export const removeMember = (kind: Kind, id: string): Promise<unknown> => settled<unknown>(api.DELETE(ONE[kind], at(id)));

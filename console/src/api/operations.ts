@@ -1,5 +1,5 @@
 // The overview, the orchestrator, the settings and the keys.
-import { queryOptions } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { type Schemas, api } from "./client";
 import { settled } from "./problem";
 
@@ -8,12 +8,6 @@ export type Settings = Schemas["Settings"];
 export type Key = Schemas["Key"];
 
 export const statsKey = ["stats"] as const;
-
-export const stats = queryOptions({
-  queryKey: statsKey,
-  queryFn: ({ signal }) => settled(api.GET("/api/stats", { signal })),
-  refetchInterval: 15_000,
-});
 
 export const orchestrator = queryOptions({
   queryKey: ["orchestrator"],
@@ -41,3 +35,31 @@ export const revokeKey = (id: string): Promise<unknown> =>
   settled<unknown>(api.DELETE("/api/keys/{member_id}", { params: { path: { member_id: id } } }));
 export const signInLink = (id: string) =>
   settled(api.POST("/api/keys/{member_id}/sign-in-link", { params: { path: { member_id: id } } }));
+
+export type Trends = Schemas["Trends"];
+
+export const WINDOWS = [900, 3600, 21_600, 86_400] as const;
+export type Window = (typeof WINDOWS)[number];
+
+export const statsOver = (window_seconds: Window) =>
+  queryOptions({
+    queryKey: [...statsKey, window_seconds],
+    queryFn: ({ signal }) => settled(api.GET("/api/stats", { params: { query: { window_seconds } }, signal })),
+    refetchInterval: 15_000,
+    placeholderData: keepPreviousData,
+  });
+
+export const trendsOver = (window_seconds: Window) =>
+  queryOptions({
+    queryKey: [...statsKey, "trends", window_seconds],
+    queryFn: ({ signal }) => settled(api.GET("/api/trends", { params: { query: { window_seconds } }, signal })),
+    refetchInterval: 15_000,
+    placeholderData: keepPreviousData,
+  });
+
+export const demo = queryOptions({
+  queryKey: ["demo"],
+  queryFn: ({ signal }) => settled(api.GET("/api/demo", { signal })),
+});
+
+export const startDemo = () => settled(api.POST("/api/demo/start"));

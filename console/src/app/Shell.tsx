@@ -1,27 +1,28 @@
 import { Button, NativeSelect, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useLingui } from "@lingui/react";
 import { useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { sessionQuery, signOut } from "../api/session";
-import { LANGUAGES, type Language, type MessageId, choose, useT } from "../i18n";
+import { LANGUAGES, type Language, choose, useT } from "../i18n";
 import { LiveBadge, StaleWarning } from "../live/LiveBadge";
+import { useLive } from "../live/LiveProvider";
+import { KeysHelp, Palette } from "./Palette";
 import { useSession } from "./access";
-
-const PAGES: [path: string, name: MessageId][] = [
-  ["/", "nav.overview"],
-  ["/missions", "nav.missions"],
-  ["/batches", "nav.batches"],
-  ["/failures", "nav.failures"],
-  ["/fleet", "nav.fleet"],
-  ["/runners", "nav.runners"],
-  ["/audit", "nav.audit"],
-  ["/settings", "nav.settings"],
-];
+import { type Shortcuts, useKeyboard } from "./keyboard";
+import { PAGES, isAt } from "./pages";
+import { useCommands } from "./useCommands";
 
 export function Shell({ children }: { children: ReactNode }) {
   const t = useT();
   const [open, setOpen] = useState(false);
+  const [asks, setAsks] = useState<"palette" | "keys" | null>(null);
+  const commands = useCommands(() => setAsks("keys"));
+  const shortcuts: Shortcuts = { "mod+k": () => setAsks("palette"), "/": () => setAsks("palette") };
+  for (const { keys, run } of commands) if (keys) shortcuts[keys] = run;
+  useKeyboard(shortcuts);
+  const main = useArrival();
+  const { state } = useLive();
   return (
     <div className="shell">
       <a className="skip" href="#main">
@@ -37,15 +38,38 @@ export function Shell({ children }: { children: ReactNode }) {
         </Link>
         <LiveBadge />
         <span className="spring" />
+        <Button size="xs" variant="default" onClick={() => setAsks("palette")} aria-keyshortcuts="Control+K">
+          {t("palette.open")}
+        </Button>
         <Switches />
       </header>
       <Nav open={open} close={() => setOpen(false)} />
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} ref={main} data-live={state}>
         <StaleWarning />
         {children}
       </main>
+      <Palette opened={asks === "palette"} close={() => setAsks(null)} commands={commands} />
+      <KeysHelp opened={asks === "keys"} close={() => setAsks(null)} commands={commands} />
     </div>
   );
+}
+
+// Whoever comes to another page is at its content, and the tab says where that is.
+function useArrival() {
+  const t = useT();
+  const main = useRef<HTMLElement>(null);
+  const [here] = useLocation();
+  const last = useRef(here);
+  const page = PAGES.find(({ path }) => isAt(path, here));
+  const title = page ? `${t(page.name)} · Regente` : "Regente";
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
+  useEffect(() => {
+    if (last.current !== here) main.current?.focus({ preventScroll: true });
+    last.current = here;
+  }, [here]);
+  return main;
 }
 
 function Nav({ open, close }: { open: boolean; close: () => void }) {
@@ -53,14 +77,11 @@ function Nav({ open, close }: { open: boolean; close: () => void }) {
   const [here] = useLocation();
   return (
     <nav id="nav" aria-label={t("nav.label")} data-open={open}>
-      {PAGES.map(([path, name]) => {
-        const current = path === "/" ? here === "/" : here.startsWith(path);
-        return (
-          <Link key={path} href={path} onClick={close} aria-current={current ? "page" : undefined}>
-            {t(name)}
-          </Link>
-        );
-      })}
+      {PAGES.map(({ path, name }) => (
+        <Link key={path} href={path} onClick={close} aria-current={isAt(path, here) ? "page" : undefined}>
+          {t(name)}
+        </Link>
+      ))}
     </nav>
   );
 }
@@ -74,8 +95,8 @@ function Switches() {
   const scheme = useComputedColorScheme("light");
   const leave = async () => {
     await signOut();
-    queries.clear();
     queries.setQueryData(sessionQuery.queryKey, null);
+    queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
   };
   return (
     <>

@@ -5,6 +5,7 @@ export interface Format {
   number: (value: number) => string;
   time: (iso: string) => string;
   clock: (at: number) => string;
+  minute: (at: number) => string;
   day: (iso: string) => string;
   days: (from: string, to: string) => string;
   span: (seconds: number) => string;
@@ -24,6 +25,7 @@ export function formatFor(locale: string): Format {
   const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
   const time = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeStyle: "medium" });
   const clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
+  const minute = new Intl.DateTimeFormat(locale, { timeStyle: "short" });
   // A mission's day is a day of the calendar: it must not move with the time zone of whoever looks.
   const day = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeZone: "UTC" });
   const relative = new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" });
@@ -32,6 +34,7 @@ export function formatFor(locale: string): Format {
     number: (value) => number.format(value),
     time: (iso) => time.format(new Date(iso)),
     clock: (at) => clock.format(at),
+    minute: (at) => minute.format(at),
     day: dayOf,
     days: (from, to) => (from === to ? dayOf(from) : `${dayOf(from)} – ${dayOf(to)}`),
     span: (seconds) => {

@@ -5,26 +5,34 @@ import { useLive } from "./LiveProvider";
 
 export function LiveBadge() {
   const t = useT();
-  const { state } = useLive();
+  const { state, pause, retry } = useLive();
+  const paused = state === "paused";
   return (
-    <span className="live" data-state={state} role="status">
-      <span className="live-dot" aria-hidden="true" />
-      {t(`live.${state}`)}
-    </span>
+    <>
+      <span className="live" data-state={state} role="status">
+        <span className="live-dot" aria-hidden="true" />
+        {t(`live.${state}`)}
+      </span>
+      <Button size="compact-xs" variant="subtle" onClick={paused ? retry : pause} className="live-pause">
+        {t(paused ? "live.goOn" : "live.pause")}
+      </Button>
+    </>
   );
 }
 
+// What is old is said to be old, with the time it is from.
 export function StaleWarning() {
   const t = useT();
   const format = useFormat();
   const { state, lastFrameAt, retry } = useLive();
-  if (state !== "stale") return null;
+  if (state !== "stale" && state !== "paused") return null;
+  const paused = state === "paused";
   return (
-    <Alert color="orange" role="alert" title={t("live.staleTitle")} mb="md">
+    <Alert color={paused ? "gray" : "orange"} role={paused ? "status" : "alert"} title={t(paused ? "live.pausedTitle" : "live.staleTitle")} mb="md">
       <Group justify="space-between">
         <Text size="sm">{lastFrameAt ? t("live.staleSince", { time: format.clock(lastFrameAt) }) : t("live.neverHeard")}</Text>
-        <Button size="xs" color="orange" variant="outline" onClick={retry}>
-          {t("live.retry")}
+        <Button size="xs" color={paused ? "gray" : "orange"} variant="outline" onClick={retry}>
+          {t(paused ? "live.goOn" : "live.retry")}
         </Button>
       </Group>
     </Alert>

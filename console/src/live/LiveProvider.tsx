@@ -61,9 +61,9 @@ function useLiveContext(): Live {
   return live;
 }
 
-export function useLive(): LiveSnapshot & { retry: () => void } {
+export function useLive(): LiveSnapshot & { retry: () => void; pause: () => void } {
   const { stream } = useLiveContext();
-  return { ...useSyncExternalStore(stream.subscribe, stream.snapshot), retry: stream.retry };
+  return { ...useSyncExternalStore(stream.subscribe, stream.snapshot), retry: stream.retry, pause: stream.pause };
 }
 
 export function useMissionsHeard(hear: MissionsHeard): void {

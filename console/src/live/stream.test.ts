@@ -69,6 +69,33 @@ describe("the live stream", () => {
     expect(heard.map((events) => events.map(({ mission_id }) => mission_id))).toEqual([[1, 2]]);
   });
 
+  it("tells the first event at once, and a flood a few times a second", () => {
+    latest().say({ mission_id: 1 }, "1-1");
+    vi.advanceTimersByTime(50);
+    expect(heard).toHaveLength(1);
+    for (let number = 2; number < 102; number++) {
+      latest().say({ mission_id: number }, `1-${number}`);
+      vi.advanceTimersByTime(10);
+    }
+    vi.advanceTimersByTime(500);
+    expect(heard.flat()).toHaveLength(101);
+    expect(heard.length).toBeLessThan(8);
+  });
+
+  it("is silent while it is paused, and fetches everything when one goes on", () => {
+    latest().heartbeat("1-1");
+    stream.pause();
+    expect(latest().closed).toBe(true);
+    vi.advanceTimersByTime(STALE_AFTER_MS * 2);
+    expect(stream.snapshot().state).toBe("paused");
+    expect(sources).toHaveLength(1);
+    stream.retry();
+    expect(latest().after).toBeNull();
+    latest().heartbeat("5-5");
+    expect(stream.snapshot().state).toBe("live");
+    expect(gap).toHaveBeenCalledTimes(1);
+  });
+
   it("comes again by itself, after the last position, and later each time", () => {
     latest().heartbeat("7-9");
     latest().break();

@@ -1,5 +1,5 @@
 // One event stream per tab. It says how live it is, and never pretends: a connection that is silent counts as broken.
-export type LiveState = "connecting" | "live" | "reconnecting" | "stale";
+export type LiveState = "connecting" | "live" | "reconnecting" | "stale" | "paused";
 
 export interface LiveEvent {
   position: string;
@@ -34,7 +34,9 @@ export const STALE_AFTER_MS = 60_000;
 // The server's heartbeat comes every 10 s: after two of them went missing the connection is given up.
 export const SILENT_AFTER_MS = 25_000;
 const LOOK_EVERY_MS = 1000;
-const GATHER_MS = 400;
+// The first of several events is told at once, or nearly; a flood is told four times a second.
+const FIRST_GATHER_MS = 40;
+const GATHER_MS = 250;
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 30_000;
 
@@ -48,6 +50,7 @@ export class LiveStream {
   #tries = 0;
   #openedAt = 0;
   #startedAt = 0;
+  #toldAt = 0;
   #gathered: LiveEvent[] = [];
   #watch: ReturnType<typeof setInterval> | undefined;
   #again: ReturnType<typeof setTimeout> | undefined;
@@ -83,7 +86,19 @@ export class LiveStream {
   readonly retry = (): void => {
     this.#tries = 0;
     clearTimeout(this.#again);
+    if (this.#snapshot.state === "paused") this.#become({ ...this.#snapshot, state: "reconnecting" });
     this.#connect();
+  };
+
+  // Nothing moves until one goes on; then everything is fetched anew.
+  readonly pause = (): void => {
+    clearTimeout(this.#again);
+    clearTimeout(this.#flush);
+    this.#flush = undefined;
+    this.#gathered.length = 0;
+    this.#position = null;
+    this.#drop();
+    this.#become({ ...this.#snapshot, state: "paused" });
   };
 
   #connect(): void {
@@ -104,10 +119,12 @@ export class LiveStream {
   #heard(message: MessageEvent<string>): void {
     this.#frame(message);
     this.#gathered.push(JSON.parse(message.data) as LiveEvent);
+    const since = Date.now() - this.#toldAt;
     this.#flush ??= setTimeout(() => {
       this.#flush = undefined;
+      this.#toldAt = Date.now();
       this.listener.events(this.#gathered.splice(0));
-    }, GATHER_MS);
+    }, Math.max(FIRST_GATHER_MS, GATHER_MS - since));
   }
 
   #frame(message: MessageEvent<string>): void {
@@ -127,6 +144,7 @@ export class LiveStream {
   }
 
   #look(): void {
+    if (this.#snapshot.state === "paused") return;
     const now = Date.now();
     const last = this.#snapshot.lastFrameAt ?? this.#startedAt;
     if (now - last >= STALE_AFTER_MS && this.#snapshot.state !== "stale") this.#become({ ...this.#snapshot, state: "stale" });

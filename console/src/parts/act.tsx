@@ -16,12 +16,13 @@ export function useAct<I, O>(act: (input: I) => Promise<O>, stale: readonly (rea
 interface ConfirmedProps extends ButtonProps {
   children: ReactNode;
   question: ReactNode;
+  label?: string;
   act: () => Promise<unknown>;
   stale: readonly (readonly unknown[])[];
 }
 
 // For what cannot be taken back.
-export function Confirmed({ children, question, act, stale, ...look }: ConfirmedProps) {
+export function Confirmed({ children, question, label, act, stale, ...look }: ConfirmedProps) {
   const t = useT();
   const [open, setOpen] = useState(false);
   const run = useAct(act, stale);
@@ -31,7 +32,7 @@ export function Confirmed({ children, question, act, stale, ...look }: Confirmed
   };
   return (
     <>
-      <Button {...look} onClick={() => setOpen(true)}>
+      <Button {...look} aria-label={label} onClick={() => setOpen(true)}>
         {children}
       </Button>
       <Modal opened={open} onClose={close} title={children} closeButtonProps={{ "aria-label": t("act.back") }}>
@@ -57,6 +58,7 @@ interface ActButtonProps extends ButtonProps {
   act: () => Promise<unknown>;
   stale: readonly (readonly unknown[])[];
   "aria-label"?: string;
+  title?: string;
 }
 
 export function ActButton({ children, act, stale, ...look }: ActButtonProps) {

@@ -38,6 +38,9 @@ TAGS = {
     "keys": "Who may come in.",
     "system": "The endpoints of the quotes' specification.",
     "scrape": "The endpoints of the rounds' specification.",
+    "rounds": "A league's rounds and their matches.",
+    "embeddings": "Texts as vectors, each content once, and the nearest of them.",
+    "documents": "Files that are classified: projects and executions.",
     "execucoes": "The endpoints of the documents' specification.",
     "health": "Is it there?",
 }

@@ -40,12 +40,14 @@ async def serve(
     """
     # The web framework is heavy: only the commands that serve pay for it.
     from regente.api.app import create_app
+    from regente.cli.demo.beside import DemoBeside
     from regente.services.serving import serve_until_stopped
 
     terms = _terms(host, path_prefix, no_auth)
     async with call.app() as app:
         first, token = (None, None) if no_auth else await _way_in(app, terms, sign_in)
         served = create_app(app, terms)
+        served.state.demo = DemoBeside(call.settings)
         await serve_until_stopped(
             served, host, port, lambda url: _announce(call, public_url or url + path_prefix, first, token),
             farewell=served.state.feed.close,

@@ -1,25 +1,34 @@
 import type { EventFilter } from "../../api/engine";
 
+export const FIELDS = ["mission", "task", "batch", "types", "worker", "since", "until"] as const;
+
+// A time of the field is the operator's own; the API is told the moment.
+const moment = (value: string | null): string | undefined => {
+  const at = value ? new Date(value) : null;
+  return at && !Number.isNaN(at.getTime()) ? at.toISOString() : undefined;
+};
+
 export function filterOf(search: URLSearchParams): EventFilter {
   const numbered = (name: string) => {
     const id = Number(search.get(name));
     return Number.isSafeInteger(id) && id > 0 ? id : undefined;
   };
-  const [mission, task] = [numbered("mission"), numbered("task")];
   const types = (search.get("types") ?? "").split(/[\s,]+/).filter(Boolean);
-  return {
-    ...(mission ? { mission_id: mission } : {}),
-    ...(task ? { task_id: task } : {}),
-    ...(types.length ? { types: types.slice(0, 50) } : {}),
-    ...(search.get("worker") ? { worker_id: search.get("worker") ?? "" } : {}),
+  const found: EventFilter = {
+    mission_id: numbered("mission"),
+    task_id: numbered("task"),
+    batch_id: numbered("batch"),
+    types: types.length ? types.slice(0, 50) : undefined,
+    worker_id: search.get("worker") || undefined,
+    since: moment(search.get("since")),
+    until: moment(search.get("until")),
   };
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
-export function exportQuery(filter: EventFilter, format: "csv" | "json"): string {
+export function exportQuery({ types, ...rest }: EventFilter, format: "csv" | "json"): string {
   const query = new URLSearchParams({ format });
-  if (filter.mission_id) query.set("mission_id", String(filter.mission_id));
-  if (filter.task_id) query.set("task_id", String(filter.task_id));
-  for (const type of filter.types ?? []) query.append("types", type);
-  if (filter.worker_id) query.set("worker_id", filter.worker_id);
+  for (const [name, value] of Object.entries(rest)) query.set(name, String(value));
+  for (const type of types ?? []) query.append("types", type);
   return query.toString();
 }

@@ -1,5 +1,7 @@
-import { Alert, Button, Group, Paper, Progress, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Group, NativeSelect, Paper, Progress, Stack, Text, Title } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useSearchParams } from "wouter";
 import { type Batch, batchList, batchOne, batchesKey, cancelBatch, reprocessBatch, resumeBatch } from "../../api/engine";
 import { statsKey } from "../../api/operations";
 import { useMay } from "../../app/access";
@@ -12,13 +14,26 @@ import { ActButton, Confirmed } from "../../parts/act";
 const STALE = [batchesKey, statsKey];
 const STATES = [["completed", "green"], ["skipped", "gray"], ["running", "blue"], ["failed", "red"], ["canceled", "gray"]] as const;
 
+const FILTERS = ["stalled", "running", "completed", "failed", "canceled"] as const;
+
 export default function Batches() {
   const t = useT();
-  const list = useInfiniteQuery(batchList);
+  const nameOf = useStatusName();
+  const [search, setSearch] = useSearchParams();
+  const chosen = FILTERS.find((one) => one === search.get("status"));
+  const list = useInfiniteQuery(useMemo(() => batchList(chosen), [chosen]));
   const batches = list.data?.pages.flatMap((page) => page.items);
   return (
     <>
-      <PageHead title={t("nav.batches")} />
+      <PageHead title={t("nav.batches")}>
+        <NativeSelect
+          size="xs"
+          aria-label={t("batches.filter")}
+          value={chosen ?? ""}
+          data={[{ value: "", label: t("batches.all") }, ...FILTERS.map((one) => ({ value: one, label: nameOf(one) }))]}
+          onChange={({ currentTarget: { value } }) => setSearch(value ? { status: value } : {}, { replace: true })}
+        />
+      </PageHead>
       {list.error && <Failed error={list.error} retry={() => void list.refetch()} />}
       {!batches && !list.error && <Loading />}
       {batches?.length === 0 && <Empty>{t("batches.none")}</Empty>}
@@ -59,7 +74,22 @@ function BatchCard({ batch }: { batch: Batch }) {
         {batch.eta_seconds !== null && batch.status === "running" && ` · ${t("batches.eta", { span: format.span(batch.eta_seconds) })}`}
         {` · ${t("batches.lastProgress", { ago: format.ago(batch.progress_at) })}`}
       </Text>
+      <More batch={batch} />
     </Paper>
+  );
+}
+
+// The error mix and what ended last, of a batch that has errors.
+function More({ batch }: { batch: Batch }) {
+  const t = useT();
+  const format = useFormat();
+  const { data } = useQuery({ ...batchOne(batch.id), enabled: batch.failed > 0 && batch.status !== "stalled" });
+  if (!data?.errors.length) return null;
+  return (
+    <Text size="sm" mt={4}>
+      {t("batches.errorMix")}: {data.errors.map(({ code, tasks }) => `${code ?? "?"} (${format.number(tasks)})`).join(" · ")}
+      {data.last_key && ` · ${t("batches.lastKeyShort", { key: data.last_key })}`}
+    </Text>
   );
 }
 
@@ -83,6 +113,9 @@ function StalledBanner({ batch }: { batch: Batch }) {
           <ActButton size="xs" color="orange" variant="outline" act={() => resumeBatch(batch.id)} stale={STALE}>
             {t("batches.resume")}
           </ActButton>
+          <ActButton size="xs" color="orange" variant="outline" disabled={batch.failed === 0} title={batch.failed === 0 ? t("batches.noErrors") : undefined} act={() => reprocessBatch(batch.id)} stale={STALE}>
+            {t("batches.reprocess")}
+          </ActButton>
         </Group>
       )}
     </Alert>
@@ -96,7 +129,7 @@ function BatchActions({ batch }: { batch: Batch }) {
   if (!mayAct) return null;
   return (
     <Group gap="xs">
-      {batch.failed > 0 && (
+      {batch.failed > 0 && batch.status !== "stalled" && (
         <ActButton size="xs" variant="default" act={() => reprocessBatch(batch.id)} stale={STALE}>
           {t("batches.reprocess")}
         </ActButton>

@@ -1,21 +1,18 @@
-import { Button, Group, Modal, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Button, Group, NumberInput, Paper, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
-import { type FailureGroup, discardFailures, failureGroups, failuresKey, retryFailures } from "../../api/engine";
-import { missionKeys } from "../../api/missions";
-import { statsKey } from "../../api/operations";
+import { type FailureGroup, failureGroups, retryFailures } from "../../api/engine";
 import { useMay } from "../../app/access";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Empty, Failed, Loaded, PageHead } from "../../parts/States";
-import { ActButton, useAct } from "../../parts/act";
-import { FailureDetail } from "./FailureDetail";
+import { Empty, Loaded, PageHead } from "../../parts/States";
+import { ActButton } from "../../parts/act";
+import { DiscardButton } from "./Discard";
+import { Members } from "./Members";
+import { STALE, filterOf } from "./group";
 
-const STALE = [failuresKey, missionKeys.all, statsKey];
 const FIRST = 10;
-
-const filterOf = ({ pipeline, code, fingerprint }: FailureGroup) => ({ pipeline, code, fingerprint });
 
 export default function Failures() {
   const t = useT();
@@ -53,12 +50,12 @@ function GroupCard({ group }: { group: FailureGroup }) {
         </Title>
         <Group gap="xs">
           <Button size="xs" variant="default" aria-expanded={open} onClick={() => setOpen(!open)}>
-            {t("failures.newest")}
+            {t(open ? "failures.hide" : "failures.showAll", { count: group.tasks })}
           </Button>
           {mayAct && <Deeds group={group} />}
         </Group>
       </Group>
-      <Text size="sm">{group.message}</Text>
+      <Text size="sm" className="breaks">{group.message}</Text>
       <Text size="xs" c="dimmed">
         {[group.pipeline, group.class, group.step, group.last_at && t("failures.last", { ago: format.ago(group.last_at) })].filter(Boolean).join(" · ")}
         {group.pipeline === "missions" && (
@@ -68,48 +65,29 @@ function GroupCard({ group }: { group: FailureGroup }) {
           </>
         )}
       </Text>
-      {open && <FailureDetail taskId={group.newest_task_id} />}
+      {open && <Members group={group} />}
     </Paper>
   );
 }
 
 function Deeds({ group }: { group: FailureGroup }) {
   const t = useT();
-  const [discarding, setDiscarding] = useState(false);
+  const [wanted, setFirst] = useState(FIRST);
+  const first = Math.min(wanted, group.tasks);
   return (
     <>
-      {group.tasks > FIRST && (
-        <ActButton size="xs" variant="default" stale={STALE} act={() => retryFailures({ filter: filterOf(group), limit: FIRST, dry_run: false })}>
-          {t("failures.retryFirst", { count: FIRST })}
-        </ActButton>
+      {group.tasks > 1 && (
+        <>
+          <NumberInput size="xs" w={64} min={1} max={group.tasks} hideControls aria-label={t("failures.firstCount")} value={first} onChange={(value) => setFirst(Math.max(1, Math.min(group.tasks, Number(value) || 1)))} />
+          <ActButton size="xs" variant="default" stale={STALE} act={() => retryFailures({ filter: filterOf(group), limit: first, dry_run: false })}>
+            {t("failures.retryFirst", { count: first })}
+          </ActButton>
+        </>
       )}
       <ActButton size="xs" stale={STALE} act={() => retryFailures({ filter: filterOf(group), dry_run: false })}>
         {t("failures.retryAll")}
       </ActButton>
-      <Button size="xs" color="red" variant="outline" onClick={() => setDiscarding(true)}>
-        {t("failures.discard")}
-      </Button>
-      <Modal opened={discarding} onClose={() => setDiscarding(false)} title={t("failures.discard")} closeButtonProps={{ "aria-label": t("act.back") }}>
-        <Discard group={group} close={() => setDiscarding(false)} />
-      </Modal>
+      <DiscardButton size="xs" selection={{ filter: filterOf(group) }} count={group.tasks} />
     </>
-  );
-}
-
-function Discard({ group, close }: { group: FailureGroup; close: () => void }) {
-  const t = useT();
-  const [reason, setReason] = useState("");
-  const run = useAct(() => discardFailures({ filter: filterOf(group), reason, dry_run: false }), STALE);
-  return (
-    <Stack>
-      <Text>{t("failures.discardQuestion", { count: group.tasks })}</Text>
-      <TextInput label={t("failures.reason")} required minLength={3} value={reason} onChange={(event) => setReason(event.currentTarget.value)} data-autofocus />
-      {run.error && <Failed error={run.error} />}
-      <Group justify="flex-end">
-        <Button color="red" disabled={reason.trim().length < 3} loading={run.isPending} onClick={() => run.mutate(undefined, { onSuccess: close })}>
-          {t("failures.discard")}
-        </Button>
-      </Group>
-    </Stack>
   );
 }

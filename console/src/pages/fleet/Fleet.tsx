@@ -8,8 +8,8 @@ import { type MessageId, useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
 import { Empty, Loaded, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
-import { AddDialog } from "./AddDialog";
 import { MemberActions } from "./MemberActions";
+import { type Known, MemberDialog } from "./MemberDialog";
 
 type Cells<T> = [title: MessageId, cell: (member: T) => ReactNode][];
 
@@ -24,6 +24,7 @@ export default function Fleet() {
     ["mission.proxy", (one) => one.proxy],
     ["fleet.progressAge", (one) => one.progress_at && format.ago(one.progress_at)],
     ["fleet.good", (one) => share(one.good_sessions, one.sessions)],
+    ["fleet.missions", (one) => format.number(one.missions)],
     ["mission.error", (one) => one.error_code && <span title={one.error_message ?? ""}>{one.error_code}</span>],
   ];
   const proxyCells: Cells<Proxy> = [
@@ -47,9 +48,7 @@ export default function Fleet() {
   );
 }
 
-interface Common {
-  id: string;
-  name: string;
+interface Common extends Known {
   active: boolean;
   last_test_at: string | null;
   last_test_ok: boolean | null;
@@ -73,7 +72,7 @@ function Members<T extends Common>({ kind, query, cells }: { kind: Kind; query: 
         )}
       </Group>
       <Loaded query={query}>{(members) => (members.length ? <Rows kind={kind} members={members} cells={cells} /> : <Empty>{t("fleet.none")}</Empty>)}</Loaded>
-      <AddDialog kind={kind} opened={adding} close={() => setAdding(false)} />
+      <MemberDialog kind={kind} opened={adding} close={() => setAdding(false)} />
     </Paper>
   );
 }
@@ -81,8 +80,8 @@ function Members<T extends Common>({ kind, query, cells }: { kind: Kind; query: 
 function Rows<T extends Common>({ kind, members, cells }: { kind: Kind; members: T[]; cells: Cells<T> }) {
   const t = useT();
   return (
-    <Table.ScrollContainer minWidth={700} type="native" tabIndex={0}>
-      <Table highlightOnHover>
+    <Table.ScrollContainer minWidth={700} type="native" tabIndex={0} role="region" aria-label={t(`fleet.${kind}`)}>
+      <Table highlightOnHover className="tight dense">
         <Table.Thead>
           <Table.Tr>
             <Table.Th>{t("field.name")}</Table.Th>
@@ -98,7 +97,7 @@ function Rows<T extends Common>({ kind, members, cells }: { kind: Kind; members:
         <Table.Tbody>
           {members.map((member) => (
             <Table.Tr key={member.id}>
-              <Table.Td>{member.name}</Table.Td>
+              <Table.Td className="nowrap">{member.name}</Table.Td>
               {cells.map(([title, cell]) => (
                 <Table.Td key={title}>{cell(member)}</Table.Td>
               ))}

@@ -1,7 +1,8 @@
-import { Alert, Anchor, Group, Paper, Stack, Table, Text, Title } from "@mantine/core";
+import { Alert, Anchor, Button, Paper, Stack, Table, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link } from "wouter";
-import { type Deed, type Mission, actOnMission, failedItems, missionKeys, missionOne, missionTimeline, missionWhy } from "../../api/missions";
+import { type Deed, type Mission, actOnMission, missionKeys, missionOne, missionTimeline, missionWhy } from "../../api/missions";
 import { statsKey } from "../../api/operations";
 import { useMay } from "../../app/access";
 import { knownId, useT } from "../../i18n";
@@ -9,6 +10,9 @@ import { useFormat } from "../../i18n/format";
 import { Empty, Loaded, NotFound, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
 import { ActButton, Confirmed } from "../../parts/act";
+import { CreateDialog } from "../missions/CreateDialog";
+import { draftOf } from "../missions/range";
+import { FailedAttempts, FailedItems, Payload } from "./Inside";
 import { Lanes } from "./Lanes";
 
 const MAY: Record<Deed, Mission["status"][]> = { queue: ["draft"], cancel: ["draft", "queued", "running"], retry: ["failed", "canceled"] };
@@ -32,7 +36,9 @@ export default function MissionPage({ id }: { id: number }) {
               <WhyNot mission={mission} />
               <Facts mission={mission} />
               <History mission={mission} />
+              {mission.attempt > 0 && <FailedAttempts id={id} />}
               {(mission.failed_count ?? 0) > 0 && <FailedItems id={id} />}
+              <Payload id={id} />
             </Stack>
           </>
         )}
@@ -44,6 +50,7 @@ export default function MissionPage({ id }: { id: number }) {
 function Deeds({ mission }: { mission: Mission }) {
   const t = useT();
   const mayAct = useMay("operator");
+  const [cloning, setCloning] = useState(false);
   if (!mayAct) return null;
   const stale = [missionKeys.all, statsKey];
   const can = (deed: Deed) => MAY[deed].includes(mission.status) && !mission.canceling;
@@ -64,6 +71,10 @@ function Deeds({ mission }: { mission: Mission }) {
           {t("deed.cancel")}
         </Confirmed>
       )}
+      <Button variant="default" onClick={() => setCloning(true)}>
+        {t("mission.clone")}
+      </Button>
+      <CreateDialog opened={cloning} close={() => setCloning(false)} title={t("create.cloneTitle", { id: mission.id })} start={draftOf(mission)} />
     </>
   );
 }
@@ -104,6 +115,8 @@ function Facts({ mission }: { mission: Mission }) {
     [t("mission.started"), time(mission.started_at)],
     [t("mission.heartbeat"), time(mission.heartbeat_at)],
     [t("mission.finished"), time(mission.finished_at)],
+    [t("mission.waitsUntil"), time(mission.waits_until)],
+    [t("mission.jobs"), [mission.worker_job_id, mission.writer_job_id].filter(Boolean).join(", ")],
     [t("mission.error"), mission.error_code && `${mission.error_code}: ${mission.error_message ?? ""}`],
   ] as const;
   return (
@@ -134,7 +147,7 @@ function History({ mission }: { mission: Mission }) {
           events.length ? (
             <>
               <Lanes events={events} ended={mission.finished_at} />
-              <Table.ScrollContainer minWidth={500} type="native" tabIndex={0}>
+              <Table.ScrollContainer minWidth={500} type="native" tabIndex={0} className="tall-table" role="region" aria-label={t("mission.events")}>
                 <Table>
                   <Table.Tbody>
                     {events.map(({ timestamp, event, details }) => (
@@ -152,37 +165,6 @@ function History({ mission }: { mission: Mission }) {
             <Empty>{t("mission.noEvents")}</Empty>
           )
         }
-      </Loaded>
-    </Paper>
-  );
-}
-
-function FailedItems({ id }: { id: number }) {
-  const t = useT();
-  const items = useQuery(failedItems(id));
-  return (
-    <Paper withBorder p="md">
-      <Title order={2} size="h4" mb="sm">
-        {t("mission.failedItems")}
-      </Title>
-      <Loaded query={items}>
-        {(found) => (
-          <Stack gap="xs">
-            {found.map(({ index, error, data }) => (
-              <Group key={index} gap="sm" wrap="nowrap" align="flex-start">
-                <Text size="sm" className="code">
-                  #{index}
-                </Text>
-                <div>
-                  <Text size="sm">{error}</Text>
-                  <Text size="xs" c="dimmed" className="details">
-                    {JSON.stringify(data)}
-                  </Text>
-                </div>
-              </Group>
-            ))}
-          </Stack>
-        )}
       </Loaded>
     </Paper>
   );

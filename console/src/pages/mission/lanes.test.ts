@@ -1,27 +1,42 @@
 import { describe, expect, it } from "vitest";
-import { spansOf } from "./lanes";
+import { retriesIn, timelineOf } from "./lanes";
 
 const at = (second: number) => new Date(second * 1000).toISOString();
 const events = (...told: [number, string][]) => told.map(([second, event]) => ({ timestamp: at(second), event, details: null }));
 
 describe("a mission's lanes", () => {
-  it("are its phases, one after the other", () => {
-    const spans = spansOf(
-      events([0, "mission_queued"], [2, "mission_assigned"], [2, "scrape_started"], [8, "scrape_completed"], [8, "writer_started"], [9, "mission_completed"]),
+  it("are its phases; the session lasts as long as the worker is the mission's", () => {
+    const { spans, ticks } = timelineOf(
+      events([0, "mission_queued"], [2, "mission_assigned"], [3, "scrape_started"], [5, "scrape_progress"], [8, "scrape_completed"], [8, "writer_started"], [9, "writer_completed"], [9, "mission_completed"]),
       99_000,
     );
-    expect(spans.map(({ lane, from, to }) => [lane, from / 1000, to / 1000])).toEqual([
-      ["queue", 0, 2],
-      ["scrape", 2, 8],
-      ["writer", 8, 9],
+    expect(spans.map(({ lane, from, to, open }) => [lane, from / 1000, to / 1000, open])).toEqual([
+      ["queue", 0, 2, false],
+      ["session", 2, 8, false],
+      ["scrape", 3, 8, false],
+      ["writer", 8, 9, false],
+    ]);
+    expect(ticks).toEqual([5000]);
+    expect(retriesIn(spans)).toBe(0);
+  });
+
+  it("show each retry in a lane of its own, and what is still open until now", () => {
+    const { spans } = timelineOf(
+      events([0, "mission_queued"], [1, "mission_assigned"], [1, "scrape_started"], [5, "scrape_failed"], [5, "retry_triggered"], [6, "mission_assigned"], [7, "scrape_started"]),
+      10_000,
+    );
+    expect(spans.map(({ lane, retry, failed, open, to }) => [lane, retry, failed, open, to / 1000])).toEqual([
+      ["queue", 0, false, false, 1],
+      ["session", 0, true, false, 5],
+      ["scrape", 0, true, false, 5],
+      ["queue", 1, false, false, 6],
+      ["session", 1, false, true, 10],
+      ["scrape", 1, false, true, 10],
     ]);
   });
 
-  it("show each try, and the one that is still open until now", () => {
-    const spans = spansOf(events([0, "scrape_started"], [5, "scrape_failed"], [6, "scrape_started"]), 10_000);
-    expect(spans.map(({ failed, open, to }) => [failed, open, to / 1000])).toEqual([
-      [true, false, 5],
-      [false, true, 10],
-    ]);
+  it("a mission that is queued again by hand begins another try", () => {
+    const { spans } = timelineOf(events([0, "mission_queued"], [1, "mission_failed"], [9, "mission_queued"], [10, "mission_canceled"]), 20_000);
+    expect(spans.map(({ retry, to }) => [retry, to / 1000])).toEqual([[0, 1], [1, 10]]);
   });
 });

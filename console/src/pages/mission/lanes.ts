@@ -1,4 +1,4 @@
-// A mission's phases as spans of time, read from its events: one lane each, one span for each try.
+// A mission's phases as spans of time, read from its events: a lane for each phase of the first try, then one for each retry.
 import type { Schemas } from "../../api/client";
 
 export type TimelineEvent = Schemas["TimelineEvent"];
@@ -6,47 +6,63 @@ export type Lane = "queue" | "session" | "scrape" | "writer";
 
 export interface Span {
   lane: Lane;
+  retry: number;
   from: number;
   to: number;
   failed: boolean;
   open: boolean;
 }
 
+export interface Timeline {
+  spans: Span[];
+  // When it was heard to make progress.
+  ticks: number[];
+}
+
 export const LANES: Lane[] = ["queue", "session", "scrape", "writer"];
 
-const OPENS: Record<string, Lane> = { mission_queued: "queue", session_started: "session", scrape_started: "scrape", writer_started: "writer" };
-const CLOSES: Record<string, [Lane, boolean]> = {
-  mission_assigned: ["queue", false],
-  session_ready: ["session", false],
-  session_failed: ["session", true],
-  scrape_completed: ["scrape", false],
-  scrape_empty: ["scrape", false],
-  scrape_failed: ["scrape", true],
-  writer_completed: ["writer", false],
-  writer_failed: ["writer", true],
+const OPENS: Record<string, Lane> = { mission_queued: "queue", retry_triggered: "queue", mission_returned: "queue", mission_assigned: "session", scrape_started: "scrape", writer_started: "writer" };
+// Each ends these lanes, well or not.
+const CLOSES: Record<string, [lanes: Lane[], failed: boolean]> = {
+  mission_queued: [LANES, false],
+  mission_assigned: [["queue"], false],
+  mission_returned: [["session", "scrape"], false],
+  retry_triggered: [LANES, true],
+  session_failed: [["session", "scrape"], true],
+  scrape_started: [["queue", "scrape"], false],
+  scrape_completed: [["session", "scrape"], false],
+  scrape_empty: [["session", "scrape"], false],
+  scrape_failed: [["session", "scrape"], true],
+  writer_started: [["queue", "session", "scrape", "writer"], false],
+  writer_completed: [["writer"], false],
+  writer_failed: [["writer"], true],
+  mission_completed: [LANES, false],
+  mission_canceled: [LANES, false],
+  mission_failed: [LANES, true],
 };
-const ENDS = new Set(["mission_completed", "mission_failed", "mission_canceled"]);
+const TICKS = new Set(["scrape_progress", "writer_progress"]);
 
-export function spansOf(events: readonly TimelineEvent[], now: number): Span[] {
-  const spans: Span[] = [];
+export function timelineOf(events: readonly TimelineEvent[], now: number): Timeline {
+  const found: Timeline = { spans: [], ticks: [] };
   const open = new Map<Lane, Span>();
-  const close = (lane: Lane, at: number, failed: boolean) => {
-    const span = open.get(lane);
-    if (!span) return;
-    Object.assign(span, { to: at, failed, open: false });
-    open.delete(lane);
-  };
+  let retry = 0;
   for (const { event, timestamp } of events) {
     const at = Date.parse(timestamp);
-    const closed = CLOSES[event];
-    if (closed) close(closed[0], at, closed[1]);
-    if (ENDS.has(event)) for (const lane of LANES) close(lane, at, event === "mission_failed");
+    if (TICKS.has(event)) found.ticks.push(at);
+    const [closed, failed] = CLOSES[event] ?? [[], false];
+    for (const lane of closed) {
+      const span = open.get(lane);
+      if (span) Object.assign(span, { to: at, failed: failed && lane !== "queue", open: false });
+      open.delete(lane);
+    }
+    if (event === "retry_triggered" || (event === "mission_queued" && found.spans.length)) retry += 1;
     const lane = OPENS[event];
     if (!lane) continue;
-    for (const other of LANES) close(other, at, false);
-    const span: Span = { lane, from: at, to: now, failed: false, open: true };
+    const span: Span = { lane, retry, from: at, to: now, failed: false, open: true };
     open.set(lane, span);
-    spans.push(span);
+    found.spans.push(span);
   }
-  return spans;
+  return found;
 }
+
+export const retriesIn = (spans: readonly Span[]): number => Math.max(0, ...spans.map((span) => span.retry));

@@ -13,19 +13,26 @@ const today = () => new Date().toISOString().slice(0, 10);
 
 const fresh = (): Draft => ({ from: today(), to: today(), media: ["all"], languages: "pt", apart: true, daysEach: 1 });
 
-export function CreateDialog({ opened, close }: { opened: boolean; close: () => void }) {
+interface CreateDialogProps {
+  opened: boolean;
+  close: () => void;
+  title?: string;
+  start?: Draft;
+}
+
+export function CreateDialog({ opened, close, title, start }: CreateDialogProps) {
   const t = useT();
   return (
-    <Modal opened={opened} onClose={close} title={t("create.title")} size="lg" closeButtonProps={{ "aria-label": t("act.back") }}>
-      <CreateForm close={close} />
+    <Modal opened={opened} onClose={close} title={title ?? t("create.title")} size="lg" closeButtonProps={{ "aria-label": t("act.back") }}>
+      <CreateForm close={close} start={start} />
     </Modal>
   );
 }
 
-function CreateForm({ close }: { close: () => void }) {
+function CreateForm({ close, start }: { close: () => void; start?: Draft }) {
   const t = useT();
   const format = useFormat();
-  const [draft, setDraft] = useState(fresh);
+  const [draft, setDraft] = useState(() => start ?? fresh());
   const create = useAct((queue: boolean) => createMissions(rangeOf(draft), queue), [missionKeys.all, statsKey]);
   const flaw = flawOf(draft);
   const count = countOf(draft);

@@ -36,9 +36,10 @@ interface TableProps {
   toggleAll: () => void;
   more: (() => void) | null;
   visible: (ids: number[]) => void;
+  pointer: (over: boolean) => void;
 }
 
-export function MissionTable({ missions, selected, toggle, toggleAll, more, visible }: TableProps) {
+export function MissionTable({ missions, selected, toggle, toggleAll, more, visible, pointer }: TableProps) {
   const t = useT();
   const scroll = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({ count: missions.length, getScrollElement: () => scroll.current, estimateSize: () => ROW, overscan: 12 });
@@ -58,12 +59,12 @@ export function MissionTable({ missions, selected, toggle, toggleAll, more, visi
             <Checkbox size="xs" aria-label={t("bulk.loaded")} checked={every} onChange={toggleAll} />
           </span>
           {COLUMNS.map(([title]) => (
-            <span role="columnheader" key={title}>
+            <span role="columnheader" key={title} data-column={title}>
               {t(title)}
             </span>
           ))}
         </div>
-        <div role="rowgroup" style={{ height: rows.getTotalSize(), position: "relative" }}>
+        <div role="rowgroup" className="grid-body" style={{ height: rows.getTotalSize() }} onPointerEnter={() => pointer(true)} onPointerLeave={() => pointer(false)}>
           {shown.map(({ index, start }) => {
             const mission = missions[index];
             return (
@@ -95,7 +96,7 @@ function Row({ mission, index, top, on, toggle }: RowProps) {
         <Checkbox size="xs" aria-label={t("mission.select", { id: mission.id })} checked={on} onChange={toggle} />
       </span>
       {COLUMNS.map(([title, cell]) => (
-        <span role="cell" key={title}>
+        <span role="cell" key={title} data-column={title}>
           {cell(mission, format, t)}
         </span>
       ))}

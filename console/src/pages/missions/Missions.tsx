@@ -11,7 +11,7 @@ import { BulkBar } from "./BulkBar";
 import { CreateDialog } from "./CreateDialog";
 import { FilterBar } from "./FilterBar";
 import { MissionTable } from "./MissionTable";
-import { filterOf, isEmpty } from "./filter";
+import { changed, filterOf, isEmpty } from "./filter";
 import { useLiveList } from "./liveList";
 import { NOTHING, type Selected, allLoaded, isSelected, toggled } from "./selection";
 
@@ -19,8 +19,10 @@ export default function Missions() {
   const t = useT();
   const [search, setSearch] = useSearchParams();
   const mayAct = useMay("operator");
-  const [creating, setCreating] = useState(search.has("new"));
-  const address = search.toString();
+  // The address can ask for the dialog: from the palette, from the first steps.
+  const creating = mayAct && search.has("new");
+  const setCreating = (open: boolean) => setSearch((now) => changed(now, "new", open ? ["1"] : []), { replace: true });
+  const address = changed(search, "new", []).toString();
   const filter = useMemo(() => filterOf(new URLSearchParams(address)), [address]);
   return (
     <>
@@ -47,7 +49,7 @@ function List({ filter, create }: { filter: MissionFilter; create: (() => void) 
   const format = useFormat();
   const options = useMemo(() => missionList(filter), [filter]);
   const list = useInfiniteQuery(options);
-  const visible = useLiveList(options.queryKey);
+  const { visible, pointer, newer, showNewer } = useLiveList(options.queryKey);
   const [selected, setSelected] = useState<Selected>(NOTHING);
   const missions = useMemo(() => list.data?.pages.flatMap((page) => page.items) ?? [], [list.data]);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = list;
@@ -60,6 +62,11 @@ function List({ filter, create }: { filter: MissionFilter; create: (() => void) 
     <>
       {list.error && <Failed error={list.error} retry={() => void list.refetch()} />}
       {create && <BulkBar selected={selected} select={setSelected} filter={filter} loaded={missions.length} total={total} />}
+      {newer && (
+        <Button size="xs" variant="light" mb="xs" onClick={showNewer}>
+          {t("missions.newRows")}
+        </Button>
+      )}
       {/* A selection outlives its rows: what is done to them may take them out of this list. */}
       {missions.length ? (
         <MissionTable
@@ -69,6 +76,7 @@ function List({ filter, create }: { filter: MissionFilter; create: (() => void) 
           toggleAll={() => setSelected(every ? NOTHING : allLoaded(missions))}
           more={hasNextPage ? more : null}
           visible={visible}
+          pointer={pointer}
         />
       ) : (
         <Nothing filtered={!isEmpty(filter)} create={create} />

@@ -1,11 +1,13 @@
-// Keeps a long list fresh: a short one is fetched again, of a long one only the rows in sight that changed.
+// Keeps a long list fresh: a short one is fetched again, of a long one only the rows in sight that changed. While the pointer
+// is over the rows they are renewed where they stand, and that there are newer ones is said instead of shown.
 import { type InfiniteData, type QueryClient, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useRef } from "react";
-import { type Mission, type missionList, missionOne } from "../../api/missions";
-import { useMissionsHeard } from "../../live/LiveProvider";
+import { useCallback, useRef, useState } from "react";
 import type { Schemas } from "../../api/client";
+import { type Mission, missionKeys, type missionList, missionOne } from "../../api/missions";
+import { useMissionsHeard } from "../../live/LiveProvider";
 
 type Page = Schemas["CountedPage_Mission_"];
+type ListKey = ReturnType<typeof missionList>["queryKey"];
 export type MissionPages = InfiniteData<Page, string | null>;
 
 const PAGES_AT_ONCE = 2;
@@ -16,24 +18,51 @@ export const withMission = (pages: MissionPages, fresh: Mission): MissionPages =
   pages: pages.pages.map((page) => ({ ...page, items: page.items.map((one) => (one.id === fresh.id ? fresh : one)) })),
 });
 
-async function renew(queries: QueryClient, queryKey: ReturnType<typeof missionList>["queryKey"], ids: number[]): Promise<void> {
+export const newerThan = (pages: MissionPages | undefined, ids: ReadonlySet<number>): boolean => {
+  const newest = pages?.pages[0]?.items[0]?.id ?? 0;
+  return [...ids].some((id) => id > newest);
+};
+
+async function renew(queries: QueryClient, queryKey: ListKey, ids: number[]): Promise<void> {
   const fresh = await Promise.all(ids.map((id) => queries.fetchQuery({ ...missionOne(id), staleTime: 0 })));
   queries.setQueryData<MissionPages>(queryKey, (pages) => pages && fresh.reduce(withMission, pages));
 }
 
-export function useLiveList(queryKey: ReturnType<typeof missionList>["queryKey"]): (ids: number[]) => void {
+export interface LiveList {
+  visible: (ids: number[]) => void;
+  pointer: (over: boolean) => void;
+  newer: boolean;
+  showNewer: () => void;
+}
+
+export function useLiveList(queryKey: ListKey): LiveList {
   const queries = useQueryClient();
   const inSight = useRef<number[]>([]);
+  const pointerOver = useRef(false);
+  const [newer, setNewer] = useState(false);
+  const refetch = useCallback(() => {
+    setNewer(false);
+    void queries.invalidateQueries({ queryKey }, { cancelRefetch: false });
+  }, [queries, queryKey]);
   const hear = useCallback(
     (ids: Set<number>) => {
-      const pages = queries.getQueryData<MissionPages>(queryKey)?.pages.length ?? 0;
-      if (pages <= PAGES_AT_ONCE) void queries.invalidateQueries({ queryKey }, { cancelRefetch: false });
-      else void renew(queries, queryKey, inSight.current.filter((id) => ids.has(id)).slice(0, ROWS_AT_ONCE)).catch(() => undefined);
+      const list = queries.getQueryData<MissionPages>(queryKey);
+      const short = (list?.pages.length ?? 0) <= PAGES_AT_ONCE;
+      if (short && (!pointerOver.current || !inSight.current.length)) return refetch();
+      if (newerThan(list, ids)) setNewer(true);
+      void renew(queries, queryKey, inSight.current.filter((id) => ids.has(id)).slice(0, ROWS_AT_ONCE)).catch(() => undefined);
     },
-    [queries, queryKey],
+    [queries, queryKey, refetch],
   );
   useMissionsHeard(hear);
-  return useCallback((ids: number[]) => {
-    inSight.current = ids;
-  }, []);
+  return {
+    visible: useCallback((ids: number[]) => void (inSight.current = ids), []),
+    pointer: useCallback((over: boolean) => void (pointerOver.current = over), []),
+    newer,
+    showNewer: useCallback(() => {
+      setNewer(false);
+      void queries.resetQueries({ queryKey });
+      void queries.invalidateQueries({ queryKey: missionKeys.counts });
+    }, [queries, queryKey]),
+  };
 }

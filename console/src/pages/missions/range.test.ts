@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Draft, countOf, daysBetween, flawOf, rangeOf } from "./range";
+import { type Draft, countOf, daysBetween, draftOf, flawOf, rangeOf } from "./range";
 
 const draft: Draft = { from: "2025-01-01", to: "2025-01-03", media: ["video", "image"], languages: "pt, es", apart: true, daysEach: 1 };
 
@@ -22,6 +22,12 @@ describe("a range of missions", () => {
   it("counts days of the calendar, also over the end of February", () => {
     expect(daysBetween("2024-02-28", "2024-03-01")).toBe(3);
     expect(daysBetween("", "2024-03-01")).toBe(0);
+  });
+
+  it("of a mission makes the same one again", () => {
+    const clone = draftOf({ date_start: "2025-01-01", date_end: "2025-01-03", media_type: "video", languages: ["pt", "en"] });
+    expect(countOf(clone)).toBe(1);
+    expect(rangeOf(clone)).toEqual({ date_start: "2025-01-01", date_end: "2025-01-03", media_types: ["video"], languages: [["pt", "en"]], days_each: 3 });
   });
 
   it.each([

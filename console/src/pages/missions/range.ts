@@ -1,7 +1,8 @@
 // How many missions a range makes, as the server counts them, before it is asked.
-import type { MissionRange } from "../../api/missions";
+import type { Mission, MissionRange } from "../../api/missions";
 
 export const MOST_MISSIONS = 20_000;
+const MEDIA: MissionRange["media_types"] = ["all", "video", "image"];
 const DAY_MS = 86_400_000;
 const LANGUAGE = /^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$/;
 
@@ -48,3 +49,13 @@ export function rangeOf(draft: Draft): MissionRange {
     days_each: draft.daysEach,
   };
 }
+
+// A range that makes one mission, the same again.
+export const draftOf = ({ date_start, date_end, media_type, languages }: Pick<Mission, "date_start" | "date_end" | "media_type" | "languages">): Draft => ({
+  from: date_start,
+  to: date_end,
+  media: MEDIA.filter((one) => one === media_type),
+  languages: languages.join(", "),
+  apart: false,
+  daysEach: daysBetween(date_start, date_end),
+});

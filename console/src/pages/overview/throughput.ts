@@ -1,22 +1,24 @@
-import type { Stats } from "../../api/operations";
+// Figures by bucket of time as points of a chart: one for each bucket of the window, also for those in which nothing was.
+import type { Stats, Trends } from "../../api/operations";
+import type { Point } from "../../parts/chart/plots";
 
-export interface Column {
-  at: number;
-  outcomes: Record<string, number>;
-  total: number;
-}
+type Windowed = { window_seconds: number; bucket_seconds: number };
+type Count = { at: string; id: string; count: number };
 
-// One column for each bucket of the window, also for those in which nothing ended.
-export function columnsOf({ throughput, now, window_seconds, bucket_seconds }: Pick<Stats, "throughput" | "now" | "window_seconds" | "bucket_seconds">): Column[] {
+function pointsOf({ window_seconds, bucket_seconds }: Windowed, now: string, counts: readonly Count[]): Point[] {
   const step = bucket_seconds * 1000;
-  const last = Math.floor(Date.parse(now) / step);
-  const count = Math.floor(window_seconds / bucket_seconds);
-  const columns = Array.from({ length: count }, (_, index): Column => ({ at: (last - count + 1 + index) * step, outcomes: {}, total: 0 }));
-  for (const { at, outcome, count: ended } of throughput) {
-    const column = columns[Math.floor(Date.parse(at) / step) - (last - count + 1)];
-    if (!column) continue;
-    column.outcomes[outcome] = (column.outcomes[outcome] ?? 0) + ended;
-    column.total += ended;
+  const length = Math.floor(window_seconds / bucket_seconds);
+  const first = Math.floor(Date.parse(now) / step) - length + 1;
+  const points = Array.from({ length }, (_, index): Point => ({ at: (first + index) * step, values: {} }));
+  for (const { at, id, count } of counts) {
+    const point = points[Math.floor(Date.parse(at) / step) - first];
+    if (point) point.values[id] = (point.values[id] ?? 0) + count;
   }
-  return columns;
+  return points;
 }
+
+export const columnsOf = (stats: Pick<Stats, "throughput" | "now"> & Windowed): Point[] =>
+  pointsOf(stats, stats.now, stats.throughput.map(({ at, outcome, count }) => ({ at, id: outcome, count })));
+
+export const sessionsOf = (trends: Pick<Trends, "sessions"> & Windowed, now: string): Point[] =>
+  pointsOf(trends, now, trends.sessions.flatMap(({ at, good, failed }) => [{ at, id: "good", count: good }, { at, id: "bad", count: failed }]));

@@ -8,7 +8,7 @@ import { Empty, Loaded, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
 import { ActButton } from "../../parts/act";
 
-const TITLES = ["runners.name", "runners.state", "runners.heartbeat", "runners.tasks", "runners.stuck", "runners.done", "runners.pipelines", "runners.version"] as const;
+const TITLES = ["runners.name", "runners.state", "runners.heartbeat", "runners.lease", "runners.tasks", "runners.stuck", "runners.done", "runners.pipelines", "runners.version"] as const;
 
 export default function Runners() {
   const t = useT();
@@ -19,7 +19,7 @@ export default function Runners() {
       <Loaded query={query}>
         {(found) =>
           found.length ? (
-            <Table.ScrollContainer minWidth={800} type="native" tabIndex={0}>
+            <Table.ScrollContainer minWidth={900} type="native" tabIndex={0} role="region" aria-label={t("nav.runners")}>
               <Table highlightOnHover>
                 <Table.Thead>
                   <Table.Tr>
@@ -61,7 +61,8 @@ function Row({ runner }: { runner: Runner }) {
         {/* A runner whose lease has run out is not shown as running, whatever its row says. */}
         <Status of={silent ? "lost" : runner.status} />
       </Table.Td>
-      <Table.Td>{format.ago(runner.heartbeat_at)}</Table.Td>
+      <Table.Td className="nowrap">{format.ago(runner.heartbeat_at)}</Table.Td>
+      <Table.Td className="nowrap">{runner.status === "running" || runner.status === "draining" ? format.clock(Date.parse(runner.lease_until)) : "–"}</Table.Td>
       <Table.Td>{`${format.number(runner.running)} / ${format.number(runner.concurrency)}`}</Table.Td>
       <Table.Td className={runner.stuck ? "bad" : ""}>{format.number(runner.stuck)}</Table.Td>
       <Table.Td>{t("runners.counts", { completed: format.number(runner.completed), failed: format.number(runner.failed) })}</Table.Td>

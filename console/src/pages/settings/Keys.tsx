@@ -66,7 +66,7 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
   const t = useT();
   const format = useFormat();
   return (
-    <Table.ScrollContainer minWidth={600} type="native" tabIndex={0}>
+    <Table.ScrollContainer minWidth={600} type="native" tabIndex={0} role="region" aria-label={t("keys.title")}>
       <Table>
         <Table.Tbody>
           {found.map((key) => (

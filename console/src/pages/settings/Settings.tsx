@@ -1,9 +1,10 @@
-import { Button, Group, Paper, Stack, Switch, Text, TextInput, Title } from "@mantine/core";
+import { useLingui } from "@lingui/react";
+import { Button, Group, type MantineColorScheme, NativeSelect, Paper, Stack, Switch, Text, TextInput, Title, useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { type Settings as Found, changeSettings, settings } from "../../api/operations";
 import { useMay } from "../../app/access";
-import { useT } from "../../i18n";
+import { LANGUAGES, type Language, choose, useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
 import { Failed, Loaded, PageHead } from "../../parts/States";
 import { useAct } from "../../parts/act";
@@ -17,7 +18,8 @@ export default function Settings() {
     <>
       <PageHead title={t("nav.settings")} />
       <Stack>
-        <Loaded query={query}>{(found) => <Missions key={JSON.stringify(found)} found={found} mayChange={mayChange} />}</Loaded>
+        <Loaded query={query}>{(found) => <Missions found={found} mayChange={mayChange} />}</Loaded>
+        <Look />
         {mayChange && <Keys />}
       </Stack>
     </>
@@ -66,6 +68,7 @@ function Missions({ found, mayChange }: { found: Found; mayChange: boolean }) {
           />
           <Switch label={t("settings.autoStart")} checked={autoStart} disabled={!mayChange} onChange={(event) => setAutoStart(event.currentTarget.checked)} />
           {save.error && <Failed error={save.error} />}
+          {save.isSuccess && <Text size="sm" className="good" role="status">{t("settings.saved")}</Text>}
           {mayChange ? (
             <Group>
               <Button type="submit" loading={save.isPending}>
@@ -77,6 +80,9 @@ function Missions({ found, mayChange }: { found: Found; mayChange: boolean }) {
           )}
         </Stack>
       </form>
+      <Text size="sm" c="dimmed" mt="md">
+        <b>{t("settings.retention")}:</b> {t("settings.retentionHow")}
+      </Text>
       <details className="fixed">
         <summary>{t("settings.fixed")}</summary>
         <dl className="facts">
@@ -88,6 +94,35 @@ function Missions({ found, mayChange }: { found: Found; mayChange: boolean }) {
           ))}
         </dl>
       </details>
+    </Paper>
+  );
+}
+
+const THEMES: MantineColorScheme[] = ["auto", "light", "dark"];
+
+function Look() {
+  const t = useT();
+  const { i18n } = useLingui();
+  const { colorScheme, setColorScheme } = useMantineColorScheme({ keepTransitions: true });
+  return (
+    <Paper withBorder p="md">
+      <Title order={2} size="h4" mb="sm">
+        {t("settings.look")}
+      </Title>
+      <Group>
+        <NativeSelect
+          label={t("nav.language")}
+          value={i18n.locale}
+          data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
+          onChange={(event) => void choose(event.currentTarget.value as Language)}
+        />
+        <NativeSelect
+          label={t("settings.theme")}
+          value={colorScheme}
+          data={THEMES.map((one) => ({ value: one, label: t(`settings.theme.${one}`) }))}
+          onChange={(event) => setColorScheme(event.currentTarget.value as MantineColorScheme)}
+        />
+      </Group>
     </Paper>
   );
 }

@@ -6,7 +6,10 @@ from regente.api.metrics import routes as metrics
 from regente.api.routes import (
     actions,
     batches,
+    demo,
     documentation,
+    documents,
+    embeddings,
     events,
     execucoes,
     failures,
@@ -16,7 +19,9 @@ from regente.api.routes import (
     orchestrator,
     pipelines,
     proxies,
+    quotes,
     reports,
+    rounds,
     runners,
     scrape,
     session,
@@ -25,6 +30,7 @@ from regente.api.routes import (
     stats,
     system,
     tasks,
+    trends,
     workers,
     writers,
 )  # fmt: skip
@@ -34,6 +40,7 @@ ROUTERS = tuple(
     module.routes
     for module in (
         missions, batches, tasks, failures, workers, proxies, writers, runners, pipelines, settings, orchestrator, events,
-        reports, stats, stream, metrics, actions, session, keys, system, scrape, execucoes, health, documentation, sign_in,
+        reports, stats, trends, stream, metrics, actions, session, keys, system, quotes, scrape, rounds, embeddings, documents,
+        execucoes, health, documentation, sign_in, demo,
     )
 )  # fmt: skip

@@ -1,0 +1,15 @@
+import type { MessageId } from "../i18n";
+
+// The pages in the order of the menu, each with the letter that goes there after a g.
+export const PAGES: { path: string; name: MessageId; letter: string }[] = [
+  { path: "/", name: "nav.overview", letter: "o" },
+  { path: "/missions", name: "nav.missions", letter: "m" },
+  { path: "/batches", name: "nav.batches", letter: "b" },
+  { path: "/failures", name: "nav.failures", letter: "f" },
+  { path: "/fleet", name: "nav.fleet", letter: "w" },
+  { path: "/runners", name: "nav.runners", letter: "r" },
+  { path: "/audit", name: "nav.audit", letter: "a" },
+  { path: "/settings", name: "nav.settings", letter: "s" },
+];
+
+export const isAt = (path: string, here: string): boolean => (path === "/" ? here === "/" : here.startsWith(path));

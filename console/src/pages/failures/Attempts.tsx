@@ -1,0 +1,42 @@
+import { Code, Stack, Text } from "@mantine/core";
+import type { Schemas } from "../../api/client";
+import { useT } from "../../i18n";
+import { useFormat } from "../../i18n/format";
+import { Snapshot } from "./Snapshot";
+
+export function Attempts({ attempts }: { attempts: Schemas["FailedAttempt"][] }) {
+  const t = useT();
+  const format = useFormat();
+  return (
+    <Stack gap="sm">
+      {attempts.map((attempt) => (
+        <div key={attempt.id}>
+          <Text size="sm" fw={600}>
+            {t("failures.attempt", { attempt: attempt.attempt, time: format.time(attempt.at) })}
+          </Text>
+          <Text size="sm">
+            <span className="code">{attempt.code}</span> {attempt.message}
+          </Text>
+          {attempt.stack && <Folded title={t("failures.stack")} text={attempt.stack} />}
+          {hasContent(attempt.details) && <Folded title={t("failures.details")} text={JSON.stringify(attempt.details, null, 2)} />}
+          {attempt.snapshots.map(({ name, bytes, content_type }) => (
+            <Snapshot key={name} failureId={attempt.id} name={name} size={format.number(bytes)} contentType={content_type} />
+          ))}
+        </div>
+      ))}
+    </Stack>
+  );
+}
+
+const hasContent = (value: unknown): boolean => typeof value === "object" && value !== null && Object.keys(value).length > 0;
+
+function Folded({ title, text }: { title: string; text: string }) {
+  return (
+    <details>
+      <summary>{title}</summary>
+      <Code block className="tall" tabIndex={0} role="region" aria-label={title}>
+        {text}
+      </Code>
+    </details>
+  );
+}

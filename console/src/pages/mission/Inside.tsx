@@ -1,0 +1,124 @@
+// What a mission was given, what it did step by step, and how it failed.
+import { Code, Paper, Stack, Table, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { failureOne } from "../../api/engine";
+import { failedItems } from "../../api/missions";
+import { taskOne, taskSteps } from "../../api/tasks";
+import { useT } from "../../i18n";
+import { useFormat } from "../../i18n/format";
+import { Loaded } from "../../parts/States";
+import { Attempts } from "../failures/Attempts";
+
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <Paper withBorder p="md" component="section" aria-label={title}>
+      <Title order={2} size="h4" mb="sm">
+        {title}
+      </Title>
+      {children}
+    </Paper>
+  );
+}
+
+export function FailedAttempts({ id }: { id: number }) {
+  const t = useT();
+  const { data } = useQuery(failureOne(id));
+  if (!data?.attempts.length) return null;
+  return (
+    <Part title={t("mission.attempts")}>
+      <Attempts attempts={data.attempts} />
+    </Part>
+  );
+}
+
+export function Payload({ id }: { id: number }) {
+  const t = useT();
+  const task = useQuery(taskOne(id));
+  return (
+    <Part title={t("mission.payload")}>
+      <Text size="sm" c="dimmed" mb="xs">
+        {t("mission.payloadHow")}
+      </Text>
+      <Loaded query={task}>
+        {({ args, result }) => (
+          <div className="two">
+            <Json title={t("mission.args")} value={args} />
+            {result !== null && <Json title={t("mission.result")} value={result} />}
+          </div>
+        )}
+      </Loaded>
+      <Steps id={id} />
+    </Part>
+  );
+}
+
+function Json({ title, value }: { title: string; value: unknown }) {
+  return (
+    <div>
+      <Text size="sm" fw={600}>
+        {title}
+      </Text>
+      <Code block className="tall" tabIndex={0} role="region" aria-label={title}>
+        {JSON.stringify(value, null, 2)}
+      </Code>
+    </div>
+  );
+}
+
+function Steps({ id }: { id: number }) {
+  const t = useT();
+  const format = useFormat();
+  const { data } = useQuery(taskSteps(id));
+  if (!data?.length) return null;
+  return (
+    <details className="below">
+      <summary>{t("mission.steps")}</summary>
+      <Table>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>{t("mission.step")}</Table.Th>
+            <Table.Th>{t("mission.attempt")}</Table.Th>
+            <Table.Th>{t("mission.took")}</Table.Th>
+            <Table.Th>{t("mission.when")}</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {data.map((step) => (
+            <Table.Tr key={`${step.name}${step.item}`}>
+              <Table.Td className="code">{step.item ? `${step.name} [${step.item}]` : step.name}</Table.Td>
+              <Table.Td>{step.attempt}</Table.Td>
+              <Table.Td>{step.duration_ms === null ? "" : format.span(step.duration_ms / 1000)}</Table.Td>
+              <Table.Td className="nowrap">{format.time(step.finished_at)}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </details>
+  );
+}
+
+export function FailedItems({ id }: { id: number }) {
+  const t = useT();
+  const items = useQuery(failedItems(id));
+  return (
+    <Part title={t("mission.failedItems")}>
+      <Loaded query={items}>
+        {(found) => (
+          <Stack gap="xs">
+            {found.map(({ index, error, data }) => (
+              <div key={index}>
+                <Text size="sm">
+                  <span className="code">#{index}</span> {error}
+                </Text>
+                <Text size="xs" c="dimmed" className="details">
+                  {JSON.stringify(data)}
+                </Text>
+              </div>
+            ))}
+          </Stack>
+        )}
+      </Loaded>
+    </Part>
+  );
+}

@@ -1,0 +1,49 @@
+"""Finds the Chromium that the journeys and screenshots use; on Debian, as root, installs it where there is none.
+
+python scripts/chromium.py    print its path, or say how to get one and exit 1
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+ON_MACOS = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+HOW = "There is no Chromium here: install it (apt-get install chromium, or Google Chrome), or set REGENTE_CHROMIUM to its path."
+
+
+def find() -> str | None:
+    given = os.environ.get("REGENTE_CHROMIUM")
+    if given:
+        return given
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    return found or (str(ON_MACOS) if ON_MACOS.exists() else None)
+
+
+def install() -> None:
+    if not shutil.which("apt-get") or os.geteuid() != 0:
+        return
+    print("Installing Chromium for the tests in a browser.", file=sys.stderr)
+    _apt_get("update", "-qq")
+    _apt_get("install", "-y", "-qq", "--no-install-recommends", "chromium")
+
+
+def _apt_get(*words: str) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(["apt-get", *words], check=False, stdout=subprocess.DEVNULL, env=environment)
+
+
+def main() -> int:
+    if not find():
+        install()
+    found = find()
+    print(found or HOW, file=sys.stdout if found else sys.stderr)
+    return 0 if found else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

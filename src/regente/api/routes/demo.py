@@ -1,0 +1,64 @@
+"""The demo, started from the console of an installation that has nothing yet. Whoever serves the API says whether it can."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+
+from regente.api.access.roles import Admin, Viewer
+from regente.api.audit import Noting
+from regente.api.resource import resource
+from regente.api.state import Api, Used
+from regente.engine.errors import IllegalTransition
+
+routes = resource("/api/demo", "orchestrator")
+
+MEMBERS = "demo-"
+
+
+class DemoProcess(Protocol):
+    @property
+    def runs(self) -> bool: ...
+
+    async def start(self) -> None: ...
+
+
+class Demo(BaseModel):
+    state: Literal["running", "possible", "impossible"]
+    reason: str | None = Field(description="Why it is impossible.", examples=["the fleet has members of its own"])
+
+
+@routes.get("", summary="Does the demo run, could it?")
+async def demo(request: Request, api: Used, who: Viewer) -> Demo:
+    process = _process(request)
+    if process is not None and process.runs:
+        return Demo(state="running", reason=None)
+    reason = await _against(api, process)
+    return Demo(state="impossible" if reason else "possible", reason=reason)
+
+
+@routes.post("/start", summary="Run the demo beside this server")
+async def start_demo(request: Request, api: Used, who: Admin, note: Noting) -> Demo:
+    """A sandbox, 3 workers, 6 proxies and 24 missions with faults, in this database. Only where the fleet has nothing else."""
+    process = _process(request)
+    reason = await _against(api, process)
+    if reason or process is None:
+        raise IllegalTransition(f"the demo cannot be started here: {reason}")
+    await process.start()
+    note.about("demo", after={"state": "running"})
+    return Demo(state="running", reason=None)
+
+
+def _process(request: Request) -> DemoProcess | None:
+    return getattr(request.app.state, "demo", None)
+
+
+async def _against(api: Api, demo: DemoProcess | None) -> str | None:
+    if demo is None:
+        return "this server cannot start processes; run `regente up --demo`"
+    members = await api.regente.fleet.members()
+    if any(not member.name.startswith(MEMBERS) for member in members if member.kind != "writer"):
+        return "the fleet has members of its own"
+    return None

@@ -1,0 +1,35 @@
+"""Trends: queue depth, retries by cause and sessions through proxies, over a window of time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import Query
+
+from regente.api.access.roles import Viewer
+from regente.api.models.trends import Depth, RetryCause, SessionBucket, Trends
+from regente.api.resource import resource
+from regente.api.routes.stats import BUCKETS
+from regente.api.state import Used
+
+routes = resource("/api/trends", "stats")
+
+
+@routes.get("", summary="Figures over time, for charts")
+async def trends(
+    api: Used,
+    who: Viewer,
+    window_seconds: Annotated[int, Query(ge=60, le=86_400, description="How far back.")] = 3600,
+) -> Trends:
+    bucket = max(1, window_seconds // BUCKETS)
+    ask = api.book.rows
+    depth, retries, sessions = await asyncio.gather(
+        ask("trends_depth", window_seconds=window_seconds, bucket_seconds=bucket, grid_seconds=window_seconds - bucket),
+        ask("trends_retries", window_seconds=window_seconds),
+        ask("trends_sessions", window_seconds=window_seconds, bucket_seconds=bucket),
+    )
+    return Trends(
+        window_seconds=window_seconds, bucket_seconds=bucket, depth=[Depth(**row) for row in depth],
+        retries=[RetryCause(**row) for row in retries], sessions=[SessionBucket(**row) for row in sessions],
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""What the demo has none of: a batch of quotes that gets stuck on a route, and dead letters with hostile snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from regente import Fatal, Retry, Task
+from regente.app import Regente
+from regente.engine.pipeline import Registry
+from regente.settings import Settings
+
+HOSTILE_PAGE = """<html><head><title>captured</title>
+<meta http-equiv="refresh" content="0; url=http://127.0.0.1:9/taken"></head>
+<body><h1>Blocked by the shop</h1>
+<script>parent.document.title = "taken"; fetch("/api/orchestrator/stop", {method: "POST"})</script>
+<img src="http://127.0.0.1:9/seen.png" onerror="parent.document.title = 'taken'">
+<form action="http://127.0.0.1:9/" method="post">
+<button>Sign in again</button></form><iframe src="javascript:parent.document.title='taken'"></iframe></body></html>"""
+
+
+class QuoteArgs(BaseModel):
+    number: int
+
+
+class ShopArgs(BaseModel):
+    product: str
+    code: str
+
+
+@dataclass(slots=True)
+class Scenery:
+    app: Regente
+    shop_is_open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def stuck_batch(self, name: str, *, quotes: int = 12, answered: int = 5) -> int:
+        """The first quotes are answered, then the route falls silent; whoever asks it again gets an answer."""
+        batch = await self.app.open_batch(name, stall_after=1.0, max_resumes=5, details={"route": "SP → RJ / transportadora 7"})
+        args = [{"number": number} for number in range(quotes)]
+        keys = [f"{name}-{number:03}" for number in range(quotes)]
+        for given, key in zip(args, keys, strict=True):
+            await self.app.enqueue("route-quotes", {**given, "number": given["number"] - answered}, key=key, batch=batch)
+        return batch
+
+    async def dead_letters(self, count: int, code: str = "BLOCKED_PAGE") -> list[int]:
+        args = [{"product": f"chair-{number}", "code": code} for number in range(count)]
+        return [await self.app.enqueue("shop-pages", given) for given in args]
+
+
+@asynccontextmanager
+async def scenery(database_url: str) -> AsyncIterator[Scenery]:
+    registry = Registry()
+    settings = Settings(sweep_seconds=0.5, batches_seconds=0.3, drain_seconds=1.0)
+    async with Regente(database_url, settings=settings, pipelines=registry) as app:
+        set_up = Scenery(app)
+
+        @registry.pipeline("route-quotes", args=QuoteArgs, retry=Retry(max_attempts=1), stall_after=None)
+        async def quotes(task: Task[QuoteArgs]) -> dict[str, int]:
+            if task.args.number >= 0 and task.attempt == 1:
+                await asyncio.Event().wait()  # the route never answers this one
+            return {"price": 100 + task.args.number}
+
+        @registry.pipeline("shop-pages", args=ShopArgs, retry=Retry(max_attempts=1))
+        async def shop_pages(task: Task[ShopArgs]) -> str:
+            if not set_up.shop_is_open.is_set():
+                task.snapshot("page.html", HOSTILE_PAGE)
+                raise Fatal("the shop shows a page without prices", code=task.args.code, details={"status": 403})
+            return task.args.product
+
+        running = asyncio.create_task(app.run(concurrency=20, name="scenery"))
+        try:
+            yield set_up
+        finally:
+            app.stop_running()
+            app.stop_running()
+            await running

@@ -1,0 +1,148 @@
+"""Keyboard, palette, languages, themes, phone width, a path prefix, the first run; and axe on every page in both themes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.api.processes import command
+from tests.e2e.conftest import sign_in
+from tests.e2e.scenery import Scenery
+from tests.e2e.stage import Demo
+
+AXE = Path(__file__).resolve().parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PAGES = ("", "missions", "missions/{id}", "missions?new=1", "batches", "failures", "fleet", "runners", "audit",
+         "audit?report=timeline&mission={id}", "audit?report=proxies", "settings")  # fmt: skip
+
+
+async def violations(page: Page) -> list[str]:
+    """Run in the page's own world: our policy allows no script that is not ours."""
+    await page.evaluate(AXE.read_text("utf-8"))
+    found: dict[str, Any] = await page.evaluate("rules => axe.run(document, {runOnly: {type: 'tag', values: rules}})", RULES)
+    return [f"{one['id']}: {one['help']} {[node['html'][:160] for node in one['nodes']]}" for one in found["violations"]]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_nothing_on_any_page(page: Page, demo: Demo, completed: int, set_up: Scenery, theme: str) -> None:
+    """O19: WCAG 2.2 AA."""
+    await set_up.dead_letters(1)
+    await page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
+    wrong: dict[str, list[str]] = {}
+    for path in PAGES:
+        await page.goto(f"{demo.url}/{path.format(id=completed)}")
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+        await expect(page.get_by_text("Carregando…")).to_have_count(0)
+        if path == "failures":
+            await page.get_by_role("button", name=re.compile("^Mostrar")).first.click()
+            await page.get_by_role("button", name=re.compile("^Detalhes")).first.click()
+            await expect(page.get_by_text("Tentativa 1").first).to_be_visible()
+        for summary in await page.locator("summary").all():
+            await summary.click()
+        if found := await violations(page):
+            wrong[path] = found
+    assert wrong == {}
+
+
+async def test_axe_finds_nothing_before_signing_in(stranger: Page, demo: Demo) -> None:
+    """O19: the sign-in page, too."""
+    await stranger.goto(f"{demo.url}/sign-in")
+    await expect(stranger.get_by_role("button", name="Entrar")).to_be_visible()
+    assert await violations(stranger) == []
+
+
+async def test_everything_by_keyboard(page: Page, demo: Demo, completed: int) -> None:
+    """O19: the palette, the keys, and the focus where it belongs."""
+    await page.goto(f"{demo.url}/")
+    await expect(page.get_by_role("heading", name="Visão geral")).to_be_visible()
+    await page.keyboard.press("g")
+    await page.keyboard.press("w")
+    await expect(page).to_have_url(f"{demo.url}/fleet")
+    await expect(page).to_have_title("Frota · Regente")
+    assert await page.evaluate("document.activeElement.id") == "main"
+    await page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog").get_by_role("combobox")
+    await expect(palette).to_be_focused()
+    assert await violations(page) == []
+    await palette.fill("missoes erro")
+    await expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(1)
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{demo.url}/missions?status=failed")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.keyboard.press("/")
+    await palette.fill(str(completed))
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{demo.url}/missions/{completed}")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Atalhos do teclado")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.keyboard.press("c")
+    await expect(page.get_by_role("dialog", name="Criar missões")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_language_and_theme_are_switched_and_kept(page: Page, demo: Demo) -> None:
+    """O19: two complete languages, two themes."""
+    await page.goto(f"{demo.url}/settings")
+    await page.get_by_label("Idioma").first.select_option("en")
+    await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    await page.get_by_label("Theme", exact=True).select_option("dark")
+    await page.reload()
+    await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    await expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")
+    await expect(page.locator("html")).to_have_attribute("lang", "en")
+
+
+async def test_a_phone_is_enough_for_looking_and_canceling(browser: Browser, demo: Demo, completed: int) -> None:
+    """O19: at 360 px nothing but tables is wider than the screen, and a mission can be canceled."""
+    context = await browser.new_context(locale="pt-BR", viewport={"width": 360, "height": 740}, has_touch=True)
+    page = await context.new_page()
+    await sign_in(page, demo.url, demo.api_key)
+    for path in PAGES:
+        await page.goto(f"{demo.url}/{path.format(id=completed)}")
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+        await expect(page.get_by_text("Carregando…")).to_have_count(0)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    async with demo.client() as client:
+        day = {"date_start": "2026-03-15", "date_end": "2026-03-15", "media_type": "video", "languages": ["pt"]}
+        (made,) = (await client.post("/api/missions", json={"missions": [day]})).json()["ids"]
+    await page.goto(f"{demo.url}/missions?from=2026-03-15&status=draft")
+    await page.get_by_role("link", name=str(made), exact=True).click()
+    await page.get_by_role("button", name="Cancelar").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Cancelar").click()
+    await expect(page.locator("dd .status")).to_have_text("Cancelada")
+    await context.close()
+
+
+async def test_it_works_under_a_path_prefix(stranger: Page, demo: Demo, tmp_path: Path) -> None:
+    """O19: behind a proxy, also when a page deep down is opened first."""
+    async with command(demo.database_url, tmp_path, "--path-prefix", "/regente") as served:
+        await sign_in(stranger, served["url"], demo.api_key)
+        await stranger.goto(f"{served['url']}/missions/99999999")
+        await expect(stranger.get_by_role("alert")).to_be_visible()
+        await stranger.get_by_role("link", name="Auditoria").click()
+        await expect(stranger.get_by_role("cell", name="operator_action").first).to_be_visible()
+        assert stranger.url == f"{served['url']}/audit"
+
+
+async def test_an_empty_installation_explains_itself_and_runs_the_demo(
+    stranger: Page, database_url: str, tmp_path: Path
+) -> None:
+    """O19: three steps, ticked off live; the demo is a button."""
+    async with command(database_url, tmp_path) as served:
+        await stranger.goto(served["sign_in"])
+        steps = stranger.get_by_role("region", name=re.compile("Três passos")).get_by_role("listitem")
+        await expect(steps).to_have_count(3)
+        await expect(stranger.locator("[data-done=true]")).to_have_count(0)
+        await stranger.get_by_role("button", name="Rodar a demonstração").click()
+        await expect(steps.nth(0)).to_have_attribute("data-done", "true", timeout=40_000)
+        await expect(steps.nth(1)).to_have_attribute("data-done", "true", timeout=40_000)
+        # With the first mission completed there is nothing left to explain.
+        await expect(steps).to_have_count(0, timeout=40_000)
+        await expect(stranger.get_by_role("link", name="Concluída")).to_be_visible()

@@ -1,0 +1,43 @@
+"""Never lies about liveness: the server goes, the console says so; it comes back, and the console is live again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.async_api import Page, expect
+
+from tests.api.processes import command
+from tests.e2e.conftest import sign_in
+from tests.e2e.stage import Demo
+
+
+async def test_stale_when_the_server_is_gone_and_live_when_it_is_back(stranger: Page, demo: Demo, tmp_path: Path) -> None:
+    """O16: reconnecting at once, a warning with the time after 60 s without a frame, live again by itself."""
+    page = stranger
+    await page.clock.install()
+    async with command(demo.database_url, tmp_path) as served:
+        await sign_in(page, served["url"], demo.api_key)
+        await page.goto(f"{served['url']}/missions")
+        await expect(page.locator(".live")).to_have_text("Ao vivo")
+    await expect(page.locator(".live")).to_have_text("Reconectando")
+    await page.clock.fast_forward(61_000)
+    warning = page.get_by_role("alert").filter(has_text="O que você vê pode estar desatualizado")
+    await expect(warning).to_contain_text(re.compile(r"Última atualização às \d\d:\d\d:\d\d"))
+    await expect(page.locator("main")).to_have_attribute("data-live", "stale")
+    async with command(demo.database_url, tmp_path, port=urlsplit(served["url"]).port):
+        await warning.get_by_role("button", name="Tentar de novo").click()
+        await expect(page.locator(".live")).to_have_text("Ao vivo")
+        await expect(warning).to_be_hidden()
+
+
+async def test_it_can_be_paused(page: Page, demo: Demo) -> None:
+    """O16: paused is a state of its own, and says from when the data is."""
+    await page.goto(f"{demo.url}/missions")
+    await expect(page.locator(".live")).to_have_text("Ao vivo")
+    await page.get_by_role("button", name="Pausar").click()
+    await expect(page.locator(".live")).to_have_text("Pausado")
+    await expect(page.get_by_text("Pausado: o que você vê está parado")).to_be_visible()
+    await page.get_by_role("button", name="Continuar").first.click()
+    await expect(page.locator(".live")).to_have_text("Ao vivo")
