@@ -96,7 +96,7 @@ class MatchStat(BaseModel):
     value: int
 
 
-class FailedAttempt(BaseModel):
+class MatchAttempt(BaseModel):
     """The error as JSON. Its snapshots are at /api/failures/…."""
 
     id: int
@@ -116,7 +116,7 @@ class MatchDetail(RoundMatch):
     stored_at: datetime | None
     event_list: list[MatchEvent]
     stat_list: list[MatchStat]
-    failures: list[FailedAttempt]
+    failures: list[MatchAttempt]
 
 
 class StartScrape(Strict):

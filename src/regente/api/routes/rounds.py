@@ -12,7 +12,7 @@ from regente.api.audit import Noting
 from regente.api.limits import Id
 from regente.api.models.basics import Page, Word
 from regente.api.models.rounds import (
-    FailedAttempt,
+    MatchAttempt,
     MatchDetail,
     RetriedFailed,
     RetryFailed,
@@ -63,7 +63,7 @@ async def retry_failed(
     return await scrape.retry_failed(api, who, note, RetryFailed(job_id=round_id, codes=codes))
 
 
-def _failed(row: dict[str, Any]) -> FailedAttempt:
+def _failed(row: dict[str, Any]) -> MatchAttempt:
     names = [one["name"] for one in row["snapshots"] or []]
     told = {name: row[name] for name in ("id", "attempt", "at", "code", "message", "step")}
-    return FailedAttempt(**told, failure_class=row["class"], details=redacted(row["details"]), snapshots=names)
+    return MatchAttempt(**told, failure_class=row["class"], details=redacted(row["details"]), snapshots=names)
