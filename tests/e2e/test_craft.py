@@ -77,6 +77,7 @@ async def test_everything_by_keyboard(page: Page, demo: Demo, completed: int) ->
     await palette.fill(str(completed))
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{demo.url}/missions/{completed}")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog", name="Atalhos do teclado")).to_be_visible()
     await page.keyboard.press("Escape")
