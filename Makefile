@@ -28,8 +28,7 @@ demo: console  ## The same, and exit when the demo is done
 test: console  ## All tests, under 15 minutes on 2 cores
 	@$(BIN)/python scripts/chromium.py
 	@$(BIN)/python scripts/console.py --test
-	@$(BIN)/python -m pytest tests/e2e
-	@$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist worksteal --ignore tests/e2e
+	@$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist loadgroup
 
 check: install lint  ## What CI checks besides the tests: lint, types, import contracts, generated files
 	@$(BIN)/mypy

@@ -324,7 +324,7 @@ async def test_renewal_wins_over_mark_lost(app: Regente, sql: Sql, holder: Sql) 
 async def test_of_two_resumes_one_wins(app: Regente, sql: Sql, holder: Sql) -> None:
     """W7: two resumes at once: one wins, the other learns so."""
     batch_id = one(sql, "INSERT INTO regente.batches (name, status) VALUES ('b', 'stalled') RETURNING id")["id"]
-    assert run_query(holder, "resume_batch", {"batch_id": batch_id}) == [batch_id]
+    assert run_query(holder, "resume_batch", {"batch_id": batch_id, "details": None}) == [batch_id]
     answer = await loses(sql, holder, app.resume_batch("b"))
     assert isinstance(answer, Resumed)
     assert (answer.resumed, answer.resumes) == (False, 1)

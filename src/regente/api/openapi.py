@@ -38,6 +38,7 @@ TAGS = {
     "keys": "Who may come in.",
     "system": "The endpoints of the quotes' specification.",
     "scrape": "The endpoints of the rounds' specification.",
+    "quotes": "Price quotes with their evidence, and lots of them.",
     "rounds": "A league's rounds and their matches.",
     "embeddings": "Texts as vectors, each content once, and the nearest of them.",
     "documents": "Files that are classified: projects and executions.",

@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 
 import typer
 
-from regente.cli import doctor, enqueue, events, output, run, runners, sandbox, serve, version, worker, writer
-from regente.cli.batches import batches
+from regente.cli import output
 from regente.cli.command import FormatOption, JsonOption, LevelOption, UrlOption
-from regente.cli.conformance import conformance
-from regente.cli.dead import dead
-from regente.cli.demo import command as demo
-from regente.cli.documents import documents
-from regente.cli.embeddings import embeddings
 from regente.cli.failure import FAILURE_EXIT, describe
-from regente.cli.fleet import fleet
-from regente.cli.keys import keys
 from regente.cli.leash import wear_leash
-from regente.cli.migrate import migrate
-from regente.cli.missions import missions
-from regente.cli.orchestrator import orchestrator, settings
-from regente.cli.pipelines import pipelines
-from regente.cli.quotes import quotes
-from regente.cli.rounds import rounds
-from regente.cli.schedules import schedules
-from regente.cli.tasks import tasks
-from regente.cli.up import command as up
 
-root = typer.Typer(
-    name="regente",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
+# Which module has which command, in the order of the help. A module of one command has `add_to`, one of several a group of the
+# command's name. Only the module of the command that is asked for is loaded: all of them take most of a second.
+COMMANDS = {
+    "up": "up.command", "serve": "serve",
+    "missions": "missions", "fleet": "fleet", "orchestrator": "orchestrator", "settings": "orchestrator", "keys": "keys",
+    "quotes": "quotes", "rounds": "rounds", "embeddings": "embeddings", "documents": "documents",
+    "run": "run", "enqueue": "enqueue",
+    "tasks": "tasks", "batches": "batches", "dead": "dead", "runners": "runners", "pipelines": "pipelines",
+    "schedules": "schedules", "events": "events", "migrate": "migrate", "conformance": "conformance",
+    "worker": "worker", "writer": "writer", "sandbox": "sandbox", "doctor": "doctor", "demo": "demo.command",
+    "version": "version",
+}  # fmt: skip
 
 
-@root.callback()
+def commands(words: Sequence[str]) -> typer.Typer:
+    """With the command that these words begin with, or with all of them."""
+    root = typer.Typer(
+        name="regente",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    root.callback()(options)
+    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
+        module = importlib.import_module(f"regente.cli.{COMMANDS[name]}")
+        if hasattr(module, "add_to"):
+            module.add_to(root)
+        else:
+            root.add_typer(getattr(module, name))
+    return root
+
+
 def options(
     as_json: JsonOption = False, database_url: UrlOption = None, log_level: LevelOption = None, log_format: FormatOption = None
 ) -> None:
@@ -48,32 +55,11 @@ def options(
     """
 
 
-up.add_to(root)
-serve.add_to(root)
-for group in (missions, documents, fleet, orchestrator, settings, keys):
-    root.add_typer(group)
-root.add_typer(quotes)
-root.add_typer(rounds)
-root.add_typer(embeddings)
-for part in (run, enqueue):
-    part.add_to(root)
-for group in (tasks, batches, dead):
-    root.add_typer(group)
-runners.add_to(root)
-for group in (pipelines, schedules):
-    root.add_typer(group)
-events.add_to(root)
-root.add_typer(migrate)
-root.add_typer(conformance)
-for part in (worker, writer, sandbox, doctor, demo, version):
-    part.add_to(root)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     wear_leash()
     try:
-        code = root(args=words, prog_name="regente", standalone_mode=False)
+        code = commands(words)(args=words, prog_name="regente", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except Exception as error:
         failure = describe(error)

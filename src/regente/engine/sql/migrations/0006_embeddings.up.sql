@@ -23,8 +23,8 @@ CREATE TABLE regente.embeddings (
 ALTER TABLE regente.embeddings ALTER COLUMN vector SET STORAGE EXTERNAL;  -- floats do not compress
 
 -- What a running attempt is having embedded, so that nobody else pays for the same. It counts only while that attempt runs, so
--- that nothing has to be cleaned up after a crash; lost with the server, it costs a call and no more.
-CREATE UNLOGGED TABLE regente.embedding_reservations (
+-- that nothing has to be cleaned up after a crash.
+CREATE TABLE regente.embedding_reservations (
   content_hash bytea PRIMARY KEY,
   task_id      bigint NOT NULL,
   attempt      integer NOT NULL
