@@ -20,13 +20,14 @@ from regente.engine.runner import Runner
 from regente.fleet.registry import Fleet
 from regente.fleet.secrets import Secrets
 from regente.pipelines.missions.desk import MissionDesk
+from regente.pipelines.missions.setup import PIPELINES as MISSIONS
 from regente.pipelines.missions.setup import MissionPipelines, register_missions, with_room_for_missions
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
 from regente.telemetry.setup import traces
 
 if TYPE_CHECKING:
-    from regente.pipelines.offered import Offer
+    from regente.pipelines.offered import Closing
     from regente.telemetry.observer import Traces
 
 
@@ -54,7 +55,7 @@ class Regente(Client):
         self._fleet: Fleet | None = None
         self._traces: Traces | None = None
         self._mission_pipelines: MissionPipelines | None = None
-        self._offered: Offer | None = None
+        self._offered: list[Closing] = []
         super().__init__(Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines)
 
     async def __aenter__(self) -> Self:
@@ -74,8 +75,8 @@ class Regente(Client):
         await self.stop()
         if self._mission_pipelines is not None:
             await self._mission_pipelines.close()
-        if self._offered is not None:
-            await self._offered.close()
+        for one in self._offered:
+            await one.close()
         if self._fleet is not None:
             await self._fleet.close()
         if self._traces is not None:
@@ -106,14 +107,14 @@ class Regente(Client):
         if self._mission_pipelines is None:
             self._mission_pipelines = register_missions(self.registry, self, self.fleet)
 
-    def conduct(self) -> None:
-        """Let this process run every pipeline that comes with Regente."""
-        # Each brings its own libraries along: only a process that runs them pays for that.
+    def conduct(self, pipelines: list[str] | None = None) -> None:
+        """Let this process run the pipelines that come with Regente: all of them, or those with these names."""
         from regente.pipelines.offered import offer
 
-        self.conduct_missions()
-        if self._offered is None:
-            self._offered = offer(self.registry, self)
+        if pipelines is None or {*pipelines} & {*MISSIONS}:
+            self.conduct_missions()
+        if not self._offered:
+            self._offered = offer(self.registry, self, pipelines)
 
     async def run(
         self,

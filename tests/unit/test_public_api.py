@@ -52,7 +52,7 @@ REGENTE = {
     "schedules": "",
     "run": "pipelines, concurrency, until_idle, name",
     "stop_running": "",
-    "conduct": "",
+    "conduct": "pipelines",
     "conduct_missions": "",
 }
 

@@ -70,7 +70,7 @@ async def run(
     brake.attach()
     async with app:
         if conducts:
-            app.conduct()
+            app.conduct(wanted)
         slots = concurrency or (MISSIONS_CONCURRENCY if conducts else None)
         work = app.run(wanted, concurrency=slots, until_idle=until_idle, name=runner)
         report = await brake.unless_pulled(work)

@@ -1,11 +1,13 @@
 """The pipelines that come with Regente besides the missions, put together for a process that runs them.
 
-The one place that knows all of them: each is a folder with a `setup.py` that registers it.
+The one place that knows all of them: each is a folder with a `setup.py` that registers it. Each brings its own libraries
+along, so only those that are wanted are loaded.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from typing import Protocol
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -13,21 +15,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from regente.engine.client import Client
 from regente.engine.pipeline import Registry
 from regente.outgoing.http import Http
-from regente.pipelines.documents.settings import DocumentSettings
-from regente.pipelines.documents.setup import PIPELINES as DOCUMENTS
-from regente.pipelines.documents.setup import DocumentPipelines, register_documents
-from regente.pipelines.embeddings.settings import EmbeddingSettings
-from regente.pipelines.embeddings.setup import PIPELINES as EMBEDDINGS
-from regente.pipelines.embeddings.setup import register_embeddings
 from regente.pipelines.missions.setup import PIPELINES as MISSIONS
-from regente.pipelines.quotes.settings import QuotesSettings
-from regente.pipelines.quotes.setup import PIPELINES as QUOTES
-from regente.pipelines.quotes.setup import QuotePipelines, register_quotes
-from regente.pipelines.rounds.settings import RoundSettings
-from regente.pipelines.rounds.setup import PIPELINES as ROUNDS
-from regente.pipelines.rounds.setup import register_rounds
 
-OFFERED = (*MISSIONS, *QUOTES, *DOCUMENTS, *ROUNDS, *EMBEDDINGS)
+
+class Closing(Protocol):
+    async def close(self) -> None: ...
 
 
 class SandboxSettings(BaseSettings):
@@ -38,22 +30,48 @@ class SandboxSettings(BaseSettings):
     sandbox_url: str = Field("http://127.0.0.1:8100", description="`regente sandbox`: answers for providers without a key")
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    http: Http
-    documents: DocumentPipelines
-    quotes: QuotePipelines
+def _quotes(registry: Registry, client: Client, sandbox_url: str) -> Closing:
+    from regente.pipelines.quotes.settings import QuotesSettings
+    from regente.pipelines.quotes.setup import register_quotes
 
-    async def close(self) -> None:
-        await self.http.close()
-        await self.documents.close()
-        await self.quotes.close()
+    return register_quotes(registry, client, QuotesSettings(), sandbox_url)
 
 
-def offer(registry: Registry, client: Client) -> Offer:
+def _rounds(registry: Registry, client: Client, sandbox_url: str) -> Closing:
+    from regente.pipelines.rounds.settings import RoundSettings
+    from regente.pipelines.rounds.setup import register_rounds
+
+    http = Http()
+    register_rounds(registry, client, http, RoundSettings(), sandbox_url)
+    return http
+
+
+def _embeddings(registry: Registry, client: Client, _: str) -> Closing:
+    from regente.pipelines.embeddings.settings import EmbeddingSettings
+    from regente.pipelines.embeddings.setup import register_embeddings
+
     http = Http()
     register_embeddings(registry, client, http, EmbeddingSettings())
-    register_rounds(registry, client, http, RoundSettings(), SandboxSettings().sandbox_url)
-    documents = register_documents(registry, client, DocumentSettings(), SandboxSettings().sandbox_url)
-    quotes = register_quotes(registry, client, QuotesSettings(), SandboxSettings().sandbox_url)
-    return Offer(http, documents, quotes)
+    return http
+
+
+def _documents(registry: Registry, client: Client, sandbox_url: str) -> Closing:
+    from regente.pipelines.documents.settings import DocumentSettings
+    from regente.pipelines.documents.setup import register_documents
+
+    return register_documents(registry, client, DocumentSettings(), sandbox_url)
+
+
+_OFFERS: dict[tuple[str, ...], Callable[[Registry, Client, str], Closing]] = {
+    ("quotes", "recover_stuck_quotes", "cleanup_old_processing"): _quotes,
+    ("rounds", "matches"): _rounds,
+    ("embeddings",): _embeddings,
+    ("documents",): _documents,
+}
+OFFERED = (*MISSIONS, *(name for names in _OFFERS for name in names))
+
+
+def offer(registry: Registry, client: Client, wanted: Collection[str] | None) -> list[Closing]:
+    """Register those of which something is wanted, or all; what is returned is to be closed at the end."""
+    url = SandboxSettings().sandbox_url
+    return [register(registry, client, url) for names, register in _OFFERS.items() if wanted is None or {*names} & {*wanted}]
