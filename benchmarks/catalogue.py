@@ -47,7 +47,9 @@ OURS = Peer(
     runtime=Runtime.OURS,
     module="benchmarks.peers.regente",
     settings="psycopg 3, uvloop; concurrency 1,000; every task keeps its row, its fence and its audit events",
-    unfinished="SELECT count(*) FROM regente.tasks WHERE status IN ('queued', 'running')",
+    # Each from its own index: a look must not cost what it is to measure beside a long history.
+    unfinished="SELECT (SELECT count(*) FROM regente.tasks WHERE status = 'queued') "
+    "+ (SELECT count(*) FROM regente.tasks WHERE status = 'running')",
     completed="SELECT count(*) FROM regente.tasks WHERE status = 'completed'",
     recorded_steps="SELECT count(*) FROM regente.steps",
 )
