@@ -32,6 +32,8 @@ export const missionList = (filter: MissionFilter) =>
       ),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next,
+    // Comparing every row of every page with itself, at each page that comes, is what would hold up the scrolling.
+    structuralSharing: false,
   });
 
 export const missionCounts = queryOptions({
