@@ -25,7 +25,7 @@ run: console  ## Start everything, show the demo's progress, stay until Ctrl-C
 demo: console  ## The same, and exit when the demo is done
 	@$(BIN)/regente demo
 
-test: console  ## All tests, under 15 minutes on 2 cores
+test: console  ## All tests, the browser's too
 	@$(BIN)/python scripts/chromium.py
 	@$(BIN)/python scripts/console.py --test
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist loadgroup

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from regente import Fatal, Regente, Skip, Task
 from regente.engine.pipeline import Registry
 from tests.api.conftest import Served, body_of, events_of
+from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
 
@@ -129,12 +129,19 @@ async def test_a_batch_tells_its_ledger_and_reprocesses_only_its_errors(api: Ser
         assert (await api.operator.request(method, f"/api/batches/999{path}")).status_code == 404
 
 
+async def _runners(api: Served) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = body_of(await api.viewer.get("/api/runners"))
+    return found
+
+
+async def _is_completed(app: Regente, task_id: int) -> bool:
+    return (await app.get(task_id)).status == "completed"
+
+
 async def test_a_drained_runner_gets_no_more_work_until_it_is_resumed(api: Served, app: Regente) -> None:
     """S6: runners."""
     async with runner_in(app):
-        while not (listed := body_of(await api.viewer.get("/api/runners"))):
-            await asyncio.sleep(0)
-        runner = listed[0]
+        runner = (await eventually_async(lambda: _runners(api)))[0]
         assert (runner["status"], runner["alive"]) == ("running", True)
         drained = body_of(await api.operator.post(f"/api/runners/{runner['id']}/drain"))
         assert drained["status"] == "draining"
@@ -142,8 +149,7 @@ async def test_a_drained_runner_gets_no_more_work_until_it_is_resumed(api: Serve
         one = await app.enqueue("shop", {})
         assert (body_of(await api.viewer.get(f"/api/tasks/{one}/why")))["code"] == "NO_RUNNER"
         assert (body_of(await api.operator.post(f"/api/runners/{runner['id']}/resume")))["status"] == "running"
-        while (await app.get(one)).status != "completed":
-            await asyncio.sleep(0.02)
+        await eventually_async(lambda: _is_completed(app, one))
     assert (body_of(await api.viewer.get(f"/api/runners/{runner['id']}")))["status"] == "stopped"
     assert (await api.viewer.get("/api/runners/999")).status_code == 404
 

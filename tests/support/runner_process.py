@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,18 +37,15 @@ SHORT_TERMS = {
 }
 
 
-class RunnerProcess:
-    """Starts, signals and awaits one runner; never leaves it behind."""
+class LoggedProcess:
+    """A process that is started, signalled and awaited; never left behind."""
 
-    def __init__(self, database_url: str, module: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - closed by `close`
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.runner_process", module],
-            cwd=ROOT,
-            env=os.environ | SHORT_TERMS | {"REGENTE_DATABASE_URL": database_url, **environment},
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-        )
+            [sys.executable, "-m", *command],
+            cwd=ROOT, env=dict(environment), stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
 
     @property
     def pid(self) -> int:
@@ -63,7 +60,7 @@ class RunnerProcess:
         try:
             return self._process.wait(within_seconds)
         except subprocess.TimeoutExpired:
-            self._show_stacks()
+            self.explain()
             raise AssertionError(f"the runner did not end within {within_seconds} s; it said:\n{self.said()}") from None
 
     def send(self, sign: signal.Signals) -> None:
@@ -74,11 +71,8 @@ class RunnerProcess:
         self.send(signal.SIGKILL)
         self._process.wait()
 
-    def _show_stacks(self) -> None:
-        """Into its log: where every coroutine and thread stands."""
-        self.send(signal.SIGUSR1)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
+    def explain(self) -> None:
+        """Called when it does not end in time: whatever it can still tell goes into its log."""
 
     def said(self) -> str:
         self.log.seek(0)
@@ -93,6 +87,20 @@ class RunnerProcess:
     def close(self) -> None:
         self.kill()
         self.log.close()
+
+
+class RunnerProcess(LoggedProcess):
+    """One runner with the pipelines of a module."""
+
+    def __init__(self, database_url: str, module: str, environment: Mapping[str, str]) -> None:
+        given = os.environ | SHORT_TERMS | {"REGENTE_DATABASE_URL": database_url, **environment}
+        super().__init__(["tests.support.runner_process", module], given)
+
+    def explain(self) -> None:
+        """Where every coroutine and thread stands."""
+        self.send(signal.SIGUSR1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
 
 
 async def run(module: str) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -20,6 +21,7 @@ from regente.api.book import Book
 from tests.api.stream.api_process import ApiProcess
 from tests.api.stream.conftest import positions, put
 from tests.api.stream.sse import next_named, stream
+from tests.support.eventually import eventually_async
 
 WRITERS, CLIENTS, ROUNDS = 20, 5, 20
 
@@ -86,6 +88,10 @@ async def key_of(app: Regente) -> str:
     return (await KeyRing(Book(app.database)).create("follower", Role.VIEWER, by="test")).secret
 
 
+async def _have_all(followers: Sequence[Follower], count: int) -> bool:
+    return all(len(one.seen) >= count for one in followers)
+
+
 async def test_every_client_sees_every_event_once_although_an_api_is_killed(
     app: Regente, database_url: str, processes: list[ApiProcess]
 ) -> None:
@@ -103,9 +109,8 @@ async def test_every_client_sees_every_event_once_although_an_api_is_killed(
     await processes[0].start()
     await put(database_url, "the last one")
     expected = await positions(database_url)
-    deadline = time.monotonic() + 60
-    while any(len(one.seen) < len(expected) for one in followers) and time.monotonic() < deadline:
-        await asyncio.sleep(0.05)
+    with contextlib.suppress(AssertionError):  # what is missing is told below
+        await eventually_async(partial(_have_all, followers, len(expected)), within_seconds=60)
     for task in reading:
         task.cancel()
     await asyncio.gather(*reading, return_exceptions=True)

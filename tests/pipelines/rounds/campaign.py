@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -27,6 +28,7 @@ from regente.services.sandbox import Sandbox
 from regente.services.sandbox.standins.league import League
 from tests.pipelines.rounds.doomed import doomed_runner
 from tests.pipelines.rounds.whole import Watch
+from tests.support.eventually import eventually_async
 
 LEAGUE = "brasileirao-2025"
 PASSING = ("unavailable", "drip", "throttled", "garbage", "truncated", "cut_off", "live")
@@ -85,10 +87,12 @@ class Campaign:
 
     async def _to_the_end(self, url: str, sandbox: Sandbox, folder: Path, desk: RoundDesk, ids: list[int]) -> None:
         with doomed_runner(url, sandbox.url, folder / "last"):
-            async with asyncio.timeout(60 + 5 * self.rounds):
-                for one in ids:
-                    while (await desk.get(one)).status not in ("FINISHED", "INCOMPLETE"):
-                        await asyncio.sleep(0.05)
+            for one in ids:
+                await eventually_async(partial(_has_ended, desk, one), within_seconds=60 + 5 * self.rounds)
+
+
+async def _has_ended(desk: RoundDesk, round_id: int) -> bool:
+    return (await desk.get(round_id)).status in ("FINISHED", "INCOMPLETE")
 
 
 def _killed(url: str, sandbox_url: str, log: Path, dice: random.Random, league: League) -> bool:
