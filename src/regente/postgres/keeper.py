@@ -116,7 +116,7 @@ def nobody_uses(files: ServerFiles) -> bool:
     with Lock(files.users_lock) as users:
         while not users.try_exclusive():
             if users.shared(within_seconds=0):
-                return False
+                return users.try_exclusive()  # the keeper may have let go of it just now
             time.sleep(_POLL_SECONDS)  # the keeper has it for a moment, and lets go of it (see `keep`)
         return True
 
