@@ -28,7 +28,7 @@ demo: console  ## The same, and exit when the demo is done
 test: console  ## All tests, the browser's too
 	@$(BIN)/python scripts/chromium.py
 	@$(BIN)/python scripts/console.py --test
-	@$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist loadgroup
+	@$(BIN)/python -m pytest -n $(or $(JOBS),3)
 
 check: install lint  ## What CI checks besides the tests: lint, types, import contracts, generated files
 	@$(BIN)/mypy

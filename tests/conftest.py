@@ -12,14 +12,22 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from xdist.remote import Producer
 
 from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.settings import Settings
+from tests.support.scheduling import Scheduling
+from tests.support.scratch import keep_in_memory
 from tests.support.template import install_schema
 
+keep_in_memory()
 _numbers = itertools.count(1)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,6 @@ from regente.engine.ledger import Claim, Settlement, settle_params
 from regente.engine.outcome import Ended, Failure
 from tests.engine.plans import explain, fill
 
-# A million rows are made once, not once per process that tests run in.
-pytestmark = pytest.mark.xdist_group("plans")
-
 RUNNER = 1
 BATCH = 500
 
