@@ -144,6 +144,8 @@ class Intake:
     async def _insert_unkeyed(self, tasks: Sequence[NewTask]) -> list[int]:
         try:
             async with self._connection() as connection:
+                if len(tasks) == 1:
+                    return [row[0] for row in await fetch_on(connection, "insert_task", tasks[0]._asdict())]
                 return (await _insert(connection, tasks))[0]
         except psycopg.Error as error:
             if not is_lost(error):

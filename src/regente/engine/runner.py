@@ -253,17 +253,18 @@ class Runner:
         while not self._stop_requests and not self._lease_lost:
             if until_idle and await self._is_idle():
                 return True
-            if await self._hint(self._pause_seconds(until_idle)):
+            if await self._hint(self._pause_seconds(until_idle, claimed_some)):
                 return False
             await self._survey()  # nobody called: look before asking
             if self._levels.next_due_at <= time.monotonic():
                 return False
         return False
 
-    def _pause_seconds(self, until_idle: bool) -> float:
+    def _pause_seconds(self, until_idle: bool, claimed_some: bool) -> float:
         due_in_seconds = self._levels.next_due_at - time.monotonic()
-        if due_in_seconds <= 0:  # due, but not to be had: held by another claim, or suspect
-            self._suspects.set()
+        if due_in_seconds <= 0:
+            if not claimed_some:  # due, but not to be had: held by another claim, or suspect
+                self._suspects.set()
             self._impatience_seconds = min(self._impatience_seconds * 2, MAX_IMPATIENCE_SECONDS)
         else:
             self._impatience_seconds = MIN_IMPATIENCE_SECONDS

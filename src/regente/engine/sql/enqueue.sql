@@ -36,6 +36,23 @@ woken AS (
 )
 SELECT id FROM inserted, (SELECT count(*) FROM woken) AS w ORDER BY id
 
+-- name: insert_task
+-- One without key or batch, as `insert_tasks` would store it: the way in of whoever waits for its start.
+WITH inserted AS (
+  INSERT INTO regente.tasks (pipeline, args, priority, run_at, max_attempts, status, queued_at)
+  VALUES (%(pipeline)s, %(args)s::jsonb, %(priority)s::smallint, coalesce(%(run_at)s::timestamptz, regente.clock()),
+          %(max_attempts)s::smallint, CASE WHEN %(draft)s::boolean THEN 'draft' ELSE 'queued' END::regente.task_status,
+          CASE WHEN NOT %(draft)s::boolean THEN regente.clock() END)
+  RETURNING id, status, pipeline, priority, run_at
+),
+logged AS (
+  INSERT INTO regente.events (task_id, event)
+  SELECT id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END FROM inserted
+)
+SELECT id, CASE WHEN status = 'queued' THEN pg_notify('regente_queued', pipeline || ' ' || priority || ' '
+                  || extract(epoch FROM greatest(run_at, regente.clock()) - regente.clock())) END
+FROM inserted
+
 -- name: tasks_by_key
 SELECT pipeline, key, id FROM regente.tasks
 WHERE (pipeline, key) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(keys)s::text[]))
