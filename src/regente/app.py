@@ -17,16 +17,14 @@ from regente.engine.migrations import Migrator
 from regente.engine.pipeline import Registry, registry
 from regente.engine.queries import query
 from regente.engine.runner import Runner
-from regente.fleet.registry import Fleet
-from regente.fleet.secrets import Secrets
-from regente.pipelines.missions.desk import MissionDesk
-from regente.pipelines.missions.setup import PIPELINES as MISSIONS
-from regente.pipelines.missions.setup import MissionPipelines, register_missions, with_room_for_missions
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.settings import Settings
 from regente.telemetry.setup import traces
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded when first used: whoever runs pipelines of their own needs neither a fleet nor missions
+    from regente.fleet.registry import Fleet
+    from regente.pipelines.missions.desk import MissionDesk
+    from regente.pipelines.missions.setup import MissionPipelines
     from regente.pipelines.offered import Closing
     from regente.telemetry.observer import Traces
 
@@ -93,6 +91,9 @@ class Regente(Client):
     def fleet(self) -> Fleet:
         """Workers, proxies and writers."""
         if self._fleet is None:
+            from regente.fleet.registry import Fleet
+            from regente.fleet.secrets import Secrets
+
             secrets = Secrets.of(self.settings.secret_key, self.settings.data_dir or default_data_dir())
             self._fleet = Fleet(self.database, secrets, self.settings.fleet_terms())
         return self._fleet
@@ -100,15 +101,20 @@ class Regente(Client):
     @property
     def missions(self) -> MissionDesk:
         """What people do with missions."""
+        from regente.pipelines.missions.desk import MissionDesk
+
         return MissionDesk(self)
 
     def conduct_missions(self) -> None:
         """Let this process run missions, too: their pipelines join those that it knows."""
         if self._mission_pipelines is None:
+            from regente.pipelines.missions.setup import register_missions
+
             self._mission_pipelines = register_missions(self.registry, self, self.fleet)
 
     def conduct(self, pipelines: list[str] | None = None) -> None:
         """Let this process run the pipelines that come with Regente: all of them, or those with these names."""
+        from regente.pipelines.missions.setup import PIPELINES as MISSIONS
         from regente.pipelines.offered import offer
 
         if pipelines is None or {*pipelines} & {*MISSIONS}:
@@ -129,9 +135,13 @@ class Regente(Client):
         if not selected:
             raise InvalidInput("there is no pipeline to run: import the module that defines one")
         terms = self.settings.runner_terms(concurrency=concurrency, name=name)
+        if self._mission_pipelines is not None:
+            from regente.pipelines.missions.setup import with_room_for_missions
+
+            selected = with_room_for_missions(selected, terms.concurrency)
         if self._traces is None:
             self._traces = await traces(self.database, self.settings.otel)
-        self._runner = Runner(self.database, with_room_for_missions(selected, terms.concurrency), terms, self._traces)
+        self._runner = Runner(self.database, selected, terms, self._traces)
         return await self._runner.run(until_idle=until_idle)
 
     def stop_running(self) -> None:

@@ -54,10 +54,8 @@ async def run(
     The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second hands them back at once, the third leaves
     them to the other runners. The last line says what became of them.
     """
-    from regente.pipelines.offered import OFFERED
-
     wanted = split_names(pipelines)
-    conducts = offered if offered is not None else not imports or bool({*OFFERED} & {*(wanted or ())})
+    conducts = offered if offered is not None else not imports or _names_offered(wanted)
     if imports or not conducts:
         import_pipelines(imports or [])
     if not conducts:
@@ -77,6 +75,14 @@ async def run(
     call.answer(as_dict(report), lambda: str(report))
     if report.lost:
         raise typer.Exit(FAILURE_EXIT)
+
+
+def _names_offered(wanted: list[str] | None) -> bool:
+    if not wanted:
+        return False
+    from regente.pipelines.offered import OFFERED  # takes a while to load
+
+    return not {*OFFERED}.isdisjoint(wanted)
 
 
 def _check_terms(call: Call) -> None:
