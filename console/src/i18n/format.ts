@@ -3,6 +3,8 @@ import { useMemo } from "react";
 
 export interface Format {
   number: (value: number) => string;
+  percent: (share: number) => string;
+  money: (amount: string | number, currency: string | null) => string;
   time: (iso: string) => string;
   clock: (at: number) => string;
   minute: (at: number) => string;
@@ -21,8 +23,16 @@ const UNITS: [Intl.RelativeTimeFormatUnit & ("day" | "hour" | "minute" | "second
 
 const largest = (seconds: number) => UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[3]!;
 
+// A currency comes from a page of somebody else: whatever is no currency stands before the number as it is.
+function moneyOf(locale: string, amount: number, currency: string | null): string {
+  if (/^[A-Za-z]{3}$/.test(currency ?? "")) return new Intl.NumberFormat(locale, { style: "currency", currency: currency! }).format(amount);
+  const plain = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(amount);
+  return currency ? `${currency} ${plain}` : plain;
+}
+
 export function formatFor(locale: string): Format {
   const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+  const percent = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 });
   const time = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeStyle: "medium" });
   const clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
   const minute = new Intl.DateTimeFormat(locale, { timeStyle: "short" });
@@ -32,6 +42,8 @@ export function formatFor(locale: string): Format {
   const dayOf = (iso: string) => day.format(new Date(`${iso}T00:00:00Z`));
   return {
     number: (value) => number.format(value),
+    percent: (share) => percent.format(share),
+    money: (amount, currency) => moneyOf(locale, Number(amount), currency),
     time: (iso) => time.format(new Date(iso)),
     clock: (at) => clock.format(at),
     minute: (at) => minute.format(at),
