@@ -10,12 +10,14 @@ import asyncio
 import os
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from playwright.async_api import Browser, Page  # noqa: E402
+from tests.e2e.outcomes import outcomes  # noqa: E402
 from tests.e2e.scenery import scenery  # noqa: E402
 from tests.e2e.stage import Demo, chromium, demo_up, known_stage, own_server  # noqa: E402
 
@@ -26,7 +28,9 @@ PAGES = {
     "sign-in": "sign-in", "overview": "", "missions": "missions", "create": "missions?new=1", "mission": "missions/{mission}",
     "batches": "batches", "failures": "failures", "fleet": "fleet", "runners": "runners", "audit": "audit",
     "audit-timeline": "audit?report=timeline&mission={mission}", "audit-workers": "audit?report=workers",
-    "settings": "settings",
+    "settings": "settings", "quotes": "results", "lot": "results/lots/{lot}", "quote": "results/quotes/{quote}",
+    "rounds": "results?of=rounds", "round": "results/rounds/{round}", "match": "results/rounds/{round}/{match}",
+    "documents": "results?of=documents", "execution": "results/executions/{execution}", "embeddings": "results?of=embeddings",
 }  # fmt: skip
 LANGUAGES = ("pt-BR", "en")
 THEMES = ("light", "dark")
@@ -39,7 +43,8 @@ async def take(demo: Demo, names: list[str]) -> None:
         await demo.settled.wait()
         missions = (await client.get("/api/missions", params={"statuses": ["failed", "completed"]})).json()["items"]
         shown = next((one for one in missions if one["status"] == "failed"), missions[0])  # it has retries to show
-        paths = {name: PAGES[name].format(mission=shown["id"]) for name in names}
+        found = asdict(await outcomes(demo))
+        paths = {name: PAGES[name].format(mission=shown["id"], **found) for name in names}
         for language in LANGUAGES:
             for theme in THEMES:
                 await take_all(browser, demo, paths, language, theme)
@@ -77,7 +82,7 @@ async def shoot(page: Page, demo: Demo, name: str, path: str, language: str, the
         await page.wait_for_timeout(300)
     await page.screenshot(
         path=FOLDER / f"{name}-{language}-{theme}{size}.png",
-        full_page=bool(size) or name in ("mission", "overview", "failures"),
+        full_page=bool(size) or name in ("mission", "overview", "failures", "quote", "match"),
     )
     if (name, language, theme) in CHOSEN and not size:
         image = await page.screenshot(path=IMAGES / f"{name}.png")

@@ -20,7 +20,7 @@ BEGIN = {
 
 
 async def test_a_quote_is_shown_with_its_evidence(page: Page, demo: Demo, results: Outcomes) -> None:
-    """Q5, O19: from the batch to the lot, from the lot to the quote: value, statistics, each source, the checkpoints."""
+    """Q1, Q2, O19: from the batch to the lot, from the lot to the quote: value, statistics, each source, the checkpoints."""
     async with demo.client() as client:
         quote = (await client.get(f"/api/quotes/{results.quote}")).json()
     await page.goto(f"{demo.url}/batches")
@@ -57,7 +57,7 @@ async def test_a_quote_is_shown_with_its_evidence(page: Page, demo: Demo, result
 
 
 async def test_a_round_is_a_table_and_what_failed_runs_again(page: Page, demo: Demo, results: Outcomes) -> None:
-    """R4, O19: scores and failures; the button tells what it did, and the table follows by the stream."""
+    """Z4, Z5, Z6, O19: scores and failures; the button tells what it did, and the table follows by the stream."""
     async with demo.client() as client, httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox:
         round_id, good, bad = await spoilt_round(client, sandbox)
         found = (await client.get(f"/api/rounds/{round_id}")).json()
@@ -87,7 +87,7 @@ async def test_a_round_is_a_table_and_what_failed_runs_again(page: Page, demo: D
 
 
 async def test_documents_are_filtered_and_their_errors_reprocessed(page: Page, demo: Demo, results: Outcomes) -> None:
-    """W4, W6, O19: the specification's states, a class with its confidence, why one is PULADO; "Reprocessar apenas erros"."""
+    """W2, W4, W6, O19: the specification's states, a class with its confidence, why one is PULADO; "Reprocessar apenas erros"."""
     async with demo.client() as client, httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox:
         execution = await classified(client, sandbox)
         await sandbox.delete("/openrouter/admin/faults")
@@ -115,7 +115,7 @@ async def test_documents_are_filtered_and_their_errors_reprocessed(page: Page, d
 
 
 async def test_texts_are_found_by_similarity(page: Page, demo: Demo, results: Outcomes) -> None:
-    """E7, O19: the counts, and a search whose best hit is the text itself."""
+    """S5, O19: the counts, and a search whose best hit is the text itself."""
     await page.goto(f"{demo.url}/results")
     await page.get_by_role("tab", name="Embeddings").click()
     await expect(page.get_by_role("region", name="Modelos").get_by_role("cell", name="hashing")).to_be_visible()
@@ -146,7 +146,7 @@ async def test_where_nothing_is_it_says_how_to_begin(stranger: Page, database_ur
     """O19: an empty installation names the command, in each tab."""
     async with command(database_url, tmp_path) as served:
         await stranger.goto(served["sign_in"])
-        await expect(stranger.get_by_role("heading", level=1)).to_be_visible()
+        await expect(stranger.get_by_role("heading", name="Visão geral")).to_be_visible()
         for tab, words in BEGIN.items():
             await stranger.goto(f"{served['url']}/results?of={tab}")
             await expect(stranger.locator(".command")).to_contain_text(words)

@@ -77,7 +77,7 @@ function Search({ models }: { models: string[] }) {
     <Part title={t("embeddings.search")}>
       <form onSubmit={submit} role="search" aria-label={t("embeddings.search")}>
         <Group align="flex-end" gap="xs" mb="sm">
-          <TextInput size="sm" name="text" required maxLength={32_000} label={t("embeddings.text")} className="wide" />
+          <TextInput size="sm" name="text" required withAsterisk={false} maxLength={32_000} label={t("embeddings.text")} className="wide" />
           <NativeSelect size="sm" name="model" label={t("embeddings.model")} data={models} />
           <Button size="sm" type="submit" loading={search.isPending}>
             {t("embeddings.find")}
