@@ -25,6 +25,8 @@ class Outcomes:
 
     lot: int
     quote: int
+    unknown: int
+    """The quote of a car that the FIPE table does not know."""
     round: int
     match: str
     spoilt: str
@@ -34,20 +36,23 @@ class Outcomes:
 
 async def outcomes(demo: Demo) -> Outcomes:
     async with demo.client() as client, httpx2.AsyncClient(base_url=demo.library, trust_env=False, timeout=30) as sandbox:
-        lot, quote = await quotes(client)
+        lot, quote, unknown = await quotes(client)
         round_id, match, spoilt = await spoilt_round(client, sandbox)
         execution = await classified(client, sandbox)
         await embedded(client)
-    return Outcomes(lot, quote, round_id, match, spoilt, execution)
+    return Outcomes(lot, quote, unknown, round_id, match, spoilt, execution)
 
 
-async def quotes(client: httpx2.AsyncClient) -> tuple[int, int]:
-    """A lot of a chair and a car."""
-    things = [{"description": CHAIR, "reference": "P-1"}, {"description": "Volkswagen Gol 1.0 Flex ano 2015, prata"}]
+async def quotes(client: httpx2.AsyncClient) -> tuple[int, int, int]:
+    """A lot of a chair, a car, and a car that is too old to be in the table."""
+    things = [
+        {"description": CHAIR, "reference": "P-1"},
+        *({"description": f"VW Gol 1.0 Flex ano {year}"} for year in (2015, 1999)),
+    ]
     made = await _post(client, "/api/quotes", json={"quotes": things, "lot": f"inventário {uuid4().hex[:6]}"})
     lot = f"/api/quotes/lots/{made['batch_id']}"
-    await _until(client, lot, lambda one: one["completed"] == len(things))
-    return made["batch_id"], made["ids"][0]
+    await _until(client, lot, lambda one: (one["completed"], one["failed"]) == (2, 1))
+    return made["batch_id"], made["ids"][0], made["ids"][2]
 
 
 async def spoilt_round(client: httpx2.AsyncClient, sandbox: httpx2.AsyncClient) -> tuple[int, str, str]:

@@ -20,8 +20,8 @@ AXE = Path(__file__).resolve().parents[2] / "console" / "node_modules" / "axe-co
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RESULTS = (
     "results", "results?of=rounds", "results?of=documents", "results?of=embeddings", "results/lots/{lot}",
-    "results/quotes/{quote}", "results/rounds/{round}", "results/rounds/{round}/{match}", "results/rounds/{round}/{spoilt}",
-    "results/executions/{execution}",
+    "results/quotes/{quote}", "results/quotes/{unknown}", "results/rounds/{round}", "results/rounds/{round}/{match}",
+    "results/rounds/{round}/{spoilt}", "results/executions/{execution}",
 )  # fmt: skip
 PAGES = ("", "missions", "missions/{id}", "missions?new=1", "batches", "failures", "fleet", "runners", "audit",
          "audit?report=timeline&mission={id}", "audit?report=proxies", "settings", *RESULTS)  # fmt: skip

@@ -8,10 +8,19 @@ from pathlib import Path
 import httpx2
 from playwright.async_api import Page, expect
 
+from regente import Regente
+from regente.engine.pipeline import Registry
+from regente.pipelines.documents.desk import DocumentDesk
+from regente.pipelines.documents.settings import DocumentSettings
+from regente.pipelines.documents.setup import register_documents
+from regente.services.sandbox import Sandbox
+from regente.settings import Settings
 from tests.api.processes import command
 from tests.e2e.conftest import sign_in
 from tests.e2e.outcomes import CHAIR, TEXTS, Outcomes, classified, spoilt_round
 from tests.e2e.stage import Demo
+from tests.pipelines.documents.stage import Stage, stalled
+from tests.support.running import runner_in
 
 BEGIN = {
     "quotes": "regente quotes submit", "rounds": "regente rounds start", "documents": "regente documents classify",
@@ -56,6 +65,22 @@ async def test_a_quote_is_shown_with_its_evidence(page: Page, demo: Demo, result
         await expect(passed.get_by_role("cell", name=name, exact=True)).to_be_visible()
 
 
+async def test_a_quote_that_failed_says_why(page: Page, demo: Demo, results: Outcomes) -> None:
+    """Q1, O19: found by its status; its error, where it stood, and its failed attempt."""
+    await page.goto(f"{demo.url}/results/lots/{results.lot}")
+    await page.get_by_label("Cotações a mostrar").select_option("ERROR")
+    await expect(page).to_have_url(f"{demo.url}/results/lots/{results.lot}?status=ERROR")
+    rows = page.get_by_role("region", name="Cotações deste lote").get_by_role("table").get_by_role("row")
+    await expect(rows).to_have_count(2)
+    await expect(rows.nth(1)).to_contain_text("FIPE_NOT_FOUND")
+    await rows.nth(1).get_by_role("link").click()
+    await expect(page).to_have_url(f"{demo.url}/results/quotes/{results.unknown}")
+    await expect(page.get_by_role("alert")).to_contain_text("FIPE_NOT_FOUND")
+    await expect(page.get_by_text("Nenhuma fonte foi consultada ainda.")).to_be_visible()
+    await expect(page.get_by_role("cell", name="AI_ANALYSIS_DONE", exact=True)).to_be_visible()
+    await expect(page.get_by_role("region", name="Tentativas que falharam")).to_contain_text("FIPE_NOT_FOUND")
+
+
 async def test_a_round_is_a_table_and_what_failed_runs_again(page: Page, demo: Demo, results: Outcomes) -> None:
     """Z4, Z5, Z6, O19: scores and failures; the button tells what it did, and the table follows by the stream."""
     async with demo.client() as client, httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox:
@@ -87,7 +112,7 @@ async def test_a_round_is_a_table_and_what_failed_runs_again(page: Page, demo: D
 
 
 async def test_documents_are_filtered_and_their_errors_reprocessed(page: Page, demo: Demo, results: Outcomes) -> None:
-    """W2, W4, W6, O19: the specification's states, a class with its confidence, why one is PULADO; "Reprocessar apenas erros"."""
+    """W2, W4, W6, O19: the specification's states, a class with its confidence, why one is PULADO; errors are reprocessed."""
     async with demo.client() as client, httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox:
         execution = await classified(client, sandbox)
         await sandbox.delete("/openrouter/admin/faults")
@@ -112,6 +137,34 @@ async def test_documents_are_filtered_and_their_errors_reprocessed(page: Page, d
     await page.get_by_label("Documentos a mostrar").select_option("")
     await expect(table.get_by_role("row").filter(has_text="ruim.txt").locator(".status")).to_have_text("CONCLUIDO")
     await expect(page.locator(".page-head .status")).to_have_text("CONCLUIDO")
+
+
+async def test_a_stuck_execution_goes_on_where_it_stopped(stranger: Page, database_url: str, tmp_path: Path) -> None:
+    """W1, W2, W6, O19: TRAVADO because nobody serves it, and it says so; "Continuar de onde parou" brings it to its end."""
+    registry = Registry()
+    settings = Settings(sweep_seconds=0.2, batches_seconds=0.2, drain_seconds=5.0)
+    async with (
+        command(database_url, tmp_path) as served, Sandbox(proxies=0) as sandbox,
+        Regente(database_url, settings=settings, pipelines=registry) as app,
+    ):  # fmt: skip
+        stage = Stage(app, DocumentDesk(app), tmp_path / "files")
+        stage.write("parado.txt", "Um contrato entre as partes")
+        execution = await stage.submit()
+        await stalled(stage, registry, execution)
+        await stranger.goto(served["sign_in"])
+        await expect(stranger.get_by_role("heading", name="Visão geral")).to_be_visible()
+        await stranger.goto(f"{served['url']}/results/executions/{execution}")
+        banner = stranger.get_by_role("alert").filter(has_text="TRAVADO")
+        await expect(banner).to_contain_text("No living runner serves the pipeline documents")
+        await expect(banner).to_contain_text("Parou em parado.txt")
+        await expect(banner.get_by_role("button", name="Reprocessar apenas erros")).to_be_disabled()
+        await banner.get_by_role("button", name="Continuar de onde parou").click()
+        await expect(banner).to_have_count(0)
+        pipelines = register_documents(registry, app, DocumentSettings(), sandbox.url)
+        async with runner_in(app):
+            await expect(stranger.locator(".page-head .status")).to_have_text("CONCLUIDO")
+            await expect(stranger.get_by_role("row").filter(has_text="parado.txt").locator(".status")).to_have_text("CONCLUIDO")
+        await pipelines.close()
 
 
 async def test_texts_are_found_by_similarity(page: Page, demo: Demo, results: Outcomes) -> None:

@@ -11,6 +11,7 @@ export interface Format {
   day: (iso: string) => string;
   days: (from: string, to: string) => string;
   span: (seconds: number) => string;
+  took: (milliseconds: number) => string;
   ago: (iso: string, now?: number) => string;
 }
 
@@ -39,6 +40,11 @@ export function formatFor(locale: string): Format {
   // A mission's day is a day of the calendar: it must not move with the time zone of whoever looks.
   const day = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeZone: "UTC" });
   const relative = new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" });
+  const millis = new Intl.NumberFormat(locale, { style: "unit", unit: "millisecond", unitDisplay: "short", maximumFractionDigits: 0 });
+  const span = (seconds: number) => {
+    const [unit, size] = largest(seconds);
+    return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }).format(seconds / size);
+  };
   const dayOf = (iso: string) => day.format(new Date(`${iso}T00:00:00Z`));
   return {
     number: (value) => number.format(value),
@@ -49,10 +55,8 @@ export function formatFor(locale: string): Format {
     minute: (at) => minute.format(at),
     day: dayOf,
     days: (from, to) => (from === to ? dayOf(from) : `${dayOf(from)} – ${dayOf(to)}`),
-    span: (seconds) => {
-      const [unit, size] = largest(seconds);
-      return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }).format(seconds / size);
-    },
+    span,
+    took: (milliseconds) => (milliseconds < 1000 ? millis.format(milliseconds) : span(milliseconds / 1000)),
     ago: (iso, now = Date.now()) => {
       const seconds = (Date.parse(iso) - now) / 1000;
       const [unit, size] = largest(seconds);

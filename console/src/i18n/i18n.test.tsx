@@ -38,6 +38,7 @@ it("plurals are right", async () => {
 it("a mission's day does not move with the time zone", () => {
   expect(formatFor("pt-BR").day("2025-01-15")).toBe("15/01/2025");
   expect(formatFor("en").span(90)).toBe("1.5 min");
+  expect([formatFor("en").took(41.6), formatFor("en").took(90_000)]).toEqual(["42 ms", "1.5 min"]);
 });
 
 it("money is written as its currency is, and what is no currency does no harm", () => {

@@ -15,9 +15,11 @@ interface DataTableProps<T> {
   minWidth?: number;
 }
 
+// It stands in a part of the same name, and two regions are not called the same.
 export function DataTable<T>({ label, columns, rows, keyOf, minWidth = 640 }: DataTableProps<T>) {
+  const t = useT();
   return (
-    <Table.ScrollContainer minWidth={minWidth} type="native" tabIndex={0} role="region" aria-label={label}>
+    <Table.ScrollContainer minWidth={minWidth} type="native" tabIndex={0} role="region" aria-label={t("results.table", { name: label })}>
       <Table highlightOnHover className="tight dense">
         <Table.Thead>
           <Table.Tr>

@@ -6,6 +6,7 @@ export const results = {
   "results.tab.embeddings": "Embeddings",
   "results.see": "See the results",
   "results.seeOf": "See the results of {name}",
+  "results.table": "Table: {name}",
   "results.share": "{part} of {all}",
   "results.created": "Created",
   "results.eta": "Time left",

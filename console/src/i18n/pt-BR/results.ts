@@ -8,6 +8,7 @@ export const results: typeof words = {
   "results.tab.embeddings": "Embeddings",
   "results.see": "Ver resultados",
   "results.seeOf": "Ver resultados de {name}",
+  "results.table": "Tabela: {name}",
   "results.share": "{part} de {all}",
   "results.created": "Criado em",
   "results.eta": "Tempo restante",

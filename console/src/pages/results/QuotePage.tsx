@@ -102,10 +102,10 @@ function Sources({ quote }: { quote: QuoteDetail }) {
   const format = useFormat();
   const columns: Columns<QuoteSource> = [
     [t("quote.source"), (one) => one.source, "nowrap"],
-    [t("quote.product"), (one) => <Seen source={one} />, "breaks"],
     [t("quote.price"), (one) => (one.price === null ? "–" : format.money(one.price, one.currency)), "right nowrap"],
-    [t("quote.method"), (one) => <Method of={one.method} />],
     [t("quote.verdict"), (one) => <Judged source={one} statistics={quote.statistics} />],
+    [t("quote.product"), (one) => <Seen source={one} />, "breaks"],
+    [t("quote.method"), (one) => <Method of={one.method} />],
     [t("quote.fetched"), (one) => format.time(one.fetched_at), "nowrap"],
   ];
   return (
@@ -156,7 +156,7 @@ function Checkpoints({ quote }: { quote: QuoteDetail }) {
   const columns: Columns<Passed> = [
     [t("mission.checkpoint"), (one) => <span className="code">{one.times > 1 ? `${one.checkpoint} × ${one.times}` : one.checkpoint}</span>],
     [t("mission.attempt"), (one) => format.number(one.attempt)],
-    [t("mission.took"), (one) => one.duration_ms !== null && format.span(one.duration_ms / 1000)],
+    [t("mission.took"), (one) => one.duration_ms !== null && format.took(one.duration_ms)],
     [t("mission.when"), (one) => format.time(one.at), "nowrap"],
   ];
   return (

@@ -23,7 +23,7 @@ export default function Results() {
       <Route path="/results/quotes/:id">{({ id }) => <Deep of="quotes" id={id} show={(id) => <QuotePage key={id} id={id} />} />}</Route>
       <Route path="/results/rounds/:id">{({ id }) => <Deep of="rounds" id={id} show={(id) => <RoundPage key={id} id={id} />} />}</Route>
       <Route path="/results/rounds/:id/:match">
-        {({ id, match }) => <Deep of="rounds" id={id} show={(id) => <MatchPage key={match} id={id} match={match} />} />}
+        {({ id, match }) => <Deep of="rounds" within={`/results/rounds/${id}`} id={id} show={(id) => <MatchPage key={match} id={id} match={match} />} />}
       </Route>
       <Route path="/results/executions/:id">{({ id }) => <Deep of="documents" id={id} show={(id) => <ExecutionPage key={id} id={id} />} />}</Route>
       <Route component={NotFound} />
@@ -56,14 +56,14 @@ function Hub() {
 }
 
 // A page below a tab, with the way back.
-function Deep({ of, id, show }: { of: Kind; id: string; show: (id: number) => ReactNode }) {
+function Deep({ of, within, id, show }: { of: Kind; within?: string; id: string; show: (id: number) => ReactNode }) {
   const t = useT();
   const number = asId(id);
   if (number === null) return <NotFound />;
   return (
     <>
-      <Anchor component={Link} href={of === "quotes" ? "/results" : `/results?of=${of}`} size="sm">
-        ← {t(`results.tab.${of}`)}
+      <Anchor component={Link} href={within ?? (of === "quotes" ? "/results" : `/results?of=${of}`)} size="sm">
+        ← {t(within ? "match.round" : `results.tab.${of}`)}
       </Anchor>
       {show(number)}
     </>
