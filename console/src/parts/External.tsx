@@ -8,7 +8,7 @@ export function External({ href, children }: { href: string | null | undefined; 
   const address = webAddress(href);
   if (!address) return <>{children}</>;
   return (
-    <a href={address} target="_blank" rel="noopener noreferrer">
+    <a className="out" href={address} target="_blank" rel="noopener noreferrer">
       {children}
       <span aria-hidden="true"> ↗</span>
       <span className="hidden-text"> {t("act.newTab")}</span>
