@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from playwright.async_api import Browser, Page  # noqa: E402
-from tests.e2e.outcomes import outcomes  # noqa: E402
+from tests.e2e.outcomes import Outcomes, outcomes  # noqa: E402
 from tests.e2e.scenery import scenery  # noqa: E402
 from tests.e2e.stage import Demo, chromium, demo_up, known_stage, own_server  # noqa: E402
 
@@ -38,13 +38,11 @@ SIZES = {"": (1280, 860), "-phone": (390, 800)}
 MAX_BYTES = 150_000
 
 
-async def take(demo: Demo, names: list[str]) -> None:
+async def take(demo: Demo, names: list[str], results: Outcomes) -> None:
     async with demo.client() as client, chromium() as browser:
-        await demo.settled.wait()
         missions = (await client.get("/api/missions", params={"statuses": ["failed", "completed"]})).json()["items"]
         shown = next((one for one in missions if one["status"] == "failed"), missions[0])  # it has retries to show
-        found = asdict(await outcomes(demo))
-        paths = {name: PAGES[name].format(mission=shown["id"], **found) for name in names}
+        paths = {name: PAGES[name].format(mission=shown["id"], **asdict(results)) for name in names}
         for language in LANGUAGES:
             for theme in THEMES:
                 await take_all(browser, demo, paths, language, theme)
@@ -97,10 +95,12 @@ async def main() -> None:
         else:
             url, folder = await stack.enter_async_context(own_server())
             demo = await stack.enter_async_context(demo_up(url, folder))
+        await demo.settled.wait()
+        results = await outcomes(demo)
         set_up = await stack.enter_async_context(scenery(demo.database_url))
         await set_up.stuck_batch("cotacoes-rodada-7")
         await set_up.dead_letters(3)
-        await take(demo, names)
+        await take(demo, names, results)
     print(f"{len(list(FOLDER.glob('*.png')))} screenshots in {FOLDER.relative_to(ROOT)}, 4 in {IMAGES.relative_to(ROOT)}")
 
 
