@@ -122,7 +122,7 @@ export const results: typeof words = {
   "executions.reason": "Motivo",
   "executions.pages": "Páginas",
   "embeddings.there": "O que existe",
-  "embeddings.none": "Nada foi incorporado ainda. Adicione textos em um terminal:",
+  "embeddings.none": "Ainda não há vetores. Adicione textos em um terminal:",
   "embeddings.vectors": "Vetores",
   "embeddings.storage": "Armazenados como",
   "embeddings.size": "Tamanho",
