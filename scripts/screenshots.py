@@ -10,12 +10,14 @@ import asyncio
 import os
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from playwright.async_api import Browser, Page  # noqa: E402
+from tests.e2e.outcomes import Outcomes, outcomes  # noqa: E402
 from tests.e2e.scenery import scenery  # noqa: E402
 from tests.e2e.stage import Demo, chromium, demo_up, known_stage, own_server  # noqa: E402
 
@@ -26,7 +28,9 @@ PAGES = {
     "sign-in": "sign-in", "overview": "", "missions": "missions", "create": "missions?new=1", "mission": "missions/{mission}",
     "batches": "batches", "failures": "failures", "fleet": "fleet", "runners": "runners", "audit": "audit",
     "audit-timeline": "audit?report=timeline&mission={mission}", "audit-workers": "audit?report=workers",
-    "settings": "settings",
+    "settings": "settings", "quotes": "results", "lot": "results/lots/{lot}", "quote": "results/quotes/{quote}",
+    "rounds": "results?of=rounds", "round": "results/rounds/{round}", "match": "results/rounds/{round}/{match}",
+    "documents": "results?of=documents", "execution": "results/executions/{execution}", "embeddings": "results?of=embeddings",
 }  # fmt: skip
 LANGUAGES = ("pt-BR", "en")
 THEMES = ("light", "dark")
@@ -34,12 +38,11 @@ SIZES = {"": (1280, 860), "-phone": (390, 800)}
 MAX_BYTES = 150_000
 
 
-async def take(demo: Demo, names: list[str]) -> None:
+async def take(demo: Demo, names: list[str], results: Outcomes) -> None:
     async with demo.client() as client, chromium() as browser:
-        await demo.settled.wait()
         missions = (await client.get("/api/missions", params={"statuses": ["failed", "completed"]})).json()["items"]
         shown = next((one for one in missions if one["status"] == "failed"), missions[0])  # it has retries to show
-        paths = {name: PAGES[name].format(mission=shown["id"]) for name in names}
+        paths = {name: PAGES[name].format(mission=shown["id"], **asdict(results)) for name in names}
         for language in LANGUAGES:
             for theme in THEMES:
                 await take_all(browser, demo, paths, language, theme)
@@ -77,7 +80,7 @@ async def shoot(page: Page, demo: Demo, name: str, path: str, language: str, the
         await page.wait_for_timeout(300)
     await page.screenshot(
         path=FOLDER / f"{name}-{language}-{theme}{size}.png",
-        full_page=bool(size) or name in ("mission", "overview", "failures"),
+        full_page=bool(size) or name in ("mission", "overview", "failures", "quote", "match"),
     )
     if (name, language, theme) in CHOSEN and not size:
         image = await page.screenshot(path=IMAGES / f"{name}.png")
@@ -92,10 +95,12 @@ async def main() -> None:
         else:
             url, folder = await stack.enter_async_context(own_server())
             demo = await stack.enter_async_context(demo_up(url, folder))
+        await demo.settled.wait()
+        results = await outcomes(demo)
         set_up = await stack.enter_async_context(scenery(demo.database_url))
         await set_up.stuck_batch("cotacoes-rodada-7")
         await set_up.dead_letters(3)
-        await take(demo, names)
+        await take(demo, names, results)
     print(f"{len(list(FOLDER.glob('*.png')))} screenshots in {FOLDER.relative_to(ROOT)}, 4 in {IMAGES.relative_to(ROOT)}")
 
 

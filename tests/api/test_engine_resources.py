@@ -117,6 +117,7 @@ async def test_a_batch_tells_its_ledger_and_reprocesses_only_its_errors(api: Ser
     (batch,) = page["items"]
     assert (batch["total"], batch["completed"], batch["failed"]) == (7, 2, 5)
     shown = body_of(await api.viewer.get(f"/api/batches/{batch['id']}"))
+    assert batch["pipeline"] == shown["pipeline"] == "shop"
     assert shown["errors"] == [{"code": "LAYOUT", "tasks": 3}, {"code": "HTTP_404", "tasks": 2}]
     assert (shown["route"], shown["last_key"] is not None) == ("/classificador/", True)
     resumed = body_of(await api.operator.post(f"/api/batches/{batch['id']}/resume"))

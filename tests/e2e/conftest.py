@@ -17,6 +17,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from regente.console.files import FOLDER, INDEX
+from tests.e2e.outcomes import Outcomes, outcomes
 from tests.e2e.scenery import Scenery, scenery
 from tests.e2e.stage import Demo, chromium, demo_up, known_stage
 
@@ -72,6 +73,12 @@ async def completed(demo: Demo) -> int:
     async with demo.client() as client:
         found = await client.get("/api/missions", params={"statuses": ["completed"], "limit": 50})
     return int(found.json()["items"][-1]["id"])
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def results(demo: Demo, completed: int) -> Outcomes:
+    """What the other pipelines came to, once the demo's missions leave them the machine."""
+    return await outcomes(demo)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,19 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.api.processes import command
 from tests.e2e.conftest import sign_in
+from tests.e2e.outcomes import Outcomes
 from tests.e2e.scenery import Scenery
 from tests.e2e.stage import Demo
 
 AXE = Path(__file__).resolve().parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RESULTS = (
+    "results", "results?of=rounds", "results?of=documents", "results?of=embeddings", "results/lots/{lot}",
+    "results/quotes/{quote}", "results/quotes/{unknown}", "results/rounds/{round}", "results/rounds/{round}/{match}",
+    "results/rounds/{round}/{spoilt}", "results/executions/{execution}",
+)  # fmt: skip
 PAGES = ("", "missions", "missions/{id}", "missions?new=1", "batches", "failures", "fleet", "runners", "audit",
-         "audit?report=timeline&mission={id}", "audit?report=proxies", "settings")  # fmt: skip
+         "audit?report=timeline&mission={id}", "audit?report=proxies", "settings", *RESULTS)  # fmt: skip
 
 
 async def violations(page: Page) -> list[str]:
@@ -28,13 +35,15 @@ async def violations(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_axe_finds_nothing_on_any_page(page: Page, demo: Demo, completed: int, set_up: Scenery, theme: str) -> None:
+async def test_axe_finds_nothing_on_any_page(
+    page: Page, demo: Demo, completed: int, set_up: Scenery, results: Outcomes, theme: str
+) -> None:
     """O19: WCAG 2.2 AA."""
     await set_up.dead_letters(1)
     await page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
     wrong: dict[str, list[str]] = {}
     for path in PAGES:
-        await page.goto(f"{demo.url}/{path.format(id=completed)}")
+        await page.goto(f"{demo.url}/{path.format(id=completed, **asdict(results))}")
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
         await expect(page.get_by_text("Carregando…")).to_have_count(0)
         if path == "failures":
@@ -100,13 +109,15 @@ async def test_language_and_theme_are_switched_and_kept(page: Page, demo: Demo) 
     await expect(page.locator("html")).to_have_attribute("lang", "en")
 
 
-async def test_a_phone_is_enough_for_looking_and_canceling(browser: Browser, demo: Demo, completed: int) -> None:
+async def test_a_phone_is_enough_for_looking_and_canceling(
+    browser: Browser, demo: Demo, completed: int, results: Outcomes
+) -> None:
     """O19: at 360 px nothing but tables is wider than the screen, and a mission can be canceled."""
     context = await browser.new_context(locale="pt-BR", viewport={"width": 360, "height": 740}, has_touch=True)
     page = await context.new_page()
     await sign_in(page, demo.url, demo.api_key)
     for path in PAGES:
-        await page.goto(f"{demo.url}/{path.format(id=completed)}")
+        await page.goto(f"{demo.url}/{path.format(id=completed, **asdict(results))}")
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
         await expect(page.get_by_text("Carregando…")).to_have_count(0)
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360, path

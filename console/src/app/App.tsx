@@ -12,6 +12,7 @@ const Overview = lazy(() => import("../pages/overview/Overview"));
 const Missions = lazy(() => import("../pages/missions/Missions"));
 const MissionPage = lazy(() => import("../pages/mission/MissionPage"));
 const Batches = lazy(() => import("../pages/batches/Batches"));
+const Results = lazy(() => import("../pages/results/Results"));
 const Failures = lazy(() => import("../pages/failures/Failures"));
 const Fleet = lazy(() => import("../pages/fleet/Fleet"));
 const Runners = lazy(() => import("../pages/runners/Runners"));
@@ -45,6 +46,7 @@ function Pages() {
       <Route path="/missions" component={Missions} />
       <Route path="/missions/:id">{({ id }) => <MissionPage key={id} id={Number(id)} />}</Route>
       <Route path="/batches" component={Batches} />
+      <Route path="/results/*?" component={Results} />
       <Route path="/failures" component={Failures} />
       <Route path="/fleet" component={Fleet} />
       <Route path="/runners" component={Runners} />

@@ -5,6 +5,7 @@ export const PAGES: { path: string; name: MessageId; letter: string }[] = [
   { path: "/", name: "nav.overview", letter: "o" },
   { path: "/missions", name: "nav.missions", letter: "m" },
   { path: "/batches", name: "nav.batches", letter: "b" },
+  { path: "/results", name: "nav.results", letter: "e" },
   { path: "/failures", name: "nav.failures", letter: "f" },
   { path: "/fleet", name: "nav.fleet", letter: "w" },
   { path: "/runners", name: "nav.runners", letter: "r" },

@@ -2,6 +2,7 @@ import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useLingui } from "@lingui/react";
 import { useLocation } from "wouter";
 import { startOrchestrator } from "../api/operations";
+import { KINDS } from "../api/results";
 import { choose, useT } from "../i18n";
 import { useLive } from "../live/LiveProvider";
 import { useAct } from "../parts/act";
@@ -23,6 +24,7 @@ export function useCommands(help: () => void): Command[] {
   const act = (id: string, name: string, run: () => void, keys?: string): Command => ({ id, name, kind: "act", keys, run });
   return [
     ...PAGES.map(({ path, name, letter }) => page(name.replace(".", "-"), t(name), path, `g ${letter}`)),
+    ...KINDS.map((kind) => page(`results-${kind}`, t(`results.tab.${kind}`), `/results?of=${kind}`)),
     page("failed", t("palette.failed"), "/missions?status=failed"),
     page("running", t("palette.running"), "/missions?status=running"),
     ...(mayAct

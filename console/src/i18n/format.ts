@@ -3,12 +3,15 @@ import { useMemo } from "react";
 
 export interface Format {
   number: (value: number) => string;
+  percent: (share: number) => string;
+  money: (amount: string | number, currency: string | null) => string;
   time: (iso: string) => string;
   clock: (at: number) => string;
   minute: (at: number) => string;
   day: (iso: string) => string;
   days: (from: string, to: string) => string;
   span: (seconds: number) => string;
+  took: (milliseconds: number) => string;
   ago: (iso: string, now?: number) => string;
 }
 
@@ -21,26 +24,39 @@ const UNITS: [Intl.RelativeTimeFormatUnit & ("day" | "hour" | "minute" | "second
 
 const largest = (seconds: number) => UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[3]!;
 
+// A currency comes from a page of somebody else: whatever is no currency stands before the number as it is.
+function moneyOf(locale: string, amount: number, currency: string | null): string {
+  if (/^[A-Za-z]{3}$/.test(currency ?? "")) return new Intl.NumberFormat(locale, { style: "currency", currency: currency! }).format(amount);
+  const plain = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(amount);
+  return currency ? `${currency} ${plain}` : plain;
+}
+
 export function formatFor(locale: string): Format {
   const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+  const percent = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 });
   const time = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeStyle: "medium" });
   const clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
   const minute = new Intl.DateTimeFormat(locale, { timeStyle: "short" });
   // A mission's day is a day of the calendar: it must not move with the time zone of whoever looks.
   const day = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeZone: "UTC" });
   const relative = new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" });
+  const millis = new Intl.NumberFormat(locale, { style: "unit", unit: "millisecond", unitDisplay: "short", maximumFractionDigits: 0 });
+  const span = (seconds: number) => {
+    const [unit, size] = largest(seconds);
+    return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }).format(seconds / size);
+  };
   const dayOf = (iso: string) => day.format(new Date(`${iso}T00:00:00Z`));
   return {
     number: (value) => number.format(value),
+    percent: (share) => percent.format(share),
+    money: (amount, currency) => moneyOf(locale, Number(amount), currency),
     time: (iso) => time.format(new Date(iso)),
     clock: (at) => clock.format(at),
     minute: (at) => minute.format(at),
     day: dayOf,
     days: (from, to) => (from === to ? dayOf(from) : `${dayOf(from)} – ${dayOf(to)}`),
-    span: (seconds) => {
-      const [unit, size] = largest(seconds);
-      return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }).format(seconds / size);
-    },
+    span,
+    took: (milliseconds) => (milliseconds < 1000 ? millis.format(milliseconds) : span(milliseconds / 1000)),
     ago: (iso, now = Date.now()) => {
       const seconds = (Date.parse(iso) - now) / 1000;
       const [unit, size] = largest(seconds);

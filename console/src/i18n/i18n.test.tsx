@@ -38,4 +38,11 @@ it("plurals are right", async () => {
 it("a mission's day does not move with the time zone", () => {
   expect(formatFor("pt-BR").day("2025-01-15")).toBe("15/01/2025");
   expect(formatFor("en").span(90)).toBe("1.5 min");
+  expect([formatFor("en").took(41.6), formatFor("en").took(90_000)]).toEqual(["42 ms", "1.5 min"]);
+});
+
+it("money is written as its currency is, and what is no currency does no harm", () => {
+  expect(formatFor("en").money("1234.5", "BRL")).toBe("R$1,234.50");
+  expect(formatFor("pt-BR").money("1234.5", "R$<b>")).toBe("R$<b> 1.234,50");
+  expect(formatFor("en").money(2, null)).toBe("2.00");
 });

@@ -5,6 +5,7 @@ import { batchesKey, eventsKey, failuresKey, runnersKey } from "../api/engine";
 import { fleetKeys } from "../api/fleet";
 import { missionKeys } from "../api/missions";
 import { statsKey } from "../api/operations";
+import { kindsHeard, resultsKey } from "../api/results";
 import { addressOf } from "../app/root";
 import { type LiveEvent, type LiveSnapshot, LiveStream } from "./stream";
 
@@ -25,6 +26,7 @@ function refresh(queries: QueryClient, events: LiveEvent[]): void {
   for (const id of missions) stale(missionKeys.one(id));
   if (missions.size) stale(missionKeys.counts);
   if (events.some(({ batch_id }) => batch_id !== null)) stale(batchesKey);
+  for (const kind of kindsHeard(events)) stale(resultsKey(kind));
   if (events.some(({ event }) => FAILED.test(event))) stale(failuresKey);
   if (events.some(({ event }) => event.startsWith("runner"))) stale(runnersKey);
   if (events.some(({ event, pipeline }) => pipeline === null || !/^task_/.test(event))) stale(fleetKeys.all);

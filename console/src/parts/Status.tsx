@@ -6,6 +6,8 @@ const COLORS: Record<string, string> = {
   draft: "gray", queued: "indigo", pending: "indigo", running: "blue", completed: "green", failed: "red", canceled: "gray", skipped: "gray",
   stalled: "orange", idle: "gray", initializing: "cyan", ready: "green", scraping: "blue", error: "red", free: "green", "in use": "blue",
   inactive: "gray", draining: "yellow", stopped: "gray", lost: "red", valid: "green", expired: "orange", revoked: "gray",
+  incomplete: "orange", missing: "red",
+  PENDENTE: "indigo", PROCESSANDO: "blue", EM_ANDAMENTO: "blue", CONCLUIDO: "green", TRAVADO: "orange", ERRO: "red", PULADO: "gray", CANCELADO: "gray",
 }; // prettier-ignore
 
 export function Status({ of }: { of: string }) {

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from regente.console.files import INDEX, File, from_bytes, load
 
 PAGES = frozenset({
-    "", "sign-in", "missions", "batches", "failures", "fleet", "runners", "audit", "settings",
+    "", "sign-in", "missions", "batches", "results", "failures", "fleet", "runners", "audit", "settings",
 })  # fmt: skip
 ASSETS = "assets/"
 _FOR_A_YEAR = "public, max-age=31536000, immutable"

@@ -61,6 +61,9 @@ async def test_rounds_come_in_pages_and_what_is_wrong_is_refused(api: Served) ->
     page = body_of(await api.viewer.get("/api/rounds", params={"league": LEAGUE, "limit": 2, "cursor": "2"}))
     assert ([one["number"] for one in page["items"]], page["next"]) == ([1], None)
     assert len(body_of(await api.viewer.get("/api/rounds", params={"number": 1}))["items"]) == 2
+    batch_id = page["items"][0]["batch_id"]
+    assert body_of(await api.viewer.get("/api/rounds", params={"batch_id": batch_id}))["items"] == page["items"][:1]
+    assert body_of(await api.viewer.get("/api/rounds", params={"batch_id": 99_999}))["items"] == []
     for body in (
         {"league": "Série B", "round": 1},
         {"league": "x"},

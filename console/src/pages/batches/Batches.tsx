@@ -1,9 +1,10 @@
-import { Alert, Button, Group, NativeSelect, Paper, Progress, Stack, Text, Title } from "@mantine/core";
+import { Alert, Anchor, Button, Group, NativeSelect, Paper, Progress, Stack, Text, Title } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useSearchParams } from "wouter";
+import { Link, useSearchParams } from "wouter";
 import { type Batch, batchList, batchOne, batchesKey, cancelBatch, reprocessBatch, resumeBatch } from "../../api/engine";
 import { statsKey } from "../../api/operations";
+import { resultsOf } from "../../api/results";
 import { useMay } from "../../app/access";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
@@ -53,6 +54,7 @@ function BatchCard({ batch }: { batch: Batch }) {
   const t = useT();
   const format = useFormat();
   const nameOf = useStatusName();
+  const results = resultsOf(batch);
   return (
     <Paper withBorder p="md" component="article" aria-label={batch.name}>
       <Group justify="space-between" mb="xs">
@@ -61,6 +63,11 @@ function BatchCard({ batch }: { batch: Batch }) {
             {batch.name} <span className="quiet">#{batch.id}</span>
           </Title>
           <Status of={batch.status} />
+          {results && (
+            <Anchor component={Link} href={results} size="sm" aria-label={t("results.seeOf", { name: batch.name })}>
+              {t("results.see")}
+            </Anchor>
+          )}
         </Group>
         <BatchActions batch={batch} />
       </Group>

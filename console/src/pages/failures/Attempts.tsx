@@ -1,8 +1,23 @@
 import { Code, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import type { Schemas } from "../../api/client";
+import { failureOne } from "../../api/engine";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { Part } from "../../parts/Part";
 import { Snapshot } from "./Snapshot";
+
+// All of a task, under a heading; nothing when none has failed.
+export function FailedAttempts({ id }: { id: number }) {
+  const t = useT();
+  const { data } = useQuery(failureOne(id));
+  if (!data?.attempts.length) return null;
+  return (
+    <Part title={t("mission.attempts")}>
+      <Attempts attempts={data.attempts} />
+    </Part>
+  );
+}
 
 export function Attempts({ attempts }: { attempts: Schemas["FailedAttempt"][] }) {
   const t = useT();

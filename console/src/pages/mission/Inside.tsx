@@ -1,36 +1,12 @@
-// What a mission was given, what it did step by step, and how it failed.
-import { Code, Paper, Stack, Table, Text, Title } from "@mantine/core";
+// What a mission was given, what it did step by step, and what it could not store.
+import { Code, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
-import { failureOne } from "../../api/engine";
 import { failedItems } from "../../api/missions";
 import { taskOne, taskSteps } from "../../api/tasks";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { Part } from "../../parts/Part";
 import { Loaded } from "../../parts/States";
-import { Attempts } from "../failures/Attempts";
-
-function Part({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <Paper withBorder p="md" component="section" aria-label={title}>
-      <Title order={2} size="h4" mb="sm">
-        {title}
-      </Title>
-      {children}
-    </Paper>
-  );
-}
-
-export function FailedAttempts({ id }: { id: number }) {
-  const t = useT();
-  const { data } = useQuery(failureOne(id));
-  if (!data?.attempts.length) return null;
-  return (
-    <Part title={t("mission.attempts")}>
-      <Attempts attempts={data.attempts} />
-    </Part>
-  );
-}
 
 export function Payload({ id }: { id: number }) {
   const t = useT();
@@ -88,7 +64,7 @@ function Steps({ id }: { id: number }) {
             <Table.Tr key={`${step.name}${step.item}`}>
               <Table.Td className="code">{step.item ? `${step.name} [${step.item}]` : step.name}</Table.Td>
               <Table.Td>{step.attempt}</Table.Td>
-              <Table.Td>{step.duration_ms === null ? "" : format.span(step.duration_ms / 1000)}</Table.Td>
+              <Table.Td>{step.duration_ms === null ? "" : format.took(step.duration_ms)}</Table.Td>
               <Table.Td className="nowrap">{format.time(step.finished_at)}</Table.Td>
             </Table.Tr>
           ))}

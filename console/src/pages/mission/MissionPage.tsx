@@ -7,12 +7,14 @@ import { statsKey } from "../../api/operations";
 import { useMay } from "../../app/access";
 import { knownId, useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { FactList } from "../../parts/Part";
 import { Empty, Loaded, NotFound, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
 import { ActButton, Confirmed } from "../../parts/act";
+import { FailedAttempts } from "../failures/Attempts";
 import { CreateDialog } from "../missions/CreateDialog";
 import { draftOf } from "../missions/range";
-import { FailedAttempts, FailedItems, Payload } from "./Inside";
+import { FailedItems, Payload } from "./Inside";
 import { Lanes } from "./Lanes";
 
 const MAY: Record<Deed, Mission["status"][]> = { queue: ["draft"], cancel: ["draft", "queued", "running"], retry: ["failed", "canceled"] };
@@ -121,14 +123,7 @@ function Facts({ mission }: { mission: Mission }) {
   ] as const;
   return (
     <Paper withBorder p="md">
-      <dl className="facts">
-        {facts.map(([name, value]) => value && (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <FactList facts={facts} />
     </Paper>
   );
 }

@@ -27,6 +27,7 @@ _MATCH: dict[str, Any] = {
 class RoundQuery(PageQuery):
     league: League | None = None
     number: RoundNumber | None = None
+    batch_id: SomeId | None = None
 
 
 class Round(BaseModel):

@@ -202,6 +202,7 @@ class Batch(BaseModel):
     progress_at: datetime
     finished_at: datetime | None
     eta_seconds: float | None
+    pipeline: str | None = Field(description="Of its tasks, or of one of them where they have several.", examples=["quotes"])
     details: Any
 
 

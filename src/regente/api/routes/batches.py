@@ -74,11 +74,12 @@ async def detail(api: Api, batch_id: int) -> BatchDetail:
     ledger = await api.regente.batch(batch_id)
     mix = await api.book.rows("batch_errors", batch_id=batch_id)
     last = await api.book.row("batch_last", batch_id=batch_id)
+    served = await api.book.row("batch_pipeline", batch_id=batch_id)
     route = ledger.details.get("route")
     return BatchDetail(
         **{**asdict(ledger), "details": redacted(ledger.details)}, errors=[ErrorCount(**row) for row in mix],
         last_task_id=last["id"] if last else None, last_key=last["key"] if last else None,
-        route=route if isinstance(route, str) else None,
+        route=route if isinstance(route, str) else None, pipeline=served["pipeline"] if served else None,
     )  # fmt: skip
 
 

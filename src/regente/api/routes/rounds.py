@@ -35,7 +35,7 @@ MatchId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", exam
 @routes.get("", summary="List rounds, newest first")
 async def list_rounds(query: Annotated[RoundQuery, Query()], api: Used, who: Viewer) -> Page[Round]:
     found = await RoundDesk(api.regente).find(
-        league=query.league, number=query.number, before_id=query.before_id, limit=query.limit + 1
+        league=query.league, number=query.number, batch_id=query.batch_id, before_id=query.before_id, limit=query.limit + 1
     )  # fmt: skip
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
     return Page(items=[Round(**asdict(one)) for one in found[: query.limit]], next=more)

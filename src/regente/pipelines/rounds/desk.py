@@ -143,6 +143,7 @@ class RoundDesk:
         round_id: int | None = None,
         league: str | None = None,
         number: int | None = None,
+        batch_id: int | None = None,
         before_id: int | None = None,
         limit: int = 100,
     ) -> list[Round]:
@@ -150,8 +151,8 @@ class RoundDesk:
         if round_id is not None and not 0 < round_id <= MAX_ID:
             raise InvalidInput(f"{round_id!r} is not an id")
         rows = await ask(
-            self._database, "list_rounds", round_id=round_id, league=league, number=number, before_id=before_id,
-            limit=max(1, min(limit, MAX_PAGE)),
+            self._database, "list_rounds", round_id=round_id, league=league, number=number, batch_id=batch_id,
+            before_id=before_id, limit=max(1, min(limit, MAX_PAGE)),
         )  # fmt: skip
         return [_round(row) for row in rows]
 

@@ -73,6 +73,7 @@ FROM jsonb_to_recordset(%(stats)s) AS w (side text, name text, value integer)
 SELECT * FROM regente.scrape_jobs j
 WHERE (%(round_id)s::bigint IS NULL OR j.id = %(round_id)s) AND (%(league)s::text IS NULL OR j.league = %(league)s)
   AND (%(number)s::integer IS NULL OR j.number = %(number)s) AND (%(before_id)s::bigint IS NULL OR j.id < %(before_id)s)
+  AND (%(batch_id)s::bigint IS NULL OR j.batch_id = %(batch_id)s)
 ORDER BY j.id DESC LIMIT %(limit)s
 
 -- name: matches_of_round
