@@ -29,8 +29,8 @@ from regente.pipelines.quotes.models import QuoteArgs
 from regente.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
-ENGINE_CONNECTIONS = 6
-"""Of one runner, besides those of its pipelines: the engine's pool, the listener, the lease."""
+ENGINE_CONNECTIONS = 7
+"""Of one runner, besides those of its pipelines: the engine's pool, the claims', the listener's, the lease's."""
 OWN_CONNECTIONS = 5
 """Of the benchmark itself, which cannot be told from a runner's."""
 LOOK_SECONDS = 0.2

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from regente import Regente, Task, Transient
-from regente.engine.database import Database
+from regente.engine import database
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
 from tests.support.audit import audit
@@ -56,17 +56,17 @@ async def number() -> int:
 
 
 def lose_first_answer(monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
-    real = Database._fetch_once
+    real = database.fetch_on
     lost: list[str] = []
 
-    async def fetch_once(self: Database, name: str, params: Mapping[str, Any]) -> Rows:
-        rows = await real(self, name, params)
+    async def fetch_on(connection: Any, name: str, params: Mapping[str, Any]) -> Rows:
+        rows = await real(connection, name, params)
         if name == statement and not lost:
             lost.append(name)
             raise psycopg.OperationalError("server closed the connection unexpectedly")
         return rows
 
-    monkeypatch.setattr(Database, "_fetch_once", fetch_once)
+    monkeypatch.setattr(database, "fetch_on", fetch_on)
 
 
 async def batch_is_completed(app: Regente) -> bool:

@@ -25,17 +25,17 @@ class LostAnswers:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._names: set[str] = set()
         self.lost: list[str] = []
-        original = Database._fetch_once
+        original = database_module.fetch_on
 
-        async def fetch_once(database: Database, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-            answer = await original(database, name, params)
+        async def fetch_on(connection: Any, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+            answer = await original(connection, name, params)
             if name in self._names and answer:
                 self._names.discard(name)
                 self.lost.append(name)
                 raise psycopg.OperationalError("server closed the connection unexpectedly")
             return answer
 
-        monkeypatch.setattr(Database, "_fetch_once", fetch_once)
+        monkeypatch.setattr(database_module, "fetch_on", fetch_on)
 
     def lose(self, *names: str) -> None:
         self._names |= set(names)

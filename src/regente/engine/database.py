@@ -117,16 +117,17 @@ class Database:
 
         Only for statements that may be sent again when the answer to the first got lost.
         """
-        return await self._insist(lambda: self._fetch_once(name, params or {}), give_up_at)
+        return await self.insist(lambda: self._fetch_once(name, params or {}), give_up_at)
 
     async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        return await self._insist(lambda: self._fetch_dicts_once(name, params or {}), None)
+        return await self.insist(lambda: self._fetch_dicts_once(name, params or {}), None)
 
     async def ask(self, statement: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run a statement of somebody else's, alone in its transaction. Only what may be sent again if its answer got lost."""
-        return await self._insist(lambda: self._ask_once(statement, params), None)
+        return await self.insist(lambda: self._ask_once(statement, params), None)
 
-    async def _insist(self, attempt: Callable[[], Awaitable[T]], give_up_at: Callable[[], float] | None) -> T:
+    async def insist(self, attempt: Callable[[], Awaitable[T]], give_up_at: Callable[[], float] | None) -> T:
+        """Try again while the database is away, until `give_up_at`; only what may be done twice."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         pause_seconds = 0.05
         while True:
@@ -181,7 +182,7 @@ class Database:
     async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
         """One transaction on one of the engine's own connections."""
         async with contextlib.AsyncExitStack() as stack:
-            yield await self._insist(lambda: self._begin(stack), None)
+            yield await self.insist(lambda: self._begin(stack), None)
 
     async def _begin(self, stack: contextlib.AsyncExitStack) -> AsyncConnection[Any]:
         # Nothing has been asked yet: a connection that died in the pool costs another try, and no doubt.
@@ -197,6 +198,36 @@ class Database:
         assert self._tasks is not None, "the database is not open"
         async with self._tasks.connection() as connection:
             yield connection
+
+
+class OwnConnection:
+    """A connection beside the pools, for who asks often, one statement at a time.
+
+    Taking one out of a pool and putting it back is a good part of the time between a hint and a claim.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: AsyncConnection[Any] | None = None
+
+    async def fetch(self, name: str, params: Mapping[str, Any], give_up_at: Callable[[], float]) -> list[tuple[Any, ...]]:
+        """As `Database.fetch`."""
+        return await self._database.insist(lambda: self._fetch_once(name, params), give_up_at)
+
+    async def _fetch_once(self, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        if self._connection is None:
+            arguments = self._database.connect_arguments()
+            self._connection = await AsyncConnection.connect(self._database.url, **arguments)
+        try:
+            return await fetch_on(self._connection, name, params)
+        except BaseException:  # lost, or canceled in the midst
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
 
 async def fetch_on(connection: AsyncConnection[Any], name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from regente.engine.coalescer import Coalescer
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import FOREVER, Database, fetch_on, number_array, text_array
+from regente.engine.database import FOREVER, Database, OwnConnection, fetch_on, number_array, text_array
 from regente.engine.outcome import Completed, Ended
 
 MAX_BATCH = 500
-WARM_CONNECTIONS = 3  # for claims, for what has ended and for the watchdog
+WARM_CONNECTIONS = 2  # for what has ended and for the watchdog
 COMMIT_WITHIN_SECONDS = 5.0  # a runner that is frozen between a transaction's last statement and its commit loses it
 DOUBT_SECONDS = 30.0  # for so long a claim whose answer got lost may still be committed
 
@@ -89,6 +89,7 @@ class Ledger:
         self._commit_within_seconds = min(COMMIT_WITHIN_SECONDS, lease_seconds)
         self.lease_is_over: Callable[[], bool] = lambda: False
         self._claiming = asyncio.Lock()
+        self._claims = OwnConnection(database)
         self._doubt_until = 0.0
         self.finished: Coalescer[Finish, bool] = Coalescer(
             self._finish, max_batch=MAX_BATCH, bytes_of=lambda item: len(item.outcome.result or "")
@@ -107,15 +108,14 @@ class Ledger:
     async def stop(self) -> None:
         for coalescer in (self.finished, self.settled, self.marked):
             await coalescer.stop()
+        await self._claims.close()
 
     async def warm_up(self) -> None:
         """Have the statements of every task planned on a few connections, before the first one waits for it. Writes nothing."""
         if not self.database.through_pooler:
-            await asyncio.gather(*(self._rehearse() for _ in range(WARM_CONNECTIONS)))
-
-    async def _rehearse(self) -> None:
-        await self._fetch("claim", pipelines="{}", priorities="{}", floors="{}", limits="{}", free=0)
-        await self._fetch("finish", ids="{}", attempts="{}", results="{}")
+            await self._claim("claim", pipelines="{}", priorities="{}", floors="{}", limits="{}", free=0)
+            endings = (self._fetch("finish", ids="{}", attempts="{}", results="{}") for _ in range(WARM_CONNECTIONS))
+            await asyncio.gather(*endings)
 
     async def claim(self, levels: Sequence[tuple[str, int, str, int]], free: int) -> list[Claim]:
         """Up to `free` due tasks, oldest first within each (pipeline, priority, floor, limit), in the given order."""
@@ -140,7 +140,7 @@ class Ledger:
         async with self._claiming:
             losses = self.database.losses
             try:
-                return await self._fetch(name, **params)
+                return await self._claims.fetch(name, {"runner_id": self.runner_id, **params}, self._give_up_at)
             finally:
                 if self.database.losses > losses:
                     self._doubt_until = time.monotonic() + DOUBT_SECONDS

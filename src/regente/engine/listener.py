@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
@@ -50,5 +51,24 @@ class Listener:
             await connection.execute(query("listen_cancel"))
             self.listening = True
             self._hear(QUEUED, "")  # whatever was said before we listened
-            async for notice in connection.notifies():
-                self._hear(notice.channel, notice.payload)
+            await self._hear_until_lost(connection)
+
+    async def _hear_until_lost(self, connection: AsyncConnection[Any]) -> None:
+        """In a callback of the loop: `notifies()` would arm itself again before whoever waits for the hint has a turn."""
+        loop = asyncio.get_running_loop()
+        socket, lost = connection.fileno(), loop.create_future()
+
+        def read() -> None:
+            try:
+                connection.pgconn.consume_input()
+                while notice := connection.pgconn.notifies():
+                    self._hear(notice.relname.decode(), notice.extra.decode())
+            except psycopg.Error as error:
+                loop.remove_reader(socket)
+                lost.set_exception(error)
+
+        loop.add_reader(socket, read)
+        try:
+            await lost
+        finally:
+            loop.remove_reader(socket)
