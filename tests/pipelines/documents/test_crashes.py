@@ -21,7 +21,7 @@ from tests.pipelines.documents.stage import Stage
 async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_runner(
     app: Regente, registry: Registry, sandbox: Sandbox, desk: DocumentDesk, tmp_path: Path
 ) -> None:
-    """W3, W8, F15: a PDF on which the parser segfaults, and two other deaths: each is tried three times, then ERRO; the rest is done."""
+    """W3, W8, F15: a PDF that the parser segfaults on, and two other deaths: tried three times, then ERRO; the rest is done."""
     registered = register_documents(registry, app, DocumentSettings(), sandbox.url, extract=fragile)
     stage = Stage(app, desk, tmp_path)
     good = pdfs.text_pdf("a contrato between two parties")
