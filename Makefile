@@ -1,6 +1,6 @@
 # Everything runs in .venv, made by `make install` with uv; nothing else needs to be prepared.
 .DEFAULT_GOAL := help
-.PHONY: help install console run demo test check lint format lock bench chaos missions-chaos mutants screenshots clean
+.PHONY: help install console run demo test check lint format lock bench lighthouse chaos missions-chaos mutants screenshots clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -52,6 +52,10 @@ lock: install  ## Pin the dependencies anew
 bench: install  ## Measure beside the peers, in one run (ARGS="--quick" for a short one)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+lighthouse: console  ## The console's scores in Chromium, and how soon it shows what happens; fails below 95 and 100, or after 1 s
+	@$(BIN)/python scripts/chromium.py
+	@$(BIN)/python -m benchmarks.console $(ARGS)
+
 chaos: install  ## Kill, pause and cut until something breaks: SEED=1 TASKS=100000 KILLS=50
 	@$(BIN)/python -m tests.chaos --seed $(or $(SEED),1) --tasks $(or $(TASKS),100000) --kills $(or $(KILLS),50)
 
@@ -67,4 +71,4 @@ mutants: install  ## Take out one guard at a time; the suite must go red each ti
 	@$(BIN)/python -m pytest tests/mutants -m mutants
 
 clean:  ## Remove what was installed and built
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.envs console/node_modules src/regente/console/static
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.envs benchmarks/lighthouse/node_modules console/node_modules src/regente/console/static

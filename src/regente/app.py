@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg import AsyncConnection
 
+from regente.changeable import Changeable
 from regente.engine.client import Client
 from regente.engine.database import Database
 from regente.engine.errors import DatabaseUnavailable, InvalidInput
 from regente.engine.figures import Report
+from regente.engine.keeping import Keeping
 from regente.engine.migrations import Migrator
 from regente.engine.pipeline import Registry, registry
 from regente.engine.queries import query
@@ -104,6 +106,11 @@ class Regente(Client):
         from regente.pipelines.missions.desk import MissionDesk
 
         return MissionDesk(self)
+
+    @property
+    def changeable(self) -> Changeable:
+        """The settings that are in the database: what runs obeys a change without being started again."""
+        return Changeable(self.missions, Keeping(self.database, self.settings.retention_days))
 
     def conduct_missions(self) -> None:
         """Let this process run missions, too: their pipelines join those that it knows."""

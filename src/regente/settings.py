@@ -7,9 +7,10 @@ from pathlib import Path
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from regente.engine.keeping import DAY_SECONDS
 from regente.engine.lease import LeaseTerms
 from regente.engine.runner import RunnerTerms
-from regente.engine.watchdog import DAY_SECONDS, WatchdogTerms
+from regente.engine.watchdog import WatchdogTerms
 from regente.fleet.terms import FleetTerms
 
 
@@ -34,7 +35,7 @@ class Settings(BaseSettings):
     sweep_seconds: float = Field(60.0, gt=0, description="how often expired leases are looked for")
     batches_seconds: float = Field(10.0, gt=0, description="how often open batches are reviewed")
     schedules_seconds: float = Field(10.0, gt=0, description="how often schedules are looked at")
-    retention_days: float = Field(30.0, gt=0, description="how long finished tasks and their events are kept")
+    retention_days: float = Field(30.0, gt=0, description="how long what has ended is kept, until somebody sets it")
     secret_key: str | None = Field(
         None, repr=False, description="encrypts the fleet's secrets; none: a key file in the data folder"
     )

@@ -86,11 +86,17 @@ async def test_the_fleet_is_added_to_tested_and_switched(cli: Cli, monkeypatch: 
 
 
 async def test_settings_are_changed_and_checked(cli: Cli, app: Regente) -> None:
-    """O16: session_limit and max_retries; the fixed parameters are shown beside them."""
+    """O16: session_limit, max_retries and the retention; the fixed parameters are shown beside them."""
     listed = await cli.json("settings", "list")
-    assert listed["settings"] == {"session_limit": 5, "max_retries": 2, "auto_start": True}
+    assert listed["settings"] == {"session_limit": 5, "max_retries": 2, "auto_start": True, "retention_days": 30.0}
     assert listed["fixed"]["timeout_session_seconds"] == 180.0
     await cli.json("settings", "set", "session_limit", "8")
     assert (await app.missions.settings()).session_limit == 8
-    for key, value in (("session_limit", "0"), ("max_retries", "many"), ("colour", "blue")):
-        assert (await cli("settings", "set", key, value)).code != 0
+    assert await cli.text("settings", "set", "retention_days", "7.5") == "retention_days is 7.5.\n"
+    assert (await cli.json("settings", "list"))["settings"]["retention_days"] == 7.5
+    for key, value, told in (
+        ("session_limit", "0", "from 1 to 1000"), ("max_retries", "many", "a whole number"), ("colour", "blue", "no setting"),
+        ("retention_days", "0.04", "an hour"), ("retention_days", "soon", "number of days"), ("retention_days", "nan", "nan"),
+    ):  # fmt: skip
+        refused = await cli("settings", "set", key, value)
+        assert (refused.code != 0, told in refused.err) == (True, True), refused.err

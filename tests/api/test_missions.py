@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.api.conftest import DAY, Served, body_of, events_of
 
 RANGE = {
@@ -127,6 +129,27 @@ async def test_the_orchestrator_starts_stops_and_tells(api: Served) -> None:
     assert (await api.admin.patch("/api/settings", json={"session_limit": 0})).status_code == 422
     noted = [note for note in await events_of(api.app, "operator_action") if note["action"] == "settings.change"]
     assert (noted[0]["before"], noted[0]["after"]) == ({"session_limit": 5}, {"session_limit": 8})
+
+
+async def test_retention_is_a_setting_that_admins_change(api: Served) -> None:
+    """O16: the stored value wins over the environment's, and who changed it is noted with before and after."""
+    assert body_of(await api.viewer.get("/api/settings"))["retention_days"] == 30
+    assert body_of(await api.admin.patch("/api/settings", json={"retention_days": 7}))["retention_days"] == 7
+    assert body_of(await api.admin.patch("/api/settings", json={"retention_days": 0.5}))["retention_days"] == 0.5
+    assert (await api.operator.patch("/api/settings", json={"retention_days": 1})).status_code == 403
+    assert body_of(await api.viewer.get("/api/settings"))["retention_days"] == 0.5
+    changes = [(one["before"], one["after"], one["by"]) for one in await events_of(api.app, "setting_changed")]
+    assert changes == [(30, 7, "the-admin"), (7, 0.5, "the-admin")]
+    noted = [note for note in await events_of(api.app, "operator_action") if note["action"] == "settings.change"]
+    assert (noted[0]["before"], noted[0]["after"]) == ({"retention_days": 30}, {"retention_days": 7})
+
+
+@pytest.mark.parametrize("days", [0, -1, 0.04, 36_501, True, "30", "soon", [30]])
+async def test_a_retention_that_makes_no_sense_is_refused(api: Served, days: object) -> None:
+    """O16, F15: less than an hour, more than a century, or no number at all; the answer names the field."""
+    answer = await api.admin.patch("/api/settings", json={"retention_days": days})
+    assert "retention_days" in str(body_of(answer, 422)["errors"])
+    assert body_of(await api.viewer.get("/api/settings"))["retention_days"] == 30
 
 
 async def test_missions_are_counted_by_state(api: Served) -> None:

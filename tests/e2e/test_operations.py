@@ -36,8 +36,30 @@ async def test_session_limit_is_changed_and_obeyed(page: Page, demo: Demo) -> No
         assert len(sessions) >= 4
         assert len(set(sessions)) == len(sessions), "a session carried two missions"
         await client.patch("/api/settings", json={"session_limit": 5})
-    await page.reload()
     await expect(page.get_by_label("Missões por sessão")).to_have_value("5")
+
+
+async def test_settings_follow_what_others_change_but_keep_what_is_being_typed(page: Page, demo: Demo) -> None:
+    """O16, O19: the retention is a setting; a change made elsewhere comes by the stream, and is told where somebody edits."""
+    await page.goto(f"{demo.url}/settings")
+    days = page.get_by_role("spinbutton", name="retention_days")
+    await expect(days).to_have_value("30")
+    async with demo.client() as client:
+        await client.patch("/api/settings", json={"retention_days": 45})
+        await expect(days).to_have_value("45", timeout=3_000)
+        await days.fill("60")
+        await client.patch("/api/settings", json={"retention_days": 50})
+        await expect(page.get_by_text("agora é 50")).to_be_visible(timeout=3_000)
+        await expect(days).to_have_value("60")
+        await page.get_by_role("button", name="Usar o novo valor").click()
+        await expect(days).to_have_value("50")
+        await days.fill("0.01")
+        await page.get_by_role("button", name="Salvar").click()
+        assert await days.evaluate("field => field.validity.rangeUnderflow")
+        await days.fill("30")
+        await page.get_by_role("button", name="Salvar").click()
+        await expect(page.get_by_text("Salvo.")).to_be_visible()
+        assert (await client.get("/api/settings")).json()["retention_days"] == 30
 
 
 async def test_a_stuck_batch_goes_on_where_it_stopped(page: Page, demo: Demo, set_up: Scenery) -> None:

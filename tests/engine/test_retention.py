@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from regente import Fatal, Regente, Retry
+from regente.engine.errors import InvalidInput
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
+from regente.engine.watchdog import Watchdog
 from regente.engine.watchdog.retention import Forgotten, Retention
+from regente.settings import Settings
 from tests.engine.stage import Clock, Sql, column, many, one
 
 DAY = 86_400
@@ -77,3 +80,36 @@ async def test_a_batch_whose_tasks_are_forgotten_still_adds_up(app: Regente, clo
     await forget(app)
     assert all(batch.balanced for batch in await app.batches())
     assert [batch.total for batch in await app.batches() if batch.name == "open"] == [4]
+
+
+async def test_a_changed_setting_is_obeyed_by_the_next_sweep(app: Regente, sql: Sql, clock: Clock, settings: Settings) -> None:
+    """O16: the same sweep, never started again; shorter and longer; what was stored wins over what it was started with."""
+    watchdog = Watchdog(app.database, settings.runner_terms().watchdog, lambda _: None)
+    (sweep,) = [one for one in watchdog.sweeps if isinstance(one, Retention)]
+    old = await app.enqueue_many("p", [{}] * 2)
+    await app.run(until_idle=True)
+    clock.advance(days=3)
+    assert (await sweep.run_once()).tasks == 0
+    await app.changeable.set("retention_days", 2.5, by="somebody")
+    assert (await sweep.run_once()).tasks == len(old)
+    await app.changeable.set("retention_days", 60, by="somebody")
+    await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    clock.advance(days=45)
+    assert await sweep.run_once() == Forgotten(0, 0, 0)
+    assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1
+
+
+async def test_a_setting_that_no_sweep_can_read_forgets_nothing(app: Regente, sql: Sql, clock: Clock) -> None:
+    """I10: whatever somebody with a SQL prompt wrote there."""
+    await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    clock.advance(days=90)
+    for written in ("0", "-1", '"soon"', "null"):
+        sql.execute(
+            "INSERT INTO regente.settings (key, value) VALUES ('retention_days', %s::jsonb) "
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value", [written],
+        )  # fmt: skip
+        with pytest.raises(InvalidInput, match="retention_days is a number of days"):
+            await forget(app)
+    assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1

@@ -18,9 +18,12 @@ export const orchestrator = queryOptions({
 export const startOrchestrator = () => settled(api.POST("/api/orchestrator/start"));
 export const stopOrchestrator = () => settled(api.POST("/api/orchestrator/stop"));
 
+export const settingsKey = ["settings"] as const;
+
 export const settings = queryOptions({
-  queryKey: ["settings"],
+  queryKey: settingsKey,
   queryFn: ({ signal }) => settled(api.GET("/api/settings", { signal })),
+  refetchInterval: 15_000,
 });
 
 export const changeSettings = (body: Schemas["SettingChanges"]) => settled(api.PATCH("/api/settings", { body }));

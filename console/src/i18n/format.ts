@@ -1,5 +1,4 @@
 import { useLingui } from "@lingui/react";
-import { useMemo } from "react";
 
 export interface Format {
   number: (value: number) => string;
@@ -31,41 +30,58 @@ function moneyOf(locale: string, amount: number, currency: string | null): strin
   return currency ? `${currency} ${plain}` : plain;
 }
 
+// Each of Intl's formats takes a while to make, and every part of a page wants some: they are made once, when first needed.
+const once = <T,>(make: () => T): (() => T) => {
+  let made: T | undefined;
+  return () => (made ??= make());
+};
+
+const known = new Map<string, Format>();
+
 export function formatFor(locale: string): Format {
-  const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
-  const percent = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 });
-  const time = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeStyle: "medium" });
-  const clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
-  const minute = new Intl.DateTimeFormat(locale, { timeStyle: "short" });
+  const format = known.get(locale) ?? makeFormat(locale);
+  known.set(locale, format);
+  return format;
+}
+
+function makeFormat(locale: string): Format {
+  const dates = (options: Intl.DateTimeFormatOptions) => once(() => new Intl.DateTimeFormat(locale, options));
+  const number = once(() => new Intl.NumberFormat(locale, { maximumFractionDigits: 1 }));
+  const percent = once(() => new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 }));
+  const time = dates({ dateStyle: "short", timeStyle: "medium" });
+  const clock = dates({ timeStyle: "medium" });
+  const minute = dates({ timeStyle: "short" });
   // A mission's day is a day of the calendar: it must not move with the time zone of whoever looks.
-  const day = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeZone: "UTC" });
-  const relative = new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" });
-  const millis = new Intl.NumberFormat(locale, { style: "unit", unit: "millisecond", unitDisplay: "short", maximumFractionDigits: 0 });
+  const day = dates({ dateStyle: "short", timeZone: "UTC" });
+  const relative = once(() => new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" }));
+  const spanIn = (unit: string) => once(() => new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }));
+  const spans = new Map(UNITS.map(([unit]) => [unit, spanIn(unit)]));
   const span = (seconds: number) => {
     const [unit, size] = largest(seconds);
-    return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }).format(seconds / size);
+    return spans.get(unit)!().format(seconds / size);
   };
-  const dayOf = (iso: string) => day.format(new Date(`${iso}T00:00:00Z`));
+  const millis = once(() => new Intl.NumberFormat(locale, { style: "unit", unit: "millisecond", unitDisplay: "short", maximumFractionDigits: 0 }));
+  const dayOf = (iso: string) => day().format(new Date(`${iso}T00:00:00Z`));
   return {
-    number: (value) => number.format(value),
-    percent: (share) => percent.format(share),
+    number: (value) => number().format(value),
+    percent: (share) => percent().format(share),
     money: (amount, currency) => moneyOf(locale, Number(amount), currency),
-    time: (iso) => time.format(new Date(iso)),
-    clock: (at) => clock.format(at),
-    minute: (at) => minute.format(at),
+    time: (iso) => time().format(new Date(iso)),
+    clock: (at) => clock().format(at),
+    minute: (at) => minute().format(at),
     day: dayOf,
     days: (from, to) => (from === to ? dayOf(from) : `${dayOf(from)} – ${dayOf(to)}`),
     span,
-    took: (milliseconds) => (milliseconds < 1000 ? millis.format(milliseconds) : span(milliseconds / 1000)),
+    took: (milliseconds) => (milliseconds < 1000 ? millis().format(milliseconds) : span(milliseconds / 1000)),
     ago: (iso, now = Date.now()) => {
       const seconds = (Date.parse(iso) - now) / 1000;
       const [unit, size] = largest(seconds);
-      return relative.format(Math.trunc(seconds / size), unit);
+      return relative().format(Math.trunc(seconds / size), unit);
     },
   };
 }
 
 export function useFormat(): Format {
   const { i18n } = useLingui();
-  return useMemo(() => formatFor(i18n.locale), [i18n.locale]);
+  return formatFor(i18n.locale);
 }

@@ -14,7 +14,13 @@ export const LANGUAGES: Record<Language, string> = { "pt-BR": "Português", en: 
 const KEPT_AS = "regente.language";
 
 export const i18n = setupI18n();
-i18n.setMessagesCompiler(compileMessage);
+// Lingui compiles a message whenever it is shown; once is enough.
+const compiled = new Map<string, ReturnType<typeof compileMessage>>();
+i18n.setMessagesCompiler((message) => {
+  const known = compiled.get(message) ?? compileMessage(message);
+  compiled.set(message, known);
+  return known;
+});
 
 const load = async (language: Language): Promise<Messages> =>
   language === "en" ? (await import("./en")).en : (await import("./pt-BR")).ptBR;

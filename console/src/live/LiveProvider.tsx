@@ -4,7 +4,7 @@ import { type ReactNode, createContext, useContext, useEffect, useMemo, useSyncE
 import { batchesKey, eventsKey, failuresKey, runnersKey } from "../api/engine";
 import { fleetKeys } from "../api/fleet";
 import { missionKeys } from "../api/missions";
-import { statsKey } from "../api/operations";
+import { settingsKey, statsKey } from "../api/operations";
 import { kindsHeard, resultsKey } from "../api/results";
 import { addressOf } from "../app/root";
 import { type LiveEvent, type LiveSnapshot, LiveStream } from "./stream";
@@ -29,6 +29,7 @@ function refresh(queries: QueryClient, events: LiveEvent[]): void {
   for (const kind of kindsHeard(events)) stale(resultsKey(kind));
   if (events.some(({ event }) => FAILED.test(event))) stale(failuresKey);
   if (events.some(({ event }) => event.startsWith("runner"))) stale(runnersKey);
+  if (events.some(({ event }) => event === "setting_changed")) stale(settingsKey);
   if (events.some(({ event, pipeline }) => pipeline === null || !/^task_/.test(event))) stale(fleetKeys.all);
   for (const key of [statsKey, eventsKey, ["orchestrator"]]) stale(key);
 }

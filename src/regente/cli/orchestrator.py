@@ -45,12 +45,12 @@ async def stop(
 
 @command(settings, "list", example="regente settings list")
 async def list_settings(call: Call) -> None:
-    """List the settings of missions, and the fixed parameters beside them."""
+    """List the settings that may be changed, and the fixed parameters beside them."""
     async with call.app() as app:
-        changeable = asdict(await app.missions.settings())
+        changeable = await app.changeable.all()
         fixed = {name: value for name, value in asdict(app.fleet.terms).items() if isinstance(value, int | float)}
-    rows = [(name, str(value), "regente settings set") for name, value in changeable.items()]
-    rows += [(name, f"{value:g}", "fixed (environment)") for name, value in fixed.items()]
+    rows = [(name, _shown(value), "regente settings set") for name, value in changeable.items()]
+    rows += [(name, _shown(value), "fixed (environment)") for name, value in fixed.items()]
     columns = (word("SETTING"), word("VALUE"), Column("CHANGED BY"))
     call.answer({"settings": changeable, "fixed": fixed}, lambda: table(columns, rows))
 
@@ -58,13 +58,17 @@ async def list_settings(call: Call) -> None:
 @command(settings, "set", example="regente settings set session_limit 8")
 async def set_setting(
     call: Call,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="session_limit, max_retries or auto_start.", show_default=False)],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="One of those that `settings list` shows.", show_default=False)],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.", show_default=False)],
 ) -> None:
     """Change a setting. What runs obeys it at its next decision."""
     async with call.app() as app:
-        changed = asdict(await app.missions.set(key, value, by=BY))
-    call.answer(changed, lambda: f"{key} is {changed[key]}.")
+        changed = await app.changeable.set(key, value, by=BY)
+    call.answer(changed, lambda: f"{key} is {_shown(changed[key])}.")
+
+
+def _shown(value: float | bool) -> str:
+    return str(value) if isinstance(value, bool) else f"{value:g}"
 
 
 def _tell(call: Call, state: OrchestratorState) -> None:

@@ -89,12 +89,18 @@ class Page:
 class Http:
     """Shared by all calls of a process: one pool of connections."""
 
-    def __init__(self, timeout_seconds: float = 30.0, blot: Callable[[str], str] = str) -> None:
+    def __init__(
+        self,
+        timeout_seconds: float = 30.0,
+        blot: Callable[[str], str] = str,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
         self._limit_seconds = SLOW_ANSWERS * timeout_seconds
         self._blot = blot
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(timeout_seconds, pool=120.0),
             limits=httpx2.Limits(max_connections=500, max_keepalive_connections=500, keepalive_expiry=60.0),
+            transport=transport,
             trust_env=False,
         )
 

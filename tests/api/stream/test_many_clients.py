@@ -93,14 +93,14 @@ async def test_who_leaves_is_noticed_and_nobody_reads_for_nobody(opened: Open) -
         assert stage.feed.looks > looks
 
 
-async def test_an_idle_feed_is_looked_at_about_once_a_second(opened: Open) -> None:
+async def test_an_idle_feed_is_looked_at_about_twice_a_second(opened: Open) -> None:
     """I10: the cost of consoles that are open over night."""
     async with opened() as stage, stream(stage.client, seconds=4.0) as source:
         await next_named(source, "heartbeat")
         began_at, looks = time.monotonic(), stage.feed.looks
         async for _ in source:
             pass
-        assert stage.feed.looks - looks <= (time.monotonic() - began_at) + 6  # the first pauses are short
+        assert stage.feed.looks - looks <= 2 * (time.monotonic() - began_at) + 6  # the first pauses are short
 
 
 async def test_more_clients_than_allowed_are_told_to_come_later(opened: Open) -> None:

@@ -106,3 +106,12 @@ def endless_pdf(levels: int = 9, fan: int = 10) -> bytes:
         inner = b"/Font << /F1 5 0 R >>" if last else b"/XObject << /Fx %d 0 R >>" % (7 + level)
         forms[6 + level] = stream(shown, b"/Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << %s >>" % inner)
     return pdf(_page(stream(b"/Fx Do"), forms, b"/XObject << /Fx 6 0 R >>"))
+
+
+def segfault_pdf(depth: int = 80_000) -> bytes:
+    """A colour space made of one made of one …: the parser follows them on its own stack, until there is no more of it."""
+    nested = 40  # in one object; more than 64 the parser would refuse
+    count = depth // nested
+    spaces = {6 + one: b"[/Pattern" * nested + b" %d 0 R" % (7 + one) + b"]" * nested for one in range(count)}
+    content = stream(b"/Deep cs " + _shown("a contract"))
+    return pdf(_page(content, {**spaces, 6 + count: b"/DeviceGray"}, b"/ColorSpace << /Deep 6 0 R >>"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from regente.services.sandbox.standins.openrouter import ChatFault, OpenRouter
 from tests.pipelines.documents import pdfs
-from tests.pipelines.documents.extractors import EXITS, KILLED, SEGFAULT
+from tests.pipelines.documents.extractors import EXITS, KILLED
 
 CLASSES = ("petição", "decisão", "contrato", "nota fiscal", "ofício", "outro")
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(200)
@@ -68,7 +68,7 @@ KINDS = (
     Kind("scanned.pdf", 0.02, 200, lambda _: pdfs.scanned_pdf(), skipped("NO_TEXT")),
     Kind("pageless.pdf", 0.01, 200, lambda _: pdfs.pageless_pdf(), skipped("NO_PAGES")),
     Kind("archive.docx", 0.01, 200, lambda _: b"PK\x03\x04" + bytes(99), skipped("UNSUPPORTED")),
-    Kind("segfault.pdf", 0.02, 40, marked(SEGFAULT), failed(*CRASHED)),
+    Kind("segfault.pdf", 0.02, 40, lambda _: pdfs.segfault_pdf(), failed(*CRASHED)),
     Kind("killed.pdf", 0.01, 20, marked(KILLED), failed(*CRASHED)),
     Kind("exits.pdf", 0.01, 20, marked(EXITS), failed(*CRASHED)),
     Kind("memory.pdf", 0.01, 3, lambda _: pdfs.memory_bomb_pdf(), failed(*BURST)),

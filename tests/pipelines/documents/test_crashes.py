@@ -14,18 +14,19 @@ from regente.pipelines.documents.setup import register_documents
 from regente.services.sandbox.sandbox import Sandbox
 from tests.pipelines.documents import pdfs
 from tests.pipelines.documents.conftest import with_settings
-from tests.pipelines.documents.extractors import EXITS, KILLED, SEGFAULT, fragile
+from tests.pipelines.documents.extractors import EXITS, KILLED, fragile
 from tests.pipelines.documents.stage import Stage
 
 
 async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_runner(
     app: Regente, registry: Registry, sandbox: Sandbox, desk: DocumentDesk, tmp_path: Path
 ) -> None:
-    """W3, W8, F15: a real SIGSEGV in the child, tried three times (2 retries), then ERRO; the others are CONCLUIDO."""
+    """W3, W8, F15: a PDF that the parser segfaults on, and two other deaths: tried three times, then ERRO; the rest is done."""
     registered = register_documents(registry, app, DocumentSettings(), sandbox.url, extract=fragile)
     stage = Stage(app, desk, tmp_path)
     good = pdfs.text_pdf("a contrato between two parties")
-    for name, mark in {"segfault.pdf": SEGFAULT, "killed.pdf": KILLED, "exits.pdf": EXITS, "good.pdf": b"% fine"}.items():
+    stage.write("segfault.pdf", pdfs.segfault_pdf())
+    for name, mark in {"killed.pdf": KILLED, "exits.pdf": EXITS, "good.pdf": b"% fine"}.items():
         stage.write(name, good + mark)
     execution = await stage.run(await stage.submit())
     await registered.close()
@@ -43,6 +44,20 @@ async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_ru
         assert row["erro_stack"]
     (runner,) = await app.runners(everyone=True)
     assert (runner.status, runner.recovered) == ("stopped", 0)
+
+
+async def test_a_pdf_that_the_parser_segfaults_on_ends_its_own_process(stage: Stage) -> None:
+    """W3, W8, F15: a real PDF, and a real SIGSEGV of the real parser: no mark, no hook."""
+    row = await ended(stage, pdfs.segfault_pdf())
+    assert row["erro_codigo"] == "ISOLATED_CRASH"
+    assert "SIGSEGV" in row["erro_mensagem"]
+
+
+async def test_the_same_pdf_is_read_where_it_is_less_deep(stage: Stage) -> None:
+    """W8: it is its depth that kills, not its kind: nothing about it is malformed."""
+    stage.write("shallow.pdf", pdfs.segfault_pdf(depth=400))
+    execution = await stage.run(await stage.submit())
+    assert (await stage.results(execution.id))["shallow.pdf"]["status"] == "CONCLUIDO"
 
 
 @with_settings(extract_seconds=100.0, extract_memory_mb=512)

@@ -13,6 +13,7 @@ from regente.pipelines.quotes.models import Analysis, Evidence, Kind, Product
 from regente.pipelines.quotes.pages import read_price
 from regente.pipelines.quotes.settings import QuotesSettings
 from regente.pipelines.quotes.shelf import PageShelf
+from tests.services.writer.source_server import SourceServer, Visit
 
 LD = '<script type="application/ld+json">%s</script>'
 
@@ -102,15 +103,61 @@ def test_a_vehicle_is_found_by_its_words() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://127.0.0.1/x", "http://10.0.0.1/", "http://169.254.169.254/latest", "http://[::1]/", "http://localhost/", "ftp://a.b/",
-     "file:///etc/passwd", "http://db.internal/", "http://[bad"],
+    ["http://127.0.0.1/x", "http://10.0.0.1/", "http://169.254.169.254/latest", "http://[::1]/", "ftp://a.b/",
+     "file:///etc/passwd", "http://[bad", "http://[::ffff:10.0.0.1]/", "https://"],
 )  # fmt: skip
 async def test_no_shop_makes_us_ask_our_own_network(url: str) -> None:
-    """A link in a search's answer is somebody else's word. The call would fail: there is no client behind it."""
-    shelf = PageShelf(None, currency="BRL", home="https://serpapi.com", accept_listing=True)  # type: ignore[arg-type]
-    product = Product(position=1, title="t", source="s", url=url, listed_price=Decimal("5.00"))
-    found = await shelf.look(product, patient=True)
+    """A link in a search's answer is somebody else's word. What it says of the product counts as before."""
+    found = await looked_at(url, home="https://serpapi.com")
     assert (found.error, found.method, found.price) == ("ADDRESS_REFUSED", "listing", Decimal("5.00"))
+
+
+@pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "127.1", "2130706433", "0x7f000001"])
+async def test_a_name_is_judged_by_what_it_resolves_to(name: str) -> None:
+    """Whatever leads here is refused before a byte is sent, also on the very port of the search, which has another name."""
+    async with SourceServer().running() as ours:
+        found = await looked_at(page_on(ours).replace("127.0.0.1", name), home=ours.url)
+        assert (found.error, ours.visits) == ("ADDRESS_REFUSED", [])
+
+
+async def test_a_redirect_into_our_own_network_is_not_followed() -> None:
+    """The page lies where it may; where it sends us is judged anew, by address and by name."""
+    async with SourceServer().running() as sandbox, SourceServer().running() as inner:
+        for place in (page_on(inner), page_on(inner).replace("127.0.0.1", "localhost"), "http://169.254.169.254/latest"):
+
+            async def redirect(visit: Visit, place: str = place) -> None:
+                await visit.head(302, location=place, content_length=0)
+
+            found = await looked_at(sandbox.on("/shop", redirect), home=sandbox.url)
+            assert (found.error, inner.visits) == ("ADDRESS_REFUSED", [])
+        assert len(sandbox.visits) == 3
+
+
+async def test_the_sandbox_is_where_the_setting_says() -> None:
+    """Its host and its port, and nothing else on this machine."""
+    async with SourceServer().running() as sandbox, SourceServer().running() as other:
+        found = await looked_at(page_on(sandbox), home=f"{sandbox.url}/quotes/serpapi")
+        assert (found.error, found.price, found.method) == (None, Decimal("7.50"), "microdata")
+        assert (await looked_at(page_on(other), home=sandbox.url)).error == "ADDRESS_REFUSED"
+        assert other.visits == []
+
+
+async def looked_at(url: str, *, home: str) -> Evidence:
+    shelf = PageShelf(5.0, currency="BRL", home=home, accept_listing=True)
+    try:
+        product = Product(position=1, title="t", source="s", url=url, listed_price=Decimal("5.00"))
+        return await shelf.look(product, patient=True)
+    finally:
+        await shelf.close()
+
+
+def page_on(server: SourceServer) -> str:
+    async def answer(visit: Visit) -> None:
+        page = b'<b itemprop="price">R$ 7,50</b>'
+        await visit.head(content_length=len(page), content_type="text/html")
+        await visit.send(page)
+
+    return server.on("/product", answer)
 
 
 def test_with_a_key_nothing_is_asked_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:

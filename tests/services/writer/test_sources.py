@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from regente.services.writer.address_guard import AddressRefused, GuardedNetwork, check_address
+from regente.address_guard import AddressRefused, GuardedNetwork, check_address
 from tests.services.writer.client import WriterClient
 from tests.services.writer.conftest import OpenWriter, Sql
 from tests.services.writer.source_server import SourceServer, Visit, ads

@@ -74,6 +74,10 @@ export const fleet: typeof words = {
   "settings.theme.light": "Claro",
   "settings.theme.dark": "Escuro",
   "settings.retention": "Retenção",
-  "settings.retentionHow": "Tarefas terminadas e seus eventos são guardados por 30 dias; REGENTE_RETENTION_DAYS muda isso onde os orquestradores rodam.",
+  "settings.retentionHow": "Tarefas terminadas, com suas etapas e eventos, são esquecidas definitivamente quando mais antigas que isto. Dias inteiros ou frações, no mínimo uma hora (0,042). Falhas definitivas ficam. Cada executor obedece na sua próxima varredura, de hora em hora.",
+  "settings.retentionDays": "Dias em que o passado é guardado",
+  "settings.retentionLess": "Menos que agora: o que for mais antigo some na próxima varredura e não volta.",
+  "settings.changedElsewhere": "Alterado em outro lugar: agora é {value}. Salvar substitui esse valor.",
+  "settings.takeTheirs": "Usar o novo valor",
   "settings.saved": "Salvo.",
 };

@@ -1,6 +1,6 @@
 // A chart is a picture and, for whoever cannot or does not want to see it, the same numbers as a table.
 import { Table } from "@mantine/core";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { useT } from "../../i18n";
 
 export interface Series {
@@ -19,6 +19,8 @@ interface ChartProps {
 
 export function Chart({ title, told, legend = [], heads, rows, children }: ChartProps) {
   const t = useT();
+  // Nobody sees the table before it is opened, and it is the larger half of the page.
+  const [open, setOpen] = useState(false);
   return (
     <figure className="chart" aria-label={title}>
       <figcaption>
@@ -30,9 +32,9 @@ export function Chart({ title, told, legend = [], heads, rows, children }: Chart
         ))}
       </figcaption>
       <div aria-hidden="true">{children}</div>
-      <details>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>{t("chart.numbers")}</summary>
-        {rows.length ? <Numbers title={title} heads={heads} rows={rows} /> : <p className="quiet">{t("chart.nothing")}</p>}
+        {open && (rows.length ? <Numbers title={title} heads={heads} rows={rows} /> : <p className="quiet">{t("chart.nothing")}</p>)}
       </details>
     </figure>
   );

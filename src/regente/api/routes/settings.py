@@ -12,6 +12,7 @@ from regente.api.audit import Noting
 from regente.api.models.basics import Strict
 from regente.api.resource import resource
 from regente.api.state import Api, Used
+from regente.engine.keeping import LEAST_DAYS, MOST_DAYS
 
 routes = resource("/api/settings", "settings")
 
@@ -20,6 +21,7 @@ class Settings(BaseModel):
     session_limit: int = Field(description="Missions per session, then the proxy is changed.", examples=[5])
     max_retries: int = Field(description="Retries of a mission before it fails for good.", examples=[2])
     auto_start: bool = Field(description="Queued missions open the orchestrator.")
+    retention_days: float = Field(description="How long finished tasks and their events are kept.", examples=[30])
     fixed: dict[str, float] = Field(description="Parameters that only the environment changes.")
 
 
@@ -27,6 +29,9 @@ class SettingChanges(Strict):
     session_limit: int | None = Field(None, ge=1, le=1000)
     max_retries: int | None = Field(None, ge=0, le=100)
     auto_start: bool | None = Field(None, strict=True)
+    retention_days: float | None = Field(
+        None, ge=LEAST_DAYS, le=MOST_DAYS, strict=True, description="Whole or fractional days; an hour at least."
+    )
 
 
 @routes.get("", summary="Show the settings")
@@ -38,9 +43,9 @@ async def show(api: Used, who: Viewer) -> Settings:
 async def change(body: SettingChanges, api: Used, who: Admin, note: Noting) -> Settings:
     """What runs obeys at its next decision."""
     changes: dict[str, Any] = body.model_dump(exclude_none=True)
-    before = asdict(await api.regente.missions.settings())
+    before = await api.regente.changeable.all()
     for key, value in changes.items():
-        await api.regente.missions.set(key, value, by=who.name)
+        await api.regente.changeable.set(key, value, by=who.name)
     note.about({"settings": list(changes)}, before={key: before[key] for key in changes}, after=changes)
     return await _settings(api)
 
@@ -48,4 +53,4 @@ async def change(body: SettingChanges, api: Used, who: Admin, note: Noting) -> S
 async def _settings(api: Api) -> Settings:
     terms = asdict(api.regente.fleet.terms)
     fixed = {name: float(value) for name, value in terms.items() if isinstance(value, int | float)}
-    return Settings(**asdict(await api.regente.missions.settings()), fixed=fixed)
+    return Settings(**await api.regente.changeable.all(), fixed=fixed)

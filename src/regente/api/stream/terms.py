@@ -16,8 +16,9 @@ class StreamTerms:
     chunk_bytes: int = 32_768
     """How much one client is given at once."""
     busy_seconds: float = 0.05
-    idle_seconds: float = 1.0
-    """The pause between two looks at the feed: while there are events, and when there are none."""
+    idle_seconds: float = 0.5
+    """The pause between two looks at the feed: while there are events, and when there are none. A page shows what happened
+    within a second, also what nobody was notified of."""
     linger_seconds: float = 5.0
     """How long the reader goes on without a client."""
     heartbeat_seconds: float = 10.0

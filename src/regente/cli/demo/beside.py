@@ -18,18 +18,22 @@ class DemoBeside:
         self._data_dir = settings.data_dir or default_data_dir()
         self._database_url = settings.database_url or ""
         self._process: Process | None = None
+        self._starting = asyncio.Lock()
 
     @property
     def runs(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Once; whoever asks again while it runs gets the one that does."""
-        if self.runs:
-            return
+        """Once; whoever asks again while it runs, or is being started, gets the one that does."""
+        async with self._starting:
+            if not self.runs:
+                self._process = await self._start()
+
+    async def _start(self) -> Process:
         shared = {"REGENTE_DATABASE_URL": self._database_url, "REGENTE_DATA_DIR": str(self._data_dir), VARIABLE: "1"}
         with _log(self._data_dir / "logs").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "regente", "up", "--demo", "--port", "0",
                 stdin=PIPE, stdout=DEVNULL, stderr=log, env={**os.environ, **shared}, start_new_session=True,
             )  # fmt: skip

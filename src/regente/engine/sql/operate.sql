@@ -145,3 +145,16 @@ logged AS (
          jsonb_build_object('reason', 'expired', 'code', 'EXPIRED', 'checkpoint', checkpoint, 'by', %(by)s::text) FROM ended
 )
 SELECT id FROM ended ORDER BY id
+
+-- name: retention_days
+SELECT value FROM regente.settings WHERE key = 'retention_days'
+
+-- name: put_retention_days
+WITH before AS MATERIALIZED (SELECT value FROM regente.settings WHERE key = 'retention_days' FOR UPDATE),
+stored AS (
+  INSERT INTO regente.settings (key, value) VALUES ('retention_days', %(days)s::jsonb)
+  ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = regente.clock()
+)
+INSERT INTO regente.events (event, details)
+SELECT 'setting_changed', %(who)s::jsonb || jsonb_build_object('key', 'retention_days',
+  'before', coalesce((SELECT value FROM before), to_jsonb(%(default_days)s::double precision)), 'after', %(days)s::jsonb)

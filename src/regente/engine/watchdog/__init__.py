@@ -10,14 +10,13 @@ from typing import Protocol
 
 from regente.engine import log
 from regente.engine.database import Database
+from regente.engine.keeping import DAY_SECONDS
 from regente.engine.watchdog.batches import BatchReview
 from regente.engine.watchdog.expiry import Expiry
 from regente.engine.watchdog.reaper import Reaper
 from regente.engine.watchdog.retention import Retention
 from regente.engine.watchdog.schedules import Schedules
 from regente.engine.watchdog.stalls import Stalls
-
-DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)

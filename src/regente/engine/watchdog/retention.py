@@ -1,5 +1,6 @@
 """Forgets what is older than the retention time, a page at a time, so that no sweep holds locks for long.
 
+How long that is, is asked at every sweep: whoever changes the setting need not restart a runner.
 Dead letters stay until somebody decides."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regente.engine.database import Database
+from regente.engine.keeping import DAY_SECONDS, Keeping
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +28,27 @@ class Retention:
     def __init__(self, database: Database, every_seconds: float, keep_seconds: float) -> None:
         self.every_seconds = every_seconds
         self._database = database
-        self._keep_seconds = keep_seconds
+        self._keeping = Keeping(database, keep_seconds / DAY_SECONDS)
 
     async def run_once(self) -> Forgotten:
-        tasks = await self._forget_tasks()
-        events = await self._forget_events()
-        runners = await self._database.fetch("forget_runners", {"keep_seconds": self._keep_seconds})
-        batches = await self._database.fetch("forget_batches", {"keep_seconds": self._keep_seconds})
+        keep_seconds = await self._keeping.days() * DAY_SECONDS
+        tasks = await self._forget_tasks(keep_seconds)
+        events = await self._forget_events(keep_seconds)
+        runners = await self._database.fetch("forget_runners", {"keep_seconds": keep_seconds})
+        batches = await self._database.fetch("forget_batches", {"keep_seconds": keep_seconds})
         return Forgotten(tasks, events, len(runners), len(batches))
 
-    async def _forget_tasks(self) -> int:
+    async def _forget_tasks(self, keep_seconds: float) -> int:
         total, after, older = 0, 0, True
         while older:
-            [(gone, after, older)] = await self._database.fetch(
-                "forget_tasks", {"after": after, "keep_seconds": self._keep_seconds}
-            )
+            [(gone, after, older)] = await self._database.fetch("forget_tasks", {"after": after, "keep_seconds": keep_seconds})
             total += gone
         return total
 
-    async def _forget_events(self) -> int:
+    async def _forget_events(self, keep_seconds: float) -> int:
         total, after, older = 0, ("0", 0), True
         while older:
-            params = {"after_txid": after[0], "after_id": after[1], "keep_seconds": self._keep_seconds}
+            params = {"after_txid": after[0], "after_id": after[1], "keep_seconds": keep_seconds}
             [(gone, *last, older)] = await self._database.fetch("forget_events", params)
             total, after = total + gone, (last[0], last[1])
         return total

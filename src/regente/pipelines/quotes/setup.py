@@ -31,15 +31,22 @@ class QuotePipelines:
     """Has an `Http` of its own: one that knows which keys must never be shown."""
 
     http: Http
+    shelf: PageShelf
 
     async def close(self) -> None:
         await self.http.close()
+        await self.shelf.close()
 
 
 def register_quotes(registry: Registry, client: Client, settings: QuotesSettings, sandbox_url: str) -> QuotePipelines:
     http = Http(settings.http_timeout, settings.blot())
     _keep_out_of_logs(settings)
-    quotes = Quotes(providers(http, settings, sandbox_url), settings)
+    _, search_url, _ = settings.base_urls(sandbox_url)
+    shelf = PageShelf(
+        settings.http_timeout, settings.blot(), currency=settings.currency, home=search_url,
+        accept_listing=settings.accept_listing,
+    )  # fmt: skip
+    quotes = Quotes(providers(http, shelf, settings, sandbox_url), settings)
     retry = Retry(max_attempts=MAX_TRIES, first=settings.retry_seconds, maximum=LONGEST_WAIT_SECONDS)
     registry.pipeline(
         QUOTES, args=QuoteArgs, retry=retry, stall_after=STUCK_SECONDS, concurrency=settings.concurrency
@@ -47,10 +54,10 @@ def register_quotes(registry: Registry, client: Client, settings: QuotesSettings
     upkeep = Upkeep(client)
     registry.pipeline(RECOVER)(upkeep.recover_stuck_quotes)
     registry.pipeline(CLEAN_UP)(upkeep.cleanup_old_processing)
-    return QuotePipelines(http)
+    return QuotePipelines(http, shelf)
 
 
-def providers(http: Http, settings: QuotesSettings, sandbox_url: str) -> Providers:
+def providers(http: Http, shelf: PageShelf, settings: QuotesSettings, sandbox_url: str) -> Providers:
     analysis_url, search_url, fipe_url = settings.base_urls(sandbox_url)
     return Providers(
         analyst=AnthropicAnalyst(http, analysis_url, settings.anthropic_key, settings.anthropic_model),
@@ -58,7 +65,7 @@ def providers(http: Http, settings: QuotesSettings, sandbox_url: str) -> Provide
             http, search_url, settings.serpapi_key, country=settings.country, language=settings.language
         ),
         vehicles=FipeTable(http, fipe_url, settings.fipe_token),
-        shelf=PageShelf(http, currency=settings.currency, home=search_url, accept_listing=settings.accept_listing),
+        shelf=shelf,
     )  # fmt: skip
 
 

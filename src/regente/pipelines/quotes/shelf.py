@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
+from regente.address_guard import AddressRefused, GuardedTransport, check_url, origin_of
 from regente.engine.errors import Transient
 from regente.outgoing.http import PASSING, CallFailed, Http, Page, Trouble
 from regente.pipelines.quotes.models import Evidence, Method, Product
@@ -16,24 +16,36 @@ from regente.pipelines.quotes.pages import PagePrice, read_price
 
 HEADERS = {"accept": "text/html,application/xhtml+xml", "user-agent": "Mozilla/5.0 (compatible; Regente/0.1)"}
 SMALL_PAGE_CHARACTERS = 100_000
+MAX_CONNECTIONS = 200
 
 
 class PageShelf:
-    """`home` is the host of the search itself, whose pages may lie on this machine: the sandbox's do."""
+    """`home` is where the search itself is, whose pages may lie on this machine: the sandbox's do.
 
-    def __init__(self, http: Http, *, currency: str, home: str, accept_listing: bool) -> None:
-        self._http = http
+    Whoever fills in a shop's link must not make us ask our own network: every connection, a redirect's too, is made by the
+    guard, to an address that it has looked at.
+    """
+
+    def __init__(
+        self, timeout_seconds: float, blot: Callable[[str], str] = str, *, currency: str, home: str, accept_listing: bool
+    ) -> None:
+        self._home = origin_of(home)
+        guard = GuardedTransport(allow_private=False, connections=MAX_CONNECTIONS, trusted=frozenset({self._home}))
+        self._http = Http(timeout_seconds, blot, guard)
         self._currency = currency
-        self._home = urlsplit(home).hostname
         self._accept_listing = accept_listing
+
+    async def close(self) -> None:
+        await self._http.close()
 
     async def look(self, product: Product, *, patient: bool) -> Evidence:
         if product.url is None:
             return self._without_price(product, "NO_PAGE")
-        if not self._is_public(product.url):
-            return self._without_price(product, "ADDRESS_REFUSED")
         try:
+            self._check(product.url)
             page = await self._http.page(product.url, headers=HEADERS)
+        except AddressRefused:
+            return self._without_price(product, "ADDRESS_REFUSED")
         except CallFailed as failed:
             if patient and failed.trouble in (*PASSING, Trouble.THROTTLED):
                 raise Transient(f"the page of product {product.position}: {failed.message}", code="PAGE_AWAY") from failed
@@ -57,21 +69,11 @@ class PageShelf:
             seen |= {"price": product.listed_price, "currency": self._currency, "method": Method.LISTING}
         return _evidence(product, error=error, **seen)
 
-    def _is_public(self, url: str) -> bool:
-        """Whoever fills in a shop's link must not make us ask our own network. Names are not resolved here."""
-        try:
-            parts = urlsplit(url)
-            host = parts.hostname or ""
-        except ValueError:
-            return False
-        if parts.scheme not in ("http", "https") or not host:
-            return False
-        if host == self._home:
-            return True
-        try:
-            return ipaddress.ip_address(host).is_global
-        except ValueError:
-            return "." in host and not host.endswith((".local", ".internal", ".localhost"))
+    def _check(self, url: str) -> None:
+        """What can be said before the guard asks a name server."""
+        check_url(url, allow_private=True)
+        if origin_of(url) != self._home:
+            check_url(url, allow_private=False)
 
 
 async def _price_on(html: str) -> PagePrice | None:

@@ -11,8 +11,8 @@ from typing import Annotated
 import psycopg
 from fastapi import Depends, FastAPI, HTTPException, Path, Request
 
+from regente.address_guard import AddressRefused, check_url
 from regente.contracts.writer import Health, ProcessAccepted, ProcessRequest, WriterJob
-from regente.services.writer.address_guard import AddressRefused, check_url
 from regente.services.writer.answers import add_error_answers, invalid_field, job_answer
 from regente.services.writer.database import make_pool, prepare_database
 from regente.services.writer.gate import Gate

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx2
 
-from regente.services.writer.address_guard import GuardedTransport, check_url
+from regente.address_guard import AddressRefused, GuardedTransport, check_url
 from regente.services.writer.failures import JobFailure, SourceTrouble, WriterCode, first_line
 from regente.services.writer.terms import WriterTerms
 
@@ -72,7 +72,8 @@ class Sources:
         """Follow redirects, each one checked; the job's headers go to the first one's origin only."""
         origin = _origin(url)
         for _ in range(MAX_REDIRECTS + 1):
-            check_url(url, allow_private=self._terms.allow_private)
+            with reading_troubles():
+                check_url(url, allow_private=self._terms.allow_private)
             sent = {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
             response = await self._get(url, sent if _origin(url) == origin else {})
             try:
@@ -105,6 +106,8 @@ def safe_url(url: str) -> str:
 def reading_troubles() -> Iterator[None]:
     try:
         yield
+    except AddressRefused as error:
+        raise JobFailure(WriterCode.GENERIC, error.message) from None
     except httpx2.TimeoutException as error:
         kind = "connect" if isinstance(error, httpx2.ConnectTimeout) else "answer"
         raise SourceTrouble(WriterCode.TIMEOUT, f"the source did not {kind} in time") from None

@@ -1,4 +1,4 @@
-"""Keeps the writer from being a way into somebody's network: every connection goes to an address that was looked at.
+"""Keeps readers of other people's links from being a way into a network: each connection goes to an address that was looked at.
 
 The name is resolved here, its addresses are checked, and the socket is opened to one of them, so a second answer of the
 name server changes nothing. Redirects open new connections and so pass through here as well.
@@ -15,14 +15,22 @@ from urllib.parse import urlsplit
 import httpcore2
 import httpx2
 
-from regente.services.writer.failures import JobFailure, WriterCode
-
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
-class AddressRefused(JobFailure):
+Origin = tuple[str, int]
+"""A host and its port."""
+
+
+class AddressRefused(Exception):
     def __init__(self, message: str) -> None:
-        super().__init__(WriterCode.GENERIC, message)
+        super().__init__(message)
+        self.message = message
+
+
+def origin_of(url: str) -> Origin:
+    parts = urlsplit(url)
+    return (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
 
 
 def check_url(url: str, *, allow_private: bool) -> None:
@@ -46,7 +54,7 @@ def check_address(address: str, *, allow_private: bool) -> None:
     for one in _meant(ip_address(address.split("%")[0])):
         never = one.is_link_local or one.is_multicast or one.is_unspecified
         if never or not (allow_private or one.is_global):
-            raise AddressRefused(f"{address} is not a public address; the writer may not read from it")
+            raise AddressRefused(f"{address} is not a public address; nothing is read from it")
 
 
 def _meant(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | IPv6Address]:
@@ -61,8 +69,11 @@ def _meant(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | IPv6Add
 
 
 class GuardedNetwork(httpcore2.AnyIOBackend):
-    def __init__(self, *, allow_private: bool) -> None:
+    """`trusted` is named by whoever runs this, not by a link: what it resolves to is not looked at."""
+
+    def __init__(self, *, allow_private: bool, trusted: frozenset[Origin] = frozenset()) -> None:
         self._allow_private = allow_private
+        self._trusted = trusted
 
     async def connect_tcp(
         self,
@@ -73,8 +84,9 @@ class GuardedNetwork(httpcore2.AnyIOBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         addresses = await self._resolve(host, port, timeout)
-        for address in addresses:
-            check_address(address, allow_private=self._allow_private)
+        if (host, port) not in self._trusted:
+            for address in addresses:
+                check_address(address, allow_private=self._allow_private)
         refused: Exception = httpcore2.ConnectError(f"{host} has no address")
         for address in addresses:
             try:
@@ -96,11 +108,11 @@ class GuardedNetwork(httpcore2.AnyIOBackend):
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    def __init__(self, *, allow_private: bool, connections: int) -> None:
+    def __init__(self, *, allow_private: bool, connections: int, trusted: frozenset[Origin] = frozenset()) -> None:
         super().__init__(trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
             max_connections=connections,
             max_keepalive_connections=0,
-            network_backend=GuardedNetwork(allow_private=allow_private),
+            network_backend=GuardedNetwork(allow_private=allow_private, trusted=trusted),
         )

@@ -1,0 +1,93 @@
+"""`/api/demo`: the demo as a process beside `regente serve`, started from the console, once, and ended with its server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.api.conftest import Served, body_of
+from tests.api.processes import caller, command
+from tests.support.eventually import eventually, eventually_async
+
+WORKER = {"name": "ours", "url": "http://127.0.0.1:9", "api_key": "secret", "storage_domain": "s.test"}
+
+
+def demos(folder: Path) -> list[int]:
+    """The processes `regente up --demo` that live in this data folder."""
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and _is_demo_in(path, folder)]
+
+
+def _is_demo_in(process: Path, folder: Path) -> bool:
+    try:
+        words = (process / "cmdline").read_bytes().split(b"\0")
+        surroundings = (process / "environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return False
+    return b"--demo" in words and f"REGENTE_DATA_DIR={folder}".encode() in surroundings
+
+
+async def key_of(admin: httpx2.AsyncClient, role: str) -> dict[str, str]:
+    made = body_of(await admin.post("/api/keys", json={"name": f"the-{role}", "role": role}), 201)
+    return {"x-api-key": made["api_key"]}
+
+
+async def names_of(client: httpx2.AsyncClient) -> set[str]:
+    return {worker["name"] for worker in body_of(await client.get("/api/workers"))}
+
+
+async def test_a_server_that_starts_no_processes_says_so(api: Served) -> None:
+    """O19: whoever only serves the API has no demo to offer."""
+    told = body_of(await api.viewer.get("/api/demo"))
+    assert told["state"] == "impossible"
+    assert "cannot start processes" in told["reason"]
+    refused = body_of(await api.admin.post("/api/demo/start"), 409)
+    assert refused["code"] == "ILLEGAL_TRANSITION"
+    assert "cannot start processes" in refused["detail"]
+
+
+async def test_everybody_may_ask_and_only_admins_may_start(api: Served) -> None:
+    """O18: roles."""
+    assert (await api.nobody.get("/api/demo")).status_code == 401
+    assert (await api.nobody.post("/api/demo/start")).status_code == 401
+    for client in (api.viewer, api.operator):
+        assert (await client.get("/api/demo")).status_code == 200
+        assert (await client.post("/api/demo/start")).status_code == 403
+
+
+async def test_a_fleet_with_members_of_its_own_gets_no_demo(database_url: str, tmp_path: Path) -> None:
+    """O19: the demo's faults are not let loose on somebody's workers."""
+    async with command(database_url, tmp_path) as told, caller(told["url"], {"x-api-key": told["api_key"]}) as admin:
+        assert body_of(await admin.get("/api/demo")) == {"state": "possible", "reason": None}
+        body_of(await admin.post("/api/workers", json=WORKER), 201)
+        said = body_of(await admin.get("/api/demo"))
+        assert said == {"state": "impossible", "reason": "the fleet has members of its own"}
+        assert body_of(await admin.post("/api/demo/start"), 409)["code"] == "ILLEGAL_TRANSITION"
+        assert demos(tmp_path) == []
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["told to stop", "killed"])
+async def test_the_demo_runs_once_and_ends_with_its_server(database_url: str, tmp_path: Path, kill: bool) -> None:
+    """O19: asked for twice at once and once more it is one process; its missions are here; it leaves with the server."""
+    async with command(database_url, tmp_path, kill=kill) as told, caller(told["url"], {"x-api-key": told["api_key"]}) as admin:
+        assert (await admin.post("/api/demo/start", headers=await key_of(admin, "operator"))).status_code == 403
+        assert demos(tmp_path) == []
+        running = {"state": "running", "reason": None}
+        for answer in await asyncio.gather(*(admin.post("/api/demo/start") for _ in range(4))):
+            assert body_of(answer) == running
+        (process,) = eventually(lambda: demos(tmp_path))
+        await eventually_async(lambda: _has_missions(admin), within_seconds=90)
+        assert await names_of(admin) == {"demo-worker-1", "demo-worker-2", "demo-worker-3"}
+        assert body_of(await admin.get("/api/demo")) == running
+        assert body_of(await admin.post("/api/demo/start")) == running
+        assert demos(tmp_path) == [process]
+        noted: list[dict[str, Any]] = body_of(await admin.get("/api/events", params={"types": ["operator_action"]}))["items"]
+        assert "orchestrator.start_demo" in {note["details"]["action"] for note in noted}
+    eventually(lambda: not demos(tmp_path), within_seconds=60)
+
+
+async def _has_missions(client: httpx2.AsyncClient) -> bool:
+    return len(body_of(await client.get("/api/missions", params={"limit": 100}))["items"]) >= 24
