@@ -44,7 +44,7 @@ function GroupCard({ group }: { group: FailureGroup }) {
   const [open, setOpen] = useState(false);
   return (
     <Paper withBorder p="md" component="article" aria-label={group.code ?? group.pipeline}>
-      <Group justify="space-between">
+      <Group justify="space-between" mb={6}>
         <Title order={2} size="h5">
           <span className="code">{group.code ?? "?"}</span> · {t("failures.count", { count: group.tasks })}
         </Title>

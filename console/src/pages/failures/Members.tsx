@@ -41,7 +41,7 @@ function Member({ member }: { member: Failure }) {
   const name = member.key ?? `#${member.task_id}`;
   return (
     <div className="member">
-      <Group justify="space-between" gap="xs">
+      <Group justify="space-between" gap="xs" mb={4}>
         <Text size="sm" component="div">
           {member.pipeline === "missions" ? <Link href={`/missions/${member.task_id}`}>{t("mission.title", { id: member.task_id })}</Link> : <span className="code">{name}</span>}{" "}
           <span className="quiet">
