@@ -1,10 +1,11 @@
 // What the pipelines other than missions came to.
-import { Anchor, Tabs } from "@mantine/core";
+import { Anchor } from "@mantine/core";
 import type { ComponentType, ReactNode } from "react";
-import { Link, Route, Switch, useSearchParams } from "wouter";
+import { Link, Route, Switch } from "wouter";
 import { KINDS, type Kind } from "../../api/results";
 import { useT } from "../../i18n";
-import { NotFound, PageHead } from "../../parts/States";
+import { NotFound } from "../../parts/States";
+import { TabbedPage } from "../../parts/TabbedPage";
 import { Embeddings } from "./Embeddings";
 import { ExecutionPage, Executions } from "./Documents";
 import { MatchPage } from "./MatchPage";
@@ -33,26 +34,7 @@ export default function Results() {
 
 function Hub() {
   const t = useT();
-  const [search, setSearch] = useSearchParams();
-  const tab = KINDS.find((kind) => kind === search.get("of")) ?? "quotes";
-  const Shown = TABS[tab];
-  return (
-    <>
-      <PageHead title={t("nav.results")} />
-      <Tabs value={tab} onChange={(kind) => setSearch(kind && kind !== "quotes" ? { of: kind } : {}, { replace: true })} keepMounted={false}>
-        <Tabs.List aria-label={t("results.tabs")} mb="md">
-          {KINDS.map((kind) => (
-            <Tabs.Tab key={kind} value={kind}>
-              {t(`results.tab.${kind}`)}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Tabs.Panel value={tab}>
-          <Shown />
-        </Tabs.Panel>
-      </Tabs>
-    </>
-  );
+  return <TabbedPage title={t("nav.results")} label={t("results.tabs")} param="of" names={KINDS} nameOf={(kind) => t(`results.tab.${kind}`)} tabs={TABS} />;
 }
 
 // A page below a tab, with the way back.

@@ -1,0 +1,38 @@
+// A page of tabs; which one is shown stands in the address, the first of them by its absence.
+import { Tabs } from "@mantine/core";
+import type { ComponentType } from "react";
+import { useSearchParams } from "wouter";
+import { PageHead } from "./States";
+
+type Props<Name extends string> = {
+  title: string;
+  label: string;
+  param: string;
+  names: readonly [Name, ...Name[]];
+  nameOf: (name: Name) => string;
+  tabs: Record<Name, ComponentType>;
+};
+
+export function TabbedPage<Name extends string>({ title, label, param, names, nameOf, tabs }: Props<Name>) {
+  const [search, setSearch] = useSearchParams();
+  const [first] = names;
+  const tab = names.find((name) => name === search.get(param)) ?? first;
+  const Shown: ComponentType = tabs[tab];
+  return (
+    <>
+      <PageHead title={title} />
+      <Tabs value={tab} onChange={(name) => setSearch(name && name !== first ? { [param]: name } : {}, { replace: true })} keepMounted={false}>
+        <Tabs.List aria-label={label} mb="md">
+          {names.map((name) => (
+            <Tabs.Tab key={name} value={name}>
+              {nameOf(name)}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value={tab}>
+          <Shown />
+        </Tabs.Panel>
+      </Tabs>
+    </>
+  );
+}
