@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from psycopg import AsyncConnection
 
 from regente import Regente
+from regente.engine.database import text_array
 from regente.engine.errors import InvalidInput
+from regente.pipelines.embeddings.book import rows_on
 from regente.pipelines.embeddings.desk import EmbeddingDesk
 from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from tests.pipelines.embeddings.conftest import KEY, MODEL, embed_all, ended, rows, stored, with_settings
+from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
 TEXTS = [f"item {number} of the list" for number in range(25)]
@@ -72,8 +78,38 @@ async def test_tasks_whose_contents_overlap_pay_for_each_once(
     batch = await embed_all(app, desk, texts)
     assert batch.completed == 40
     assert set(await stored(app)) == set(words)
-    assert provider.charged.total() == 12
+    tried_again = await rows(app, "SELECT task_id, details FROM events WHERE event = 'task_retried'")
+    assert provider.charged.total() == 12, tried_again
     assert await rows(app, "SELECT * FROM embedding_reservations") == []
+
+
+async def test_reservations_are_given_up_in_the_order_in_which_they_are_taken(app: Regente) -> None:
+    """S5: who stores what it paid for never waits in a circle with those who want the same (the loser would pay again)."""
+    hashes = [f"{number:02x}" for number in range(9)]
+    for one in reversed(hashes):
+        await rows(app, "INSERT INTO embedding_reservations VALUES (decode(%(hash)s, 'hex'), 7, 1)", hash=one)
+    async with app.database.transaction() as wanting:
+        await lock_reservation(wanting, hashes[0])
+        giving = asyncio.create_task(give_up(app, hashes[::-1]))
+        await eventually_async(lambda: waits_for_a_lock(app))
+        for later in hashes[1:]:
+            await lock_reservation(wanting, later)
+    await giving
+    assert await rows(app, "SELECT * FROM embedding_reservations") == []
+
+
+async def lock_reservation(connection: AsyncConnection[Any], content_hash: str) -> None:
+    query = "SELECT FROM regente.embedding_reservations WHERE content_hash = decode(%s, 'hex') FOR UPDATE NOWAIT"
+    await connection.execute(query, [content_hash])
+
+
+async def give_up(app: Regente, hashes: Sequence[str]) -> None:
+    async with app.database.transaction() as connection:
+        await rows_on(connection, "give_up_reservations", hashes=text_array(hashes), task_id=7)
+
+
+async def waits_for_a_lock(app: Regente) -> bool:
+    return bool(await rows(app, "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"))
 
 
 async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(

@@ -9,12 +9,13 @@ WHERE NOT EXISTS (
 );
 
 -- name: reserve
--- Ours are those that nobody holds, or that an attempt holds which is not running any more. In the order of their hashes, so that two
--- that want the same cannot wait for each other.
+-- Ours are those that nobody holds, or that an attempt holds which is not running any more. Reservations are locked in the order of
+-- their hashes, here (those of others, too) and wherever they are given up, so that nobody waits in a circle: whoever lost there after
+-- the provider's answer would pay again.
 INSERT INTO regente.embedding_reservations AS held (content_hash, task_id, attempt)
 SELECT decode(wanted.hash, 'hex'), %(task_id)s, %(attempt)s
 FROM unnest(%(hashes)s::text[]) AS wanted (hash)
-ORDER BY wanted.hash
+ORDER BY decode(wanted.hash, 'hex')
 ON CONFLICT (content_hash) DO UPDATE SET task_id = EXCLUDED.task_id, attempt = EXCLUDED.attempt
 WHERE held.task_id = EXCLUDED.task_id OR NOT EXISTS (
   SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt AND t.status = 'running'
@@ -22,16 +23,26 @@ WHERE held.task_id = EXCLUDED.task_id OR NOT EXISTS (
 RETURNING encode(held.content_hash, 'hex') AS hash;
 
 -- name: give_up_reservations
-DELETE FROM regente.embedding_reservations AS held
-USING unnest(%(hashes)s::text[]) AS wanted (hash)
-WHERE held.content_hash = decode(wanted.hash, 'hex') AND held.task_id = %(task_id)s;
+WITH ours AS MATERIALIZED (
+  SELECT held.content_hash
+  FROM regente.embedding_reservations AS held
+  JOIN unnest(%(hashes)s::text[]) AS wanted (hash) ON held.content_hash = decode(wanted.hash, 'hex')
+  WHERE held.task_id = %(task_id)s
+  ORDER BY held.content_hash FOR UPDATE OF held
+)
+DELETE FROM regente.embedding_reservations AS held USING ours WHERE held.content_hash = ours.content_hash;
 
 -- name: clear_reservations
--- Of attempts that do not run any more.
-DELETE FROM regente.embedding_reservations AS held
-WHERE NOT EXISTS (
-  SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt AND t.status = 'running'
-);
+-- Of attempts that do not run any more; one that somebody is taking over just now is left to them.
+WITH dead AS MATERIALIZED (
+  SELECT held.content_hash
+  FROM regente.embedding_reservations AS held
+  WHERE NOT EXISTS (
+    SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt AND t.status = 'running'
+  )
+  FOR UPDATE OF held SKIP LOCKED
+)
+DELETE FROM regente.embedding_reservations AS held USING dead WHERE held.content_hash = dead.content_hash;
 
 -- name: know_model
 INSERT INTO regente.embedding_models (model, dimensions) VALUES (%(model)s, %(dimensions)s) ON CONFLICT (model) DO NOTHING;
@@ -43,7 +54,7 @@ SELECT dimensions FROM regente.embedding_models WHERE model = %(model)s;
 INSERT INTO regente.embeddings (model, content_hash, text, norm, vector, task_id)
 SELECT %(model)s, decode(new.hash, 'hex'), new.text, new.norm, new.vector::real[], %(task_id)s
 FROM unnest(%(hashes)s::text[], %(texts)s::text[], %(norms)s::real[], %(vectors)s::text[]) AS new (hash, text, norm, vector)
-ORDER BY new.hash
+ORDER BY decode(new.hash, 'hex')
 ON CONFLICT (model, content_hash) DO NOTHING;
 
 -- name: stored_by
