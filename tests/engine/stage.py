@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,23 @@ from psycopg.rows import DictRow
 from regente import Regente
 from regente.engine.database import number_array, text_array
 from regente.engine.figures import Report
+from regente.engine.ledger import Claim, Finish, Ledger, Mark, Settlement
 from regente.engine.levels import BEGINNING
+from regente.engine.outcome import Completed, Ended
 from regente.engine.queries import query
 from tests.support.eventually import eventually_async
 
 Sql = psycopg.Connection[DictRow]
+
+Write = Callable[[Ledger, Claim], Awaitable[bool]]
+
+WRITES: dict[str, Write] = {
+    "completion": lambda ledger, claim: ledger.finished.write(Finish(claim, Completed(None), None)),
+    "settlement": lambda ledger, claim: ledger.settled.write(Settlement(claim, Ended("queued", "task_handed_back"))),
+    "step": lambda ledger, claim: ledger.marked.write(Mark(claim, "A")),
+    "event": lambda ledger, claim: ledger.add_event(claim, "event:told", "told", "{}"),
+}
+"""All that an attempt writes about its task; true when the fence let it pass."""
 
 
 @contextlib.asynccontextmanager
@@ -72,6 +84,10 @@ def task_row(sql: Sql, task_id: int) -> dict[str, Any]:
 
 def events_of(sql: Sql, task_id: int) -> list[str]:
     return column(sql, "SELECT event FROM regente.events WHERE task_id = %s ORDER BY txid, id", task_id)
+
+
+async def claims_of(ledger: Ledger, pipeline: str, count: int) -> list[Claim]:
+    return sorted(await ledger.claim([(pipeline, 0, BEGINNING, count)], count))
 
 
 class Clock:

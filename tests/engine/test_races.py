@@ -15,9 +15,8 @@ import pytest
 
 from regente import IllegalTransition, Regente
 from regente.engine.database import number_array
-from regente.engine.ledger import Claim, Finish, Ledger, Mark, Settlement
+from regente.engine.ledger import Ledger
 from regente.engine.models import Resumed
-from regente.engine.outcome import Completed, Ended
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.batches import BatchReview
@@ -27,8 +26,10 @@ from regente.settings import Settings
 from tests.engine.conftest import OpenApp
 from tests.engine.stage import (
     REAP,
+    WRITES,
     Ghost,
     Sql,
+    claims_of,
     events_of,
     finish_params,
     one,
@@ -158,7 +159,7 @@ async def test_cancel_wins_over_complete(app: Regente, sql: Sql, holder: Sql, ga
     assert events_of(sql, task_id)[-2:] == ["task_cancel_requested", "task_completed"]
 
 
-@pytest.mark.parametrize("written", ["finished", "marked", "settled"])
+@pytest.mark.parametrize("written", ["completion", "settlement", "step"])
 async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bulk_cancel(
     app: Regente, sql: Sql, holder: Sql, written: str
 ) -> None:
@@ -167,27 +168,17 @@ async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bu
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 9)")
     sql.execute("ANALYZE regente.tasks")
     ledger = Ledger(app.database, Ghost.appear(sql, ["p"]).id)
-    first, *others = sorted(await ledger.claim([("p", 0, "-infinity", 9)], 9))
+    first, *others = await claims_of(ledger, "p", 9)
     lock = "SELECT FROM regente.tasks WHERE id = %s FOR UPDATE NOWAIT"
     holder.execute(lock, [first.id])
     ledger.start()
-    under_way = [hand_in(ledger, written, claim) for claim in [*reversed(others), first]]
+    under_way = [asyncio.ensure_future(WRITES[written](ledger, claim)) for claim in [*reversed(others), first]]
     await waits_for(sql, holder)
     for other in others:
         holder.execute(lock, [other.id])
     holder.commit()
     assert await asyncio.gather(*under_way) == [True] * 9
     await ledger.stop()
-
-
-def hand_in(ledger: Ledger, written: str, claim: Claim) -> asyncio.Future[bool]:
-    match written:
-        case "finished":
-            return ledger.finished.begin(Finish(claim, Completed(None), None))
-        case "marked":
-            return ledger.marked.begin(Mark(claim, "A"))
-        case _:
-            return ledger.settled.begin(Settlement(claim, Ended("canceled", "task_canceled")))
 
 
 async def test_claim_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> None:

@@ -12,6 +12,7 @@ from tests.mutants.catalogue import MUTANTS, Mutant
 from tests.support.runner_process import ROOT
 
 SELECTION = (
+    "tests/engine/test_fence.py",  # finds most of them, and quickly
     "tests/model/test_state_machine.py",
     "tests/crashes/test_lost_answers.py",
     "tests/crashes/test_zombies.py",

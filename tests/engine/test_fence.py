@@ -1,0 +1,71 @@
+"""What an attempt does not hold it cannot change: each write, by each who lost the task or never had it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from regente import Regente
+from regente.engine.ledger import Claim, Ledger
+from tests.engine.stage import WRITES, Ghost, Sql, Write, claims_of, many, task_row
+
+
+@pytest.fixture
+async def ledger(app: Regente, sql: Sql) -> AsyncIterator[Ledger]:
+    """Of a runner that lives."""
+    opened = Ledger(app.database, Ghost.appear(sql, ["p"]).id)
+    opened.start()
+    yield opened
+    await opened.stop()
+
+
+@pytest.fixture
+async def held(ledger: Ledger, sql: Sql) -> Claim:
+    sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
+    return (await claims_of(ledger, "p", 1))[0]
+
+
+@pytest.fixture(params=WRITES)
+def write(request: pytest.FixtureRequest) -> Write:
+    return WRITES[request.param]
+
+
+async def test_who_holds_the_task_may_write(ledger: Ledger, held: Claim, write: Write) -> None:
+    """I3: the control of the others."""
+    assert await write(ledger, held)
+
+
+async def test_an_attempt_that_the_same_runner_lost_and_claimed_again_writes_nothing(
+    ledger: Ledger, sql: Sql, held: Claim, write: Write
+) -> None:
+    """I3."""
+    assert await WRITES["settlement"](ledger, held)
+    (again,) = await claims_of(ledger, "p", 1)
+    assert again.attempt == held.attempt + 1
+    await refused(sql, ledger, held, write)
+
+
+async def test_a_runner_that_never_had_the_task_writes_nothing(app: Regente, sql: Sql, held: Claim, write: Write) -> None:
+    """I4: the right attempt, the wrong runner."""
+    stranger = Ledger(app.database, Ghost.appear(sql, ["p"]).id)
+    stranger.start()
+    await refused(sql, stranger, held, write)
+    await stranger.stop()
+
+
+async def test_what_has_ended_is_not_written_to(ledger: Ledger, sql: Sql, held: Claim, write: Write) -> None:
+    """I5."""
+    assert await WRITES["completion"](ledger, held)
+    await refused(sql, ledger, held, write)
+
+
+async def refused(sql: Sql, ledger: Ledger, claim: Claim, write: Write) -> None:
+    before = everything_about(sql, claim.id)
+    assert not await write(ledger, claim)
+    assert everything_about(sql, claim.id) == before
+
+
+def everything_about(sql: Sql, task_id: int) -> list[object]:
+    tables = ("steps", "failures", "events")
+    return [task_row(sql, task_id), *(many(sql, f"SELECT * FROM regente.{one} WHERE task_id = %s", task_id) for one in tables)]
