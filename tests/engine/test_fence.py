@@ -1,4 +1,4 @@
-"""What an attempt does not hold it cannot change: each write, by each who lost the task or never had it."""
+"""What an attempt does not hold it cannot change: each write, by each who lost the task or never had it; and who may claim."""
 
 from __future__ import annotations
 
@@ -58,6 +58,15 @@ async def test_what_has_ended_is_not_written_to(ledger: Ledger, sql: Sql, held: 
     """I5."""
     assert await WRITES["completion"](ledger, held)
     await refused(sql, ledger, held, write)
+
+
+@pytest.mark.parametrize("change", ["lease_until = regente.clock()", "status = 'stopped'", "status = 'draining'"])
+async def test_a_runner_whose_lease_is_over_or_that_is_leaving_claims_nothing(ledger: Ledger, sql: Sql, change: str) -> None:
+    """I4: also when it does not know yet."""
+    sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 2)")
+    assert len(await claims_of(ledger, "p", 1)) == 1
+    sql.execute(f"UPDATE regente.runners SET {change} WHERE id = %s".encode(), [ledger.runner_id])
+    assert await claims_of(ledger, "p", 1) == []
 
 
 async def refused(sql: Sql, ledger: Ledger, claim: Claim, write: Write) -> None:
