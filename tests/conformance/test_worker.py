@@ -137,7 +137,7 @@ async def test_a_job_that_fails_is_named() -> None:
 @pytest.mark.parametrize(
     ("reply", "evidence"),
     [
-        (hang, "no whole answer within 0.1 s"),
+        (hang, "no whole answer within 1.5 s"),
         (html, "this is not JSON"),
         (garbage, "this is not JSON"),
         (deep, "this is not JSON"),
@@ -146,7 +146,7 @@ async def test_a_job_that_fails_is_named() -> None:
 )
 async def test_a_broken_answer_is_evidence_and_the_run_goes_on(reply: Any, evidence: str) -> None:
     """O21: whatever comes back, the run ends with a report."""
-    report = await examine(WorkerApp(replies={"GET /session/status": reply}), request_seconds=0.1 if reply is hang else 5.0)
+    report = await examine(WorkerApp(replies={"GET /session/status": reply}), request_seconds=1.5 if reply is hang else 5.0)
     assert report.failed == ("session status is one of the nine", "session becomes ready")
     assert all(evidence in finding.evidence for finding in report.findings if finding.verdict is Verdict.FAIL)
     assert report.findings[-1].verdict is Verdict.PASS

@@ -57,8 +57,7 @@ async def test_a_document_that_hangs_is_resumed_where_it_stopped(stage: Stage, c
 
         await stage.until(at_the_api, execution_id)
         path.unlink()  # whoever reads it again fails
-        await stage.age(execution_id)
-        await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
+        await stage.stuck(execution_id)
         assert (await stage.desk.resume(execution_id)).released == 1
         execution = await stage.ended(execution_id)
     assert (execution.status, execution.documentos[DocumentStatus.CONCLUIDO]) == (ExecutionStatus.CONCLUIDO, 1)
