@@ -70,15 +70,6 @@ class Stage:
         await self.sql(AGE, execution_id)
         await self.sql(AGE_TASKS, execution_id)
 
-    async def stuck(self, execution_id: int) -> None:
-        """Six minutes without progress, however late a runner tells of the last that there was."""
-
-        async def found() -> bool:
-            await self.age(execution_id)
-            return (await self.desk.execution(execution_id)).status is ExecutionStatus.TRAVADO
-
-        await eventually_async(found, within_seconds=20.0)
-
     async def sql(self, statement: bytes, *params: Any) -> list[tuple[Any, ...]]:
         async with self.app.database.connection() as connection:
             cursor = await connection.execute(statement, params)

@@ -56,8 +56,10 @@ async def test_a_document_that_hangs_is_resumed_where_it_stopped(stage: Stage, c
             return chat.calls["/api/v1/chat/completions"] == 1
 
         await stage.until(at_the_api, execution_id)
+        await stage.until(lambda one: one.status is ExecutionStatus.EM_ANDAMENTO, execution_id)
         path.unlink()  # whoever reads it again fails
-        await stage.stuck(execution_id)
+        await stage.age(execution_id)
+        await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
         assert (await stage.desk.resume(execution_id)).released == 1
         execution = await stage.ended(execution_id)
     assert (execution.status, execution.documentos[DocumentStatus.CONCLUIDO]) == (ExecutionStatus.CONCLUIDO, 1)
