@@ -67,8 +67,8 @@ class Stage:
 
     async def age(self, execution_id: int) -> None:
         """As if the last six minutes had passed without progress."""
+        await self.sql(AGE_TASKS, execution_id)  # first: a look in between would take a fresh heartbeat for progress
         await self.sql(AGE, execution_id)
-        await self.sql(AGE_TASKS, execution_id)
 
     async def sql(self, statement: bytes, *params: Any) -> list[tuple[Any, ...]]:
         async with self.app.database.connection() as connection:

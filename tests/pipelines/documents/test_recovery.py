@@ -56,7 +56,6 @@ async def test_a_document_that_hangs_is_resumed_where_it_stopped(stage: Stage, c
             return chat.calls["/api/v1/chat/completions"] == 1
 
         await stage.until(at_the_api, execution_id)
-        await stage.until(lambda one: one.status is ExecutionStatus.EM_ANDAMENTO, execution_id)
         path.unlink()  # whoever reads it again fails
         await stage.age(execution_id)
         await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
