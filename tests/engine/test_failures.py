@@ -174,7 +174,7 @@ async def test_errors_out_of_a_task_group_are_seen_through(app: Regente, registr
 
         async with asyncio.TaskGroup() as group, asyncio.TaskGroup() as inner:
             inner.create_task(broken())
-            group.create_task(asyncio.sleep(60))
+            group.create_task(asyncio.Event().wait())
 
     task_id = await ran(app)
     row = task_row(sql, task_id)

@@ -151,7 +151,7 @@ async def test_nobody_at_the_address_is_a_connection_refused(writer: WriterClien
 async def test_a_source_that_hangs_is_a_timeout(open_writer: OpenWriter, source: SourceServer) -> None:
     async def hang(visit: Visit) -> None:
         await visit.head(content_length=1000)
-        await asyncio.sleep(30)
+        await asyncio.Event().wait()
 
     writer = await open_writer(read_seconds=0.1, source_tries=2)
     job = await writer.run(source.on("/x", hang))
