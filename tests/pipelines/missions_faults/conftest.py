@@ -79,11 +79,14 @@ class Theatre:
             raise AssertionError(await self.evidence()) from None
 
     async def at_rest(self, within_seconds: float = 10.0) -> None:
-        """The orchestrator closed, workers idle, proxies free; the workers themselves without a session and a job."""
+        """The orchestrator closed, every driver gone (one may just be opening a session), workers idle, proxies free; the
+        workers themselves without a session and a job."""
 
         async def resting() -> bool:
+            drivers = await self.app.counts("workers")
             states = {member.status for member in await self.app.fleet.members() if member.kind != "writer"}
-            return (await self.app.missions.orchestrator()).state == "closed" and states <= {"idle", "free"}
+            closed = (await self.app.missions.orchestrator()).state == "closed"
+            return closed and drivers["queued"] + drivers["running"] == 0 and states <= {"idle", "free"}
 
         try:
             await eventually_async(resting, within_seconds=within_seconds)
