@@ -115,7 +115,7 @@ class CliProcess:
         """Whether this stands in its log by now."""
         return lambda: text in self.err.read_text()
 
-    def wait(self, within_seconds: float = 30.0) -> Answer:
+    def wait(self, within_seconds: float = 60.0) -> Answer:
         code = self._process.wait(within_seconds)
         return Answer(code, self.out.read_text(), self.err.read_text())
 

@@ -87,7 +87,7 @@ async def test_a_second_signal_hands_back_at_once(app: Regente, start: Start, si
     process.send(sign)
     eventually(process.said("no new tasks"))
     process.send(sign)
-    answer = process.wait(10)
+    answer = process.wait()
     assert (answer.code, answer.last_line) == (0, "0 finished, 2 handed back, 0 lost")
     assert [(await app.get(task_id)).tries for task_id in ids] == [0, 0]
 
@@ -99,7 +99,7 @@ async def test_a_third_signal_leaves_the_tasks_to_the_lease(app: Regente, start:
     for told in ("no new tasks", "handed back now", "leaving"):
         process.send(signal.SIGTERM)
         eventually(process.said(told))
-    assert process.wait(5).code == 1
+    assert process.wait().code == 1
     assert (await app.get(task_id)).status == "running"
 
 
@@ -108,7 +108,7 @@ async def test_a_signal_right_after_the_start_ends_it_too(app: Regente, start: S
     process = start(*RUN, REGENTE_DRAIN_SECONDS="0.1")
     eventually(process.said("runner started"))
     process.send(signal.SIGTERM)
-    assert process.wait(10).last_line.endswith("0 lost")
+    assert process.wait().last_line.endswith("0 lost")
 
 
 async def test_a_signal_before_there_is_a_runner_keeps_it_from_starting(app: Regente) -> None:

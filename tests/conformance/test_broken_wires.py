@@ -56,7 +56,7 @@ async def service(answer: Answer) -> AsyncIterator[str]:
 
     async with await asyncio.start_server(connected, "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with asyncio.timeout(10):  # every client is gone: so are the answers
+        async with asyncio.timeout(30):  # every client is gone: so are the answers
             await asyncio.gather(*tasks)
 
 

@@ -90,7 +90,7 @@ async def test_what_others_do_shows_by_itself(page: Page, demo: Demo) -> None:
     mission = {"date_start": day, "date_end": day, "media_type": "video", "languages": ["pt"]}
     async with demo.client() as client:
         await client.post("/api/missions", json={"missions": [mission]})
-        await expect(page.locator(ROWS)).to_have_count(1, timeout=5000)
+        await expect(page.locator(ROWS)).to_have_count(1, timeout=10_000)
 
 
 async def test_all_that_match_are_selected_and_the_filter_is_in_the_address(page: Page, demo: Demo, completed: int) -> None:

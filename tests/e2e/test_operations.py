@@ -46,10 +46,10 @@ async def test_settings_follow_what_others_change_but_keep_what_is_being_typed(p
     await expect(days).to_have_value("30")
     async with demo.client() as client:
         await client.patch("/api/settings", json={"retention_days": 45})
-        await expect(days).to_have_value("45", timeout=3_000)
+        await expect(days).to_have_value("45", timeout=10_000)
         await days.fill("60")
         await client.patch("/api/settings", json={"retention_days": 50})
-        await expect(page.get_by_text("agora é 50")).to_be_visible(timeout=3_000)
+        await expect(page.get_by_text("agora é 50")).to_be_visible(timeout=10_000)
         await expect(days).to_have_value("60")
         await page.get_by_role("button", name="Usar o novo valor").click()
         await expect(days).to_have_value("50")

@@ -13,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
 from regente import Regente
+from regente.engine import runner
 from regente.engine.pipeline import Registry
 from regente.settings import Settings
 from tests.engine.stage import Clock, Sql
@@ -47,6 +48,12 @@ def shared_database(server_url: str, template: str) -> Iterator[str]:
         connection.execute(composed.SQL("CREATE DATABASE {} TEMPLATE {}").format(*parts))
         yield make_conninfo(server_url, dbname=name)
         connection.execute(composed.SQL("DROP DATABASE {} WITH (FORCE)").format(parts[0]))
+
+
+@pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a runner finds it was told of, or had noted for its time."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 3600.0)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from regente.engine.ledger import Claim, Finish, Ledger, Mark, Settlement
 from regente.engine.levels import BEGINNING
 from regente.engine.outcome import Completed, Ended
 from regente.engine.queries import query
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 
 Sql = psycopg.Connection[DictRow]
 
@@ -45,7 +45,7 @@ async def running(app: Regente, pipelines: list[str] | None = None, **options: A
         await run
 
 
-async def status_is(app: Regente, task_id: int, *statuses: str, within_seconds: float = 10.0) -> str:
+async def status_is(app: Regente, task_id: int, *statuses: str, within_seconds: float = PATIENCE_SECONDS) -> str:
     """Wait until the task has one of these states."""
 
     async def reached() -> str | None:
@@ -57,7 +57,7 @@ async def status_is(app: Regente, task_id: int, *statuses: str, within_seconds: 
     return found
 
 
-async def until(predicate: Callable[[], object], within_seconds: float = 10.0) -> None:
+async def until(predicate: Callable[[], object], within_seconds: float = PATIENCE_SECONDS) -> None:
     async def holds() -> bool:
         return bool(predicate())
 

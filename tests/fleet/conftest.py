@@ -16,8 +16,9 @@ from regente.settings import Settings
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path, http_timeout=0.3)
+def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    """With a timeout of a test's own, where it is about that."""
+    return Settings(data_dir=tmp_path, http_timeout=getattr(request, "param", 20.0))
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ async def test_a_command_serves_until_it_is_told_to_stop(sign: signal.Signals) -
     running = asyncio.create_task(serve_until_stopped(greeting(), "127.0.0.1", 0, announced.put_nowait))
     assert await fetch(await announced.get()) == "hello"
     os.kill(os.getpid(), sign)
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 30)
 
 
 async def test_a_taken_port_is_told_in_one_line() -> None:

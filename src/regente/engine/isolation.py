@@ -49,7 +49,7 @@ async def run_isolated(
         async with asyncio.timeout(timeout_seconds):
             kind, text = await _converse(child, request)
     except TimeoutError:
-        raise Transient(f"the isolated step took longer than {timeout_seconds} s", code="ISOLATED_TIMEOUT") from None
+        raise Transient(f"the isolated step took longer than {timeout_seconds:g} s", code="ISOLATED_TIMEOUT") from None
     except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
         raise _crash(await child.wait()) from None
     finally:

@@ -25,7 +25,7 @@ CLIENTS = 500
 
 async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(opened: Open, database_url: str) -> None:
     """F19, I10: it holds no memory; when it comes again it goes on where it was, and nobody else waits for it."""
-    async with opened(send_seconds=0.3, ring_events=400, chunk_bytes=4096) as stage:
+    async with opened(send_seconds=1.5, ring_events=400, chunk_bytes=4096) as stage:
         reader, writer = await connect(stage.url, stage.key)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         async with stream(stage.client) as lively:

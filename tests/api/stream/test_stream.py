@@ -81,7 +81,7 @@ async def test_heartbeats_are_named_and_move_the_position_of_a_filtered_client(o
         await next_named(source, "heartbeat")
         await put(database_url, "for somebody else")
         last = (await positions(database_url))[-1]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (beat := await next_named(source, "heartbeat")).id != last:
                 assert beat.data["state"] == "live"
 
@@ -130,7 +130,7 @@ async def test_a_revoked_key_ends_its_streams(opened: Open, app: Regente) -> Non
     async with opened(check_seconds=0.05) as stage, stream(stage.client) as source:
         await next_named(source, "heartbeat")
         await KeyRing(Book(app.database)).revoke(stage.key_id, by="test")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert [frame.name async for frame in source if frame.name != "heartbeat"] == []
 
 
@@ -142,7 +142,7 @@ async def test_a_browser_follows_with_its_session_and_has_to_show_it_again(opene
     ):
         signed_in = await browser.post("/api/session", json={"api_key": stage.key})
         assert signed_in.status_code == 201, signed_in.text
-        async with stream(browser) as source, asyncio.timeout(10):
+        async with stream(browser) as source, asyncio.timeout(30):
             seen = [frame async for frame in source]
         await put(database_url, "meanwhile")
         async with stream(browser, seen[-1].id) as source:

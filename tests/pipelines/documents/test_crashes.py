@@ -67,11 +67,11 @@ async def test_a_pdf_that_grows_to_a_gibibyte_ends_its_own_process(stage: Stage)
     assert row["erro_codigo"] in ("ISOLATED_CRASH", "ISOLATED_MEMORY")
 
 
-@with_settings(extract_seconds=0.5, extract_memory_mb=4096)
+@with_settings(extract_seconds=3.0, extract_memory_mb=4096)
 async def test_a_pdf_that_takes_longer_than_anybody_waits_is_given_up(stage: Stage) -> None:
     """W1, W8, F15: the same for time."""
     row = await ended(stage, pdfs.endless_pdf())
-    assert (row["erro_codigo"], row["erro_mensagem"]) == ("ISOLATED_TIMEOUT", "the isolated step took longer than 0.5 s")
+    assert (row["erro_codigo"], row["erro_mensagem"]) == ("ISOLATED_TIMEOUT", "the isolated step took longer than 3 s")
 
 
 async def ended(stage: Stage, bomb: bytes) -> dict[str, Any]:

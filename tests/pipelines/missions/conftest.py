@@ -22,8 +22,8 @@ from tests.support.running import runner_in
 
 MISSION = MissionArgs(date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="video", languages=("pt",))
 QUICK = {
-    "timeout_session": 2.0, "timeout_job": 30.0, "polling_session": 0.05, "polling_job": 0.05, "polling_orchestrator": 0.05,
-    "outage_seconds": 1.0, "cancel_seconds": 1.0, "error_backoff": 0.05, "watch_seconds": 0.05, "http_timeout": 5.0,
+    "timeout_session": 20.0, "timeout_job": 30.0, "polling_session": 0.05, "polling_job": 0.05, "polling_orchestrator": 0.05,
+    "outage_seconds": 1.0, "cancel_seconds": 10.0, "error_backoff": 0.05, "watch_seconds": 0.05, "http_timeout": 5.0,
     "sweep_seconds": 0.2, "batches_seconds": 0.2, "schedules_seconds": 0.2, "drain_seconds": 5.0,
 }  # fmt: skip
 

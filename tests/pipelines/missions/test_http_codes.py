@@ -159,6 +159,7 @@ async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
     assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
 
 
+@terms(outage_seconds=30.0)
 async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Regente) -> None:
     """O14, O15: refused connections for less than `outage_seconds`: the same job goes on, no retry, no second job."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
@@ -190,7 +191,7 @@ async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Re
     assert returned["error_code"] == "ERROR502"
 
 
-@terms(outage_seconds=0.2, http_timeout=0.2)
+@terms(outage_seconds=0.2, http_timeout=1.0)
 async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_answer_error302(app: Regente) -> None:
     """O10, O15: at the end ERROR304, with that cause; by hand another writer gets what was extracted."""
     await app.missions.set("max_retries", 0)

@@ -116,7 +116,7 @@ async def test_a_scrape_that_does_not_end_well_is_retried_as_a_new_job(app: Rege
             assert [failure["code"] for failure in await app.failures(mission_id)] == [code]
 
 
-@terms(timeout_job=0.3)
+@terms(timeout_job=1.5)
 async def test_a_job_that_takes_too_long_is_cancelled_at_the_worker_and_retried(app: Regente) -> None:
     """O8, O15: ERROR202; the old job does not run on unnoticed."""
     worker = ScriptedWorker()

@@ -84,7 +84,7 @@ async def test_a_session_that_does_not_start_costs_no_mission_a_retry(
     assert sum(counts.values()) == strikes
 
 
-@terms(timeout_session=0.3)
+@terms(timeout_session=1.5)
 async def test_a_session_that_is_not_ready_in_time_is_error101(app: Regente) -> None:
     """O6, O15: given up at the limit, its worker is told, the proxy is blamed."""
     worker = ScriptedWorker()

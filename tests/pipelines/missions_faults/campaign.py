@@ -16,7 +16,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tests.pipelines.missions_faults.conftest import Theatre, missions_on
+from tests.pipelines.missions_faults.conftest import SHORT_LEASE, Theatre, missions_on
 from tests.pipelines.missions_faults.nursery import Orchestrator
 from tests.pipelines.missions_faults.peers import Fate, WatchedJob
 from tests.pipelines.missions_faults.plan import Deed, Plan
@@ -25,7 +25,12 @@ from tests.support.peers import Fault, Peer
 
 FEEDS = 10
 # Every proxy meets stuck sessions here; that they stay in is what lets the campaign end.
-TERMS: dict[str, Any] = {"max_proxy_failures": 1_000_000, "polling_job": 0.15, "polling_session": 0.1, "drain_seconds": 2.0}
+TERMS: dict[str, Any] = {
+    "max_proxy_failures": 1_000_000,
+    "polling_job": 0.15,
+    "polling_session": 0.1,
+    "drain_seconds": 2.0,
+} | SHORT_LEASE
 WEATHER = {500: 0.004, 503: 0.01, 429: 0.004}
 STUCK_AT_START = 0.04
 
@@ -67,7 +72,7 @@ class Campaign:
         await asyncio.gather(self._feed(began), *(self._do(deed, began) for deed in self.plan.deeds))
         self._clear_weather()
         await self.theatre.all_ended(within_seconds=patience_seconds)
-        await self.theatre.at_rest(within_seconds=20.0)
+        await self.theatre.at_rest()
         self.seconds = time.monotonic() - began
         for one in self._cast:
             one.send(signal.SIGTERM)

@@ -20,17 +20,18 @@ from regente.settings import Settings
 from tests.pipelines.missions.conftest import QUICK, fleet_of
 from tests.pipelines.missions_faults.nursery import Nursery, Orchestrator
 from tests.pipelines.missions_faults.peers import WatchedWorker, WatchedWriter
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 
 FIRST_DAY = date(2020, 1, 1)
-LEASE_SECONDS = 1.0
+LEASE_SECONDS = 2.0
 SWEEP_SECONDS = 0.2
-LEASE = {"lock_ttl_ms": int(LEASE_SECONDS * 1000), "heartbeat_interval_ms": 200, "sweep_seconds": SWEEP_SECONDS}
+SHORT_LEASE: dict[str, Any] = {"lock_ttl_ms": int(LEASE_SECONDS * 1000)}
+LIFE = {"lock_ttl_ms": 60_000, "heartbeat_interval_ms": 200, "sweep_seconds": SWEEP_SECONDS}
 
 
 def terms(**changes: Any) -> dict[str, str]:
-    """The environment of an orchestrator: quick, with a short lease."""
-    return {f"REGENTE_{name.upper()}": str(value) for name, value in (QUICK | LEASE | changes).items()}
+    """The environment of an orchestrator: quick, with a lease that no busy machine lets run out."""
+    return {f"REGENTE_{name.upper()}": str(value) for name, value in (QUICK | LIFE | changes).items()}
 
 
 def missions_on(count: int, first: int = 0) -> list[MissionArgs]:
@@ -69,7 +70,7 @@ class Theatre:
     async def statuses(self) -> list[str]:
         return [mission.status for mission in reversed(await self.app.missions.find(limit=1000))]
 
-    async def all_ended(self, within_seconds: float = 20.0) -> None:
+    async def all_ended(self, within_seconds: float = 60.0) -> None:
         async def ended() -> bool:
             return set(await self.statuses()) <= {"completed", "failed", "canceled"}
 
@@ -78,7 +79,7 @@ class Theatre:
         except AssertionError:
             raise AssertionError(await self.evidence()) from None
 
-    async def at_rest(self, within_seconds: float = 10.0) -> None:
+    async def at_rest(self, within_seconds: float = PATIENCE_SECONDS) -> None:
         """The orchestrator closed, every driver gone (one may just be opening a session), workers idle, proxies free; the
         workers themselves without a session and a job."""
 

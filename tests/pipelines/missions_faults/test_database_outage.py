@@ -16,7 +16,7 @@ from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.settings import Settings
-from tests.pipelines.missions_faults.conftest import Theatre, missions_on, staged
+from tests.pipelines.missions_faults.conftest import LEASE_SECONDS, SHORT_LEASE, Theatre, missions_on, staged
 from tests.pipelines.missions_faults.nursery import Nursery
 from tests.pipelines.missions_faults.peers import Fate
 from tests.support.eventually import eventually_async
@@ -45,7 +45,7 @@ async def test_missions_go_on_when_every_connection_is_cut(app: Regente, nursery
         for worker in theatre.workers:
             worker.fate_of = lambda _: Fate(0.3)
         await app.missions.create(missions_on(MISSIONS), queue=True)
-        theatre.orchestrator()
+        theatre.orchestrator(**SHORT_LEASE)
         for count in (1, 2, 3, 4):
             await some_are_done(theatre, count)
             with psycopg.connect(app.database_url, autocommit=True) as connection:
@@ -53,8 +53,8 @@ async def test_missions_go_on_when_every_connection_is_cut(app: Regente, nursery
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 )
-        await theatre.all_ended(within_seconds=40)
-        await theatre.at_rest(within_seconds=20)
+        await theatre.all_ended()
+        await theatre.at_rest()
         assert await theatre.statuses() == ["completed"] * MISSIONS
         check_once(theatre)
 
@@ -80,15 +80,15 @@ async def test_missions_go_on_after_the_postmaster_was_killed(
         for worker in theatre.workers:
             worker.fate_of = lambda _: Fate(0.3)
         await app.missions.create(missions_on(MISSIONS), queue=True)
-        theatre.orchestrator()
-        theatre.orchestrator()
+        theatre.orchestrator(**SHORT_LEASE)
+        theatre.orchestrator(**SHORT_LEASE)
         await some_are_done(theatre, 2)
         postmaster = own_server.postmaster_pid
         assert postmaster is not None
         os.kill(postmaster, signal.SIGKILL)
-        await asyncio.sleep(1.2)  # the outage itself: longer than the lease
+        await asyncio.sleep(LEASE_SECONDS + 0.2)  # the outage itself: longer than the lease
         await asyncio.to_thread(own_server.ensure_running)
-        await theatre.all_ended(within_seconds=60)
-        await theatre.at_rest(within_seconds=20)
+        await theatre.all_ended()
+        await theatre.at_rest()
         assert await theatre.statuses() == ["completed"] * MISSIONS
         check_once(theatre)

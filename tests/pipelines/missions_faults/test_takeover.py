@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.pipelines.missions_faults.conftest import LEASE_SECONDS, SWEEP_SECONDS, Theatre, missions_on
+from tests.pipelines.missions_faults.conftest import LEASE_SECONDS, SHORT_LEASE, SWEEP_SECONDS, Theatre, missions_on
 from tests.pipelines.missions_faults.nursery import Orchestrator
 from tests.pipelines.missions_faults.peers import COMPLETED, FOREVER, Fate, WatchedJob
 from tests.support.eventually import eventually_async
@@ -35,13 +35,13 @@ async def storing(theatre: Theatre) -> None:
     await eventually_async(asked)
 
 
-async def begin(theatre: Theatre, *, scrape: Fate | None = None, storage: Fate | None = None) -> Orchestrator:
+async def begin(theatre: Theatre, *, scrape: Fate | None = None, storage: Fate | None = None, **terms: Any) -> Orchestrator:
     """One mission, in the hands of one orchestrator; only its first jobs have these fates."""
     scrapes, storages = [scrape or Fate()], [storage or Fate(0.05, stored(3))]
     theatre.worker.fate_of = lambda _: scrapes.pop() if scrapes else Fate()
     theatre.writer.fate_of = lambda _: storages.pop() if storages else Fate(0.05, stored(3))
     await theatre.app.missions.create(missions_on(1), queue=True)
-    return theatre.orchestrator()
+    return theatre.orchestrator(**terms)
 
 
 def forget(peer: Peer) -> None:
@@ -152,7 +152,7 @@ async def test_a_storage_that_is_gone_is_sent_again_under_its_name(theatre: Thea
 
 async def test_another_orchestrator_takes_over_within_lease_and_sweep(theatre: Theatre) -> None:
     """F1, O14: measured from the death to the first question about the job, with the other one alive all along."""
-    doomed = await begin(theatre, scrape=Fate(FOREVER))
+    doomed = await begin(theatre, scrape=Fate(FOREVER), **SHORT_LEASE)
     job = await scraping(theatre)
     theatre.orchestrator()
     await eventually_async(lambda: _runners(theatre, 2))

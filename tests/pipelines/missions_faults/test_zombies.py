@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.pipelines.missions_faults.conftest import LEASE_SECONDS, Theatre, missions_on
+from tests.pipelines.missions_faults.conftest import LEASE_SECONDS, SHORT_LEASE, Theatre, missions_on
 from tests.pipelines.missions_faults.nursery import Orchestrator
 from tests.pipelines.missions_faults.test_every_crash_point import MISSIONS, POINTS, SCENARIOS, check_exactly_once
 from tests.support.eventually import eventually_async
@@ -36,7 +36,7 @@ async def test_a_zombie_touches_nobody(point: str, theatre: Theatre) -> None:
     scenario = SCENARIOS[point]
     scenario.prepare(theatre)
     await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
-    zombie = theatre.orchestrator(REGENTE_CRASH_POINT=point, REGENTE_CRASH_SIGNAL="SIGSTOP")
+    zombie = theatre.orchestrator(REGENTE_CRASH_POINT=point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE)
     await scenario.provoke(theatre)
     await until(lambda: is_frozen(zombie))
     lease_is_over_at = time.monotonic() + LEASE_SECONDS
@@ -61,7 +61,7 @@ async def test_a_zombie_does_not_keep_its_locks(passage: int, theatre: Theatre) 
     """F5, O7, O14: frozen right before a commit (a mission is given out, a worker is let go), it holds what others need."""
     await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
     crash_point = f"transaction.before_commit:{passage}"
-    zombie = theatre.orchestrator(REGENTE_CRASH_POINT=crash_point, REGENTE_CRASH_SIGNAL="SIGSTOP")
+    zombie = theatre.orchestrator(REGENTE_CRASH_POINT=crash_point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE)
     await until(lambda: is_frozen(zombie))
     theatre.expire_leases()
     theatre.orchestrator()
@@ -75,7 +75,7 @@ async def until(happened: Callable[[], bool]) -> None:
     async def asked() -> bool:
         return happened()
 
-    await eventually_async(asked, within_seconds=20)
+    await eventually_async(asked)
 
 
 def is_frozen(process: Orchestrator) -> bool:

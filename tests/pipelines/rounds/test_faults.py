@@ -79,7 +79,7 @@ async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(app: Reg
     assert (error["field"], error["value"]) == ("teams.0.name", "''")
 
 
-@terms(page_seconds=0.5)
+@terms(page_seconds=1.5)
 async def test_a_passing_fault_is_retried_until_it_has_passed(app: Regente, league: League, eye: Eye) -> None:
     """Z2: twice bad, then good: three attempts, waits that grow and differ, and every match is there."""
     broken = break_each(league, PASSING, count=2, seconds=30)

@@ -34,7 +34,7 @@ async def test_the_sandbox_says_where_it_is_and_stops_when_told() -> None:
         total = (await client.http.get("/known-total?start=2025-01-10&end=2025-01-10&languages=pt")).json()
         await client.http.aclose()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(30) == 0
     async with Sandbox(proxies=0, seed=5) as same:
         assert total == {"total": same.total(filters())}
 

@@ -70,7 +70,7 @@ async def test_a_throttled_job_does_not_knock_again_before_its_time(sandbox: San
     assert sandbox.faults.struck[FaultKind.THROTTLED] == 1
 
 
-@pytest.mark.parametrize("patience", [{"stuck_seconds": 0.5}, {"request_timeout_seconds": 0.5}], ids=["stuck", "timeout"])
+@pytest.mark.parametrize("patience", [{"stuck_seconds": 1.5}, {"request_timeout_seconds": 1.5}], ids=["stuck", "timeout"])
 async def test_a_job_that_gets_no_page_leaves_a_stuck_session_and_a_new_one_works(
     sandbox: Sandbox, start_worker: StartWorker, patience: dict[str, float]
 ) -> None:

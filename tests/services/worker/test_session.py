@@ -20,7 +20,7 @@ PHASES = ["initializing", "connecting", "authenticating", "warming_up", "ready"]
 
 
 async def test_a_session_goes_through_its_phases_in_order(sandbox: Sandbox, start_worker: StartWorker) -> None:
-    async with start_worker(phase_seconds=0.15) as worker:
+    async with start_worker(phase_seconds=0.5) as worker:
         seen = [(await worker.session()).status.value]
         await worker.post_session(sandbox.proxies[0])
 
