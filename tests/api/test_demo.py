@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 
 from tests.api.conftest import Served, body_of
 from tests.api.processes import caller, command
@@ -16,18 +15,22 @@ from tests.support.eventually import eventually, eventually_async
 WORKER = {"name": "ours", "url": "http://127.0.0.1:9", "api_key": "secret", "storage_domain": "s.test"}
 
 
-def demos(folder: Path) -> list[int]:
-    """The processes `regente up --demo` that live in this data folder."""
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and _is_demo_in(path, folder)]
+def processes(folder: Path, word: str = "regente") -> list[int]:
+    """Those that live in this data folder and were started with this word."""
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and _lives_in(path, folder, word)]
 
 
-def _is_demo_in(process: Path, folder: Path) -> bool:
+def _lives_in(process: Path, folder: Path, word: str) -> bool:
     try:
         words = (process / "cmdline").read_bytes().split(b"\0")
         surroundings = (process / "environ").read_bytes().split(b"\0")
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return False
-    return b"--demo" in words and f"REGENTE_DATA_DIR={folder}".encode() in surroundings
+    return word.encode() in words and f"REGENTE_DATA_DIR={folder}".encode() in surroundings
+
+
+def demos(folder: Path) -> list[int]:
+    return processes(folder, "--demo")
 
 
 async def key_of(admin: httpx2.AsyncClient, role: str) -> dict[str, str]:
@@ -69,10 +72,9 @@ async def test_a_fleet_with_members_of_its_own_gets_no_demo(database_url: str, t
         assert demos(tmp_path) == []
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["told to stop", "killed"])
-async def test_the_demo_runs_once_and_ends_with_its_server(database_url: str, tmp_path: Path, kill: bool) -> None:
+async def test_the_demo_runs_once_and_ends_with_its_server(database_url: str, tmp_path: Path) -> None:
     """O19: asked for twice at once and once more it is one process; its missions are here; it leaves with the server."""
-    async with command(database_url, tmp_path, kill=kill) as told, caller(told["url"], {"x-api-key": told["api_key"]}) as admin:
+    async with command(database_url, tmp_path) as told, caller(told["url"], {"x-api-key": told["api_key"]}) as admin:
         assert (await admin.post("/api/demo/start", headers=await key_of(admin, "operator"))).status_code == 403
         assert demos(tmp_path) == []
         running = {"state": "running", "reason": None}
@@ -86,7 +88,18 @@ async def test_the_demo_runs_once_and_ends_with_its_server(database_url: str, tm
         assert demos(tmp_path) == [process]
         noted: list[dict[str, Any]] = body_of(await admin.get("/api/events", params={"types": ["operator_action"]}))["items"]
         assert "orchestrator.start_demo" in {note["details"]["action"] for note in noted}
-    eventually(lambda: not demos(tmp_path), within_seconds=60)
+    eventually(lambda: not processes(tmp_path), within_seconds=60)
+
+
+async def test_the_demo_does_not_outlive_a_server_that_is_killed(database_url: str, tmp_path: Path) -> None:
+    """O19: nobody is left to tell it to stop."""
+    async with (
+        command(database_url, tmp_path, kill=True) as told,
+        caller(told["url"], {"x-api-key": told["api_key"]}) as admin,
+    ):
+        body_of(await admin.post("/api/demo/start"))
+        assert eventually(lambda: processes(tmp_path, "writer"), within_seconds=60)
+    eventually(lambda: not processes(tmp_path), within_seconds=60)
 
 
 async def _has_missions(client: httpx2.AsyncClient) -> bool:
