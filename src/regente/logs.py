@@ -1,18 +1,19 @@
-"""Log lines: structlog in front, stdlib `logging` behind, so that the engine's records and the pipelines' own read alike.
+"""Log lines: one for each record of the standard `logging`, so that the engine's and the pipelines' own read alike.
 
 Every line is enriched with the task that the code belongs to (see `regente.engine.log.task_fields`). Lines go to stderr:
-JSON for machines, aligned text for a terminal. Only the composition root calls this.
+JSON for machines, text for a terminal. Only the composition root calls this.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import logging
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
-
-import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
 
 from regente.engine.log import task_fields
 
@@ -22,33 +23,42 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 # What a scraped page says must not steer the terminal.
 ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
+_OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+_COLOURS = {"debug": 2, "info": 32, "warning": 33, "error": 31, "critical": 31}
+
 
 def configure_logs(
     *, level: LogLevel = "info", log_format: LogFormat | None = None, fields: Mapping[str, Any] | None = None
 ) -> None:
     """Send every record to stderr. `fields` are for lines that know no better: the runner's name, for threads of its own."""
     as_json = log_format == "json" or (log_format is None and not sys.stderr.isatty())
-    shared = _shared_processors(dict(fields or {}), as_json)
     handler = _StderrHandler()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(as_json)],
-        )
-    )
+    handler.setFormatter((_JsonLines if as_json else _TextLines)(dict(fields or {})))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
     # The pool repeats what the engine says once, in its own words, at every try.
     logging.getLogger("psycopg.pool").setLevel(logging.DEBUG if level == "debug" else logging.ERROR)
     logging.getLogger("httpx2").setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
+
+
+def adopt_structlog() -> None:
+    """Whoever logs with structlog writes such lines, too. It is the pipelines' choice: where it is not installed, it is not
+    missed."""
+    if importlib.util.find_spec("structlog") is None:
+        return
+    import structlog
+
+    def as_record(_: object, __: str, line: MutableMapping[str, Any]) -> dict[str, Any]:
+        kept = {name: line.pop(name) for name in ("exc_info", "stack_info") if name in line}
+        return {"msg": line.pop("event", ""), "extra": {"task_context": dict(line)}, **kept}
+
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
             structlog.contextvars.merge_contextvars,
             structlog.stdlib.PositionalArgumentsFormatter(),
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+            as_record,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -72,30 +82,46 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
             super().handleError(record)
 
 
-def _shared_processors(fields: dict[str, Any], as_json: bool) -> list[Processor]:
-    def add_context(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
-        told = line.pop("task_context", {})
-        for name, value in (*told.items(), *task_fields().items(), *fields.items()):
-            line.setdefault(name, value)
-        return line
+class _Lines(logging.Formatter):
+    def __init__(self, fields: dict[str, Any]) -> None:
+        super().__init__()
+        self._fields = fields
 
-    return [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        add_context,
-        structlog.processors.TimeStamper(fmt="iso" if as_json else "%H:%M:%S", utc=as_json),
-    ]
-
-
-def _renderers(as_json: bool) -> list[Processor]:
-    if as_json:
-        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    renderer = structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
-    )
-    return [_printable, renderer]
+    def _fields_of(self, record: logging.LogRecord) -> dict[str, Any]:
+        """What the record says of itself, before what its task says of it, before what the process does."""
+        own = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
+        told = own.pop("task_context", {})
+        if record.stack_info:
+            own["stack"] = record.stack_info
+        if record.exc_info:
+            own["exception"] = self.formatException(record.exc_info)
+        return {**self._fields, **task_fields(), **told, **own}
 
 
-def _printable(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
-    return {name: value.translate(ESCAPES) if isinstance(value, str) else value for name, value in line.items()}
+class _JsonLines(_Lines):
+    def format(self, record: logging.LogRecord) -> str:
+        always = {
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        }
+        return json.dumps(always | self._fields_of(record) | always, default=str)
+
+
+class _TextLines(_Lines):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = self._fields_of(record)
+        below = [str(fields.pop(name)) for name in ("stack", "exception") if fields.get(name)]
+        told = [f"{name}={_in_one_piece(value)}" for name, value in fields.items()]
+        moment = time.strftime("%H:%M:%S", time.localtime(record.created))
+        level = record.levelname.lower()
+        first = " ".join([record.getMessage(), *told])
+        text = "\n".join([first, *below]).translate(ESCAPES)
+        if sys.stderr.isatty():
+            return f"\x1b[2m{moment}\x1b[0m \x1b[{_COLOURS.get(level, 0)}m{level:<8}\x1b[0m {text}"
+        return f"{moment} {level:<8} {text}"
+
+
+def _in_one_piece(value: object) -> str:
+    return value if isinstance(value, str) and value.isprintable() and value and " " not in value else repr(value)

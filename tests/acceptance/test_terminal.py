@@ -105,3 +105,11 @@ def test_without_an_address_the_embedded_server_is_used(start: Callable[..., Cli
         assert (answer.code, "No tasks yet" in answer.out) == (0, True), answer
         doctor = start("doctor", "--json", REGENTE_DATABASE_URL="", REGENTE_DATA_DIR=data).wait(60)
         assert doctor.data[-1]["check"] == "disk"
+
+
+@pytest.mark.parametrize("module", ["run", "serve", "worker", "writer", "sandbox", "tasks"])
+def test_what_draws_for_people_is_loaded_only_to_draw(module: str) -> None:
+    """A service, or a command that answers with JSON, would spend a third of its start on it."""
+    heavy = "{'rich', 'pygments', 'structlog', 'fastapi'}"
+    program = f"import sys, regente.cli.entry, regente.cli.{module}; print({heavy} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"

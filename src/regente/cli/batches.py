@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.cli.command import Call, command
 from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, batch_reference
 from regente.cli.output import Column, duration, facts, figure, number, plural, status_text, table, when, word
 from regente.engine.models import BatchInfo, as_dict
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 batches = typer.Typer(name="batches", help="Look at batches, resume, reprocess and cancel them.", no_args_is_help=True)
 

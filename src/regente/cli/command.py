@@ -10,11 +10,10 @@ import inspect
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.console import RenderableType
 
 from regente.app import Regente
 from regente.cli import output
@@ -22,6 +21,9 @@ from regente.cli.address import checked_address
 from regente.engine.errors import InvalidInput
 from regente.logs import LogFormat, LogLevel, configure_logs
 from regente.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 CommandFunction = Callable[..., Coroutine[Any, Any, None]]
 

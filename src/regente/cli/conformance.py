@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from regente.cli.command import Call, command
 from regente.cli.failure import FAILURE_EXIT
-from regente.cli.output import Column, plural, table, word
+from regente.cli.output import Column, group, plural, styled, table, word
 from regente.engine.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from regente.conformance import Finding, Report
 
 conformance = typer.Typer(
@@ -129,12 +129,12 @@ async def _examine(call: Call, examination: Coroutine[Any, Any, Report]) -> None
 def _shown(report: Report) -> RenderableType:
     counts = ", ".join(f"{number} {verdict}" for verdict, number in report.counts().items() if number)
     verdict = "conformant" if report.conformant else "NOT conformant"
-    summary = Text(f"\n{report.service} {report.url}: {verdict}; {plural(len(report.findings), 'check')}: {counts}")
-    return Group(table(_COLUMNS, map(_row, report.findings)), summary)
+    summary = styled(f"\n{report.service} {report.url}: {verdict}; {plural(len(report.findings), 'check')}: {counts}")
+    return group(table(_COLUMNS, map(_row, report.findings)), summary)
 
 
 def _row(finding: Finding) -> tuple[RenderableType, ...]:
-    verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
+    verdict = styled(finding.verdict, style=_STYLES[finding.verdict])
     return finding.name, finding.section, verdict, finding.evidence
 
 

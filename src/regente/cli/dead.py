@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.app import Regente
 from regente.cli import output
@@ -17,6 +16,9 @@ from regente.cli.queries import dead_by_code
 from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
 from regente.engine.errors import IllegalTransition, InvalidInput
 from regente.engine.models import TaskInfo
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 dead = typer.Typer(name="dead", help="Dead letters: tasks that failed for good.", no_args_is_help=True)
 

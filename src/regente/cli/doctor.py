@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
-from rich.console import RenderableType
-from rich.text import Text
 
 from regente.cli.command import Call, command
 from regente.cli.failure import FAILURE_EXIT
-from regente.cli.output import Column, plain, status_text, table, word
+from regente.cli.output import Column, plain, status_text, styled, table, word
 from regente.cli.server import server
 from regente.postgres.doctor import Finding, examine
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _COLUMNS = (word("CHECK"), word("LEVEL"), Column("FINDING"))
 
@@ -32,7 +35,7 @@ async def doctor(call: Call) -> None:
 
 
 def _row(finding: Finding) -> tuple[RenderableType, ...]:
-    text = Text(" ".join(finding.summary.split()))
+    text = styled(" ".join(finding.summary.split()))
     if finding.advice:
         text.append(f" → {finding.advice}", style="bold")
     return finding.check, status_text(finding.level), plain(text.plain) if not finding.advice else text

@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
-from rich.text import Text
 
 from regente.app import Regente
 from regente.cli import output
 from regente.cli.command import Call, command
 from regente.cli.following import follow_batch
 from regente.cli.inputs import MAX_ID, LimitOption, batch_reference
-from regente.cli.output import Column, duration, facts, figure, number, plural, table, when, word
+from regente.cli.output import Column, duration, facts, figure, number, plural, styled, table, when, word
 from regente.pipelines.documents.desk import DocumentDesk
 from regente.pipelines.documents.models import DocumentStatus, Execution, ExecutionStatus, Project, Row
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import documents_in, with_contents
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
 
 documents = typer.Typer(
     name="documents", help="Classify documents: projects, executions, what became of each file.", no_args_is_help=True
@@ -206,4 +208,4 @@ def _facts(one: Execution) -> list[tuple[str, Any]]:
 
 
 def _state(state: str) -> Text:
-    return Text(str(state), style=_STYLES.get(str(state), ""))
+    return styled(str(state), style=_STYLES.get(str(state), ""))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.cli import output
 from regente.cli.command import Call, command
@@ -18,6 +17,9 @@ from regente.engine.errors import InvalidInput
 from regente.engine.models import BatchInfo, as_dict
 from regente.pipelines.embeddings.desk import Added, EmbeddingDesk, Stats
 from regente.pipelines.embeddings.sources import Format, Source
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 embeddings = typer.Typer(name="embeddings", help="Embed texts, each content once, and search them.", no_args_is_help=True)
 

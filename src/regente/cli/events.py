@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import psycopg
 import typer
-from rich.console import RenderableType
 
 from regente.app import Regente
 from regente.cli import output
@@ -18,6 +17,9 @@ from regente.cli.output import Column, figure, table, when, word
 from regente.cli.queries import feed_end, recent_events
 from regente.cli.task_view import shortened_line
 from regente.engine.models import Event, as_dict
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 POLL_SECONDS = 0.5
 _COLUMNS = (

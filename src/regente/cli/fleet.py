@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.cli.command import Call, command
 from regente.cli.inputs import YesOption, confirm
@@ -15,6 +14,9 @@ from regente.cli.output import Column, plain, status_text, table, when, word
 from regente.engine.errors import InvalidInput
 from regente.fleet.health import check_member
 from regente.fleet.members import KINDS, Kind, Listed
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 fleet = typer.Typer(name="fleet", help="Workers, proxies and writers: add, test, switch on and off.", no_args_is_help=True)
 add = typer.Typer(name="add", help="Add a worker, a proxy or a writer.", no_args_is_help=True)

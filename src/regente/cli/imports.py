@@ -16,6 +16,7 @@ import typer
 
 from regente.engine.errors import InvalidInput, RegenteError
 from regente.engine.pipeline import registry
+from regente.logs import adopt_structlog
 
 ImportsOption = Annotated[
     list[str] | None,
@@ -42,6 +43,7 @@ def import_pipelines(modules: Sequence[str]) -> None:
 
 
 def import_modules(modules: Sequence[str]) -> None:
+    adopt_structlog()
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.api.access.keys import KeyRing
 from regente.api.access.principal import Role
@@ -17,6 +16,9 @@ from regente.cli.inputs import YesOption, confirm, parse_time
 from regente.cli.output import Column, facts, status_text, table, to_json, when, word
 from regente.cli.serve import DEFAULT_PORT, sign_in_url
 from regente.engine.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 keys = typer.Typer(name="keys", help="Keys of the HTTP API: who may come in.", no_args_is_help=True)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.cli.command import Call, command
 from regente.cli.inputs import YesOption, confirm
 from regente.cli.output import Column, figure, status_text, table, when, word
 from regente.cli.server import plain_connection
 from regente.engine.migrations import Migration, MigrationState, Migrator
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 migrate = typer.Typer(name="migrate", help="Install, upgrade and take back the schema.", no_args_is_help=True)
 

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
 
 from regente.app import Regente
 from regente.cli.command import Call, command
 from regente.cli.inputs import MAX_ID, LimitOption, YesOption, confirm, unique
-from regente.cli.output import Column, duration, facts, figure, heading, plural, pretty_json, status_text, table, when, word
+from regente.cli.output import (
+    Column,
+    duration,
+    facts,
+    figure,
+    group,
+    heading,
+    plural,
+    pretty_json,
+    status_text,
+    table,
+    when,
+    word,
+)
 from regente.engine.errors import InvalidInput
 from regente.engine.models import as_dict
 from regente.pipelines.missions.args import MEDIA_TYPES, missions_of
 from regente.pipelines.missions.desk import Mission
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 missions = typer.Typer(name="missions", help="Make missions, queue, watch, cancel and retry them.", no_args_is_help=True)
 
@@ -67,7 +82,7 @@ async def list_missions(
     nothing = "No missions match." if total else "No missions yet. Make some with: regente missions create 2025-01-15 --queue"
     call.answer(
         {"missions": [as_dict(mission) for mission in found], "counts": counts},
-        lambda: Group(table(_COLUMNS, map(_row, found)), total) if found else nothing,
+        lambda: group(table(_COLUMNS, map(_row, found)), total) if found else nothing,
     )
 
 
@@ -177,7 +192,7 @@ def _shown(mission: Mission, why: str, log: list[dict[str, Any]], items: list[di
     if items:
         rows = [(str(item["index"]), item["error"], _brief(item["data"])) for item in items]
         parts += [heading("Rows that could not be stored"), table((figure("INDEX"), Column("ERROR"), Column("DATA")), rows)]
-    return Group(*parts)
+    return group(*parts)
 
 
 def _error(mission: Mission) -> str | None:

@@ -13,14 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from regente.logs import ESCAPES
+
+# rich is loaded where something is drawn: for services and for --json it would be a third of their start.
+if TYPE_CHECKING:
+    from rich.console import Console, Group, RenderableType
+    from rich.progress import Progress
+    from rich.table import Table
+    from rich.text import Text
 
 PIPE_COLUMNS = 100_000
 MAX_SHOWN_CHARACTERS = 4_000
@@ -50,6 +52,8 @@ def word(name: str) -> Column:
 
 
 def console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_COLUMNS
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False)
@@ -71,7 +75,7 @@ def show(*parts: RenderableType) -> None:
 
 def note(text: str) -> None:
     """A word beside the answer, on stderr."""
-    print(plain(text).plain, file=sys.stderr, flush=True)
+    print(text.translate(ESCAPES), file=sys.stderr, flush=True)
 
 
 def write_json(value: Any) -> None:
@@ -88,7 +92,7 @@ def write_error(code: str, message: str, *, as_json: bool) -> None:
     if as_json:
         print(to_json({"error": {"code": code, "message": message}}), file=sys.stderr)
     else:
-        print(f"error: {plain(message).plain}", file=sys.stderr)
+        print(f"error: {message.translate(ESCAPES)}", file=sys.stderr)
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
@@ -111,6 +115,8 @@ def _jsonable(value: Any) -> Any:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[RenderableType]]) -> Table:
+    from rich.table import Table
+
     terminal = sys.stdout.isatty()
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in columns:
@@ -124,6 +130,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[RenderableType]]) -
 
 def facts(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
     """Name and value, one pair a line; what is not there is left out."""
+    from rich.table import Table
+
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column(overflow="fold")
@@ -141,15 +149,30 @@ def cell(value: RenderableType, *, lines: bool = False) -> RenderableType:
 
 def plain(text: str) -> Text:
     """Text as it is: markup is not markup, and what a scraped page says does not steer the terminal."""
+    from rich.text import Text
+
     return Text(text.translate(ESCAPES), overflow="fold")
 
 
+def styled(text: str, style: str = "") -> Text:
+    from rich.text import Text
+
+    return Text(text, style=style)
+
+
+def group(*parts: RenderableType) -> Group:
+    """One under the other."""
+    from rich.console import Group
+
+    return Group(*parts)
+
+
 def heading(text: str) -> Text:
-    return Text(f"\n{text}", style="bold underline" if sys.stdout.isatty() else "")
+    return styled(f"\n{text}", "bold underline" if sys.stdout.isatty() else "")
 
 
 def status_text(status: str) -> Text:
-    return Text(status, style=_STATUS_STYLES.get(status, ""))
+    return styled(status, _STATUS_STYLES.get(status, ""))
 
 
 def when(moment: datetime | None) -> str:
@@ -189,6 +212,8 @@ def shortened(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
 @contextlib.contextmanager
 def progress(what: str, total: int) -> Iterator[Progress]:
     """A bar on stderr for what takes long; nothing where nobody watches."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         bar.add_task(what, total=total)

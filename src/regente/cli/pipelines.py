@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.cli.command import Call, command
 from regente.cli.output import Column, figure, number, status_text, table, when, word
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 pipelines = typer.Typer(name="pipelines", help="Look at pipelines, pause and resume them.", no_args_is_help=True)
 

@@ -10,21 +10,23 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
 
 from regente.app import Regente
 from regente.cli.command import Call, command
 from regente.cli.failure import FAILURE_EXIT
 from regente.cli.following import follow_batch
 from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, batch_reference
-from regente.cli.output import Column, facts, figure, heading, number, plural, status_text, table, when, word
+from regente.cli.output import Column, facts, figure, group, heading, number, plural, status_text, table, when, word
 from regente.engine.errors import InvalidInput
 from regente.engine.models import as_dict
 from regente.pipelines.quotes.desk import Lot, Quote, QuoteDesk, QuoteDetail, quote_args
 from regente.pipelines.quotes.models import QuoteArgs
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 quotes = typer.Typer(name="quotes", help="Find out what things cost, with evidence for it.", no_args_is_help=True)
 
@@ -216,7 +218,7 @@ def _shown(found: QuoteDetail) -> RenderableType:
     if found.checkpoints:
         passed = [(when(one["at"]), one["checkpoint"], str(one["attempt"])) for one in found.checkpoints]
         parts += [heading("Checkpoints"), table((word("TIME"), word("CHECKPOINT"), figure("ATTEMPT")), passed)]
-    return Group(*parts)
+    return group(*parts)
 
 
 def _money(value: Decimal | None, currency: str | None) -> str:

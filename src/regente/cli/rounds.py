@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
 
 from regente.app import Regente
 from regente.cli import output
 from regente.cli.command import Call, command
 from regente.cli.failure import FAILURE_EXIT
 from regente.cli.inputs import MAX_ID, LimitOption
-from regente.cli.output import Column, facts, figure, heading, plural, status_text, table, when, word
+from regente.cli.output import Column, facts, figure, group, heading, plural, status_text, table, when, word
 from regente.engine.models import as_dict
 from regente.pipelines.rounds.desk import MatchDetail, Round, RoundDesk, RoundMatch
 from regente.pipelines.rounds.states import OPEN, JobState
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 rounds = typer.Typer(
     name="rounds", help="Start a league's rounds, watch their matches, run again what is missing.", no_args_is_help=True
@@ -155,7 +157,7 @@ def _shown(found: Round, matches: list[RoundMatch]) -> RenderableType:
     parts: list[RenderableType] = [facts(about)]
     if matches:
         parts += [heading("Matches"), table(_MATCHES, map(_match_row, matches))]
-    return Group(*parts)
+    return group(*parts)
 
 
 def _detail_shown(detail: MatchDetail) -> RenderableType:
@@ -177,7 +179,7 @@ def _detail_shown(detail: MatchDetail) -> RenderableType:
     if detail.failures:
         rows = [(when(row["at"]), str(row["attempt"]), row["code"], row["message"]) for row in detail.failures]
         parts += [heading("Failed attempts"), table((word("TIME"), figure("ATTEMPT"), word("CODE"), Column("MESSAGE")), rows)]
-    return Group(*parts)
+    return group(*parts)
 
 
 def _state(status: str) -> RenderableType:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.cli.command import Call, command
 from regente.cli.inputs import LimitOption
 from regente.cli.output import Column, duration, figure, number, status_text, table, word
 from regente.engine.models import RunnerInfo, as_dict
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _COLUMNS = (
     figure("ID"), Column("NAME"), word("STATUS"), figure("BUSY"),

@@ -6,12 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group, RenderableType
 
 from regente.cli.command import Call, command
-from regente.cli.output import facts, show, table, word, write_json_line
+from regente.cli.output import facts, group, show, table, word, write_json_line
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from regente.services.sandbox import Sandbox
 
 _COLUMNS = (word("PROXY"), word("SERVER"), word("USERNAME"), word("PASSWORD"))
@@ -48,4 +49,4 @@ async def sandbox(
 def _shown(place: Sandbox) -> RenderableType:
     about = facts([("Ad library", place.library_url), ("Faults", f"{place.library_url}/admin/faults")])
     rows = [(one.name, one.server, one.username, one.password) for one in place.proxies]
-    return Group(about, table(_COLUMNS, rows)) if rows else about
+    return group(about, table(_COLUMNS, rows)) if rows else about

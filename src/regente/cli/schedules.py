@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.cli.command import Call, command
 from regente.cli.imports import ImportsOption, import_modules
 from regente.cli.inputs import parse_args
 from regente.cli.output import Column, figure, table, when, word
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 schedules = typer.Typer(name="schedules", help="Queue tasks by the clock.", no_args_is_help=True)
 

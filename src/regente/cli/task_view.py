@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.app import Regente
 from regente.cli.output import (
@@ -28,6 +27,9 @@ from regente.cli.output import (
 )
 from regente.engine.errors import NotFound
 from regente.engine.models import Event, TaskInfo, as_dict
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 MAX_SHOWN_ROWS = 100
 

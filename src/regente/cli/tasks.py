@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from regente.app import Regente
 from regente.cli import output
@@ -17,6 +16,9 @@ from regente.cli.output import Column, figure, number, status_text, table, when,
 from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
 from regente.engine.errors import RegenteError
 from regente.engine.models import STATUSES, TaskInfo
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 tasks = typer.Typer(name="tasks", help="Look at tasks, retry and cancel them.", no_args_is_help=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import time
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -128,7 +127,6 @@ async def test_sigterm_ends_open_streams_at_once(app: Regente, database_url: str
         stream(client) as source,
     ):
         await next_named(source, "heartbeat")
-        asked_at = time.monotonic()
         assert await process.terminate() == 0
-        assert time.monotonic() - asked_at < 4  # less than the server's patience with connections
+        assert "timeout graceful shutdown exceeded" not in process.said()  # uvicorn, when its patience with connections ends
         assert [frame async for frame in source] == []

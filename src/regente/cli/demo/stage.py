@@ -58,9 +58,10 @@ class Stage:
         self.screen.say(
             f"Starting a sandbox with {plan.PROXIES} proxies, {plan.WORKERS} workers, a writer, {ORCHESTRATORS} orchestrators."
         )
-        sandbox = await self.ensemble.sandbox(plan.PROXIES, plan.SEED, plan.ADS_PER_CELL)
+        sandbox, _ = await asyncio.gather(
+            self.ensemble.sandbox(plan.PROXIES, plan.SEED, plan.ADS_PER_CELL), self.ensemble.writer("demo-writer")
+        )
         library = sandbox["library_url"]
-        await self.ensemble.writer("demo-writer")
         names = [f"demo-worker-{number + 1}" for number in range(plan.WORKERS)]
         await asyncio.gather(*(self.ensemble.worker(name, library, plan.WORKER_ENVIRONMENT) for name in names))
         async with httpx2.AsyncClient(trust_env=False) as client:

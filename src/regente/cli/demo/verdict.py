@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
-
-from rich.console import RenderableType
+from typing import TYPE_CHECKING, Any
 
 from regente.app import Regente
 from regente.cli.demo.plan import Expectation
 from regente.cli.output import Column, duration, figure, status_text, table
 from regente.pipelines.missions.desk import Mission
 from regente.sql_files import load_queries
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 QUERIES = load_queries(Path(__file__).with_name("demo.sql"))
 
