@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from tests.api.conftest import Served, body_of
 from tests.api.processes import caller, command
-from tests.support.eventually import eventually, eventually_async
+from tests.support.eventually import eventually
 
 WORKER = {"name": "ours", "url": "http://127.0.0.1:9", "api_key": "secret", "storage_domain": "s.test"}
 
@@ -36,10 +37,6 @@ def demos(folder: Path) -> list[int]:
 async def key_of(admin: httpx2.AsyncClient, role: str) -> dict[str, str]:
     made = body_of(await admin.post("/api/keys", json={"name": f"the-{role}", "role": role}), 201)
     return {"x-api-key": made["api_key"]}
-
-
-async def names_of(client: httpx2.AsyncClient) -> set[str]:
-    return {worker["name"] for worker in body_of(await client.get("/api/workers"))}
 
 
 async def test_a_server_that_starts_no_processes_says_so(api: Served) -> None:
@@ -72,35 +69,23 @@ async def test_a_fleet_with_members_of_its_own_gets_no_demo(database_url: str, t
         assert demos(tmp_path) == []
 
 
-async def test_the_demo_runs_once_and_ends_with_its_server(database_url: str, tmp_path: Path) -> None:
-    """O19: asked for twice at once and once more it is one process; its missions are here; it leaves with the server."""
-    async with command(database_url, tmp_path) as told, caller(told["url"], {"x-api-key": told["api_key"]}) as admin:
+@pytest.mark.parametrize("kill", [False, True], ids=["told to stop", "killed"])
+async def test_the_demo_runs_once_and_ends_with_its_server(database_url: str, tmp_path: Path, kill: bool) -> None:
+    """O19: asked for twice at once and once more it is one process, which leaves with the server and takes its own along.
+
+    That its missions are here is seen in the browser (tests/e2e/test_craft.py).
+    """
+    async with command(database_url, tmp_path, kill=kill) as told, caller(told["url"], {"x-api-key": told["api_key"]}) as admin:
         assert (await admin.post("/api/demo/start", headers=await key_of(admin, "operator"))).status_code == 403
         assert demos(tmp_path) == []
         running = {"state": "running", "reason": None}
         for answer in await asyncio.gather(*(admin.post("/api/demo/start") for _ in range(4))):
             assert body_of(answer) == running
         (process,) = eventually(lambda: demos(tmp_path))
-        await eventually_async(lambda: _has_missions(admin), within_seconds=90)
-        assert await names_of(admin) == {"demo-worker-1", "demo-worker-2", "demo-worker-3"}
+        assert eventually(lambda: processes(tmp_path, "writer"), within_seconds=60)
         assert body_of(await admin.get("/api/demo")) == running
         assert body_of(await admin.post("/api/demo/start")) == running
         assert demos(tmp_path) == [process]
         noted: list[dict[str, Any]] = body_of(await admin.get("/api/events", params={"types": ["operator_action"]}))["items"]
         assert "orchestrator.start_demo" in {note["details"]["action"] for note in noted}
     eventually(lambda: not processes(tmp_path), within_seconds=60)
-
-
-async def test_the_demo_does_not_outlive_a_server_that_is_killed(database_url: str, tmp_path: Path) -> None:
-    """O19: nobody is left to tell it to stop."""
-    async with (
-        command(database_url, tmp_path, kill=True) as told,
-        caller(told["url"], {"x-api-key": told["api_key"]}) as admin,
-    ):
-        body_of(await admin.post("/api/demo/start"))
-        assert eventually(lambda: processes(tmp_path, "writer"), within_seconds=60)
-    eventually(lambda: not processes(tmp_path), within_seconds=60)
-
-
-async def _has_missions(client: httpx2.AsyncClient) -> bool:
-    return len(body_of(await client.get("/api/missions", params={"limit": 100}))["items"]) >= 24

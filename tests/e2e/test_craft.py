@@ -159,8 +159,8 @@ async def test_an_empty_installation_explains_itself_and_runs_the_demo(
         await expect(steps).to_have_count(3)
         await expect(stranger.locator("[data-done=true]")).to_have_count(0)
         await stranger.get_by_role("button", name="Rodar a demonstração").click()
-        await expect(steps.nth(0)).to_have_attribute("data-done", "true", timeout=40_000)
-        await expect(steps.nth(1)).to_have_attribute("data-done", "true", timeout=40_000)
+        await expect(steps.nth(0)).to_have_attribute("data-done", "true", timeout=90_000)
+        await expect(steps.nth(1)).to_have_attribute("data-done", "true", timeout=90_000)
         # With the first mission completed there is nothing left to explain.
-        await expect(steps).to_have_count(0, timeout=40_000)
+        await expect(steps).to_have_count(0, timeout=90_000)
         await expect(stranger.get_by_role("link", name="Concluída")).to_be_visible()
