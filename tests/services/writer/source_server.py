@@ -38,7 +38,7 @@ class SourceServer:
         self.url = ""
         self.visits: list[Visit] = []
         self._answers: dict[str, Answer] = {}
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     def on(self, path: str, answer: Answer) -> str:
         self._answers[path] = answer
@@ -62,14 +62,18 @@ class SourceServer:
             yield self
         finally:
             server.close()
-            for task in list(self._open):
+            talks = dict(self._open)
+            for task in talks:
                 task.cancel()
-            await asyncio.gather(*self._open, return_exceptions=True)
+            await asyncio.gather(*talks, return_exceptions=True)
+            for writer in talks.values():
+                writer.close()  # one that was canceled before it began has closed nothing
+            await asyncio.sleep(0)  # transports close in the loop's next turn
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._talk(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        self._open[task] = writer
+        task.add_done_callback(self._open.pop)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
