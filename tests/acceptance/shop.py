@@ -34,7 +34,7 @@ async def slow(task: Task[Any]) -> None:
 async def stubborn(task: Task[Any]) -> None:
     while True:
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
 
 @pipeline("matches", args=Match, retry=Retry(first=0.0))

@@ -16,6 +16,7 @@ from tests.chaos.checker import STATEMENT_SECONDS, Checker, Finding
 from tests.chaos.plan import LEASE_SECONDS, SWEEP_SECONDS, Plan
 from tests.chaos.stage import Stage
 from tests.chaos.workload import LONGEST_BACKOFF_SECONDS, LONGEST_TASK_SECONDS, draw_tasks
+from tests.support.eventually import eventually_async
 from tests.support.sinks import ExternalSink, create_sink
 
 FEED_EVERY_SECONDS = 0.25
@@ -124,11 +125,11 @@ class Campaign:
     # The end.
 
     async def _all_terminal(self) -> bool:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            if await self._progress() == (len(self._drawn), len(self._drawn)):
-                return True
-            await asyncio.sleep(0.1)
+        async def terminal() -> bool:
+            return await self._progress() == (len(self._drawn), len(self._drawn))
+
+        with contextlib.suppress(AssertionError):
+            return await eventually_async(terminal, within_seconds=PATIENCE_SECONDS, look_every_seconds=0.1)
         return False
 
     def _liveness(self, stopped_at: float, backlog: int, terminal: bool) -> Finding:

@@ -17,7 +17,7 @@ import psycopg
 
 from regente.postgres.embedded import EmbeddedPostgres
 from tests.chaos.plan import HEARTBEAT_SECONDS, LEASE_SECONDS, RUNNERS, SWEEP_SECONDS, Fault
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_async
 from tests.support.runner_process import RunnerProcess
 
 TERMS = {
@@ -152,12 +152,13 @@ class Stage:
         await self._until_back(began)
 
     async def _until_back(self, began: float) -> None:
-        while True:
-            with contextlib.suppress(psycopg.OperationalError), self._connected() as connection:
-                connection.execute("SELECT 1")
-                break
-            await asyncio.sleep(0.02)
+        await eventually_async(self._answers)
         self.record.outages.append((began, time.time()))
+
+    async def _answers(self) -> bool:
+        with contextlib.suppress(psycopg.OperationalError), self._connected() as connection:
+            return connection.execute("SELECT 1").fetchone() is not None
+        return False
 
     def _backend(self, connection: psycopg.Connection[tuple[int]], fault: Fault) -> int:
         found = connection.execute(

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -117,8 +116,8 @@ def large() -> str:
 
 def sleep_forever(pid_file: str) -> None:
     """Writes its process id and that of a child of its own, then stays."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     path = Path(pid_file)
     path.with_suffix(".new").write_text(f"{os.getpid()} {child.pid}", "utf-8")
     path.with_suffix(".new").rename(path)
-    time.sleep(600)
+    signal.pause()

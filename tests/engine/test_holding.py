@@ -87,7 +87,7 @@ async def test_a_transaction_without_a_name_happens_every_time_and_only_while_th
 
 async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(app: Regente, registry: Registry) -> None:
     """O13: no waiting for what never ends; the task knows why it is stopped, and may clean up for as long as its grace."""
-    at_work, reasons = asyncio.Event(), []
+    at_work, cleaned, reasons = asyncio.Event(), asyncio.Event(), []
 
     @registry.pipeline("p", endless=True, grace=5.0)
     async def run(task: Task) -> None:
@@ -95,14 +95,16 @@ async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(app: 
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(0.3)
             reasons.append(task.stopping)
+            await cleaned.wait()
             raise
 
     task_id = await app.enqueue("p")
     serving = asyncio.create_task(app.run())
     await until(at_work.is_set)
     app.stop_running()
+    await until(lambda: reasons)
+    cleaned.set()
     async with asyncio.timeout(4):
         report = await serving
     assert (report.handed_back, reasons) == (1, ["drain"])

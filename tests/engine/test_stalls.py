@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -38,8 +39,15 @@ class Blocker:
         self.let_go = threading.Event()
 
     def stuck_in_a_thread(self) -> None:
-        while not self.let_go.wait(0.01):
-            pass
+        self.let_go.wait()
+
+
+def let_go(fifo: Path) -> None:
+    """Whoever reads there reads to its end, now and from now on."""
+    writer = os.open(fifo, os.O_RDWR)
+    fifo.unlink()
+    fifo.touch()
+    os.close(writer)
 
 
 async def stack_of_the_end(app: Regente, sql: Sql) -> dict[str, Any]:
@@ -139,15 +147,15 @@ async def test_a_loop_that_is_blocked_loses_the_task_to_another_runner(
 ) -> None:
     """W8, Q3: `time.sleep` in a coroutine stops a whole runner; its lease lives on, and the task goes elsewhere."""
     release = tmp_path / "release"
+    os.mkfifo(release)
     program = f"""
-import asyncio, time, pathlib, sys
+import asyncio, pathlib, sys
 from regente import Regente, Retry, pipeline
 from regente.engine import lease
 lease.WATCH_EVERY_SECONDS = 0.05
 
 def blocks_the_loop():
-    while not pathlib.Path({str(release)!r}).exists():
-        time.sleep(0.01)
+    pathlib.Path({str(release)!r}).read_bytes()  # nobody writes until the test is over
 
 @pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=0.3)
 async def run(task):
@@ -175,7 +183,7 @@ asyncio.run(main())
         async with running(app):
             await status_is(app, task_id, "completed")
     finally:
-        release.touch()
+        let_go(release)
         child.communicate(timeout=60)
     assert task_row(sql, task_id)["result"] == "elsewhere at attempt 2"
     failure = one(sql, "SELECT class, stack FROM regente.failures")
@@ -189,8 +197,9 @@ async def test_only_the_task_that_blocks_the_loop_is_charged(
 ) -> None:
     """W8, I7: those beside it could not move; they are handed on with their attempts unspent."""
     release = tmp_path / "release"
+    os.mkfifo(release)
     program = f"""
-import asyncio, time, pathlib, sys
+import asyncio, pathlib, sys
 from regente import Regente, Retry, pipeline
 from regente.engine import lease
 lease.WATCH_EVERY_SECONDS = 0.05
@@ -204,8 +213,7 @@ async def run(task):
             await task.heartbeat()
             await asyncio.sleep(0.05)
     await beside.wait()
-    while not pathlib.Path({str(release)!r}).exists():
-        time.sleep(0.01)
+    pathlib.Path({str(release)!r}).read_bytes()  # nobody writes until the test is over
 
 async def main():
     async with Regente({database_url!r}) as app:
@@ -225,7 +233,7 @@ asyncio.run(main())
         assert column(sql, "SELECT task_id FROM regente.failures") == [guilty]
         assert (task_row(sql, innocent)["tries"], task_row(sql, guilty)["tries"]) == (0, 1)
     finally:
-        release.touch()
+        let_go(release)
         child.communicate(timeout=60)
 
 

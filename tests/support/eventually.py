@@ -25,10 +25,15 @@ def eventually(predicate: Callable[[], T], *, within_seconds: float = PATIENCE_S
     return value
 
 
-async def eventually_async(predicate: Callable[[], Awaitable[T]], *, within_seconds: float = PATIENCE_SECONDS) -> T:
+async def eventually_async(
+    predicate: Callable[[], Awaitable[T]],
+    *,
+    within_seconds: float = PATIENCE_SECONDS,
+    look_every_seconds: float = _POLL_SECONDS,
+) -> T:
     deadline = time.monotonic() + within_seconds
     while not (value := await predicate()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_seconds} s; the last value was {value!r}")
-        await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(look_every_seconds)
     return value

@@ -19,11 +19,13 @@ class Writer:
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
         self.poison: dict[int, Exception] = {}
+        self.asked = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def flush(self, items: Sequence[int]) -> list[int]:
         self.batches.append(list(items))
+        self.asked.set()
         await self.gate.wait()
         for item in items:
             if item in self.poison:
@@ -48,8 +50,7 @@ async def test_what_gathers_during_a_statement_goes_out_with_the_next(coalescer:
     """I1: nobody waits for company, and each gets its own verdict."""
     writer.gate.clear()
     first = asyncio.create_task(coalescer.write(0))
-    while not writer.batches:
-        await asyncio.sleep(0)
+    await writer.asked.wait()
     rest = [asyncio.create_task(coalescer.write(n)) for n in range(1, 8)]
     await asyncio.sleep(0)
     assert writer.batches == [[0]]
@@ -98,8 +99,7 @@ async def test_a_caller_that_went_away_does_no_harm(coalescer: Coalescer[int, in
     """I8: its row is written all the same, and the others go on."""
     writer.gate.clear()
     gone = asyncio.create_task(coalescer.write(1))
-    while not writer.batches:
-        await asyncio.sleep(0)
+    await writer.asked.wait()
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
     writer.gate.set()

@@ -68,7 +68,8 @@ class SourceServer:
             await asyncio.gather(*talks, return_exceptions=True)
             for writer in talks.values():
                 writer.close()  # one that was canceled before it began has closed nothing
-            await asyncio.sleep(0)  # transports close in the loop's next turn
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._talk(reader, writer))
@@ -81,8 +82,6 @@ class SourceServer:
                 await self._answer(reader, writer)
         finally:
             writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
