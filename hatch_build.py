@@ -1,4 +1,5 @@
-"""The Python build makes the console first, so that an installation needs no Node and no built file is committed."""
+"""The Python build makes the console first, so that an installation needs no Node and no built file
+is committed."""
 
 from __future__ import annotations
 

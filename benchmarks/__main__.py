@@ -33,20 +33,40 @@ def say(text: str) -> None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--only", default="", help=f"comma-separated: {', '.join(SHARED + SOLO)}")
-    parser.add_argument("--peers", default="", help=f"comma-separated: {', '.join(peer.name for peer in PEERS)}")
+    parser.add_argument(
+        "--peers", default="", help=f"comma-separated: {', '.join(peer.name for peer in PEERS)}"
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tasks", type=int, default=20_000, help="tasks per drain and per bulk enqueue")
-    parser.add_argument("--quick", action="store_true", help="one round of few tasks, nothing is written")
-    parser.add_argument("--long", action="store_true", help="also the memory of a runner over a million tasks")
+    parser.add_argument(
+        "--tasks", type=int, default=20_000, help="tasks per drain and per bulk enqueue"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="one round of few tasks, nothing is written"
+    )
+    parser.add_argument(
+        "--long", action="store_true", help="also the memory of a runner over a million tasks"
+    )
     options = parser.parse_args(arguments)
-    options.only = options.only.split(",") if options.only else [*SHARED, "idle", "history", "sleeping"]
+    options.only = (
+        options.only.split(",") if options.only else [*SHARED, "idle", "history", "sleeping"]
+    )
     if options.long and "memory" not in options.only:
         options.only.append("memory")
     if unknown := set(options.only) - {*SHARED, *SOLO}:
         parser.error(f"unknown measurements: {', '.join(sorted(unknown))}")
-    options.pings, options.step_tasks, options.idle_seconds, options.history = 300, 1_000, 60.0, 1_000_000
+    options.pings, options.step_tasks, options.idle_seconds, options.history = (
+        300,
+        1_000,
+        60.0,
+        1_000_000,
+    )
     if options.quick:
-        options.rounds, options.tasks, options.pings, options.step_tasks = 1, min(options.tasks, 2_000), 50, 200
+        options.rounds, options.tasks, options.pings, options.step_tasks = (
+            1,
+            min(options.tasks, 2_000),
+            50,
+            200,
+        )
         options.idle_seconds, options.history = 10.0, 20_000
     return options
 
@@ -77,7 +97,8 @@ def environments(peers: list[Peer], run: Run) -> list[Environment]:
 
 
 class Session:
-    """Runs the measurements and collects their samples; a peer that fails is noted and never ends the run."""
+    """Runs the measurements and collects their samples; a peer that fails is noted and never ends
+    the run."""
 
     def __init__(self, options: argparse.Namespace, run: Run, stages: list[Stage]) -> None:
         self.options = options
@@ -126,14 +147,25 @@ class Session:
             return
         if "history" in options.only:
             for number in range(options.rounds):
-                self._try("history", stage, number, lambda: {"history_none": measurements.drain(stage, options.tasks)})
+                self._try(
+                    "history",
+                    stage,
+                    number,
+                    lambda: {"history_none": measurements.drain(stage, options.tasks)},
+                )
         self._try("memory", stage, 0, lambda: self._memory(stage))
         if "history" in options.only:
             for number in range(options.rounds):
-                self._try("history", stage, number, lambda: {"history_million": solo.drain_again(stage, options.tasks)})
+                self._try(
+                    "history",
+                    stage,
+                    number,
+                    lambda: {"history_million": solo.drain_again(stage, options.tasks)},
+                )
 
     def _memory(self, stage: Stage) -> Figures:
-        """The history that the drains beside it need is made by one runner, whose memory is worth a look anyway."""
+        """The history that the drains beside it need is made by one runner, whose memory is worth a
+        look anyway."""
         found = solo.finish_many(stage, self.options.history)
         return {"memory_early": found.early, "memory_late": found.late}
 
@@ -156,12 +188,17 @@ class Session:
         for figure, value in figures.items():
             self.run.samples.append(Sample(figure, stage.peer.name, number, value, load))
             shown = f"{FIGURES[figure].show(value)} {FIGURES[figure].unit}"
-            say(f"{figure:>17} {stage.peer.label:<16} {shown:>20}   round {number + 1}, load {load:.2f}")
+            say(
+                f"{figure:>17} {stage.peer.label:<16} {shown:>20}   round {number + 1}, "
+                f"load {load:.2f}"
+            )
 
 
 def main(arguments: list[str]) -> None:
     options = parse(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every server and worker is taken down
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that every server and worker is taken down
     shown = {"rounds": options.rounds, "tasks": options.tasks, "measured": ", ".join(options.only)}
     run = Run(machine.describe(), shown, {}, {})
     ready = environments(chosen_peers(options.peers), run)
@@ -171,9 +208,13 @@ def main(arguments: list[str]) -> None:
         redis = stack.enter_context(RedisServer()) if needs_redis else None
         run.machine |= {f"PostgreSQL {name}": value for name, value in postgres.settings().items()}
         if redis:
-            run.machine["Redis"] = f"{redis.version()}, default settings (snapshots, no append-only file)"
+            run.machine["Redis"] = (
+                f"{redis.version()}, default settings (snapshots, no append-only file)"
+            )
         run.machine["load before"] = f"{machine.load():.2f}"
-        Session(options, run, [Stage(environment, postgres, redis) for environment in ready]).measure()
+        Session(
+            options, run, [Stage(environment, postgres, redis) for environment in ready]
+        ).measure()
         run.machine["load after"] = f"{machine.load():.2f}"
     say("\n" + report.table(run))
     if not options.quick:

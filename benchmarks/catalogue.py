@@ -1,4 +1,5 @@
-"""The contestants: what to install, how each proves that a task is done, and the settings it runs with."""
+"""The contestants: what to install, how each proves that a task is done, and the settings it runs
+with."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +18,8 @@ class Store(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One queue. `completed` and `unfinished` are SQL that counts tasks; None where the peer keeps no trace."""
+    """One queue. `completed` and `unfinished` are SQL that counts tasks; None where the peer keeps
+    no trace."""
 
     name: str
     label: str
@@ -35,7 +37,8 @@ class Peer:
         return self.recorded_steps is not None
 
 
-# Awa writes receipts and rolls them up into a counter a moment later, together with the jobs themselves.
+# Awa writes receipts and rolls them up into a counter a moment later, together with the jobs
+# themselves.
 AWA_RECEIPTS = (
     "SELECT coalesce((SELECT sum(completed_count) FROM awa.receipt_completion_batches), 0)"
     " + (SELECT count(*) FROM awa.done_entries)"
@@ -46,7 +49,8 @@ OURS = Peer(
     label="Regente",
     runtime=Runtime.OURS,
     module="benchmarks.peers.regente",
-    settings="psycopg 3, uvloop; concurrency 1,000; every task keeps its row, its fence and its audit events",
+    settings="psycopg 3, uvloop; concurrency 1,000; every task keeps its row, its fence and its "
+    "audit events",
     # Each from its own index: a look must not cost what it is to measure beside a long history.
     unfinished="SELECT (SELECT count(*) FROM regente.tasks WHERE status = 'queued') "
     "+ (SELECT count(*) FROM regente.tasks WHERE status = 'running')",
@@ -62,7 +66,8 @@ PEERS = (
         runtime=Runtime.PYTHON,
         module="benchmarks.peers.pgqueuer",
         packages=("pgqueuer[asyncpg]",),
-        settings="asyncpg, uvloop, batches of 500, 2 queue managers, its recommended autovacuum; finished jobs move to a log",
+        settings="asyncpg, uvloop, batches of 500, 2 queue managers, its recommended autovacuum; "
+        "finished jobs move to a log",
         unfinished="SELECT count(*) FROM pgqueuer",
         completed="SELECT count(*) FROM pgqueuer_log WHERE status = 'successful'",
     ),
@@ -72,7 +77,8 @@ PEERS = (
         runtime=Runtime.NODE,
         module="graphile.mjs",
         packages=("graphile-worker",),
-        settings="localQueue 1,000, completeJobBatchDelay 0, 24 concurrent jobs; finished jobs are deleted, no history",
+        settings="localQueue 1,000, completeJobBatchDelay 0, 24 concurrent jobs; finished jobs are "
+        "deleted, no history",
         unfinished="SELECT count(*) FROM graphile_worker._private_jobs",
     ),
     Peer(
@@ -91,8 +97,12 @@ PEERS = (
         runtime=Runtime.PYTHON,
         module="benchmarks.peers.dbos",
         packages=("dbos",),
-        settings="worker concurrency 100, 8 executor threads, queue polled every 10 ms instead of 1 s",
-        unfinished="SELECT count(*) FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING', 'DELAYED')",
+        settings="worker concurrency 100, 8 executor threads, queue "
+        "polled every 10 ms instead of 1 "
+        "s",
+        unfinished="SELECT count(*) FROM dbos.workflow_status WHERE "
+        "status IN ('ENQUEUED', 'PENDING', "
+        "'DELAYED')",
         completed="SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'",
         recorded_steps="SELECT count(*) FROM dbos.operation_outputs",
     ),
@@ -102,7 +112,8 @@ PEERS = (
         runtime=Runtime.PYTHON,
         module="benchmarks.peers.absurd",
         packages=("absurd-sdk", "absurdctl", "uvloop"),
-        settings="4 workers (8 for steps) with a connection each, claims of 25, polled every 10 ms instead of 250 ms",
+        settings="4 workers (8 for steps) with a connection each, claims of 25, polled every 10 ms "
+        "instead of 250 ms",
         unfinished="SELECT count(*) FROM absurd.t_default WHERE state <> 'completed'",
         completed="SELECT count(*) FROM absurd.t_default WHERE state = 'completed'",
         recorded_steps="SELECT count(*) FROM absurd.c_default",
@@ -113,7 +124,9 @@ PEERS = (
         runtime=Runtime.PYTHON,
         module="benchmarks.peers.awa",
         packages=("awa-pg",),
-        settings="Rust core, queue storage, 1,000 async workers; finished jobs are rolled up into a counter",
+        settings="Rust core, queue storage, 1,000 async workers; "
+        "finished jobs are rolled up into a "
+        "counter",
         unfinished=f"SELECT (SELECT count(*) FROM awa.ready_entries) - ({AWA_RECEIPTS})",
         completed=f"SELECT ({AWA_RECEIPTS}) + "
         "(SELECT coalesce(sum(pruned_completed_count), 0) FROM awa.queue_terminal_rollups)",
@@ -125,6 +138,7 @@ PEERS = (
         module="benchmarks.peers.celery",
         packages=("celery[redis]",),
         store=Store.REDIS,
-        settings="solo pool, prefetch 128, acks_late, no results; a Redis crash loses what came after the last snapshot",
+        settings="solo pool, prefetch 128, acks_late, no results; a Redis crash loses what came "
+        "after the last snapshot",
     ),
 )

@@ -1,7 +1,10 @@
-"""`python -m benchmarks.console`: what the console costs whoever opens it, on a real `regente up --demo` in a real Chromium.
+"""`python -m benchmarks.console`: what the console costs whoever opens it, on a real `regente up
+--demo` in a real Chromium.
 
-* Lighthouse on the overview, desktop preset: limits are 95 for performance and 100 for accessibility; the median of --runs.
-* live: 20 missions change state through the API, now and then; how long from the answer until the page shows it (limit for
+* Lighthouse on the overview, desktop preset: limits are 95 for performance and 100 for
+  accessibility; the median of --runs.
+* live: 20 missions change state through the API, now and then; how long from the answer until the
+  page shows it (limit for
   the worst: 1 s).
 """
 
@@ -44,7 +47,12 @@ async def lighthouse(demo: Demo) -> dict[str, Any]:
     asked = {"url": f"{demo.url}/", "cookie": cookie, "chromium": installed.find(), "flags": FLAGS}
     _, environment = npm_here()
     process = await asyncio.create_subprocess_exec(
-        "node", "run.mjs", cwd=FOLDER, env=environment, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        "node",
+        "run.mjs",
+        cwd=FOLDER,
+        env=environment,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
     told, _ = await process.communicate(json.dumps(asked).encode())
     if process.returncode:
@@ -56,7 +64,12 @@ async def lighthouse(demo: Demo) -> dict[str, Any]:
 
 
 async def live(demo: Demo, browser: Browser) -> list[float]:
-    days = {"date_start": "2025-03-01", "date_end": f"2025-03-{CHANGES:02}", "media_types": ["video"], "languages": [["pt"]]}
+    days = {
+        "date_start": "2025-03-01",
+        "date_end": f"2025-03-{CHANGES:02}",
+        "media_types": ["video"],
+        "languages": [["pt"]],
+    }
     page = await browser.new_page()
     async with demo.client() as client:
         ids: list[int] = (await client.post("/api/missions", json={"range": days})).json()["ids"]
@@ -67,7 +80,9 @@ async def live(demo: Demo, browser: Browser) -> list[float]:
     script = (FOLDER / "shown.js").read_text("utf-8")
     late: list[float] = []
     for number, mission in enumerate(ids):
-        await asyncio.sleep(LONGEST_PAUSE_SECONDS * number / CHANGES)  # after a while in which nothing happens, the feed rests
+        await asyncio.sleep(
+            LONGEST_PAUSE_SECONDS * number / CHANGES
+        )  # after a while in which nothing happens, the feed rests
         late.append(await _change(page, script, mission, demo.api_key))
     return late
 
@@ -84,17 +99,28 @@ def report(runs: list[dict[str, Any]], late: list[float]) -> bool:
     """What was found, for people; whether it is within the limits."""
     print(f"Lighthouse {runs[0]['version']}, desktop, the overview; load {load():.1f}")
     for run in runs:
-        metrics = ", ".join(f"{name} {value:.{0 if value > 1 else 3}f}" for name, value in run["metrics"].items())
-        print(f"  {', '.join(f'{name} {score}' for name, score in run['scores'].items())}; {metrics}")
+        metrics = ", ".join(
+            f"{name} {value:.{0 if value > 1 else 3}f}" for name, value in run["metrics"].items()
+        )
+        print(
+            f"  {', '.join(f'{name} {score}' for name, score in run['scores'].items())}; {metrics}"
+        )
         for loss in run["losses"]:
             print(f"      {loss['id']}: {loss['score']} {loss['said']}")
-    scores = {name: statistics.median_low(run["scores"][name] for run in runs) for name in runs[0]["scores"]}
+    scores = {
+        name: statistics.median_low(run["scores"][name] for run in runs)
+        for name in runs[0]["scores"]
+    }
     print(f"median: {scores}; at least {LEAST}")
     print(
-        f"live: {len(late)} changes shown after {statistics.median(late):.3f} s (median), {max(late):.3f} s (worst); "
+        f"live: {len(late)} changes shown after {statistics.median(late):.3f} s (median), "
+        f"{max(late):.3f} s (worst); "
         f"less than {LIVE_LIMIT_SECONDS:g} s"
     )
-    return all(scores[name] >= least for name, least in LEAST.items()) and max(late) < LIVE_LIMIT_SECONDS
+    return (
+        all(scores[name] >= least for name, least in LEAST.items())
+        and max(late) < LIVE_LIMIT_SECONDS
+    )
 
 
 async def measure(runs: int) -> bool:
@@ -108,7 +134,9 @@ async def measure(runs: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.console", description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="how often Lighthouse looks; the median counts")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="how often Lighthouse looks; the median counts"
+    )
     options = parser.parse_args()
     fetch_lighthouse()
     return 0 if asyncio.run(measure(options.runs)) else 1

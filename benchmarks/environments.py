@@ -1,4 +1,5 @@
-"""Installs every peer in its own environment under `benchmarks/.envs`, and skips one that cannot be had."""
+"""Installs every peer in its own environment under `benchmarks/.envs`, and skips one that cannot be
+had."""
 
 import json
 import os
@@ -29,7 +30,11 @@ class Environment:
     modules: Path | None = None
 
     def variables(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "REGENTE_"))}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PG", "REGENTE_"))
+        }
         modules = {"BENCH_MODULES": str(self.modules)} if self.modules else {}
         return inherited | modules | {"PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -38,7 +43,11 @@ def prepare(peer: Peer) -> Environment:
     """The peer's environment, installed now if it is not there yet."""
     match peer.runtime:
         case Runtime.OURS:
-            return Environment(peer, (sys.executable, "-m", peer.module), _python_version(Path(sys.executable), "regente"))
+            return Environment(
+                peer,
+                (sys.executable, "-m", peer.module),
+                _python_version(Path(sys.executable), "regente"),
+            )
         case Runtime.PYTHON:
             return _python(peer)
         case Runtime.NODE:
@@ -50,10 +59,16 @@ def _python(peer: Peer) -> Environment:
     python = directory / "bin" / "python"
     if not (directory / "installed").exists():
         _require("uv")
-        _install(["uv", "venv", "--quiet", "--clear", "--python", _python_release(), str(directory)])
+        _install(
+            ["uv", "venv", "--quiet", "--clear", "--python", _python_release(), str(directory)]
+        )
         _install(["uv", "pip", "install", "--quiet", "--python", str(python), *peer.packages])
         (directory / "installed").touch()
-    return Environment(peer, (str(python), "-m", peer.module), _python_version(python, peer.packages[0].split("[")[0]))
+    return Environment(
+        peer,
+        (str(python), "-m", peer.module),
+        _python_version(python, peer.packages[0].split("[")[0]),
+    )
 
 
 def _node(peer: Peer) -> Environment:
@@ -63,9 +78,22 @@ def _node(peer: Peer) -> Environment:
         _require("node")
         _require("npm")
         directory.mkdir(parents=True, exist_ok=True)
-        _install(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(directory), *peer.packages])
+        _install(
+            [
+                "npm",
+                "install",
+                "--silent",
+                "--no-audit",
+                "--no-fund",
+                "--prefix",
+                str(directory),
+                *peer.packages,
+            ]
+        )
     version = str(json.loads(package.read_text())["version"])
-    return Environment(peer, ("node", str(HERE / "peers" / peer.module)), version, modules=directory)
+    return Environment(
+        peer, ("node", str(HERE / "peers" / peer.module)), version, modules=directory
+    )
 
 
 def _python_release() -> str:
@@ -74,7 +102,9 @@ def _python_release() -> str:
 
 def _python_version(python: Path, package: str) -> str:
     code = f"import importlib.metadata as metadata; print(metadata.version({package!r}))"
-    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [python, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def _require(tool: str) -> None:
@@ -88,4 +118,6 @@ def _install(command: list[str]) -> None:
     except subprocess.CalledProcessError as error:
         raise CannotInstallError(f"{command[0]} failed: {error.stderr.strip()[-400:]}") from error
     except subprocess.TimeoutExpired as error:
-        raise CannotInstallError(f"{command[0]} took longer than {INSTALL_SECONDS:.0f} s") from error
+        raise CannotInstallError(
+            f"{command[0]} took longer than {INSTALL_SECONDS:.0f} s"
+        ) from error

@@ -1,4 +1,5 @@
-"""Many fake workers and one fake writer on one port, as light as can be: what they cost must not be what is measured.
+"""Many fake workers and one fake writer on one port, as light as can be: what they cost must not be
+what is measured.
 
 `/w/<n>/…` is worker n. Every session is ready at once; a job lasts `--job-seconds`.
 """
@@ -35,7 +36,10 @@ class FakeFleet:
         self.requests += 1
         status, answer = self._answer(scope["method"], scope["path"], dict(scope["headers"]))
         body = json.dumps(answer).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -47,10 +51,17 @@ class FakeFleet:
             return 200, {"job_id": f"job-{next(_numbers)}", "status": "processing"}
         if path.startswith("/writer/status/"):
             counts = {"total": 3, "processed": 3, "success_count": 3, "failed_count": 0}
-            return 200, {"job_id": path.rsplit("/", 1)[1], "status": "completed", "progress": counts, "failed_items": []}
+            return 200, {
+                "job_id": path.rsplit("/", 1)[1],
+                "status": "completed",
+                "progress": counts,
+                "failed_items": [],
+            }
         return 200, {"requests": self.requests}
 
-    def _worker(self, method: str, worker: str, rest: str, headers: dict[bytes, bytes]) -> tuple[int, Any]:
+    def _worker(
+        self, method: str, worker: str, rest: str, headers: dict[bytes, bytes]
+    ) -> tuple[int, Any]:
         now = time.monotonic()
         if rest == "session/status":
             job = self._at.get(worker)
@@ -65,7 +76,10 @@ class FakeFleet:
             return 200, {"job_id": job}
         if rest.startswith("scrape/") and method == "GET":
             ends_at = self._ends_at.get(rest.split("/")[1], 0.0)
-            return 200, {"status": "completed", "ads_count": 3} if ends_at <= now else {"status": "running", "ads_count": 1}
+            return 200, {"status": "completed", "ads_count": 3} if ends_at <= now else {
+                "status": "running",
+                "ads_count": 1,
+            }
         return 200, {}
 
 
@@ -75,7 +89,9 @@ async def main() -> None:
     parser.add_argument("--job-seconds", type=float, default=0.0)
     options = parser.parse_args()
     listener = listen("127.0.0.1", options.port)
-    config = uvicorn.Config(FakeFleet(options.job_seconds), log_level="warning", access_log=False, lifespan="off")
+    config = uvicorn.Config(
+        FakeFleet(options.job_seconds), log_level="warning", access_log=False, lifespan="off"
+    )
     await uvicorn.Server(config).serve(sockets=[listener])
 
 

@@ -33,10 +33,14 @@ def _processor() -> str:
 def _revision() -> str:
     """The commit that was measured; empty outside a clone."""
     command = ["git", "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent).stdout.strip()
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    ).stdout.strip()
 
 
 def _node() -> str:
     if shutil.which("node") is None:
         return "not installed"
-    return subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["node", "--version"], check=True, capture_output=True, text=True
+    ).stdout.strip()

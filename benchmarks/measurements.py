@@ -1,7 +1,8 @@
 """The measurements that every peer takes part in: drain, bulk enqueue, latency and durable steps.
 
-All of them start from an empty database, ask the peer's own program to do the work and then check in the database that
-the work was really done. A drain is timed from the first claim to the moment the last completion is visible as committed.
+All of them start from an empty database, ask the peer's own program to do the work and then check
+in the database that the work was really done. A drain is timed from the first claim to the moment
+the last completion is visible as committed.
 """
 
 import time
@@ -107,7 +108,9 @@ def drain(stage: Stage, count: int, *, processes: int = 1, kind: str = "noop") -
     return drain_backlog(stage, count, processes=processes, kind=kind)
 
 
-def drain_backlog(stage: Stage, count: int, *, processes: int = 1, kind: str = "noop", verify: bool = True) -> float:
+def drain_backlog(
+    stage: Stage, count: int, *, processes: int = 1, kind: str = "noop", verify: bool = True
+) -> float:
     stage.settle()
     with crew(stage.environment, stage.url, kind, size=processes) as working:
         working.go()

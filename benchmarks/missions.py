@@ -1,7 +1,10 @@
-"""`python -m benchmarks.missions`: what one orchestrator process costs, and how many missions it gets through.
+"""`python -m benchmarks.missions`: what one orchestrator process costs, and how many missions it
+gets through.
 
-* scale: 1,000 fake workers at the specification's own intervals (10 s, 30 s, 5 s): CPU and memory of the orchestrator.
-* speed: 5,000 missions on 200 workers that answer at once: missions a second, and where the time goes.
+* scale: 1,000 fake workers at the specification's own intervals (10 s, 30 s, 5 s): CPU and memory
+  of the orchestrator.
+* speed: 5,000 missions on 200 workers that answer at once: missions a second, and where the time
+  goes.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from regente import Regente
 from regente.pipelines.missions.args import MissionArgs
 from regente.settings import Settings
 
-MISSION = MissionArgs(date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="all", languages=("pt",))
+MISSION = MissionArgs(
+    date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="all", languages=("pt",)
+)
 QUICK = {
     "REGENTE_POLLING_SESSION": "1",
     "REGENTE_POLLING_JOB": "1",
@@ -46,12 +51,15 @@ class Use:
 
 
 async def scale(url: str, folder: Path, workers: int, seconds: float) -> dict[str, Any]:
-    """Missions that last for three minutes, on as many workers; looked at after they have all begun."""
+    """Missions that last for three minutes, on as many workers; looked at after they have all
+    begun."""
     with fake_fleet(job_seconds=180.0) as port:
         async with Regente(url, settings=Settings(data_dir=folder)) as app:
             await enlist(app, port, workers)
             with orchestrator(url, folder, {}) as pid:
-                await app.missions.create([MISSION] * (workers + workers // 2), queue=True, by="benchmark")
+                await app.missions.create(
+                    [MISSION] * (workers + workers // 2), queue=True, by="benchmark"
+                )
                 began_at = time.monotonic()
                 await until(lambda: _scraping(url) >= workers, 300)
                 warm_seconds = time.monotonic() - began_at
@@ -64,7 +72,8 @@ async def scale(url: str, folder: Path, workers: int, seconds: float) -> dict[st
                     "cores": round((after.cpu_seconds - before.cpu_seconds) / seconds, 3),
                     "rss_mb": round(after.rss_mb, 1),
                     "requests_per_second": round((await asked(port) - requests) / seconds, 1),
-                    "within_limits": (after.cpu_seconds - before.cpu_seconds) / seconds < CPU_LIMIT_CORES
+                    "within_limits": (after.cpu_seconds - before.cpu_seconds) / seconds
+                    < CPU_LIMIT_CORES
                     and after.rss_mb < MEMORY_LIMIT_MB,
                 }
 
@@ -86,7 +95,9 @@ async def speed(url: str, folder: Path, workers: int, missions: int) -> dict[str
                     "missions": missions,
                     "seconds": round(seconds, 1),
                     "missions_per_second": round(missions / seconds, 1),
-                    "orchestrator_cores": round((after.cpu_seconds - before.cpu_seconds) / seconds, 2),
+                    "orchestrator_cores": round(
+                        (after.cpu_seconds - before.cpu_seconds) / seconds, 2
+                    ),
                     "rss_mb": round(after.rss_mb, 1),
                     "requests_per_mission": round(await asked(port) / missions, 1),
                     "phases_ms": phases(url),
@@ -96,10 +107,14 @@ async def speed(url: str, folder: Path, workers: int, missions: int) -> dict[str
 def phases(url: str) -> dict[str, float]:
     """Median time of each leg of a mission's way, by its events."""
     query = """
-      SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM assigned - queued) * 1000),
-             percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM begun - assigned) * 1000),
-             percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM extracted - begun) * 1000),
-             percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM stored - extracted) * 1000),
+      SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch
+                                                                 FROM assigned - queued) * 1000),
+             percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch
+                                                                 FROM begun - assigned) * 1000),
+             percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch
+                                                                 FROM extracted - begun) * 1000),
+             percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch
+                                                                 FROM stored - extracted) * 1000),
              percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM done - stored) * 1000)
       FROM (SELECT task_id, min(at) FILTER (WHERE event = 'task_queued') AS queued,
                    min(at) FILTER (WHERE event = 'mission_assigned') AS assigned,
@@ -107,7 +122,8 @@ def phases(url: str) -> dict[str, float]:
                    min(at) FILTER (WHERE event = 'scrape_completed') AS extracted,
                    min(at) FILTER (WHERE event = 'writer_completed') AS stored,
                    min(at) FILTER (WHERE event = 'task_completed') AS done
-            FROM regente.events GROUP BY task_id) AS legs WHERE done IS NOT NULL AND stored IS NOT NULL"""
+            FROM regente.events GROUP BY task_id) AS legs
+            WHERE done IS NOT NULL AND stored IS NOT NULL"""
     with psycopg.connect(url) as connection:
         row = connection.execute(query).fetchone()
     names = ("waits_for_a_worker", "begins_its_scrape", "extraction", "storage", "ends")
@@ -117,7 +133,9 @@ def phases(url: str) -> dict[str, float]:
 async def enlist(app: Regente, port: int, workers: int) -> None:
     base = f"http://127.0.0.1:{port}"
     for number in range(workers):
-        await app.fleet.add_worker(f"w{number}", f"{base}/w/{number}", "a-key-for-all", "storage.example.com")
+        await app.fleet.add_worker(
+            f"w{number}", f"{base}/w/{number}", "a-key-for-all", "storage.example.com"
+        )
         await app.fleet.add_proxy(f"p{number}", "proxy.example.com", 8080)
     await app.fleet.add_writer("writer", f"{base}/writer", "a-key-for-all")
 
@@ -127,7 +145,15 @@ def fake_fleet(job_seconds: float) -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [sys.executable, "-m", "benchmarks.fake_fleet", "--port", str(port), "--job-seconds", str(job_seconds)]
+    words = [
+        sys.executable,
+        "-m",
+        "benchmarks.fake_fleet",
+        "--port",
+        str(port),
+        "--job-seconds",
+        str(job_seconds),
+    ]
     with _process(words, {}):
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
@@ -138,8 +164,14 @@ def fake_fleet(job_seconds: float) -> Iterator[int]:
 
 @contextlib.contextmanager
 def orchestrator(url: str, folder: Path, environment: dict[str, str]) -> Iterator[int]:
-    shared = {"REGENTE_DATABASE_URL": url, "REGENTE_DATA_DIR": str(folder), "REGENTE_LOG_LEVEL": "warning"}
-    with _process([sys.executable, "-m", "regente", "run", "--json"], {**shared, **environment}) as process:
+    shared = {
+        "REGENTE_DATABASE_URL": url,
+        "REGENTE_DATA_DIR": str(folder),
+        "REGENTE_LOG_LEVEL": "warning",
+    }
+    with _process(
+        [sys.executable, "-m", "regente", "run", "--json"], {**shared, **environment}
+    ) as process:
         yield process.pid
 
 
@@ -184,7 +216,10 @@ def _scraping(url: str) -> int:
 
 
 def _finished(url: str) -> int:
-    return _count(url, "SELECT count(*) FROM regente.tasks WHERE pipeline = 'missions' AND status = 'completed'")
+    return _count(
+        url,
+        "SELECT count(*) FROM regente.tasks WHERE pipeline = 'missions' AND status = 'completed'",
+    )
 
 
 def _count(url: str, query: str) -> int:
@@ -194,19 +229,28 @@ def _count(url: str, query: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", choices=("scale", "speed"))
     parser.add_argument("--workers", type=int, default=1000, help="of the scale test")
     parser.add_argument("--seconds", type=float, default=60.0, help="that the scale test looks for")
     parser.add_argument("--missions", type=int, default=5000, help="of the speed test")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="regente-bench-", ignore_cleanup_errors=True) as name, PostgresServer() as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="regente-bench-", ignore_cleanup_errors=True) as name,
+        PostgresServer() as server,
+    ):
         os.chmod(name, 0o755)
         results: dict[str, Any] = {}
         if options.only != "speed":
-            results["scale"] = asyncio.run(scale(server.fresh_database("scale"), Path(name), options.workers, options.seconds))
+            results["scale"] = asyncio.run(
+                scale(server.fresh_database("scale"), Path(name), options.workers, options.seconds)
+            )
         if options.only != "scale":
-            results["speed"] = asyncio.run(speed(server.fresh_database("speed"), Path(name), 200, options.missions))
+            results["speed"] = asyncio.run(
+                speed(server.fresh_database("speed"), Path(name), 200, options.missions)
+            )
     print(json.dumps(results, indent=2))
 
 

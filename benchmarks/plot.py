@@ -25,7 +25,10 @@ def draw(run: Run, labels: dict[str, str]) -> str:
     width, height = 2 * PANEL_WIDTH + MARGIN, y + MARGIN
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+                'font-family="sans-serif" font-size="12">'
+            ),
             f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
             *body,
             "</svg>\n",
@@ -49,8 +52,14 @@ def _panel(run: Run, figure: Figure, labels: dict[str, str], *, x: int, y: int) 
         colour = OURS_COLOUR if peer == OURS else PEER_COLOUR
         text = f'fill="{INK}" y="{top + 13}"'
         lines += [
-            f'<text x="{x + LABEL_WIDTH - 8}" text-anchor="end" {text}>{escape(labels[peer])}</text>',
-            f'<rect x="{x + LABEL_WIDTH}" y="{top}" width="{length:.1f}" height="{BAR_HEIGHT}" fill="{colour}"/>',
+            (
+                f'<text x="{x + LABEL_WIDTH - 8}" text-anchor="end" '
+                f"{text}>{escape(labels[peer])}</text>"
+            ),
+            (
+                f'<rect x="{x + LABEL_WIDTH}" y="{top}" width="{length:.1f}" '
+                f'height="{BAR_HEIGHT}" fill="{colour}"/>'
+            ),
             f'<text x="{x + LABEL_WIDTH + length + 6:.1f}" {text}>{figure.show(value)}</text>',
         ]
     return lines

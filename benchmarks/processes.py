@@ -123,7 +123,9 @@ class Crew:
         while self.handled() < count:
             self.check()
             if time.monotonic() > deadline:
-                raise PeerFailedError(f"only {self.handled()} of {count} tasks in {timeout_seconds:.0f} s")
+                raise PeerFailedError(
+                    f"only {self.handled()} of {count} tasks in {timeout_seconds:.0f} s"
+                )
             time.sleep(0.002)
 
     def check(self) -> None:

@@ -1,6 +1,8 @@
-"""`python -m benchmarks.quotes`: 10,000 quotes on 5 runner processes × 20, 50 database connections, runners killed at random.
+"""`python -m benchmarks.quotes`: 10,000 quotes on 5 runner processes × 20, 50 database connections,
+runners killed at random.
 
-The oracle is the provider: it counts what was paid for, by order. All quotes must end, none may be lost, none paid for twice.
+The oracle is the provider: it counts what was paid for, by order. All quotes must end, none may be
+lost, none paid for twice.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from regente.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE_CONNECTIONS = 7
-"""Of one runner, besides those of its pipelines: the engine's pool, the claims', the listener's, the lease's."""
+"""Of one runner, besides those of its pipelines: the engine's pool, the claims', the listener's,
+the lease's."""
 OWN_CONNECTIONS = 5
 """Of the benchmark itself, which cannot be told from a runner's."""
 LOOK_SECONDS = 0.2
@@ -72,28 +75,54 @@ class Outcome:
         counts = (self.completed, self.other_ends, self.lost, self.paid_more_than_once)
         paid = (self.analyses_paid, self.searches_paid)
         within = self.most_connections <= plan.connections
-        return counts == (plan.quotes, 0, 0, 0) and paid == (plan.quotes, plan.quotes - vehicles) and within
+        return (
+            counts == (plan.quotes, 0, 0, 0)
+            and paid == (plan.quotes, plan.quotes - vehicles)
+            and within
+        )
 
 
 class Crew:
     """The runner processes; a killed one is replaced at once."""
 
     def __init__(self, plan: Plan, database_url: str, sandbox_url: str, folder: Path) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("REGENTE_", "JOB_"))}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("REGENTE_", "JOB_"))
+        }
         self._environment = clean | {
-            "REGENTE_DATABASE_URL": database_url, "REGENTE_SANDBOX_URL": sandbox_url, "REGENTE_DATA_DIR": str(folder),
-            "REGENTE_DATABASE_POOL_SIZE": str(plan.pool_size), "JOB_LOCK_TTL_MS": "4000", "JOB_HEARTBEAT_INTERVAL_MS": "500",
-            "REGENTE_SWEEP_SECONDS": "1", "REGENTE_MAX_CRASHES": "1000", "REGENTE_QUOTES_RETRY_SECONDS": "0.1",
+            "REGENTE_DATABASE_URL": database_url,
+            "REGENTE_SANDBOX_URL": sandbox_url,
+            "REGENTE_DATA_DIR": str(folder),
+            "REGENTE_DATABASE_POOL_SIZE": str(plan.pool_size),
+            "JOB_LOCK_TTL_MS": "4000",
+            "JOB_HEARTBEAT_INTERVAL_MS": "500",
+            "REGENTE_SWEEP_SECONDS": "1",
+            "REGENTE_MAX_CRASHES": "1000",
+            "REGENTE_QUOTES_RETRY_SECONDS": "0.1",
             "REGENTE_QUOTES_CONCURRENCY": str(plan.concurrency),
-        }  # fmt: skip
-        self._words = ["run", "--pipelines", "quotes", "--concurrency", str(plan.concurrency), "--log-level", "error"]
+        }
+        self._words = [
+            "run",
+            "--pipelines",
+            "quotes",
+            "--concurrency",
+            str(plan.concurrency),
+            "--log-level",
+            "error",
+        ]
         self._runners = [self._start() for _ in range(plan.processes)]
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "regente", *self._words], cwd=ROOT, env=self._environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [sys.executable, "-m", "regente", *self._words],
+            cwd=ROOT,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def kill_one(self, chance: random.Random) -> None:
         index = chance.randrange(len(self._runners))
@@ -125,18 +154,27 @@ async def campaign(plan: Plan, database_url: str, sandbox_url: str, folder: Path
     paid = await asyncio.to_thread(_paid, sandbox_url)
     ended = ledger.completed + ledger.failed + ledger.canceled + ledger.skipped
     return Outcome(
-        quotes=len(set(ids)), completed=ledger.completed, other_ends=ended - ledger.completed, lost=len(set(ids)) - ended,
-        kills=kills, recovered=recovered, analyses_paid=sum(paid["analysis"].values()),
+        quotes=len(set(ids)),
+        completed=ledger.completed,
+        other_ends=ended - ledger.completed,
+        lost=len(set(ids)) - ended,
+        kills=kills,
+        recovered=recovered,
+        analyses_paid=sum(paid["analysis"].values()),
         searches_paid=sum(paid["search"].values()),
-        paid_more_than_once=sum(count > 1 for keys in paid.values() for count in keys.values()), seconds=round(seconds, 1),
-        quotes_per_second=round(ledger.completed / seconds, 1), most_connections=most,
-    )  # fmt: skip
+        paid_more_than_once=sum(count > 1 for keys in paid.values() for count in keys.values()),
+        seconds=round(seconds, 1),
+        quotes_per_second=round(ledger.completed / seconds, 1),
+        most_connections=most,
+    )
 
 
 def descriptions(plan: Plan) -> list[QuoteArgs]:
     return [
         QuoteArgs(
-            description=f"Fiat Uno Mille {2008 + number % 17}" if number % VEHICLE_EVERY == 0 else f"Item de teste {number}"
+            description=f"Fiat Uno Mille {2008 + number % 17}"
+            if number % VEHICLE_EVERY == 0
+            else f"Item de teste {number}"
         )
         for number in range(plan.quotes)
     ]
@@ -153,7 +191,9 @@ async def conduct(plan: Plan, app: Regente, crew: Crew, database_url: str) -> tu
             row = connection.execute(_CONNECTIONS).fetchone()
             most = max(most, row[0] if row else 0)
             ledger = await app.batch("benchmark")
-            done = (ledger.completed + ledger.failed + ledger.canceled + ledger.skipped) / ledger.total
+            done = (
+                ledger.completed + ledger.failed + ledger.canceled + ledger.skipped
+            ) / ledger.total
             if done >= 1 or time.monotonic() > give_up_at:
                 return most, kills
             while kills < len(due) and due[kills] <= done:
@@ -162,7 +202,8 @@ async def conduct(plan: Plan, app: Regente, crew: Crew, database_url: str) -> tu
             await asyncio.sleep(LOOK_SECONDS)
 
 
-# Those of the benchmark's own app are among them, and those of killed runners until the server notices.
+# Those of the benchmark's own app are among them, and those of killed runners until the server
+# notices.
 _CONNECTIONS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE 'regente%' AND client_port IS NOT NULL
@@ -179,7 +220,19 @@ def _paid(sandbox_url: str) -> dict[str, dict[str, int]]:
 @contextlib.contextmanager
 def sandbox_process() -> Iterator[str]:
     """A process of its own, so that serving the providers is not part of anybody's measurement."""
-    words = [sys.executable, "-m", "regente", "sandbox", "--port", "0", "--proxies", "0", "--json", "--log-level", "error"]
+    words = [
+        sys.executable,
+        "-m",
+        "regente",
+        "sandbox",
+        "--port",
+        "0",
+        "--proxies",
+        "0",
+        "--json",
+        "--log-level",
+        "error",
+    ]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -192,9 +245,17 @@ def main() -> None:
     from benchmarks.servers import PostgresServer
 
     plan = _plan()
-    with tempfile.TemporaryDirectory(prefix="bench-quotes-") as folder, PostgresServer() as server, sandbox_process() as url:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-quotes-") as folder,
+        PostgresServer() as server,
+        sandbox_process() as url,
+    ):
         outcome = asyncio.run(campaign(plan, server.url("postgres"), url, Path(folder)))
-    shown: dict[str, Any] = {"plan": asdict(plan), "outcome": asdict(outcome), "sound": outcome.is_sound(plan)}
+    shown: dict[str, Any] = {
+        "plan": asdict(plan),
+        "outcome": asdict(outcome),
+        "sound": outcome.is_sound(plan),
+    }
     print(json.dumps(shown, indent=2))
     sys.exit(0 if outcome.is_sound(plan) else 1)
 

@@ -13,13 +13,13 @@ RESULTS = Path(__file__).resolve().parent / "results"
 LABELS = {peer.name: peer.label for peer in PEERS}
 
 METHOD = """\
-One machine, one run. Every contestant works on the same PostgreSQL server with default settings (Celery on Redis with
-default settings), through a unix socket, in a fresh database, in its own environment. Rounds alternate contestant by
-contestant; the table shows medians. A drain starts with the first claim and ends when the last completion is visible as
-committed; afterwards the database is asked whether every task is recorded as done exactly once. Latency is measured from
-the enqueue call in one process to the first line of the handler in another, on the shared monotonic clock. Where a
-contestant only polls, it polls every 10 ms, far more often than by default.
-"""
+One machine, one run. Every contestant works on the same PostgreSQL server with default settings
+(Celery on Redis with default settings), through a unix socket, in a fresh database, in its own
+environment. Rounds alternate contestant by contestant; the table shows medians. A drain starts with
+the first claim and ends when the last completion is visible as committed; afterwards the database
+is asked whether every task is recorded as done exactly once. Latency is measured from the enqueue
+call in one process to the first line of the handler in another, on the shared monotonic clock.
+Where a contestant only polls, it polls every 10 ms, far more often than by default. """
 
 
 def write(run: Run) -> list[Path]:
@@ -36,9 +36,19 @@ def write(run: Run) -> list[Path]:
 
 
 def markdown(run: Run) -> str:
-    parts = ["# Benchmark", METHOD, table(run), "![The main figures](latest.svg)", _machine(run), _contestants(run)]
+    parts = [
+        "# Benchmark",
+        METHOD,
+        table(run),
+        "![The main figures](latest.svg)",
+        _machine(run),
+        _contestants(run),
+    ]
     if run.skipped:
-        parts.append("## Left out\n\n" + "\n".join(f"- **{what}**: {why}" for what, why in run.skipped.items()))
+        parts.append(
+            "## Left out\n\n"
+            + "\n".join(f"- **{what}**: {why}" for what, why in run.skipped.items())
+        )
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -85,5 +95,7 @@ def _machine(run: Run) -> str:
 
 def _contestants(run: Run) -> str:
     lines = ["## Contestants", "", "| contestant | version | settings |", "|---|---|---|"]
-    lines += [f"| {LABELS[name]} | {run.versions[name]} | {run.settings[name]} |" for name in run.versions]
+    lines += [
+        f"| {LABELS[name]} | {run.versions[name]} | {run.settings[name]} |" for name in run.versions
+    ]
     return "\n".join(lines)

@@ -33,10 +33,30 @@ FIGURES = {
         Figure("idle_cpu", "Idle runner, processor", "%", 2, lower_is_better=True),
         Figure("history_none", "Drain with an empty history", "tasks/s"),
         Figure("history_million", "Drain beside a long history", "tasks/s"),
-        Figure("memory_early", "Runner memory after a tenth of a million tasks", "MiB", 1, lower_is_better=True),
-        Figure("memory_late", "Runner memory after a million tasks", "MiB", 1, lower_is_better=True),
-        Figure("sleeping_leases", "5,000 sleeping tasks, rows written to keep them", "1/s", 2, lower_is_better=True),
-        Figure("sleeping_transactions", "5,000 sleeping tasks, all transactions", "1/s", 2, lower_is_better=True),
+        Figure(
+            "memory_early",
+            "Runner memory after a tenth of a million tasks",
+            "MiB",
+            1,
+            lower_is_better=True,
+        ),
+        Figure(
+            "memory_late", "Runner memory after a million tasks", "MiB", 1, lower_is_better=True
+        ),
+        Figure(
+            "sleeping_leases",
+            "5,000 sleeping tasks, rows written to keep them",
+            "1/s",
+            2,
+            lower_is_better=True,
+        ),
+        Figure(
+            "sleeping_transactions",
+            "5,000 sleeping tasks, all transactions",
+            "1/s",
+            2,
+            lower_is_better=True,
+        ),
     )
 }
 
@@ -72,10 +92,16 @@ class Run:
         """Best first."""
         names = {sample.peer for sample in self.samples if sample.figure == figure}
         worst_last = FIGURES[figure].lower_is_better
-        return sorted(names, key=lambda name: self.median(figure, name) or 0.0, reverse=not worst_last)
+        return sorted(
+            names, key=lambda name: self.median(figure, name) or 0.0, reverse=not worst_last
+        )
 
     def summary(self, figure: str, peer: str) -> Summary | None:
-        values = [sample.value for sample in self.samples if (sample.figure, sample.peer) == (figure, peer)]
+        values = [
+            sample.value
+            for sample in self.samples
+            if (sample.figure, sample.peer) == (figure, peer)
+        ]
         return Summary(median(values), min(values), max(values)) if values else None
 
     def median(self, figure: str, peer: str) -> float | None:

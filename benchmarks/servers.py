@@ -1,7 +1,8 @@
-"""The servers under test: one PostgreSQL with default settings and one Redis with default settings, both thrown away.
+"""The servers under test: one PostgreSQL with default settings and one Redis with default settings,
+both thrown away.
 
-PostgreSQL comes from the same wheel that Regente embeds. Nothing is tuned: `fsync`, `synchronous_commit` and
-`full_page_writes` stay on. Every client connects through a unix socket.
+PostgreSQL comes from the same wheel that Regente embeds. Nothing is tuned: `fsync`,
+`synchronous_commit` and `full_page_writes` stay on. Every client connects through a unix socket.
 """
 
 import getpass
@@ -62,10 +63,20 @@ class PostgresServer:
             shutil.chown(self.directory, self.user)
         binaries = server_binaries()
         data = self.directory / "data"
-        self._run([binaries / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8"])
+        self._run(
+            [binaries / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
+        )
         with (self.directory / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [binaries / "postgres", "-D", data, "-k", self.directory, "-c", "listen_addresses="],
+                [
+                    binaries / "postgres",
+                    "-D",
+                    data,
+                    "-k",
+                    self.directory,
+                    "-c",
+                    "listen_addresses=",
+                ],
                 user=self.user,
                 stdout=log,
                 stderr=log,
@@ -89,19 +100,23 @@ class PostgresServer:
     def fresh_database(self, name: str) -> str:
         """Drop and create the database, and return its URL."""
         with self.connect() as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return self.url(name)
 
     def settle(self, database: str) -> None:
-        """Statistics and a checkpoint before every measurement, so that none pays for the one before."""
+        """Statistics and a checkpoint before every measurement, so that none pays for the one
+        before."""
         with self.connect(database) as connection:
             connection.execute("VACUUM ANALYZE")
             connection.execute("CHECKPOINT")
 
     @contextmanager
     def without_autovacuum(self) -> Iterator[None]:
-        """Its workers' transactions are counted in the database that they clean, and nobody could tell them apart."""
+        """Its workers' transactions are counted in the database that they clean, and nobody could
+        tell them apart."""
         try:
             self._set_autovacuum("off")
             yield
@@ -114,10 +129,12 @@ class PostgresServer:
             connection.execute("SELECT pg_reload_conf()")
 
     def transactions(self, database: str) -> int:
-        """Commits and rollbacks in that database; asked from another database, so the question is not counted."""
+        """Commits and rollbacks in that database; asked from another database, so the question is
+        not counted."""
         with self.connect() as connection:
             row = connection.execute(
-                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s", [database]
+                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s",
+                [database],
             ).fetchone()
         assert row is not None
         return int(str(row[0]))
@@ -125,14 +142,17 @@ class PostgresServer:
     def updates(self, database: str) -> int:
         """Rows updated in that database so far."""
         with self.connect(database) as connection:
-            row = connection.execute("SELECT coalesce(sum(n_tup_upd), 0) FROM pg_stat_user_tables").fetchone()
+            row = connection.execute(
+                "SELECT coalesce(sum(n_tup_upd), 0) FROM pg_stat_user_tables"
+            ).fetchone()
         assert row is not None
         return int(str(row[0]))
 
     def settings(self) -> dict[str, str]:
         with self.connect() as connection:
             rows = connection.execute(
-                "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s)", [list(REPORTED_SETTINGS)]
+                "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s)",
+                [list(REPORTED_SETTINGS)],
             ).fetchall()
             version = connection.execute("SHOW server_version").fetchone()
         assert version is not None
@@ -171,7 +191,15 @@ class RedisServer:
 
     def __enter__(self) -> Self:
         self.process = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", self.socket_path, "--dir", self.directory],
+            [
+                "redis-server",
+                "--port",
+                "0",
+                "--unixsocket",
+                self.socket_path,
+                "--dir",
+                self.directory,
+            ],
             stdout=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + START_SECONDS
@@ -195,5 +223,7 @@ class RedisServer:
             return connection.recv(4096).decode().strip()
 
     def version(self) -> str:
-        output = subprocess.run(["redis-server", "--version"], check=True, capture_output=True, text=True).stdout
+        output = subprocess.run(
+            ["redis-server", "--version"], check=True, capture_output=True, text=True
+        ).stdout
         return output.split("v=")[1].split()[0]

@@ -1,4 +1,5 @@
-"""The measurements that concern mainly ourselves: idling, a long history, memory and many sleeping tasks."""
+"""The measurements that concern mainly ourselves: idling, a long history, memory and many sleeping
+tasks."""
 
 import time
 from dataclasses import dataclass
@@ -6,7 +7,8 @@ from dataclasses import dataclass
 from benchmarks.measurements import DRAIN_SECONDS, Stage, drain_backlog
 from benchmarks.processes import cpu_seconds, crew, resident_kib
 
-# What a runner asks once at its start does not count, and an idle server process reports with up to ten seconds of delay.
+# What a runner asks once at its start does not count, and an idle server process reports with up to
+# ten seconds of delay.
 REPORTING_SECONDS = 20.0
 SLEEPERS = 5_000
 SLEEPING_SECONDS = 30.0
@@ -34,7 +36,11 @@ def idle(stage: Stage, seconds: float) -> Idle:
         working.go()
         time.sleep(REPORTING_SECONDS)
         [worker] = working.workers
-        transactions, cpu, started = stage.postgres.transactions(stage.database), cpu_seconds(worker.pid), time.monotonic()
+        transactions, cpu, started = (
+            stage.postgres.transactions(stage.database),
+            cpu_seconds(worker.pid),
+            time.monotonic(),
+        )
         time.sleep(seconds)
         transactions = stage.postgres.transactions(stage.database) - transactions
         cpu, elapsed = cpu_seconds(worker.pid) - cpu, time.monotonic() - started
@@ -67,7 +73,8 @@ def drain_again(stage: Stage, count: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sleeping:
-    """Per second: everything that the runner asks, and the rows that it writes to keep its tasks."""
+    """Per second: everything that the runner asks, and the rows that it writes to
+    keep its tasks."""
 
     transactions: float
     updates: float
@@ -85,6 +92,9 @@ def sleeping(stage: Stage, count: int = SLEEPERS) -> Sleeping:
         server, database, started = stage.postgres, stage.database, time.monotonic()
         updates, transactions = server.updates(database), server.transactions(database)
         time.sleep(SLEEPING_SECONDS)
-        transactions, updates = server.transactions(database) - transactions, server.updates(database) - updates
+        transactions, updates = (
+            server.transactions(database) - transactions,
+            server.updates(database) - updates,
+        )
         elapsed = time.monotonic() - started
     return Sleeping(transactions / elapsed, updates / elapsed)

@@ -10,7 +10,8 @@ OURS = "regente"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`reached` gives the value to show and whether it suffices, or None when it was not measured."""
+    """`reached` gives the value to show and whether it suffices, or None when it
+    was not measured."""
 
     figure: str
     wanted: str
@@ -33,7 +34,9 @@ def at_most(limit: float, figure: str) -> Callable[[Run], tuple[str, bool] | Non
     return reached
 
 
-def between(low: float, high: float, figure: str, base: str) -> Callable[[Run], tuple[str, bool] | None]:
+def between(
+    low: float, high: float, figure: str, base: str
+) -> Callable[[Run], tuple[str, bool] | None]:
     """Our own figure as a part of another one of ours."""
 
     def reached(run: Run) -> tuple[str, bool] | None:
@@ -58,7 +61,15 @@ TARGETS = (
     Target("steps", "≥ 6x Absurd", at_least(6.0, "steps", "absurd")),
     Target("idle_transactions", "≤ 1/s", at_most(1.0, "idle_transactions")),
     Target("idle_cpu", "< 0.5 %", at_most(0.5, "idle_cpu")),
-    Target("history_million", "≥ 0.9 of the empty history", between(0.9, ANY, "history_million", "history_none")),
-    Target("memory_late", "no growth (≤ 1.1 of the early figure)", between(0.0, 1.1, "memory_late", "memory_early")),
+    Target(
+        "history_million",
+        "≥ 0.9 of the empty history",
+        between(0.9, ANY, "history_million", "history_none"),
+    ),
+    Target(
+        "memory_late",
+        "no growth (≤ 1.1 of the early figure)",
+        between(0.0, 1.1, "memory_late", "memory_early"),
+    ),
     Target("sleeping_leases", "≤ 0.2/s", at_most(0.2, "sleeping_leases")),
 )

@@ -1,8 +1,9 @@
-"""`python -m benchmarks.writer`: the reference Writer beside raw COPY + upsert of the very same rows, in one run.
+"""`python -m benchmarks.writer`: the reference Writer beside raw COPY + upsert of the very same
+rows, in one run.
 
-Both store the same ads in the same kind of table, on a fresh one and on one that has them all already, taking turns. The raw
-side gets the rows ready-made as COPY text: it pays for nothing but PostgreSQL. The writer is a process of its own, and gets
-them as JSON over loopback HTTP.
+Both store the same ads in the same kind of table, on a fresh one and on one that has them all
+already, taking turns. The raw side gets the rows ready-made as COPY text: it pays for nothing but
+PostgreSQL. The writer is a process of its own, and gets them as JSON over loopback HTTP.
 """
 
 import argparse
@@ -84,14 +85,18 @@ class Material:
 
 def make_material(folder: Path, count: int) -> Material:
     made = Material(folder / "ads.json", folder / "ads.copy", count)
-    with made.json_path.open("w", encoding="utf-8") as document, made.copy_path.open("w", encoding="utf-8") as lines:
+    with (
+        made.json_path.open("w", encoding="utf-8") as document,
+        made.copy_path.open("w", encoding="utf-8") as lines,
+    ):
         document.write('{"job_id": "bench", "ads": [')
         batch: list[dict[str, object]] = []
         for number, ad in enumerate(ads(count), 1):
             batch.append(ad)
             if len(batch) == _BATCH or number == count:
                 document.write(
-                    ("," if number > len(batch) else "") + ",".join(json.dumps(one, ensure_ascii=False) for one in batch)
+                    ("," if number > len(batch) else "")
+                    + ",".join(json.dumps(one, ensure_ascii=False) for one in batch)
                 )
                 values = [(Kind.PLAIN, [one[name] for one in batch]) for name in COLUMNS]
                 lines.write("\n".join(copy_lines(values)) + "\n")
@@ -121,8 +126,22 @@ def file_server(folder: Path) -> Iterator[str]:
 @contextmanager
 def writer_process(database_url: str) -> Iterator[tuple[str, int]]:
     """Gives its URL and its process id."""
-    command = [sys.executable, "-m", "regente", "writer", "--port", "0", "--allow-private", "--json", "--log-level", "warning"]
-    environment = os.environ | {"REGENTE_WRITER_API_KEY": KEY, "REGENTE_WRITER_DATABASE_URL": database_url}
+    command = [
+        sys.executable,
+        "-m",
+        "regente",
+        "writer",
+        "--port",
+        "0",
+        "--allow-private",
+        "--json",
+        "--log-level",
+        "warning",
+    ]
+    environment = os.environ | {
+        "REGENTE_WRITER_API_KEY": KEY,
+        "REGENTE_WRITER_DATABASE_URL": database_url,
+    }
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -134,10 +153,14 @@ def writer_process(database_url: str) -> Iterator[tuple[str, int]]:
 
 def run_writer(writer_url: str, source_url: str, rows: int) -> float:
     body = {"config": {"table": "ads"}, "source": {"url": source_url}}
-    with httpx2.Client(base_url=writer_url, headers={"x-api-key": KEY}, trust_env=False, timeout=30) as client:
+    with httpx2.Client(
+        base_url=writer_url, headers={"x-api-key": KEY}, trust_env=False, timeout=30
+    ) as client:
         begun = time.perf_counter()
         job_id = client.post("/process", json=body).raise_for_status().json()["job_id"]
-        while (job := client.get(f"/status/{job_id}").raise_for_status().json())["status"] == "processing":
+        while (job := client.get(f"/status/{job_id}").raise_for_status().json())[
+            "status"
+        ] == "processing":
             time.sleep(0.1)
         seconds = time.perf_counter() - begun
     assert job["status"] == "completed", job
@@ -148,8 +171,12 @@ def run_writer(writer_url: str, source_url: str, rows: int) -> float:
 def run_raw(database_url: str, material: Material) -> float:
     """One transaction: COPY into a staging table, then the writer's own upsert statement."""
     names = ", ".join(COLUMNS)
-    assignments = ", ".join([*(f"{name} = EXCLUDED.{name}" for name in COLUMNS), "last_seen_at = DEFAULT"])
-    upsert = query("upsert").format(target="public.ads", columns=names, key="id", assignments=assignments)
+    assignments = ", ".join(
+        [*(f"{name} = EXCLUDED.{name}" for name in COLUMNS), "last_seen_at = DEFAULT"]
+    )
+    upsert = query("upsert").format(
+        target="public.ads", columns=names, key="id", assignments=assignments
+    )
     begun = time.perf_counter()
     with psycopg.connect(database_url) as connection, material.copy_path.open("rb") as lines:
         connection.execute(_STAGE.format(columns=names))
@@ -164,7 +191,11 @@ def peak_megabytes(pid: int) -> float:
     status = Path(f"/proc/{pid}/status")
     if not status.exists():
         return float("nan")
-    return next(int(line.split()[1]) / 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return next(
+        int(line.split()[1]) / 1024
+        for line in status.read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
 
 
 class Contest:
@@ -176,10 +207,15 @@ class Contest:
         self.megabytes = 0.0
 
     def round(self, number: int) -> None:
-        turns: list[tuple[str, Callable[[str], None]]] = [("raw", self._raw), ("writer", self._writer)]
+        turns: list[tuple[str, Callable[[str], None]]] = [
+            ("raw", self._raw),
+            ("writer", self._writer),
+        ]
         for name, run in turns if number % 2 == 0 else reversed(turns):
             url = self._postgres.fresh_database(f"bench_{name}")
-            asyncio.run(prepare_database(WriterTerms(database_url=url, api_key=KEY, create_ads=True)))
+            asyncio.run(
+                prepare_database(WriterTerms(database_url=url, api_key=KEY, create_ads=True))
+            )
             run(url)
 
     def _raw(self, url: str) -> None:
@@ -191,17 +227,27 @@ class Contest:
         with writer_process(url) as (writer_url, pid):
             for table in ("fresh", "full"):
                 self._postgres.settle("bench_writer")
-                self._note("writer", table, run_writer(writer_url, self._source_url, self._material.rows))
+                self._note(
+                    "writer", table, run_writer(writer_url, self._source_url, self._material.rows)
+                )
             self.megabytes = max(self.megabytes, peak_megabytes(pid))
 
     def _note(self, name: str, table: str, seconds: float) -> None:
         self.seconds.setdefault((name, table), []).append(seconds)
-        print(f"{name:>8} {table:<6} {self._material.rows / seconds:>10,.0f} rows/s  {seconds:6.2f} s", flush=True)
+        print(
+            f"{name:>8} {table:<6} {self._material.rows / seconds:>10,.0f} rows/s  "
+            f"{seconds:6.2f} s",
+            flush=True,
+        )
 
     def verdict(self) -> bool:
-        """The median of each round's own ratio: what disturbs the machine disturbs both of a round."""
+        """The median of each round's own ratio: what disturbs the machine disturbs
+        both of a round."""
         fine = True
-        print(f"\n{'table':<6} {'raw rows/s':>11} {'writer rows/s':>14} {'ratio':>6}   wanted {WANTED_RATIO}")
+        print(
+            f"\n{'table':<6} {'raw rows/s':>11} {'writer rows/s':>14} {'ratio':>6}   "
+            f"wanted {WANTED_RATIO}"
+        )
         for table in ("fresh", "full"):
             raw, ours = self.seconds["raw", table], self.seconds["writer", table]
             ratio = median(one / other for one, other in zip(raw, ours, strict=True))
@@ -222,7 +268,11 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="bench-writer-") as name, PostgresServer() as postgres:
         material = make_material(Path(name), options.rows)
         size = material.json_path.stat().st_size
-        print(f"{options.rows:,} rows, {size / 1e6:,.0f} MB of JSON, {size / options.rows:.0f} bytes a row", flush=True)
+        print(
+            f"{options.rows:,} rows, {size / 1e6:,.0f} MB of JSON, "
+            f"{size / options.rows:.0f} bytes a row",
+            flush=True,
+        )
         with file_server(Path(name)) as url:
             contest = Contest(postgres, material, f"{url}/{material.json_path.name}")
             for number in range(options.rounds):

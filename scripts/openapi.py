@@ -1,4 +1,5 @@
-"""Keeps tests/api/openapi.json in step with the API: whoever changes what callers see does so knowingly.
+"""Keeps tests/api/openapi.json in step with the API: whoever changes what callers see does so
+knowingly.
 
 python scripts/openapi.py           say whether it is stale, exit 1 if it is
 python scripts/openapi.py --write   write it anew

@@ -1,4 +1,5 @@
-"""Keeps the last column of docs/requirements.md in step with the ids that tests name in their docstrings.
+"""Keeps the last column of docs/requirements.md in step with the ids that tests name in their
+docstrings.
 
 python scripts/requirements.py           say what is stale, exit 1 if anything is
 python scripts/requirements.py --write   write it anew
@@ -42,7 +43,9 @@ def rewritten(page: str) -> str:
     for line in page.splitlines():
         match = ROW.match(line)
         if match:
-            tests = ", ".join(f"[{Path(name).stem}](../{name})" for name in sorted(proved[match["id"]]))
+            tests = ", ".join(
+                f"[{Path(name).stem}](../{name})" for name in sorted(proved[match["id"]])
+            )
             line = f"| {match['id']} | {match['what']} | {tests + ' ' if tests else ''}|"  # noqa: PLW2901
         lines.append(line)
     return "\n".join(lines) + "\n"

@@ -1,4 +1,5 @@
-"""Every page of the console in both languages and themes, into screenshots/ (not committed), taken from a running demo.
+"""Every page of the console in both languages and themes, into screenshots/ (not committed), taken
+from a running demo.
 
 python scripts/screenshots.py            all of them, and four for docs/images
 python scripts/screenshots.py overview   only the pages with these names
@@ -23,15 +24,36 @@ from tests.e2e.stage import Demo, chromium, demo_up, known_stage, own_server  # 
 
 FOLDER = ROOT / "screenshots"
 IMAGES = ROOT / "docs" / "images"
-CHOSEN = {("overview", "en", "light"), ("missions", "pt-BR", "dark"), ("mission", "en", "dark"), ("batches", "pt-BR", "light")}
+CHOSEN = {
+    ("overview", "en", "light"),
+    ("missions", "pt-BR", "dark"),
+    ("mission", "en", "dark"),
+    ("batches", "pt-BR", "light"),
+}
 PAGES = {
-    "sign-in": "sign-in", "overview": "", "missions": "missions", "create": "missions?new=1", "mission": "missions/{mission}",
-    "batches": "batches", "failures": "failures", "fleet": "fleet", "runners": "runners", "audit": "audit",
-    "audit-timeline": "audit?report=timeline&mission={mission}", "audit-workers": "audit?report=workers",
-    "settings": "settings", "quotes": "results", "lot": "results/lots/{lot}", "quote": "results/quotes/{quote}",
-    "rounds": "results?of=rounds", "round": "results/rounds/{round}", "match": "results/rounds/{round}/{match}",
-    "documents": "results?of=documents", "execution": "results/executions/{execution}", "embeddings": "results?of=embeddings",
-}  # fmt: skip
+    "sign-in": "sign-in",
+    "overview": "",
+    "missions": "missions",
+    "create": "missions?new=1",
+    "mission": "missions/{mission}",
+    "batches": "batches",
+    "failures": "failures",
+    "fleet": "fleet",
+    "runners": "runners",
+    "audit": "audit",
+    "audit-timeline": "audit?report=timeline&mission={mission}",
+    "audit-workers": "audit?report=workers",
+    "settings": "settings",
+    "quotes": "results",
+    "lot": "results/lots/{lot}",
+    "quote": "results/quotes/{quote}",
+    "rounds": "results?of=rounds",
+    "round": "results/rounds/{round}",
+    "match": "results/rounds/{round}/{match}",
+    "documents": "results?of=documents",
+    "execution": "results/executions/{execution}",
+    "embeddings": "results?of=embeddings",
+}
 LANGUAGES = ("pt-BR", "en")
 THEMES = ("light", "dark")
 SIZES = {"": (1280, 860), "-phone": (390, 800)}
@@ -40,22 +62,30 @@ MAX_BYTES = 150_000
 
 async def take(demo: Demo, names: list[str], results: Outcomes) -> None:
     async with demo.client() as client, chromium() as browser:
-        missions = (await client.get("/api/missions", params={"statuses": ["failed", "completed"]})).json()["items"]
-        shown = next((one for one in missions if one["status"] == "failed"), missions[0])  # it has retries to show
+        missions = (
+            await client.get("/api/missions", params={"statuses": ["failed", "completed"]})
+        ).json()["items"]
+        shown = next(
+            (one for one in missions if one["status"] == "failed"), missions[0]
+        )  # it has retries to show
         paths = {name: PAGES[name].format(mission=shown["id"], **asdict(results)) for name in names}
         for language in LANGUAGES:
             for theme in THEMES:
                 await take_all(browser, demo, paths, language, theme)
 
 
-async def take_all(browser: Browser, demo: Demo, paths: dict[str, str], language: str, theme: str) -> None:
+async def take_all(
+    browser: Browser, demo: Demo, paths: dict[str, str], language: str, theme: str
+) -> None:
     for size, (width, height) in SIZES.items():
         if size and (language, theme) != ("pt-BR", "light"):
             continue  # one set is enough to see how a phone shows it
         context = await browser.new_context(
-            locale=language, viewport={"width": width, "height": height}, reduced_motion="reduce",
+            locale=language,
+            viewport={"width": width, "height": height},
+            reduced_motion="reduce",
             color_scheme="dark" if theme == "dark" else "light",
-        )  # fmt: skip
+        )
         page = await context.new_page()
         if "sign-in" in paths:
             await shoot(page, demo, "sign-in", paths["sign-in"], language, theme, size)
@@ -66,7 +96,9 @@ async def take_all(browser: Browser, demo: Demo, paths: dict[str, str], language
         await context.close()
 
 
-async def shoot(page: Page, demo: Demo, name: str, path: str, language: str, theme: str, size: str) -> None:
+async def shoot(
+    page: Page, demo: Demo, name: str, path: str, language: str, theme: str, size: str
+) -> None:
     await page.goto(f"{demo.url}/{path}")
     await page.get_by_role("heading", level=1).first.wait_for()
     if name == "overview":
@@ -75,8 +107,12 @@ async def shoot(page: Page, demo: Demo, name: str, path: str, language: str, the
     if name == "failures":
         group = page.get_by_role("article", name="BLOCKED_PAGE")
         await group.get_by_role("button", name="Mostrar" if language == "pt-BR" else "Show").click()
-        await group.get_by_role("button", name="Detalhes" if language == "pt-BR" else "Details").first.click()
-        await group.get_by_role("button", name="página" if language == "pt-BR" else "as a page").first.click()
+        await group.get_by_role(
+            "button", name="Detalhes" if language == "pt-BR" else "Details"
+        ).first.click()
+        await group.get_by_role(
+            "button", name="página" if language == "pt-BR" else "as a page"
+        ).first.click()
         await page.wait_for_timeout(300)
     await page.screenshot(
         path=FOLDER / f"{name}-{language}-{theme}{size}.png",
@@ -101,7 +137,10 @@ async def main() -> None:
         await set_up.stuck_batch("cotacoes-rodada-7")
         await set_up.dead_letters(3)
         await take(demo, names, results)
-    print(f"{len(list(FOLDER.glob('*.png')))} screenshots in {FOLDER.relative_to(ROOT)}, 4 in {IMAGES.relative_to(ROOT)}")
+    print(
+        f"{len(list(FOLDER.glob('*.png')))} screenshots in {FOLDER.relative_to(ROOT)}, 4 "
+        f"in {IMAGES.relative_to(ROOT)}"
+    )
 
 
 if __name__ == "__main__":

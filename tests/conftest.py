@@ -1,4 +1,5 @@
-"""One PostgreSQL for the whole run, one fresh database for each test, copied from a migrated template."""
+"""One PostgreSQL for the whole run, one fresh database for each test, copied from a migrated
+template."""
 
 from __future__ import annotations
 
@@ -58,7 +59,11 @@ def database_url(server_url: str, template: str) -> Iterator[str]:
     """A fresh database with the schema in it."""
     name = f"regente_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
         yield make_conninfo(server_url, dbname=name)
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
@@ -71,8 +76,11 @@ def registry() -> Registry:
 
 @pytest.fixture
 def settings() -> Settings:
-    """Sweeps often, so that tests wait for milliseconds instead of minutes; the lease stays at its defaults."""
-    return Settings(sweep_seconds=0.2, batches_seconds=0.2, schedules_seconds=0.2, drain_seconds=5.0)
+    """Sweeps often, so that tests wait for milliseconds instead of minutes; the lease stays at its
+    defaults."""
+    return Settings(
+        sweep_seconds=0.2, batches_seconds=0.2, schedules_seconds=0.2, drain_seconds=5.0
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Absurd (its Python SDK): several async workers in the process, each with its own connection and a claimed batch."""
+"""Absurd (its Python SDK): several async workers in the process, each with its own connection and a
+claimed batch."""
 
 import asyncio
 import os
@@ -23,7 +24,9 @@ def setup(url):
     control = Path(sys.executable).with_name("absurdctl")
     environment = {**os.environ, "ABSURD_DATABASE_URL": url}
     for arguments in (["init"], ["create-queue", QUEUE]):
-        subprocess.run([control, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [control, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL
+        )
 
 
 async def enqueue(url, kind, count):

@@ -25,7 +25,8 @@ class Ping:
 
 
 def connect(url, **options):
-    """Its URL parser wants a host name, although the socket directory in the query is what counts."""
+    """Its URL parser wants a host name, although the socket directory in the query
+    is what counts."""
     return AsyncClient(url.replace("@/", "@localhost/", 1), **options)
 
 
@@ -46,7 +47,9 @@ async def enqueue(url, kind, count):
 
 async def ping(url, count):
     client = connect(url)
-    await protocol.pinging(count, lambda sent_ns: client.insert(Ping(sent_ns), kind="ping", queue=QUEUE))
+    await protocol.pinging(
+        count, lambda sent_ns: client.insert(Ping(sent_ns), kind="ping", queue=QUEUE)
+    )
 
 
 async def work(url, kind):

@@ -1,4 +1,5 @@
-"""Celery on Redis: late acknowledgement, no result backend, large prefetch, the quickest pool for short tasks."""
+"""Celery on Redis: late acknowledgement, no result backend, large prefetch, the quickest pool for
+short tasks."""
 
 import os
 import time
@@ -70,7 +71,11 @@ def work(url, kind):
     warnings.filterwarnings("ignore", message="You're running the worker with superuser")
     gate.ready()
     lean = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    pool = [f"--pool={POOL}", f"--concurrency={CONCURRENCY}", f"--hostname=bench{os.getpid()}@localhost"]
+    pool = [
+        f"--pool={POOL}",
+        f"--concurrency={CONCURRENCY}",
+        f"--hostname=bench{os.getpid()}@localhost",
+    ]
     app.worker_main(["--quiet", "worker", "--loglevel=ERROR", *lean, *pool])
 
 

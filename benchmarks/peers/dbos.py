@@ -1,4 +1,5 @@
-"""DBOS Transact: workflows on a queue polled as often as it allows, with its thread pool and connection pool enlarged."""
+"""DBOS Transact: workflows on a queue polled as often as it allows, with its thread pool and
+connection pool enlarged."""
 
 import os
 import threading
@@ -70,7 +71,8 @@ def options(kind):
 
 
 def enqueue(url, kind, count):
-    """There is no bulk call; many enqueues in one transaction is the fastest form its client offers."""
+    """There is no bulk call; many enqueues in one transaction is the fastest form its client
+    offers."""
     client = DBOSClient(system_database_url=psycopg_url(url), application_name="bench")
     engine = sqlalchemy.create_engine(psycopg_url(url))
     wanted = options(kind)

@@ -1,4 +1,5 @@
-"""PgQueuer at its best documented settings: asyncpg, uvloop, its recommended autovacuum settings, large batches."""
+"""PgQueuer at its best documented settings: asyncpg, uvloop, its recommended autovacuum settings,
+large batches."""
 
 import asyncio
 import json

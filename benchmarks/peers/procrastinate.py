@@ -1,4 +1,5 @@
-"""Procrastinate with its documented concurrency and the psycopg connector (binary), LISTEN/NOTIFY on."""
+"""Procrastinate with its documented concurrency and the psycopg connector (binary), LISTEN/NOTIFY
+on."""
 
 import logging
 import os

@@ -1,13 +1,16 @@
-"""The command line that every peer program speaks, so that one driver can measure all of them alike.
+"""The command line that every peer program speaks, so that one driver can measure all of them
+alike.
 
     setup URL             create the peer's schema
     enqueue URL KIND N    enqueue N tasks with the peer's best bulk call; prints {"seconds": …}
     ping URL N            enqueue N single tasks about 10 ms apart, each carrying its own send time
-    work URL KIND         print {"event": "ready"}, wait for a line on stdin, then work until stdin is closed
+    work URL KIND         print {"event": "ready"}, wait for a line on stdin, then work until stdin
+      is closed
 
-KIND is `noop`, `ping` (records the time since it was sent), `steps` (five durable steps) or `sleep`. A worker prints
-{"event": "started", "ns": …} when it claims for the first time and counts every finished handler in a small shared file,
-which the driver reads without disturbing the worker. Only the standard library is used here.
+KIND is `noop`, `ping` (records the time since it was sent), `steps` (five durable steps) or
+`sleep`. A worker prints {"event": "started", "ns": …} when it claims for the first time and counts
+every finished handler in a small shared file, which the driver reads without disturbing the worker.
+Only the standard library is used here.
 """
 
 import asyncio
@@ -52,7 +55,8 @@ class Counter:
 
 
 class Gate:
-    """Holds the worker back until the driver says go, and ends the process when the driver closes stdin."""
+    """Holds the worker back until the driver says go, and ends the process when the driver closes
+    stdin."""
 
     def __init__(self):
         self.counter = Counter()

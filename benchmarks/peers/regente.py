@@ -1,4 +1,5 @@
-"""Regente through its public API. One pipeline per kind of task; durability, fence and audit events as always."""
+"""Regente through its public API. One pipeline per kind of task; durability, fence and audit events
+as always."""
 
 import asyncio
 import os
@@ -58,7 +59,9 @@ async def ping(url, count):
 
 
 async def work(url, kind):
-    Ledger.survey = gate.watching(Ledger.survey)  # its first look at the queue comes just before its first claim
+    Ledger.survey = gate.watching(
+        Ledger.survey
+    )  # its first look at the queue comes just before its first claim
     async with Regente(database_url=url) as app:
         gate.ready()
         await app.run(pipelines=[kind], concurrency=SLEEPERS if kind == "sleep" else CONCURRENCY)

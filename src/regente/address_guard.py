@@ -1,7 +1,9 @@
-"""Keeps readers of other people's links from being a way into a network: each connection goes to an address that was looked at.
+"""Keeps readers of other people's links from being a way into a network: each connection goes to an
+address that was looked at.
 
-The name is resolved here, its addresses are checked, and the socket is opened to one of them, so a second answer of the
-name server changes nothing. Redirects open new connections and so pass through here as well.
+The name is resolved here, its addresses are checked, and the socket is opened to one of them, so a
+second answer of the name server changes nothing. Redirects open new connections and so pass through
+here as well.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def _meant(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | IPv6Add
 
 
 class GuardedNetwork(httpcore2.AnyIOBackend):
-    """`trusted` is named by whoever runs this, not by a link: what it resolves to is not looked at."""
+    """`trusted` is named by whoever runs this, not by a link: what it resolves to
+    is not looked at."""
 
     def __init__(self, *, allow_private: bool, trusted: frozenset[Origin] = frozenset()) -> None:
         self._allow_private = allow_private
@@ -90,7 +93,9 @@ class GuardedNetwork(httpcore2.AnyIOBackend):
         refused: Exception = httpcore2.ConnectError(f"{host} has no address")
         for address in addresses:
             try:
-                return await super().connect_tcp(address, port, timeout, local_address, socket_options)
+                return await super().connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 refused = error
         raise refused
@@ -108,7 +113,9 @@ class GuardedNetwork(httpcore2.AnyIOBackend):
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    def __init__(self, *, allow_private: bool, connections: int, trusted: frozenset[Origin] = frozenset()) -> None:
+    def __init__(
+        self, *, allow_private: bool, connections: int, trusted: frozenset[Origin] = frozenset()
+    ) -> None:
         super().__init__(trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),

@@ -23,7 +23,9 @@ from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, d
 from regente.settings import Settings
 from regente.telemetry.setup import traces
 
-if TYPE_CHECKING:  # loaded when first used: whoever runs pipelines of their own needs neither a fleet nor missions
+if (
+    TYPE_CHECKING
+):  # loaded when first used: whoever runs pipelines of their own needs neither a fleet nor missions
     from regente.fleet.registry import Fleet
     from regente.pipelines.missions.desk import MissionDesk
     from regente.pipelines.missions.setup import MissionPipelines
@@ -37,8 +39,9 @@ class Regente(Client):
         async with Regente() as app:
             task_id = await app.enqueue("prices", {"product": "chair"})
 
-    Without `database_url` (or `REGENTE_DATABASE_URL`) an embedded PostgreSQL is started in `REGENTE_DATA_DIR` and shared by
-    all processes that use it. An empty database gets its schema; an outdated one is refused unless it is the embedded one.
+    Without `database_url` (or `REGENTE_DATABASE_URL`) an embedded PostgreSQL is started in
+    `REGENTE_DATA_DIR` and shared by all processes that use it. An empty database gets its schema;
+    an outdated one is refused unless it is the embedded one.
     """
 
     def __init__(
@@ -56,7 +59,9 @@ class Regente(Client):
         self._traces: Traces | None = None
         self._mission_pipelines: MissionPipelines | None = None
         self._offered: list[Closing] = []
-        super().__init__(Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines)
+        super().__init__(
+            Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines
+        )
 
     async def __aenter__(self) -> Self:
         await self._acquire_server()
@@ -70,7 +75,10 @@ class Regente(Client):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.stop()
         if self._mission_pipelines is not None:
@@ -96,7 +104,9 @@ class Regente(Client):
             from regente.fleet.registry import Fleet
             from regente.fleet.secrets import Secrets
 
-            secrets = Secrets.of(self.settings.secret_key, self.settings.data_dir or default_data_dir())
+            secrets = Secrets.of(
+                self.settings.secret_key, self.settings.data_dir or default_data_dir()
+            )
             self._fleet = Fleet(self.database, secrets, self.settings.fleet_terms())
         return self._fleet
 
@@ -109,7 +119,8 @@ class Regente(Client):
 
     @property
     def changeable(self) -> Changeable:
-        """The settings that are in the database: what runs obeys a change without being started again."""
+        """The settings that are in the database: what runs obeys a change without being started
+        again."""
         return Changeable(self.missions, Keeping(self.database, self.settings.retention_days))
 
     def conduct_missions(self) -> None:
@@ -120,7 +131,8 @@ class Regente(Client):
             self._mission_pipelines = register_missions(self.registry, self, self.fleet)
 
     def conduct(self, pipelines: list[str] | None = None) -> None:
-        """Let this process run the pipelines that come with Regente: all of them, or those with these names."""
+        """Let this process run the pipelines that come with Regente: all of them, or those with
+        these names."""
         from regente.pipelines.missions.setup import PIPELINES as MISSIONS
         from regente.pipelines.offered import offer
 
@@ -137,7 +149,8 @@ class Regente(Client):
         until_idle: bool = False,
         name: str = "",
     ) -> Report:
-        """Be a runner for these pipelines (all known ones by default) until `stop_running`, or until nothing is left."""
+        """Be a runner for these pipelines (all known ones by default) until `stop_running`, or
+        until nothing is left."""
         selected = self.registry.select(pipelines)
         if not selected:
             raise InvalidInput("there is no pipeline to run: import the module that defines one")
@@ -173,14 +186,17 @@ class Regente(Client):
 
 
 async def prepare_schema(url: str, *, upgrade: bool) -> None:
-    """Install into an empty database; upgrade the embedded one; refuse an outdated one of somebody else's."""
+    """Install into an empty database; upgrade the embedded one; refuse an outdated one of somebody
+    else's."""
     try:
         connection: AsyncConnection[Any] = await AsyncConnection.connect(
             url, autocommit=True, prepare_threshold=None, connect_timeout=10
         )
     except psycopg.OperationalError as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DatabaseUnavailable(f"cannot reach PostgreSQL at {Database(url).safe_url}: {reason}") from error
+        raise DatabaseUnavailable(
+            f"cannot reach PostgreSQL at {Database(url).safe_url}: {reason}"
+        ) from error
     async with connection:
         migrator = Migrator(connection)
         found = await migrator.version()

@@ -1,4 +1,5 @@
-"""What may be changed while everything runs: one list for the API and the command line, wherever each setting belongs."""
+"""What may be changed while everything runs: one list for the API and the command line, wherever
+each setting belongs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Log lines: one for each record of the standard `logging`, so that the engine's and the pipelines' own read alike.
+"""Log lines: one for each record of the standard `logging`, so that the engine's and the pipelines'
+own read alike.
 
-Every line is enriched with the task that the code belongs to (see `regente.engine.log.task_fields`). Lines go to stderr:
-JSON for machines, text for a terminal. Only the composition root calls this.
+Every line is enriched with the task that the code belongs to (see
+`regente.engine.log.task_fields`). Lines go to stderr: JSON for machines, text for a terminal. Only
+the composition root calls this.
 """
 
 from __future__ import annotations
@@ -21,16 +23,22 @@ LogFormat = Literal["json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 # What a scraped page says must not steer the terminal.
-ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+ESCAPES = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+}
 
 _OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _COLOURS = {"debug": 2, "info": 32, "warning": 33, "error": 31, "critical": 31}
 
 
 def configure_logs(
-    *, level: LogLevel = "info", log_format: LogFormat | None = None, fields: Mapping[str, Any] | None = None
+    *,
+    level: LogLevel = "info",
+    log_format: LogFormat | None = None,
+    fields: Mapping[str, Any] | None = None,
 ) -> None:
-    """Send every record to stderr. `fields` are for lines that know no better: the runner's name, for threads of its own."""
+    """Send every record to stderr. `fields` are for lines that know no better: the runner's name,
+    for threads of its own."""
     as_json = log_format == "json" or (log_format is None and not sys.stderr.isatty())
     handler = _StderrHandler()
     handler.setFormatter((_JsonLines if as_json else _TextLines)(dict(fields or {})))
@@ -43,8 +51,8 @@ def configure_logs(
 
 
 def adopt_structlog() -> None:
-    """Whoever logs with structlog writes such lines, too. It is the pipelines' choice: where it is not installed, it is not
-    missed."""
+    """Whoever logs with structlog writes such lines, too. It is the pipelines' choice: where it is
+    not installed, it is not missed."""
     if importlib.util.find_spec("structlog") is None:
         return
     import structlog
@@ -88,7 +96,8 @@ class _Lines(logging.Formatter):
         self._fields = fields
 
     def _fields_of(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What the record says of itself, before what its task says of it, before what the process does."""
+        """What the record says of itself, before what its task says of it, before what the process
+        does."""
         own = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
         told = own.pop("task_context", {})
         if record.stack_info:
@@ -104,7 +113,9 @@ class _JsonLines(_Lines):
             "event": record.getMessage(),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "timestamp": datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="microseconds")
+            .replace("+00:00", "Z"),
         }
         return json.dumps(always | self._fields_of(record) | always, default=str)
 
@@ -124,4 +135,8 @@ class _TextLines(_Lines):
 
 
 def _in_one_piece(value: object) -> str:
-    return value if isinstance(value, str) and value.isprintable() and value and " " not in value else repr(value)
+    return (
+        value
+        if isinstance(value, str) and value.isprintable() and value and " " not in value
+        else repr(value)
+    )

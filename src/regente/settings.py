@@ -15,44 +15,83 @@ from regente.fleet.terms import FleetTerms
 
 
 class Settings(BaseSettings):
-    """Each field is `REGENTE_<NAME>` in the environment; the lease's names of the original specification work too."""
+    """Each field is `REGENTE_<NAME>` in the environment; the lease's names of the original
+    specification work too."""
 
-    model_config = SettingsConfigDict(env_prefix="REGENTE_", frozen=True, extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix="REGENTE_", frozen=True, extra="ignore", populate_by_name=True
+    )
 
-    database_url: str | None = Field(None, description="PostgreSQL to use; none: start the embedded one")
+    database_url: str | None = Field(
+        None, description="PostgreSQL to use; none: start the embedded one"
+    )
     data_dir: Path | None = Field(None, description="where the embedded PostgreSQL keeps its data")
-    database_pool_size: int = Field(10, ge=1, le=1000, description="connections for pipelines' own transactions")
-    concurrency: int = Field(100, ge=1, le=100_000, description="tasks that one runner runs at once")
-    drain_seconds: float = Field(30.0, ge=0, description="how long running tasks may finish after SIGTERM")
+    database_pool_size: int = Field(
+        10, ge=1, le=1000, description="connections for pipelines' own transactions"
+    )
+    concurrency: int = Field(
+        100, ge=1, le=100_000, description="tasks that one runner runs at once"
+    )
+    drain_seconds: float = Field(
+        30.0, ge=0, description="how long running tasks may finish after SIGTERM"
+    )
     lock_ttl_ms: int = Field(
-        60_000, ge=100, validation_alias=AliasChoices("REGENTE_LOCK_TTL_MS", "JOB_LOCK_TTL_MS", "lock_ttl_ms")
+        60_000,
+        ge=100,
+        validation_alias=AliasChoices("REGENTE_LOCK_TTL_MS", "JOB_LOCK_TTL_MS", "lock_ttl_ms"),
     )
     heartbeat_interval_ms: int = Field(
         10_000,
         ge=10,
-        validation_alias=AliasChoices("REGENTE_HEARTBEAT_INTERVAL_MS", "JOB_HEARTBEAT_INTERVAL_MS", "heartbeat_interval_ms"),
+        validation_alias=AliasChoices(
+            "REGENTE_HEARTBEAT_INTERVAL_MS", "JOB_HEARTBEAT_INTERVAL_MS", "heartbeat_interval_ms"
+        ),
     )
     sweep_seconds: float = Field(60.0, gt=0, description="how often expired leases are looked for")
     batches_seconds: float = Field(10.0, gt=0, description="how often open batches are reviewed")
     schedules_seconds: float = Field(10.0, gt=0, description="how often schedules are looked at")
-    retention_days: float = Field(30.0, gt=0, description="how long what has ended is kept, until somebody sets it")
+    retention_days: float = Field(
+        30.0, gt=0, description="how long what has ended is kept, until somebody sets it"
+    )
     secret_key: str | None = Field(
-        None, repr=False, description="encrypts the fleet's secrets; none: a key file in the data folder"
+        None,
+        repr=False,
+        description="encrypts the fleet's secrets; none: a key file in the data folder",
     )
     timeout_session: float = Field(180.0, gt=0, description="seconds until a session must be ready")
-    timeout_job: float = Field(6000.0, gt=0, description="seconds that a scrape or a writer's job may take")
+    timeout_job: float = Field(
+        6000.0, gt=0, description="seconds that a scrape or a writer's job may take"
+    )
     polling_session: float = Field(10.0, gt=0, description="seconds between looks at a session")
     polling_job: float = Field(30.0, gt=0, description="seconds between looks at a job")
-    polling_orchestrator: float = Field(5.0, gt=0, description="seconds between rounds of the orchestrator")
-    outage_seconds: float = Field(180.0, gt=0, description="how long a worker or writer may be away while it is needed")
-    cancel_seconds: float = Field(30.0, gt=0, description="how long a worker may take to confirm a cancel")
-    error_backoff: float = Field(5.0, gt=0, description="first rest, in seconds, of a worker whose session failed")
-    max_proxy_failures: int = Field(3, ge=1, description="faults of its own after which a proxy is deactivated")
+    polling_orchestrator: float = Field(
+        5.0, gt=0, description="seconds between rounds of the orchestrator"
+    )
+    outage_seconds: float = Field(
+        180.0, gt=0, description="how long a worker or writer may be away while it is needed"
+    )
+    cancel_seconds: float = Field(
+        30.0, gt=0, description="how long a worker may take to confirm a cancel"
+    )
+    error_backoff: float = Field(
+        5.0, gt=0, description="first rest, in seconds, of a worker whose session failed"
+    )
+    max_proxy_failures: int = Field(
+        3, ge=1, description="faults of its own after which a proxy is deactivated"
+    )
     proxy_test_url: str | None = Field(None, description="what a proxy's test asks for through it")
-    watch_seconds: float = Field(1.0, gt=0, description="how often a runner looks for what others did to its workers")
-    http_timeout: float = Field(30.0, gt=0, description="seconds that a worker or writer may take to answer")
-    otel: str | None = Field(None, description="traces: on, off, or the URL of an OpenTelemetry collector")
-    max_crashes: int = Field(3, ge=1, description="deaths of its runner after which a task is a dead letter")
+    watch_seconds: float = Field(
+        1.0, gt=0, description="how often a runner looks for what others did to its workers"
+    )
+    http_timeout: float = Field(
+        30.0, gt=0, description="seconds that a worker or writer may take to answer"
+    )
+    otel: str | None = Field(
+        None, description="traces: on, off, or the URL of an OpenTelemetry collector"
+    )
+    max_crashes: int = Field(
+        3, ge=1, description="deaths of its runner after which a task is a dead letter"
+    )
 
     def fleet_terms(self) -> FleetTerms:
         return FleetTerms(

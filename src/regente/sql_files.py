@@ -1,4 +1,5 @@
-"""Named SQL blocks in `.sql` files. A block begins with a line `-- name: NAME` and ends where the next one begins."""
+"""Named SQL blocks in `.sql` files. A block begins with a line `-- name: NAME` and ends where the
+next one begins."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
 def load_queries(*paths: Path) -> dict[str, str]:
-    """The named blocks of these files; text before a file's first name is prose. A name that two share is a mistake."""
+    """The named blocks of these files; text before a file's first name is prose. A name that two
+    share is a mistake."""
     found: dict[str, str] = {}
     for path in paths:
         parts = _NAME.split(path.read_text(encoding="utf-8"))

@@ -1,4 +1,5 @@
-"""Two ways to the command line: within this process, for what commands answer; as real processes, for what they do."""
+"""Two ways to the command line: within this process, for what commands answer; as real processes,
+for what they do."""
 
 from __future__ import annotations
 
@@ -69,7 +70,12 @@ class Cli:
 
 
 @pytest.fixture
-def cli(database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], plain_logs: None) -> Cli:
+def cli(
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    plain_logs: None,
+) -> Cli:
     """`regente …` on this test's database."""
     monkeypatch.setenv("REGENTE_DATABASE_URL", database_url)
     return Cli(capsys)
@@ -83,7 +89,8 @@ def bare_cli(capsys: pytest.CaptureFixture[str], plain_logs: None) -> Cli:
 
 @pytest.fixture
 def plain_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command line configures logging and the module path for its whole process, which is ours here."""
+    """The command line configures logging and the module path for its whole process, which is ours
+    here."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
@@ -101,8 +108,12 @@ class CliProcess:
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "regente", *words],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder, env=environment,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=folder,
+                env=environment,
+            )
 
     @property
     def pid(self) -> int:
@@ -131,7 +142,11 @@ def start(database_url: str, tmp_path: Path) -> Iterator[Callable[..., CliProces
     started: list[CliProcess] = []
 
     def start_one(*words: str, **settings: str) -> CliProcess:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("REGENTE_", "JOB_"))}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("REGENTE_", "JOB_"))
+        }
         environment = {**clean, "REGENTE_DATABASE_URL": database_url, **settings}
         started.append(CliProcess(tmp_path / f"process-{len(started)}", environment, *words))
         return started[-1]

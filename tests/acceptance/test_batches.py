@@ -15,20 +15,29 @@ async def test_a_batch_is_a_ledger_that_adds_up(cli: Cli, world: World) -> None:
     (batch,) = await cli.json("batches", "list")
     assert (batch["name"], batch["status"], batch["total"]) == ("monday", "completed", 3)
     assert (batch["completed"], batch["failed"], batch["balanced"]) == (1, 2, True)
-    assert await cli.json("batches", "show", "monday") == await cli.json("batches", "show", str(batch["id"]))
+    assert await cli.json("batches", "show", "monday") == await cli.json(
+        "batches", "show", str(batch["id"])
+    )
     assert "3 (the counts add up)" in await cli.text("batches", "show", "monday")
     assert "monday" in (await cli.text("batches", "list")).splitlines()[1]
 
 
 async def test_resume_says_when_there_is_nothing_to_resume(cli: Cli, world: World) -> None:
     answer = await cli.json("batches", "resume", "monday")
-    assert (answer["resumed"], answer["reason"]) == (False, "the batch is completed: there is nothing to resume")
+    assert (answer["resumed"], answer["reason"]) == (
+        False,
+        "the batch is completed: there is nothing to resume",
+    )
     assert "Nothing changed" in await cli.text("batches", "resume", "monday")
 
 
 async def test_reprocess_takes_a_code_an_id_or_all(cli: Cli, world: World) -> None:
-    assert await cli.json("batches", "reprocess", "monday", "--code", "LAYOUT") == {"requeued": [world.failed]}
-    assert await cli.json("batches", "reprocess", "monday", "--id", str(world.completed)) == {"requeued": []}
+    assert await cli.json("batches", "reprocess", "monday", "--code", "LAYOUT") == {
+        "requeued": [world.failed]
+    }
+    assert await cli.json("batches", "reprocess", "monday", "--id", str(world.completed)) == {
+        "requeued": []
+    }
     assert "1 task back in the queue." in await cli.text("batches", "reprocess", "monday")
     assert "nothing was changed" in await cli.text("batches", "reprocess", "monday")
 

@@ -13,7 +13,9 @@ async def test_an_empty_list_says_so(cli: Cli) -> None:
 
 async def test_list_shows_them_one_by_one_or_by_code(cli: Cli, world: World) -> None:
     assert [task["id"] for task in await cli.json("dead", "list")] == [world.flaky, world.failed]
-    assert [task["id"] for task in await cli.json("dead", "list", "--code", "LAYOUT")] == [world.failed]
+    assert [task["id"] for task in await cli.json("dead", "list", "--code", "LAYOUT")] == [
+        world.failed
+    ]
     groups = await cli.json("dead", "list", "--by-code")
     assert {(group["code"], group["tasks"]) for group in groups} == {("LAYOUT", 1), ("HTTP_503", 1)}
     assert "HTTP_503" in await cli.text("dead", "list", "--by-code")
@@ -23,11 +25,22 @@ async def test_list_shows_them_one_by_one_or_by_code(cli: Cli, world: World) -> 
 async def test_show_gives_the_snapshot_of_what_was_seen(cli: Cli, world: World) -> None:
     """Z4: dead letters keep the error and the HTML snapshot."""
     assert "page.html" in await cli.text("dead", "show", str(world.failed))
-    assert (await cli.json("dead", "show", str(world.failed)))["failures"][0]["message"].startswith("the layout")
-    assert await cli.text("dead", "show", str(world.failed), "--snapshot", "page.html") == "<html>\x1b[31mbad</html>"
-    assert await cli.text("tasks", "show", str(world.failed), "--snapshot", "page.html") == "<html>\x1b[31mbad</html>"
+    assert (await cli.json("dead", "show", str(world.failed)))["failures"][0]["message"].startswith(
+        "the layout"
+    )
+    assert (
+        await cli.text("dead", "show", str(world.failed), "--snapshot", "page.html")
+        == "<html>\x1b[31mbad</html>"
+    )
+    assert (
+        await cli.text("tasks", "show", str(world.failed), "--snapshot", "page.html")
+        == "<html>\x1b[31mbad</html>"
+    )
     missing = await cli("dead", "show", str(world.failed), "--snapshot", "x", "--json")
-    assert missing.error == {"code": "NOT_FOUND", "message": "there is no snapshot 'x'; known: page.html"}
+    assert missing.error == {
+        "code": "NOT_FOUND",
+        "message": "there is no snapshot 'x'; known: page.html",
+    }
 
 
 async def test_show_refuses_what_is_no_dead_letter(cli: Cli, world: World) -> None:
@@ -46,7 +59,9 @@ async def test_all_of_them_only_after_a_yes(cli: Cli, world: World) -> None:
     assert (refused.code, refused.error["code"]) == (2, "CONFIRMATION_NEEDED")
     assert "add --yes" in (await cli("dead", "discard", "--all")).err
     assert (await world.app.get(world.failed)).status == "failed"
-    assert await cli.json("dead", "retry", "--all", "--yes") == {"requeued": [world.failed, world.flaky]}
+    assert await cli.json("dead", "retry", "--all", "--yes") == {
+        "requeued": [world.failed, world.flaky]
+    }
 
 
 async def test_discard_gives_them_up_for_good(cli: Cli, world: World) -> None:

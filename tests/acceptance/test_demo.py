@@ -1,4 +1,5 @@
-"""`regente demo` and `regente up`: everything on one machine, and an account at the end that holds."""
+"""`regente demo` and `regente up`: everything on one machine, and an account
+at the end that holds."""
 
 from __future__ import annotations
 
@@ -18,12 +19,21 @@ from tests.support.eventually import eventually, eventually_async
 Start = Callable[..., CliProcess]
 
 
-async def test_the_demo_loses_nothing_and_does_nothing_twice(app: Regente, start: Start, tmp_path: Path) -> None:
-    """O6, O10, O13, O14, O15, O21, O22: every kind of fault, one orchestrator killed, every mission as it should be."""
+async def test_the_demo_loses_nothing_and_does_nothing_twice(
+    app: Regente, start: Start, tmp_path: Path
+) -> None:
+    """O6, O10, O13, O14, O15, O21, O22: every kind of fault, one orchestrator killed, every mission
+    as it should be."""
     answer = start("demo", "--json", REGENTE_DATA_DIR=str(tmp_path / "data")).wait(150)
     assert answer.code == 0, answer
     verdict = answer.data
-    assert (verdict["ok"], verdict["missions"], verdict["right"], verdict["duplicates"], verdict["lost"]) == (
+    assert (
+        verdict["ok"],
+        verdict["missions"],
+        verdict["right"],
+        verdict["duplicates"],
+        verdict["lost"],
+    ) == (
         True,
         24,
         24,
@@ -38,10 +48,15 @@ async def test_the_demo_loses_nothing_and_does_nothing_twice(app: Regente, start
 
 async def _the_judge_sees_what_is_lost_or_repeated(app: Regente) -> None:
     ids = sorted(await app.missions.ids())
-    expected = {number: plan.expectation_of(args) for number, args in zip(ids, plan.demo_missions(), strict=True)}
+    expected = {
+        number: plan.expectation_of(args)
+        for number, args in zip(ids, plan.demo_missions(), strict=True)
+    }
     completed = next(number for number in ids if expected[number].ads)
     with psycopg.connect(app.database_url, autocommit=True) as connection:
-        connection.execute("DELETE FROM public.ads WHERE id = %s", [next(iter(expected[completed].ads))])
+        connection.execute(
+            "DELETE FROM public.ads WHERE id = %s", [next(iter(expected[completed].ads))]
+        )
         connection.execute(
             "INSERT INTO regente.events (task_id, event) SELECT task_id, event FROM regente.events "
             "WHERE task_id = %s AND event = 'writer_completed'",
@@ -52,7 +67,9 @@ async def _the_judge_sees_what_is_lost_or_repeated(app: Regente) -> None:
     assert {line.key for line in verdict.wrong} == {"lost", "duplicates"}
 
 
-async def test_an_interrupted_demo_leaves_no_process_and_no_mission_behind(app: Regente, start: Start, tmp_path: Path) -> None:
+async def test_an_interrupted_demo_leaves_no_process_and_no_mission_behind(
+    app: Regente, start: Start, tmp_path: Path
+) -> None:
     """O13: sessions are ended, proxies freed, what is left is canceled."""
     process = start("demo", REGENTE_DATA_DIR=str(tmp_path / "data"))
 

@@ -1,4 +1,5 @@
-"""Every mistake is one clear line and an exit code: 2 for how it was asked, 1 for what went wrong. No traceback."""
+"""Every mistake is one clear line and an exit code: 2 for how it was asked, 1 for what went wrong.
+No traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ def shared_url(server_url: str, template: str) -> Iterator[str]:
     """One database for all mistakes, which change nothing in it. It knows one pipeline."""
     name = f"regente_mistakes_{os.getpid()}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
         url = make_conninfo(server_url, dbname=name)
         with psycopg.connect(url, autocommit=True) as inside:
             inside.execute("INSERT INTO regente.pipelines (name) VALUES ('pages')")
@@ -55,7 +60,12 @@ def shared_url(server_url: str, template: str) -> Iterator[str]:
     ],
 )
 async def test_a_mistake_is_one_line_and_an_exit_code(
-    bare_cli: Cli, shared_url: str, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, name: str
+    bare_cli: Cli,
+    shared_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    code: int,
+    name: str,
 ) -> None:
     monkeypatch.setenv("REGENTE_DATABASE_URL", shared_url)
     answer = await bare_cli(*words, "--json")
@@ -86,7 +96,9 @@ async def test_a_database_that_cannot_be_reached_is_told_without_the_password(
     assert SECRET not in answer.err + answer.out
 
 
-async def test_settings_that_cannot_be_used_name_their_variable(bare_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_settings_that_cannot_be_used_name_their_variable(
+    bare_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REGENTE_CONCURRENCY", "many")
     answer = await bare_cli("tasks", "list", "--json")
     assert (answer.code, "REGENTE_CONCURRENCY" in answer.error["message"]) == (2, True)
@@ -101,12 +113,17 @@ async def test_options_work_before_and_behind_the_command(cli: Cli) -> None:
     ("source", "told"),
     [
         ("def broken(:\n", "has a syntax error"),
-        ("import not_installed_anywhere\n", "needs the module 'not_installed_anywhere', which is not installed"),
+        (
+            "import not_installed_anywhere\n",
+            "needs the module 'not_installed_anywhere', which is not installed",
+        ),
         ("raise ValueError('bad day')\n", "ValueError: bad day"),
         ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
     ],
 )
-async def test_a_module_that_cannot_be_imported_says_why(bare_cli: Cli, tmp_path: Path, source: str, told: str) -> None:
+async def test_a_module_that_cannot_be_imported_says_why(
+    bare_cli: Cli, tmp_path: Path, source: str, told: str
+) -> None:
     module = tmp_path / "module_with_a_mistake.py"
     module.write_text(source)
     answer = await bare_cli("run", "--import", str(module), "--json")
@@ -135,6 +152,8 @@ def test_a_module_without_the_pipeline_is_told(
     assert "Traceback" not in answer.err
 
 
-def test_lease_terms_that_contradict_each_other_are_refused(start: Callable[..., CliProcess]) -> None:
+def test_lease_terms_that_contradict_each_other_are_refused(
+    start: Callable[..., CliProcess],
+) -> None:
     answer = start("run", "--json", JOB_LOCK_TTL_MS="1000").wait()
     assert (answer.code, answer.error["code"]) == (2, "INVALID_INPUT")

@@ -1,4 +1,5 @@
-"""`regente missions`, `fleet`, `orchestrator` and `settings`: what people type, and what they are told."""
+"""`regente missions`, `fleet`, `orchestrator` and `settings`: what people type, and what they are
+told."""
 
 from __future__ import annotations
 
@@ -18,7 +19,16 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_range_of_days_media_and_languages_makes_that_many_missions(cli: Cli) -> None:
     """O5: into the bank, then into the queue."""
-    made = await cli.json("missions", "create", "2025-01-01", "2025-01-03", "--media", "video,image", "--languages", "pt,en+es")
+    made = await cli.json(
+        "missions",
+        "create",
+        "2025-01-01",
+        "2025-01-03",
+        "--media",
+        "video,image",
+        "--languages",
+        "pt,en+es",
+    )
     assert len(made["ids"]) == 3 * 2 * 2
     listed = await cli.json("missions", "list", "--limit", "1000")
     assert listed["counts"]["draft"] == 12
@@ -39,7 +49,9 @@ async def test_a_range_of_days_media_and_languages_makes_that_many_missions(cli:
         (("1900-01-01", "2099-12-31", "--media", "all,video"), "missions; at most 100,000 at once"),
     ],
 )
-async def test_a_mission_that_makes_no_sense_is_refused_with_a_clear_word(cli: Cli, words: tuple[str, ...], said: str) -> None:
+async def test_a_mission_that_makes_no_sense_is_refused_with_a_clear_word(
+    cli: Cli, words: tuple[str, ...], said: str
+) -> None:
     """O2: bad input stores nothing."""
     answer = await cli("missions", "create", *words)
     assert answer.code != 0
@@ -64,16 +76,36 @@ async def test_missions_are_canceled_and_retried(cli: Cli) -> None:
     assert (await cli.json("missions", "retry", str(mission_id)))["requeued"] == [mission_id]
     shown = await cli.json("missions", "show", str(mission_id))
     assert (shown["status"], shown["checkpoint"]) == ("queued", "atribuido")
-    assert [row["event"] for row in shown["log"]] == ["mission_queued", "mission_canceled", "mission_queued"]
+    assert [row["event"] for row in shown["log"]] == [
+        "mission_queued",
+        "mission_canceled",
+        "mission_queued",
+    ]
 
 
-async def test_the_fleet_is_added_to_tested_and_switched(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_fleet_is_added_to_tested_and_switched(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """O20: nobody answers there, and that is said; a secret given as an argument is refused."""
-    refused = await cli("fleet", "add", "worker", "w1", "http://127.0.0.1:9", "--storage", "s.example.com", "--key", "secret")
+    refused = await cli(
+        "fleet",
+        "add",
+        "worker",
+        "w1",
+        "http://127.0.0.1:9",
+        "--storage",
+        "s.example.com",
+        "--key",
+        "secret",
+    )
     assert (refused.code != 0, "everybody sees it" in refused.err) == (True, True)
     monkeypatch.setenv("REGENTE_FLEET_SECRET", "hush")
-    await cli.json("fleet", "add", "worker", "w1", "http://127.0.0.1:9", "--storage", "s.example.com")
-    await cli.json("fleet", "add", "proxy", "br-1", "proxy.example.com", "--port", "8080", "--username", "u")
+    await cli.json(
+        "fleet", "add", "worker", "w1", "http://127.0.0.1:9", "--storage", "s.example.com"
+    )
+    await cli.json(
+        "fleet", "add", "proxy", "br-1", "proxy.example.com", "--port", "8080", "--username", "u"
+    )
     await cli.json("fleet", "add", "writer", "main", "http://127.0.0.1:9")
     assert "already" in (await cli("fleet", "add", "writer", "main", "http://127.0.0.1:9")).err
     tested = await cli("fleet", "test", "w1", "main", "--json")
@@ -86,17 +118,27 @@ async def test_the_fleet_is_added_to_tested_and_switched(cli: Cli, monkeypatch: 
 
 
 async def test_settings_are_changed_and_checked(cli: Cli, app: Regente) -> None:
-    """O16: session_limit, max_retries and the retention; the fixed parameters are shown beside them."""
+    """O16: session_limit, max_retries and the retention; the fixed parameters are shown beside
+    them."""
     listed = await cli.json("settings", "list")
-    assert listed["settings"] == {"session_limit": 5, "max_retries": 2, "auto_start": True, "retention_days": 30.0}
+    assert listed["settings"] == {
+        "session_limit": 5,
+        "max_retries": 2,
+        "auto_start": True,
+        "retention_days": 30.0,
+    }
     assert listed["fixed"]["timeout_session_seconds"] == 180.0
     await cli.json("settings", "set", "session_limit", "8")
     assert (await app.missions.settings()).session_limit == 8
     assert await cli.text("settings", "set", "retention_days", "7.5") == "retention_days is 7.5.\n"
     assert (await cli.json("settings", "list"))["settings"]["retention_days"] == 7.5
     for key, value, told in (
-        ("session_limit", "0", "from 1 to 1000"), ("max_retries", "many", "a whole number"), ("colour", "blue", "no setting"),
-        ("retention_days", "0.04", "an hour"), ("retention_days", "soon", "number of days"), ("retention_days", "nan", "nan"),
-    ):  # fmt: skip
+        ("session_limit", "0", "from 1 to 1000"),
+        ("max_retries", "many", "a whole number"),
+        ("colour", "blue", "no setting"),
+        ("retention_days", "0.04", "an hour"),
+        ("retention_days", "soon", "number of days"),
+        ("retention_days", "nan", "nan"),
+    ):
         refused = await cli("settings", "set", key, value)
         assert (refused.code != 0, told in refused.err) == (True, True), refused.err

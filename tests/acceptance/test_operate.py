@@ -20,9 +20,15 @@ async def test_without_runners_the_list_says_how_to_start_one(cli: Cli) -> None:
 
 
 async def test_runners_show_what_they_did(cli: Cli, world: World) -> None:
-    """S6: claimed, completed, failed, retried, recovered, average duration and stuck tasks of each runner."""
+    """S6: claimed, completed, failed, retried, recovered, average duration and stuck tasks of each
+    runner."""
     (runner,) = await cli.json("runners", "--all")
-    assert (runner["claimed"], runner["completed"], runner["failed"], runner["retried"]) == (4, 1, 2, 1)
+    assert (runner["claimed"], runner["completed"], runner["failed"], runner["retried"]) == (
+        4,
+        1,
+        2,
+        1,
+    )
     assert (runner["recovered"], runner["stuck"], runner["status"]) == (0, 0, "stopped")
     assert runner["average_seconds"] > 0
     assert "stopped" in await cli.text("runners", "--all")
@@ -45,23 +51,42 @@ async def test_without_pipelines_the_list_says_where_they_come_from(cli: Cli) ->
 
 async def test_schedules_are_added_listed_and_removed(cli: Cli, world: World) -> None:
     assert "No schedules yet" in await cli.text("schedules", "list")
-    words = ("schedules", "add", "nightly", "pages", "0 4 * * *", '{"url": "x"}', "--timezone", "America/Sao_Paulo")
+    words = (
+        "schedules",
+        "add",
+        "nightly",
+        "pages",
+        "0 4 * * *",
+        '{"url": "x"}',
+        "--timezone",
+        "America/Sao_Paulo",
+    )
     assert (await cli.json(*words))["next_at"].endswith("-03:00")
     (schedule,) = await cli.json("schedules", "list")
-    assert (schedule["name"], schedule["args"], schedule["cron"]) == ("nightly", {"url": "x"}, "0 4 * * *")
+    assert (schedule["name"], schedule["args"], schedule["cron"]) == (
+        "nightly",
+        {"url": "x"},
+        "0 4 * * *",
+    )
     assert "0 4 * * *" in await cli.text("schedules", "list")
     assert await cli.json("schedules", "remove", "nightly") == {"removed": "nightly"}
     assert (await cli("schedules", "remove", "nightly", "--json")).error["code"] == "NOT_FOUND"
-    assert (await cli("schedules", "add", "odd", "pages", "every day", "--json")).error["code"] == "INVALID_INPUT"
+    assert (await cli("schedules", "add", "odd", "pages", "every day", "--json")).error[
+        "code"
+    ] == "INVALID_INPUT"
 
 
-async def test_events_show_the_latest_and_can_be_read_on_from_a_position(cli: Cli, world: World) -> None:
+async def test_events_show_the_latest_and_can_be_read_on_from_a_position(
+    cli: Cli, world: World
+) -> None:
     latest = await cli.json("events", "--limit", "2")
     assert [event["event"] for event in latest] == ["task_queued", "task_drafted"]
     first = await cli.json("events", "--after", "0-0", "--limit", "3")
     rest = await cli.json("events", "--after", first[-1]["position"])
     assert rest[-1]["position"] == latest[-1]["position"]
-    assert {event["task_id"] for event in await cli.json("events", "--task", str(world.failed))} == {world.failed}
+    assert {
+        event["task_id"] for event in await cli.json("events", "--task", str(world.failed))
+    } == {world.failed}
     assert "task_drafted" in await cli.text("events")
     assert (await cli("events", "--after", "here")).code == 2
 
@@ -70,7 +95,9 @@ async def test_without_events_the_list_says_what_to_do(cli: Cli) -> None:
     assert "No events yet" in await cli.text("events")
 
 
-async def test_events_are_followed_as_they_happen(world: World, start: Callable[..., CliProcess]) -> None:
+async def test_events_are_followed_as_they_happen(
+    world: World, start: Callable[..., CliProcess]
+) -> None:
     process = start("events", "--follow", "--json", "--limit", "1")
     eventually(lambda: "task_drafted" in process.out.read_text())
     task_id = await world.app.enqueue("pages", {"url": "new"})
@@ -83,7 +110,10 @@ async def test_migrations_go_up_and_down_and_show_their_state(cli: Cli) -> None:
     """Q10: schema migrations up and down."""
     state = await cli.json("migrate", "status")
     newest = state["newest"]
-    assert (state["version"], [one["version"] for one in state["migrations"]]) == (newest, list(range(1, newest + 1)))
+    assert (state["version"], [one["version"] for one in state["migrations"]]) == (
+        newest,
+        list(range(1, newest + 1)),
+    )
     refused = await cli("migrate", "down", "0", "--json")
     assert (refused.code, refused.error["code"]) == (2, "CONFIRMATION_NEEDED")
     assert (await cli.json("migrate", "down", "0", "--yes"))["version"] == 0
@@ -95,11 +125,16 @@ async def test_migrations_go_up_and_down_and_show_their_state(cli: Cli) -> None:
     assert (await cli("migrate", "up", "99", "--json")).error["code"] == "INVALID_INPUT"
 
 
-async def test_an_outdated_schema_says_what_to_run(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_outdated_schema_says_what_to_run(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS_FOLDER, folder)
     for direction in ("up", "down"):
-        (folder / f"{len(list(folder.glob('*.up.sql'))) + (direction == 'up'):04}_more.{direction}.sql").write_text("SELECT 1;")
+        (
+            folder
+            / f"{len(list(folder.glob('*.up.sql'))) + (direction == 'up'):04}_more.{direction}.sql"
+        ).write_text("SELECT 1;")
     monkeypatch.setattr(Migrator.__init__, "__defaults__", (folder,))
     answer = await cli("tasks", "list", "--json")
     assert (answer.code, answer.error["code"]) == (1, "SCHEMA_OUTDATED")
@@ -113,7 +148,9 @@ async def test_doctor_explains_what_it_finds(cli: Cli) -> None:
 
 
 async def test_doctor_ends_with_an_error_when_it_finds_one(bare_cli: Cli) -> None:
-    answer = await bare_cli("doctor", "--database-url", "postgresql://u:secret@127.0.0.1:1/db", "--json")
+    answer = await bare_cli(
+        "doctor", "--database-url", "postgresql://u:secret@127.0.0.1:1/db", "--json"
+    )
     assert (answer.code, answer.data[0]["level"]) == (1, "error")
     assert "secret" not in answer.out + answer.err
 

@@ -36,7 +36,8 @@ async def running(app: Regente, count: int) -> None:
 
 
 async def test_until_idle_ends_when_nothing_is_left(app: Regente, start: Start) -> None:
-    """Z9: the queue is served by a process of its own, which finds what was queued before it started."""
+    """Z9: the queue is served by a process of its own, which finds what was queued before it
+    started."""
     await app.enqueue_many("quick", [{}] * 50)
     answer = start(*RUN, "--until-idle", "--concurrency", "10").wait()
     assert (answer.code, answer.last_line) == (0, "0 finished, 0 handed back, 0 lost")
@@ -65,7 +66,9 @@ async def test_sigterm_lets_running_tasks_finish(app: Regente, start: Start) -> 
     assert (await app.get(later)).status == "queued"
 
 
-async def test_what_does_not_finish_in_time_is_handed_back_without_burning_an_attempt(app: Regente, start: Start) -> None:
+async def test_what_does_not_finish_in_time_is_handed_back_without_burning_an_attempt(
+    app: Regente, start: Start
+) -> None:
     """Q12: a deploy while tasks run long."""
     ids = await app.enqueue_many("slow", [{"seconds": 600}] * 3)
     process = start(*RUN, REGENTE_DRAIN_SECONDS="0.1")
@@ -79,7 +82,9 @@ async def test_what_does_not_finish_in_time_is_handed_back_without_burning_an_at
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-async def test_a_second_signal_hands_back_at_once(app: Regente, start: Start, sign: signal.Signals) -> None:
+async def test_a_second_signal_hands_back_at_once(
+    app: Regente, start: Start, sign: signal.Signals
+) -> None:
     """Q12: a manual stop by somebody who cannot wait."""
     ids = await app.enqueue_many("slow", [{"seconds": 600}] * 2)
     process = start(*RUN, REGENTE_DRAIN_SECONDS="600")
@@ -115,13 +120,19 @@ async def test_a_signal_before_there_is_a_runner_keeps_it_from_starting(app: Reg
     task_id = await app.enqueue("quick")
     brake = Brake(app)
     brake.pull("SIGTERM")
-    assert str(await brake.unless_pulled(app.run(until_idle=True))) == "0 finished, 0 handed back, 0 lost"
+    assert (
+        str(await brake.unless_pulled(app.run(until_idle=True)))
+        == "0 finished, 0 handed back, 0 lost"
+    )
     assert (await app.get(task_id)).status == "queued"
 
 
 async def test_every_log_line_says_whose_it_is(app: Regente, start: Start) -> None:
-    """Z7, S7: runner, task, match, attempt on every line; type, status and duration where an attempt ends."""
-    enqueued = start("enqueue", "matches", '{"match_id": 77}', "--import", str(PIPELINES), "--json").wait()
+    """Z7, S7: runner, task, match, attempt on every line; type, status and duration where an
+    attempt ends."""
+    enqueued = start(
+        "enqueue", "matches", '{"match_id": 77}', "--import", str(PIPELINES), "--json"
+    ).wait()
     answer = start(*RUN, "--until-idle", "--name", "logger").wait()
     lines = [json.loads(line) for line in answer.err.splitlines()]
     assert {line["runner"] for line in lines} == {"logger"}
@@ -129,8 +140,12 @@ async def test_every_log_line_says_whose_it_is(app: Regente, start: Start) -> No
     of_task = [line for line in lines if "task" in line]
     assert [line for line in of_task if not whose.items() <= line.items()] == []
     assert {(line.get("source"), line["attempt"]) for line in of_task} >= {
-        ("stdlib", 1), ("structlog", 1), ("thread", 1), ("stdlib", 2), ("structlog", 2),
-    }  # fmt: skip
+        ("stdlib", 1),
+        ("structlog", 1),
+        ("thread", 1),
+        ("stdlib", 2),
+        ("structlog", 2),
+    }
     ends = [line for line in of_task if "status" in line]
     assert [(line["status"], line["attempt"], line["level"]) for line in ends] == [
         ("retried", 1, "warning"),

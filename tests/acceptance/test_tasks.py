@@ -24,7 +24,11 @@ async def test_list_is_filtered_and_paged(cli: Cli, world: World) -> None:
         return [task["id"] for task in await cli.json("tasks", "list", *words)]
 
     assert await ids("--status", "failed") == [world.flaky, world.failed]
-    assert await ids("--status", "failed", "--status", "draft") == [world.draft, world.flaky, world.failed]
+    assert await ids("--status", "failed", "--status", "draft") == [
+        world.draft,
+        world.flaky,
+        world.failed,
+    ]
     assert await ids("--code", "LAYOUT") == [world.failed]
     assert await ids("--batch", "monday") == [3, 2, 1]
     assert await ids("--pipeline", "other") == []
@@ -36,7 +40,15 @@ async def test_list_is_filtered_and_paged(cli: Cli, world: World) -> None:
 
 async def test_show_tells_the_whole_story_of_a_task(cli: Cli, world: World) -> None:
     text = await cli.text("tasks", "show", str(world.failed))
-    for part in ('"url": "bad"', "MEASURE", "task_claimed", "LAYOUT", "Traceback", "page.html", "1 started, 1 failed"):
+    for part in (
+        '"url": "bad"',
+        "MEASURE",
+        "task_claimed",
+        "LAYOUT",
+        "Traceback",
+        "page.html",
+        "1 started, 1 failed",
+    ):
         assert part in text
     assert "\x1b" not in text
     assert "[red]changed[/red]" in text
@@ -61,11 +73,15 @@ async def test_why_answers_in_a_sentence_and_as_a_code(cli: Cli, world: World) -
 
 async def test_retry_puts_a_failed_task_back(cli: Cli, world: World) -> None:
     assert f"Task {world.failed}: queued." in await cli.text("tasks", "retry", str(world.failed))
-    assert await cli.json("tasks", "retry", str(world.flaky)) == [{"id": world.flaky, "status": "queued"}]
+    assert await cli.json("tasks", "retry", str(world.flaky)) == [
+        {"id": world.flaky, "status": "queued"}
+    ]
     assert (await world.app.get(world.failed)).status == "queued"
 
 
-async def test_what_cannot_be_retried_is_an_error_and_stops_nobody_else(cli: Cli, world: World) -> None:
+async def test_what_cannot_be_retried_is_an_error_and_stops_nobody_else(
+    cli: Cli, world: World
+) -> None:
     answer = await cli("tasks", "retry", str(world.completed), str(world.failed), "--json")
     assert answer.code == 1
     assert answer.data[0]["error"]["code"] == "ILLEGAL_TRANSITION"
@@ -75,7 +91,9 @@ async def test_what_cannot_be_retried_is_an_error_and_stops_nobody_else(cli: Cli
 
 
 async def test_cancel_ends_a_waiting_task(cli: Cli, world: World) -> None:
-    assert await cli.json("tasks", "cancel", str(world.queued)) == [{"id": world.queued, "status": "canceled"}]
+    assert await cli.json("tasks", "cancel", str(world.queued)) == [
+        {"id": world.queued, "status": "canceled"}
+    ]
     assert "canceled" in await cli.text("tasks", "cancel", str(world.draft))
     late = await cli("tasks", "cancel", str(world.completed))
     assert late.code == 1
@@ -83,13 +101,25 @@ async def test_cancel_ends_a_waiting_task(cli: Cli, world: World) -> None:
 
 
 async def test_a_draft_waits_until_it_is_queued(cli: Cli, world: World) -> None:
-    assert await cli.json("tasks", "queue", str(world.draft)) == {"queued": [world.draft], "not_drafts": []}
+    assert await cli.json("tasks", "queue", str(world.draft)) == {
+        "queued": [world.draft],
+        "not_drafts": [],
+    }
     answer = await cli("tasks", "queue", str(world.draft), "--json")
     assert (answer.code, answer.data["not_drafts"]) == (1, [world.draft])
 
 
 async def test_enqueue_stores_what_it_was_given(cli: Cli, world: World) -> None:
-    words = ("--key", "k", "--priority", "7", "--run-at", "2090-01-01T00:00:00Z", "--batch", "tuesday")
+    words = (
+        "--key",
+        "k",
+        "--priority",
+        "7",
+        "--run-at",
+        "2090-01-01T00:00:00Z",
+        "--batch",
+        "tuesday",
+    )
     stored = await cli.json("enqueue", "pages", '{"url": "new"}', *words)
     task = await world.app.get(stored["id"])
     assert (task.args, task.key, task.priority, task.run_at.year) == ({"url": "new"}, "k", 7, 2090)
@@ -99,8 +129,12 @@ async def test_enqueue_stores_what_it_was_given(cli: Cli, world: World) -> None:
     assert (await cli.json("enqueue", "pages", "--draft"))["status"] == "draft"
 
 
-async def test_enqueue_knows_the_pipelines_of_an_imported_module_and_checks_their_arguments(cli: Cli) -> None:
+async def test_enqueue_knows_the_pipelines_of_an_imported_module_and_checks_their_arguments(
+    cli: Cli,
+) -> None:
     good = await cli("enqueue", "matches", '{"match_id": 7}', "--import", str(PIPELINES))
     assert good.code == 0
-    bad = await cli("enqueue", "matches", '{"match_id": "seven"}', "--import", str(PIPELINES), "--json")
+    bad = await cli(
+        "enqueue", "matches", '{"match_id": "seven"}', "--import", str(PIPELINES), "--json"
+    )
     assert (bad.code, bad.error["code"]) == (2, "INVALID_ARGS")

@@ -33,10 +33,19 @@ GROUPS = {
     "conformance": ("worker", "writer"),
 }
 COMMANDS = [
-    ("run",), ("enqueue",), ("runners",), ("events",), ("doctor",), ("demo",), ("version",), ("up",), ("worker",), ("writer",),
+    ("run",),
+    ("enqueue",),
+    ("runners",),
+    ("events",),
+    ("doctor",),
+    ("demo",),
+    ("version",),
+    ("up",),
+    ("worker",),
+    ("writer",),
     ("sandbox",),
     *((group, name) for group, names in GROUPS.items() for name in names),
-]  # fmt: skip
+]
 
 
 def in_terminal(database_url: str, *words: str, columns: int = 80) -> str:
@@ -45,7 +54,9 @@ def in_terminal(database_url: str, *words: str, columns: int = 80) -> str:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {**os.environ, "REGENTE_DATABASE_URL": database_url, "TERM": "xterm-256color"}
     command = [sys.executable, "-m", "regente", *words]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True)
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True
+    )
     os.close(theirs)
     written = b""
     try:
@@ -59,9 +70,13 @@ def in_terminal(database_url: str, *words: str, columns: int = 80) -> str:
     return written.decode()
 
 
-async def test_tables_fit_a_terminal_of_80_columns_and_keep_ids_whole(world: World, database_url: str) -> None:
+async def test_tables_fit_a_terminal_of_80_columns_and_keep_ids_whole(
+    world: World, database_url: str
+) -> None:
     async with world.app.database.transaction() as connection:
-        await connection.execute("UPDATE regente.tasks SET id = id + 123456789012 WHERE status = 'failed'")
+        await connection.execute(
+            "UPDATE regente.tasks SET id = id + 123456789012 WHERE status = 'failed'"
+        )
     for words in (("tasks", "list"), ("dead", "list")):
         written = in_terminal(database_url, *words)
         lines = [Text.from_ansi(line).plain.rstrip() for line in written.splitlines()]
@@ -78,7 +93,9 @@ async def test_in_a_pipe_there_is_one_line_a_row_and_no_colour(cli: Cli, world: 
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-async def test_every_command_has_help_with_an_example_and_takes_json(bare_cli: Cli, words: tuple[str, ...]) -> None:
+async def test_every_command_has_help_with_an_example_and_takes_json(
+    bare_cli: Cli, words: tuple[str, ...]
+) -> None:
     text = await bare_cli.text(*words, "--help")
     assert f"Example: regente {' '.join(words)}" in " ".join(text.split())
     assert "--json" in text
@@ -111,5 +128,12 @@ def test_without_an_address_the_embedded_server_is_used(start: Callable[..., Cli
 def test_what_draws_for_people_is_loaded_only_to_draw(module: str) -> None:
     """A service, or a command that answers with JSON, would spend a third of its start on it."""
     heavy = "{'rich', 'pygments', 'structlog', 'fastapi'}"
-    program = f"import sys, regente.cli.entry, regente.cli.{module}; print({heavy} & sys.modules.keys())"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
+    program = (
+        f"import sys, regente.cli.entry, regente.cli.{module}; print({heavy} & sys.modules.keys())"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )

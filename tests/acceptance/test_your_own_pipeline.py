@@ -39,7 +39,10 @@ class Site:
             case "/" if self.asked.count("/") == 1:
                 return Response(status_code=503)
             case "/":
-                return HTMLResponse("<a href='/a'>a</a> <a href='/b'>b</a> <a href='/gone'>c</a> <a href='/a'>again</a>")
+                return HTMLResponse(
+                    "<a href='/a'>a</a> <a href='/b'>b</a> <a href='/gone'>c</a> <a "
+                    "href='/a'>again</a>"
+                )
             case path:
                 return Response(status_code=404 if path == "/gone" else 200)
 
@@ -49,12 +52,17 @@ def test_it_has_at_most_forty_lines() -> None:
     assert len([line for line in program().splitlines() if line.strip()]) <= 40
 
 
-async def test_it_runs_as_the_page_says(start: Callable[..., CliProcess], database_url: str, tmp_path: Path) -> None:
-    """A reader's first pipeline: retried when the page fails, its links checked once each, stored."""
+async def test_it_runs_as_the_page_says(
+    start: Callable[..., CliProcess], database_url: str, tmp_path: Path
+) -> None:
+    """A reader's first pipeline: retried when the page fails, its links checked
+    once each, stored."""
     module = tmp_path / "links.py"
     module.write_text(program(), encoding="utf-8")
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE links (page text, link text, status int, PRIMARY KEY (page, link))")
+        connection.execute(
+            "CREATE TABLE links (page text, link text, status int, PRIMARY KEY (page, link))"
+        )
     site = Site()
     async with serving(site.app()) as url:
         for words in (("enqueue", "links", f'{{"url": "{url}/"}}'), ("run", "--until-idle")):

@@ -20,13 +20,23 @@ from regente.api.terms import ApiTerms
 from regente.services.serving import serving
 from regente.settings import Settings
 
-DAY = {"date_start": "2025-01-15", "date_end": "2025-01-15", "media_type": "video", "languages": ["pt"]}
+DAY = {
+    "date_start": "2025-01-15",
+    "date_end": "2025-01-15",
+    "media_type": "video",
+    "languages": ["pt"],
+}
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(
-        data_dir=tmp_path, sweep_seconds=0.2, batches_seconds=0.2, schedules_seconds=0.2, drain_seconds=5.0, http_timeout=5.0
+        data_dir=tmp_path,
+        sweep_seconds=0.2,
+        batches_seconds=0.2,
+        schedules_seconds=0.2,
+        drain_seconds=5.0,
+        http_timeout=5.0,
     )
 
 
@@ -71,7 +81,9 @@ async def served(app: Regente, terms: ApiTerms | None = None) -> AsyncIterator[S
         url = await stack.enter_async_context(serving(create_app(app, terms), drain_seconds=0))
 
         async def caller(headers: dict[str, str]) -> httpx2.AsyncClient:
-            client = httpx2.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=30, verify=False)
+            client = httpx2.AsyncClient(
+                base_url=url, headers=headers, trust_env=False, timeout=30, verify=False
+            )
             return await stack.enter_async_context(client)
 
         callers = {role.value: await caller({"x-api-key": keys[role]}) for role in Role}
@@ -80,10 +92,16 @@ async def served(app: Regente, terms: ApiTerms | None = None) -> AsyncIterator[S
 
 def body_of(answer: httpx2.Response, status: int = 200) -> Any:
     """The answer's JSON; the test fails, and says why, when the status is another."""
-    assert answer.status_code == status, f"{answer.request.method} {answer.request.url}: {answer.status_code} {answer.text}"
+    assert answer.status_code == status, (
+        f"{answer.request.method} {answer.request.url}: {answer.status_code} {answer.text}"
+    )
     return answer.json() if answer.content else None
 
 
 async def events_of(app: Regente, *names: str) -> list[dict[str, Any]]:
     """The events of these names, oldest first."""
-    return [{"event": one.event, **(one.details or {})} for one in await app.feed() if one.event in names]
+    return [
+        {"event": one.event, **(one.details or {})}
+        for one in await app.feed()
+        if one.event in names
+    ]

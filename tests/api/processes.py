@@ -23,9 +23,18 @@ async def command(
     environment = {**os.environ, "REGENTE_DATABASE_URL": url, "REGENTE_DATA_DIR": str(folder)}
     with (folder / "serve.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "regente", "serve", "--port", str(port), "--json", *words,
-            stdout=asyncio.subprocess.PIPE, stderr=log, env=environment,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "regente",
+            "serve",
+            "--port",
+            str(port),
+            "--json",
+            *words,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            env=environment,
+        )
     assert process.stdout is not None
     try:
         yield json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
@@ -36,5 +45,7 @@ async def command(
 
 @asynccontextmanager
 async def caller(url: str, headers: dict[str, str]) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=30, verify=False) as client:
+    async with httpx2.AsyncClient(
+        base_url=url, headers=headers, trust_env=False, timeout=30, verify=False
+    ) as client:
         yield client

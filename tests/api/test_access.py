@@ -26,15 +26,20 @@ async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Ser
     assert len(made["api_key"]) >= 40
     ana = {"x-api-key": made["api_key"]}
     assert (body_of(await api.nobody.get("/api/session", headers=ana))) == {
-        "name": "ana", "role": "operator", "via": "key", "csrf_token": None,
-    }  # fmt: skip
+        "name": "ana",
+        "role": "operator",
+        "via": "key",
+        "csrf_token": None,
+    }
     listed = (await api.admin.get("/api/keys")).text
     assert made["api_key"] not in listed
     assert made["api_key"][:11] in listed
     assert (await api.admin.delete(f"/api/keys/{made['id']}")).status_code == 204
     assert (await api.nobody.get("/api/session", headers=ana)).status_code == 401
     async with api.app.database.connection() as connection:
-        rows = await (await connection.execute(b"SELECT k::text FROM regente.api_keys k")).fetchall()
+        rows = await (
+            await connection.execute(b"SELECT k::text FROM regente.api_keys k")
+        ).fetchall()
     assert made["api_key"] not in str(rows)
     noted = await events_of(api.app, "operator_action")
     assert [one["action"] for one in noted] == ["keys.create", "keys.revoke"]
@@ -45,7 +50,9 @@ async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Ser
 async def test_keys_expire_names_are_unique_and_the_last_admin_stays(api: Served) -> None:
     """O18: keys."""
     ring = KeyRing(Book(api.app.database))
-    soon = await ring.create("soon", Role.VIEWER, by="test", expires_at=datetime.now(UTC) + timedelta(seconds=0.3))
+    soon = await ring.create(
+        "soon", Role.VIEWER, by="test", expires_at=datetime.now(UTC) + timedelta(seconds=0.3)
+    )
     headers = {"x-api-key": soon.secret}
     while (await api.nobody.get("/api/session", headers=headers)).status_code == 200:
         pass
@@ -102,7 +109,9 @@ async def test_the_first_start_makes_one_admin_key_and_only_one(app: Regente) ->
     assert first.role is Role.ADMIN
     assert first.secret not in repr(first)
     assert await ring.first() is None
-    link = await ConsoleSessions(Book(app.database), session_hours=1, sign_in_minutes=1).new_link(first.id, by="test")
+    link = await ConsoleSessions(Book(app.database), session_hours=1, sign_in_minutes=1).new_link(
+        first.id, by="test"
+    )
     assert link.token not in repr(link)
 
 
@@ -121,14 +130,20 @@ async def test_each_key_has_a_rate_of_its_own(api: Served) -> None:
 async def test_an_address_that_guesses_keys_is_slowed_down(api: Served) -> None:
     """O18: guessing."""
     wrong = {"x-api-key": "rg_" + "A" * 43}
-    assert [(await api.nobody.get("/api/missions", headers=wrong)).status_code for _ in range(5)] == [401, 401, 401, 429, 429]
+    assert [
+        (await api.nobody.get("/api/missions", headers=wrong)).status_code for _ in range(5)
+    ] == [401, 401, 401, 429, 429]
     assert (await api.nobody.post("/api/session", json={"token": "x"})).status_code == 429
     assert (await api.viewer.get("/api/missions")).status_code == 200
 
 
 async def test_every_answer_has_the_security_headers(api: Served) -> None:
     """O18: headers."""
-    for answer in (await api.nobody.get("/api/missions"), await api.viewer.get("/docs"), await api.viewer.get("/api/missions")):
+    for answer in (
+        await api.nobody.get("/api/missions"),
+        await api.viewer.get("/docs"),
+        await api.viewer.get("/api/missions"),
+    ):
         policy = answer.headers["content-security-policy"]
         assert "'unsafe-inline'" not in policy
         assert "frame-ancestors 'none'" in policy
@@ -139,12 +154,23 @@ async def test_every_answer_has_the_security_headers(api: Served) -> None:
 
 
 @with_terms(authentication=False)
-async def test_without_authentication_only_local_names_and_our_own_pages_are_served(api: Served) -> None:
+async def test_without_authentication_only_local_names_and_our_own_pages_are_served(
+    api: Served,
+) -> None:
     """O18: pages from elsewhere cannot reach it through a browser here."""
     assert (await api.nobody.get("/api/session")).json()["role"] == "admin"
-    for host in ("evil.example.com", "localhost.evil.example.com", "[", "127.0.0.1@evil.example.com"):
-        assert (await api.nobody.get("/api/missions", headers={"host": host})).status_code == 401, host
-    foreign = await api.nobody.post("/api/orchestrator/stop", headers={"origin": "https://evil.example.com"})
+    for host in (
+        "evil.example.com",
+        "localhost.evil.example.com",
+        "[",
+        "127.0.0.1@evil.example.com",
+    ):
+        assert (await api.nobody.get("/api/missions", headers={"host": host})).status_code == 401, (
+            host
+        )
+    foreign = await api.nobody.post(
+        "/api/orchestrator/stop", headers={"origin": "https://evil.example.com"}
+    )
     assert foreign.status_code == 403
     own = await api.nobody.post("/api/orchestrator/stop", headers={"origin": api.url})
     assert own.status_code == 200
@@ -171,9 +197,13 @@ async def test_it_lies_under_a_prefix_whether_or_not_a_proxy_cuts_it_off(app: Re
 async def test_no_key_reaches_the_log(api: Served, caplog: pytest.LogCaptureFixture) -> None:
     """S7, O18: log lines name the key's owner and the request, never the key."""
     with caplog.at_level(logging.DEBUG):
-        made = body_of(await api.admin.post("/api/keys", json={"name": "ana", "role": "viewer"}), 201)
+        made = body_of(
+            await api.admin.post("/api/keys", json={"name": "ana", "role": "viewer"}), 201
+        )
         await api.nobody.post("/api/session", json={"api_key": made["api_key"]})
-        await api.nobody.get("/api/missions", headers={"x-api-key": made["api_key"], "x-request-id": "trace-1"})
+        await api.nobody.get(
+            "/api/missions", headers={"x-api-key": made["api_key"], "x-request-id": "trace-1"}
+        )
     lines = [vars(record) for record in caplog.records]
     assert made["api_key"] not in str(lines)
     (line,) = [one for one in lines if one.get("request_id") == "trace-1"]

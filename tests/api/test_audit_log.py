@@ -49,16 +49,26 @@ async def played(app: Regente) -> tuple[list[int], str]:
     return [done, failed], members[0].id
 
 
-async def test_the_audit_tells_what_happened_by_mission_type_worker_and_time(api: Served, app: Regente) -> None:
+async def test_the_audit_tells_what_happened_by_mission_type_worker_and_time(
+    api: Served, app: Regente
+) -> None:
     """O17, O18: events, reports and figures of the same two missions."""
     (done, failed), worker_id = await played(app)
 
     async def events(**params: Any) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = (body_of(await api.viewer.get("/api/events", params={"limit": 500, **params})))["items"]
+        items: list[dict[str, Any]] = (
+            body_of(await api.viewer.get("/api/events", params={"limit": 500, **params}))
+        )["items"]
         return items
 
     of_mission = {one["event"] for one in await events(mission_id=done)}
-    assert {"session_started", "session_ready", "mission_assigned", "scrape_completed", "writer_completed"} <= of_mission
+    assert {
+        "session_started",
+        "session_ready",
+        "mission_assigned",
+        "scrape_completed",
+        "writer_completed",
+    } <= of_mission
     assert {one["event"] for one in await events(types=["scrape_completed", "scrape_failed"])} == {
         "scrape_completed",
         "scrape_failed",
@@ -79,7 +89,8 @@ async def test_the_audit_tells_what_happened_by_mission_type_worker_and_time(api
 
 
 def check_newest_first(events: list[dict[str, Any]]) -> None:
-    """In the order of the feed; `at` is when a transaction began, so those at work side by side may differ a little in it."""
+    """In the order of the feed; `at` is when a transaction began, so those at work side by side may
+    differ a little in it."""
     positions = [tuple(int(part) for part in one["position"].split("-")) for one in events]
     assert positions == sorted(set(positions), reverse=True)
     times = [datetime.fromisoformat(one["at"]) for one in events]
@@ -110,9 +121,17 @@ async def check_reports(api: Served, done: int, failed: int) -> None:
     log = body_of(await api.viewer.get(f"/api/reports/missions/{done}/timeline"))
     assert log[-1]["event"] == "mission_completed"
     (report,) = body_of(await api.viewer.get("/api/reports/failures"))
-    assert (report["mission_id"], report["error_code"], report["retry_count"]) == (failed, "ERROR203", 2)
+    assert (report["mission_id"], report["error_code"], report["retry_count"]) == (
+        failed,
+        "ERROR203",
+        2,
+    )
     (worker,) = body_of(await api.viewer.get("/api/reports/workers"))
-    assert (worker["worker_name"], worker["completed_count"], worker["failed_count"]) == ("w1", 1, 3)
+    assert (worker["worker_name"], worker["completed_count"], worker["failed_count"]) == (
+        "w1",
+        1,
+        3,
+    )
     proxies = body_of(await api.viewer.get("/api/reports/proxies"))
     assert sorted(one["name"] for one in proxies) == ["proxy-1", "proxy-2", "proxy-3"]
     assert sum(one["rotations"] for one in proxies) > 0
@@ -130,7 +149,9 @@ async def check_figures(api: Served) -> None:
         outcomes[bucket["outcome"]] = outcomes.get(bucket["outcome"], 0) + bucket["count"]
     assert outcomes["failed"] == 1
     assert outcomes["completed"] >= 1
-    assert {"queue", "session", "scrape", "writer", "total"} == {one["phase"] for one in stats["phases"]}
+    assert {"queue", "session", "scrape", "writer", "total"} == {
+        one["phase"] for one in stats["phases"]
+    }
     assert [(one["code"], one["tasks"]) for one in stats["errors"]] == [("ERROR203", 1)]
     assert "DEAD_LETTERS" in [one["code"] for one in stats["attention"]]
     assert (stats["health"]["active_proxies"], stats["health"]["active_writers"]) == (3, 1)
@@ -141,9 +162,18 @@ async def check_figures(api: Served) -> None:
 
 async def test_an_empty_system_has_figures_too(api: Served) -> None:
     """O18: nothing yet is no error."""
-    stats = body_of(await api.viewer.get("/api/stats", params={"window_seconds": 86_400, "pipeline": "missions"}))
+    stats = body_of(
+        await api.viewer.get(
+            "/api/stats", params={"window_seconds": 86_400, "pipeline": "missions"}
+        )
+    )
     assert (stats["attention"], stats["queues"], stats["throughput"]) == ([], [], [])
-    for path in ("/api/events/export", "/api/events/export?format=json", "/api/reports/workers", "/api/reports/proxies"):
+    for path in (
+        "/api/events/export",
+        "/api/events/export?format=json",
+        "/api/reports/workers",
+        "/api/reports/proxies",
+    ):
         assert (await api.viewer.get(path)).status_code == 200
 
 
@@ -151,5 +181,14 @@ def test_a_cell_that_would_be_a_formula_is_text() -> None:
     """O18: CSV escaped against formulas."""
     line = csv_line(["=1+1", "+cmd", "-2", "@x", "\tx", "  =1", 'a "b", c', None, -5, {"a": "=1"}])
     assert next(csv.reader(io.StringIO(line))) == [
-        "'=1+1", "'+cmd", "'-2", "'@x", "'\tx", "'  =1", 'a "b", c', "", "-5", '{"a": "=1"}',
-    ]  # fmt: skip
+        "'=1+1",
+        "'+cmd",
+        "'-2",
+        "'@x",
+        "'\tx",
+        "'  =1",
+        'a "b", c',
+        "",
+        "-5",
+        '{"a": "=1"}',
+    ]

@@ -1,4 +1,5 @@
-"""Bulk actions: by ids or filter, looked at beforehand, in the background with progress, taken over when their process dies."""
+"""Bulk actions: by ids or filter, looked at beforehand, in the background with progress, taken over
+when their process dies."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from tests.api.conftest import Served, body_of, events_of, with_terms
 from tests.api.processes import caller, command
 from tests.support.eventually import eventually_async
 
-MISSION = MissionArgs(date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="video", languages=("pt",))
+MISSION = MissionArgs(
+    date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="video", languages=("pt",)
+)
 
 
 async def ended(api: Served, action_id: int) -> dict[str, object]:
@@ -41,11 +44,21 @@ async def test_a_small_action_is_done_when_it_answers(api: Served, app: Regente)
     await app.missions.queue(ids[:1])
     wanted = {"ids": [*ids, 10**9]}
     dry = body_of(await api.operator.post("/api/missions/queue", json={**wanted, "dry_run": True}))
-    assert (dry["total"], dry["by_status"], dry["would_change"], dry["missing"]) == (6, {"draft": 4, "queued": 1}, 4, 1)
+    assert (dry["total"], dry["by_status"], dry["would_change"], dry["missing"]) == (
+        6,
+        {"draft": 4, "queued": 1},
+        4,
+        1,
+    )
     assert (await app.missions.counts())["draft"] == 4
     answer = await api.operator.post("/api/missions/queue", json={**wanted, "reason": "tonight"})
     action = body_of(answer)
-    assert (action["status"], action["total"], action["done"], action["changed"]) == ("completed", 6, 6, 4)
+    assert (action["status"], action["total"], action["done"], action["changed"]) == (
+        "completed",
+        6,
+        6,
+        4,
+    )
     assert answer.headers["location"] == f"/api/actions/{action['id']}"
     assert (await app.missions.counts())["queued"] == 5
     noted = await events_of(app, "operator_action")
@@ -55,38 +68,66 @@ async def test_a_small_action_is_done_when_it_answers(api: Served, app: Regente)
 
 
 @with_terms(inline_items=10, chunk_items=20)
-async def test_a_large_action_by_filter_runs_in_the_background_with_progress(api: Served, app: Regente) -> None:
+async def test_a_large_action_by_filter_runs_in_the_background_with_progress(
+    api: Served, app: Regente
+) -> None:
     """O19: bulk on all that match."""
     await app.missions.create([MISSION] * 95)
-    answer = await api.operator.post("/api/missions/queue", json={"filter": {"statuses": ["draft"]}})
+    answer = await api.operator.post(
+        "/api/missions/queue", json={"filter": {"statuses": ["draft"]}}
+    )
     action = body_of(answer, 202)
     assert (action["total"], action["filter"]) == (95, {"filter": {"statuses": ["draft"]}})
     done = await ended(api, action["id"])
     assert (done["status"], done["done"], done["changed"]) == ("completed", 95, 95)
-    first = body_of(await api.operator.post("/api/missions/cancel", json={"filter": {"statuses": ["queued"]}, "limit": 10}))
+    first = body_of(
+        await api.operator.post(
+            "/api/missions/cancel", json={"filter": {"statuses": ["queued"]}, "limit": 10}
+        )
+    )
     assert (first["total"], first["changed"]) == (10, 10)
-    retried = body_of(await api.operator.post("/api/missions/retry", json={"filter": {"statuses": ["canceled"]}}))
+    retried = body_of(
+        await api.operator.post("/api/missions/retry", json={"filter": {"statuses": ["canceled"]}})
+    )
     assert retried["changed"] == 10
     listed = body_of(await api.viewer.get("/api/actions"))
-    assert [one["kind"] for one in listed["items"]] == ["missions.retry", "missions.cancel", "missions.queue"]
+    assert [one["kind"] for one in listed["items"]] == [
+        "missions.retry",
+        "missions.cancel",
+        "missions.queue",
+    ]
 
 
 async def test_a_selection_names_ids_or_a_filter(api: Served) -> None:
     """O19: neither, both, and an empty list are mistakes."""
-    wrong: list[dict[str, object]] = [{}, {"ids": [1], "filter": {}}, {"ids": []}, {"ids": [0]}, {"filter": {"colour": "red"}}]
+    wrong: list[dict[str, object]] = [
+        {},
+        {"ids": [1], "filter": {}},
+        {"ids": []},
+        {"ids": [0]},
+        {"filter": {"colour": "red"}},
+    ]
     for body in wrong:
         assert (await api.operator.post("/api/missions/queue", json=body)).status_code == 422, body
-    assert (body_of(await api.operator.post("/api/missions/queue", json={"filter": {}})))["total"] == 0
+    assert (body_of(await api.operator.post("/api/missions/queue", json={"filter": {}})))[
+        "total"
+    ] == 0
     assert (await api.viewer.get("/api/actions/7")).status_code == 404
 
 
-async def test_after_a_kill_the_next_start_goes_on_with_the_action(app: Regente, database_url: str, tmp_path: Path) -> None:
-    """O18: killed in the midst of a bulk action, it goes on after a restart, and no mission is queued twice."""
+async def test_after_a_kill_the_next_start_goes_on_with_the_action(
+    app: Regente, database_url: str, tmp_path: Path
+) -> None:
+    """O18: killed in the midst of a bulk action, it goes on after a restart, and no mission is
+    queued twice."""
     count = 6000
     await app.missions.create([MISSION] * count)
     key = await KeyRing(Book(app.database)).create("ana", Role.OPERATOR, by="test")
     headers = {"x-api-key": key.secret}
-    async with command(database_url, tmp_path, kill=True) as told, caller(told["url"], headers) as client:
+    async with (
+        command(database_url, tmp_path, kill=True) as told,
+        caller(told["url"], headers) as client,
+    ):
         answer = await client.post("/api/missions/queue", json={"filter": {"statuses": ["draft"]}})
         action = body_of(answer, 202)
 
@@ -95,10 +136,14 @@ async def test_after_a_kill_the_next_start_goes_on_with_the_action(app: Regente,
 
         assert await eventually_async(begun)
     async with app.database.connection() as connection:
-        rows = await (await connection.execute(b"SELECT done, status::text FROM regente.actions")).fetchall()
+        rows = await (
+            await connection.execute(b"SELECT done, status::text FROM regente.actions")
+        ).fetchall()
         assert rows[0][0] < count
         assert rows[0][1] == "running"
-        await connection.execute(b"UPDATE regente.actions SET lease_until = regente.clock()")  # instead of waiting for it
+        await connection.execute(
+            b"UPDATE regente.actions SET lease_until = regente.clock()"
+        )  # instead of waiting for it
     async with command(database_url, tmp_path) as told, caller(told["url"], headers) as client:
 
         async def done() -> dict[str, Any] | None:
@@ -115,7 +160,9 @@ async def test_after_a_kill_the_next_start_goes_on_with_the_action(app: Regente,
     assert rows == [(count, count)]
 
 
-async def test_an_action_that_cannot_go_on_says_so(app: Regente, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_action_that_cannot_go_on_says_so(
+    app: Regente, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """O18: clearly failed, never half-known."""
 
     async def breaks(_: Regente, __: Book, ___: Sequence[int], ____: str) -> int:
@@ -124,4 +171,8 @@ async def test_an_action_that_cannot_go_on_says_so(app: Regente, monkeypatch: py
     monkeypatch.setitem(kinds.DEEDS, Kind.QUEUE_MISSIONS, Deed(breaks, ("draft",)))
     runner = BulkRunner(app, Book(app.database), ApiTerms())
     action = await runner.submit(Kind.QUEUE_MISSIONS, [1], by="ana")
-    assert (action["status"], action["error"], action["done"]) == ("failed", "ValueError: no more", 0)
+    assert (action["status"], action["error"], action["done"]) == (
+        "failed",
+        "ValueError: no more",
+        0,
+    )

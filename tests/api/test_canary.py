@@ -1,4 +1,5 @@
-"""A secret goes in through every route that writes, in every way it can be put there, and comes out nowhere."""
+"""A secret goes in through every route that writes, in every way it can be put there, and comes out
+nowhere."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from tests.api.test_every_route import concrete, operations
 from tests.support.eventually import eventually_async
 
 CANARY = "canary-7f3a9c"
-SECRETS = dict.fromkeys(("api_key", "password", "token", "secret", "authorization", "credentials"), CANARY)
+SECRETS = dict.fromkeys(
+    ("api_key", "password", "token", "secret", "authorization", "credentials"), CANARY
+)
 BY_FORMAT = {"date": "2025-01-15", "date-time": "2030-01-15T00:00:00Z"}
 
 
@@ -63,7 +66,10 @@ class Bodies:
             case "string" if "enum" in schema or "const" in schema:
                 return schema["enum"][0] if "enum" in schema else schema["const"]
             case "string" if name not in SECRETS:
-                return BY_FORMAT.get(schema.get("format", ""), "https://peer.example.com" if name == "url" else "some-text")
+                return BY_FORMAT.get(
+                    schema.get("format", ""),
+                    "https://peer.example.com" if name == "url" else "some-text",
+                )
             case _:
                 return CANARY
 
@@ -92,7 +98,8 @@ async def _told(streamed: list[str], text: str) -> bool:
 async def test_a_secret_put_in_through_any_write_route_comes_out_nowhere(
     api: Served, app: Regente, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """O18, O20: not in an answer, a log line, an event or the stream; and nothing of it is a server's error."""
+    """O18, O20: not in an answer, a log line, an event or the stream; and nothing of it is a
+    server's error."""
     document = create_app(app).openapi()
     bodies, answers, streamed, seen = Bodies(document), [], list[str](), 0
     with caplog.at_level(logging.DEBUG):
@@ -102,19 +109,38 @@ async def test_a_secret_put_in_through_any_write_route_comes_out_nowhere(
                     continue
                 seen += 1
                 for body in bodies.of(operation):
-                    headers = {"content-type": "application/json", "authorization": f"Bearer {CANARY}", "cookie": f"a={CANARY}"}
-                    answer = await api.admin.request(method, concrete(path), content=body, headers=headers)
+                    headers = {
+                        "content-type": "application/json",
+                        "authorization": f"Bearer {CANARY}",
+                        "cookie": f"a={CANARY}",
+                    }
+                    answer = await api.admin.request(
+                        method, concrete(path), content=body, headers=headers
+                    )
                     assert answer.status_code < 500, (method, path, body, answer.text)
                     answers.append((method, path, body, answer))
-                wrong_key = await api.nobody.request(method, concrete(path), headers={"x-api-key": CANARY}, content=b"{}")
+                wrong_key = await api.nobody.request(
+                    method, concrete(path), headers={"x-api-key": CANARY}, content=b"{}"
+                )
                 answers.append((method, path, b"", wrong_key))
-            reading = ("/api/events", "/api/events/export", "/api/workers", "/api/proxies", "/api/writers", "/api/tasks")
+            reading = (
+                "/api/events",
+                "/api/events/export",
+                "/api/workers",
+                "/api/proxies",
+                "/api/writers",
+                "/api/tasks",
+            )
             answers += [("GET", path, b"", await api.admin.get(path)) for path in reading]
             last = (await app.feed())[-1]
             await eventually_async(lambda: _told(streamed, f"id: {last.position}"))
     assert seen > 40
     assert sum(answer.status_code < 300 for *_, answer in answers) > 15
-    leaks = [(method, path, body) for method, path, body, answer in answers if CANARY in answer.text + str(answer.headers)]
+    leaks = [
+        (method, path, body)
+        for method, path, body, answer in answers
+        if CANARY in answer.text + str(answer.headers)
+    ]
     assert not leaks
     assert not [one for one in await app.feed() if CANARY in json.dumps(one.details)]
     assert CANARY not in "".join(streamed)

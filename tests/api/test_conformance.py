@@ -1,4 +1,5 @@
-"""Whatever is sent that the document allows, or forbids: no 5xx, and every answer is as the document says."""
+"""Whatever is sent that the document allows, or forbids: no 5xx, and every answer is as the
+document says."""
 
 from __future__ import annotations
 
@@ -22,7 +23,12 @@ from tests.api.conftest import Served, with_terms
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
 EXAMPLES_PER_ROUTE = 6
-CHECKS = [no_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+CHECKS = [
+    no_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
 
 
 @with_terms(requests_per_second=100_000.0, request_burst=100_000)
@@ -42,9 +48,13 @@ def _ask_all(url: str, key: str) -> int:
     for operation in operations:
 
         @settings(
-            max_examples=EXAMPLES_PER_ROUTE, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
+            max_examples=EXAMPLES_PER_ROUTE,
+            derandomize=True,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
-        )  # fmt: skip
+        )
         @given(case=operation.as_strategy())
         def ask(case: Case[Any]) -> None:
             case.call_and_validate(base_url=url, headers={"x-api-key": key}, checks=CHECKS)

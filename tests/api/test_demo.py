@@ -1,4 +1,5 @@
-"""`/api/demo`: the demo as a process beside `regente serve`, started from the console, once, and ended with its server."""
+"""`/api/demo`: the demo as a process beside `regente serve`, started from the console, once, and
+ended with its server."""
 
 from __future__ import annotations
 
@@ -13,12 +14,21 @@ from tests.api.conftest import Served, body_of
 from tests.api.processes import caller, command
 from tests.support.eventually import eventually
 
-WORKER = {"name": "ours", "url": "http://127.0.0.1:9", "api_key": "secret", "storage_domain": "s.test"}
+WORKER = {
+    "name": "ours",
+    "url": "http://127.0.0.1:9",
+    "api_key": "secret",
+    "storage_domain": "s.test",
+}
 
 
 def processes(folder: Path, word: str = "regente") -> list[int]:
     """Those that live in this data folder and were started with this word."""
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and _lives_in(path, folder, word)]
+    return [
+        int(path.name)
+        for path in Path("/proc").iterdir()
+        if path.name.isdigit() and _lives_in(path, folder, word)
+    ]
 
 
 def _lives_in(process: Path, folder: Path, word: str) -> bool:
@@ -58,9 +68,14 @@ async def test_everybody_may_ask_and_only_admins_may_start(api: Served) -> None:
         assert (await client.post("/api/demo/start")).status_code == 403
 
 
-async def test_a_fleet_with_members_of_its_own_gets_no_demo(database_url: str, tmp_path: Path) -> None:
+async def test_a_fleet_with_members_of_its_own_gets_no_demo(
+    database_url: str, tmp_path: Path
+) -> None:
     """O19: the demo's faults are not let loose on somebody's workers."""
-    async with command(database_url, tmp_path) as told, caller(told["url"], {"x-api-key": told["api_key"]}) as admin:
+    async with (
+        command(database_url, tmp_path) as told,
+        caller(told["url"], {"x-api-key": told["api_key"]}) as admin,
+    ):
         assert body_of(await admin.get("/api/demo")) == {"state": "possible", "reason": None}
         body_of(await admin.post("/api/workers", json=WORKER), 201)
         said = body_of(await admin.get("/api/demo"))
@@ -70,13 +85,21 @@ async def test_a_fleet_with_members_of_its_own_gets_no_demo(database_url: str, t
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["told to stop", "killed"])
-async def test_the_demo_runs_once_and_ends_with_its_server(database_url: str, tmp_path: Path, kill: bool) -> None:
-    """O19: asked for twice at once and once more it is one process, which leaves with the server and takes its own along.
+async def test_the_demo_runs_once_and_ends_with_its_server(
+    database_url: str, tmp_path: Path, kill: bool
+) -> None:
+    """O19: asked for twice at once and once more it is one process, which leaves with the server
+    and takes its own along.
 
     That its missions are here is seen in the browser (tests/e2e/test_craft.py).
     """
-    async with command(database_url, tmp_path, kill=kill) as told, caller(told["url"], {"x-api-key": told["api_key"]}) as admin:
-        assert (await admin.post("/api/demo/start", headers=await key_of(admin, "operator"))).status_code == 403
+    async with (
+        command(database_url, tmp_path, kill=kill) as told,
+        caller(told["url"], {"x-api-key": told["api_key"]}) as admin,
+    ):
+        assert (
+            await admin.post("/api/demo/start", headers=await key_of(admin, "operator"))
+        ).status_code == 403
         assert demos(tmp_path) == []
         running = {"state": "running", "reason": None}
         for answer in await asyncio.gather(*(admin.post("/api/demo/start") for _ in range(4))):
@@ -86,6 +109,8 @@ async def test_the_demo_runs_once_and_ends_with_its_server(database_url: str, tm
         assert body_of(await admin.get("/api/demo")) == running
         assert body_of(await admin.post("/api/demo/start")) == running
         assert demos(tmp_path) == [process]
-        noted: list[dict[str, Any]] = body_of(await admin.get("/api/events", params={"types": ["operator_action"]}))["items"]
+        noted: list[dict[str, Any]] = body_of(
+            await admin.get("/api/events", params={"types": ["operator_action"]})
+        )["items"]
         assert "orchestrator.start_demo" in {note["details"]["action"] for note in noted}
     eventually(lambda: not processes(tmp_path), within_seconds=60)

@@ -37,17 +37,25 @@ async def run_all(app: Regente) -> None:
     await app.run(until_idle=True)
 
 
-async def test_a_task_is_shown_with_its_steps_and_events_but_not_its_secrets(api: Served, app: Regente) -> None:
+async def test_a_task_is_shown_with_its_steps_and_events_but_not_its_secrets(
+    api: Served, app: Regente
+) -> None:
     """O18: tasks, their secrets redacted."""
     one = await app.enqueue("shop", {"product": "chair", "api_key": "canary-key"}, key="chair")
     await run_all(app)
     task = body_of(await api.viewer.get(f"/api/tasks/{one}"))
-    assert (task["status"], task["args"], task["result"]["price"]) == ("completed", {"product": "chair", "api_key": "•••"}, 3)
+    assert (task["status"], task["args"], task["result"]["price"]) == (
+        "completed",
+        {"product": "chair", "api_key": "•••"},
+        3,
+    )
     steps = body_of(await api.viewer.get(f"/api/tasks/{one}/steps"))
     assert steps[0]["name"] == "price"
     events = body_of(await api.viewer.get(f"/api/tasks/{one}/events"))
     assert events[0]["event"] == "task_queued"
-    listed = await api.viewer.get("/api/tasks", params={"pipeline": "shop", "statuses": "completed"})
+    listed = await api.viewer.get(
+        "/api/tasks", params={"pipeline": "shop", "statuses": "completed"}
+    )
     assert [item["id"] for item in (body_of(listed))["items"]] == [one]
     assert (body_of(await api.viewer.get(f"/api/tasks/{one}/why")))["code"] == "COMPLETED"
     assert "canary-key" not in listed.text
@@ -61,9 +69,13 @@ async def test_a_task_is_canceled_and_retried(api: Served, app: Regente) -> None
     assert (body_of(await api.operator.post(f"/api/tasks/{one}/cancel")))["status"] == "canceled"
     assert (body_of(await api.operator.post(f"/api/tasks/{one}/retry")))["status"] == "queued"
     assert (await api.operator.post(f"/api/tasks/{one}/retry")).status_code == 409
-    bulk = body_of(await api.operator.post("/api/tasks/cancel", json={"filter": {"pipeline": "shop"}}))
+    bulk = body_of(
+        await api.operator.post("/api/tasks/cancel", json={"filter": {"pipeline": "shop"}})
+    )
     assert bulk["changed"] == 1
-    assert (body_of(await api.operator.post("/api/tasks/retry", json={"ids": [one]})))["changed"] == 1
+    assert (body_of(await api.operator.post("/api/tasks/retry", json={"ids": [one]})))[
+        "changed"
+    ] == 1
 
 
 async def failed(app: Regente) -> list[int]:
@@ -74,7 +86,9 @@ async def failed(app: Regente) -> list[int]:
     return ids
 
 
-async def test_dead_letters_are_grouped_shown_with_their_snapshot_and_retried_by_group(api: Served, app: Regente) -> None:
+async def test_dead_letters_are_grouped_shown_with_their_snapshot_and_retried_by_group(
+    api: Served, app: Regente
+) -> None:
     """Z4, Z5: dead letters."""
     ids = await failed(app)
     groups = body_of(await api.viewer.get("/api/failures/groups"))
@@ -94,7 +108,9 @@ async def test_dead_letters_are_grouped_shown_with_their_snapshot_and_retried_by
     assert snapshot.headers["content-security-policy"].startswith("sandbox")
     assert snapshot.headers["content-disposition"] == "attachment"
     group = {"code": "LAYOUT", "fingerprint": groups[0]["fingerprint"]}
-    first = body_of(await api.operator.post("/api/failures/retry", json={"filter": group, "limit": 2}))
+    first = body_of(
+        await api.operator.post("/api/failures/retry", json={"filter": group, "limit": 2})
+    )
     assert (first["total"], first["changed"]) == (2, 2)
     assert [(await app.get(one)).status for one in ids[:3]] == ["queued", "queued", "failed"]
 
@@ -102,7 +118,9 @@ async def test_dead_letters_are_grouped_shown_with_their_snapshot_and_retried_by
 async def test_dead_letters_are_given_up_only_with_a_reason(api: Served, app: Regente) -> None:
     """Z4, O18: discard."""
     ids = await failed(app)
-    assert (await api.operator.post("/api/failures/discard", json={"ids": ids[:1]})).status_code == 422
+    assert (
+        await api.operator.post("/api/failures/discard", json={"ids": ids[:1]})
+    ).status_code == 422
     body = {"ids": ids, "reason": "these matches do not exist"}
     assert (body_of(await api.operator.post("/api/failures/discard", json=body)))["changed"] == 5
     assert (await app.get(ids[0])).status == "canceled"
@@ -110,7 +128,9 @@ async def test_dead_letters_are_given_up_only_with_a_reason(api: Served, app: Re
     assert noted["target"]["reason"] == "these matches do not exist"
 
 
-async def test_a_batch_tells_its_ledger_and_reprocesses_only_its_errors(api: Served, app: Regente) -> None:
+async def test_a_batch_tells_its_ledger_and_reprocesses_only_its_errors(
+    api: Served, app: Regente
+) -> None:
     """W5, Z5: batches."""
     await failed(app)
     page = body_of(await api.viewer.get("/api/batches", params={"statuses": "completed"}))
@@ -122,11 +142,20 @@ async def test_a_batch_tells_its_ledger_and_reprocesses_only_its_errors(api: Ser
     assert (shown["route"], shown["last_key"] is not None) == ("/classificador/", True)
     resumed = body_of(await api.operator.post(f"/api/batches/{batch['id']}/resume"))
     assert resumed["resumed"] is False
-    redone = body_of(await api.operator.post(f"/api/batches/{batch['id']}/reprocess", json={"codes": ["HTTP_404"]}))
+    redone = body_of(
+        await api.operator.post(
+            f"/api/batches/{batch['id']}/reprocess", json={"codes": ["HTTP_404"]}
+        )
+    )
     assert redone["count"] == 2
     rest = body_of(await api.operator.post(f"/api/batches/{batch['id']}/cancel"))
     assert rest == {"canceled": 2, "canceling": 0}
-    for method, path in (("GET", ""), ("POST", "/resume"), ("POST", "/reprocess"), ("POST", "/cancel")):
+    for method, path in (
+        ("GET", ""),
+        ("POST", "/resume"),
+        ("POST", "/reprocess"),
+        ("POST", "/cancel"),
+    ):
         assert (await api.operator.request(method, f"/api/batches/999{path}")).status_code == 404
 
 
@@ -139,7 +168,9 @@ async def _is_completed(app: Regente, task_id: int) -> bool:
     return (await app.get(task_id)).status == "completed"
 
 
-async def test_a_drained_runner_gets_no_more_work_until_it_is_resumed(api: Served, app: Regente) -> None:
+async def test_a_drained_runner_gets_no_more_work_until_it_is_resumed(
+    api: Served, app: Regente
+) -> None:
     """S6: runners."""
     async with runner_in(app):
         runner = (await eventually_async(lambda: _runners(api)))[0]
@@ -149,7 +180,9 @@ async def test_a_drained_runner_gets_no_more_work_until_it_is_resumed(api: Serve
         assert (await api.operator.post(f"/api/runners/{runner['id']}/drain")).status_code == 409
         one = await app.enqueue("shop", {})
         assert (body_of(await api.viewer.get(f"/api/tasks/{one}/why")))["code"] == "NO_RUNNER"
-        assert (body_of(await api.operator.post(f"/api/runners/{runner['id']}/resume")))["status"] == "running"
+        assert (body_of(await api.operator.post(f"/api/runners/{runner['id']}/resume")))[
+            "status"
+        ] == "running"
         await eventually_async(lambda: _is_completed(app, one))
     assert (body_of(await api.viewer.get(f"/api/runners/{runner['id']}")))["status"] == "stopped"
     assert (await api.viewer.get("/api/runners/999")).status_code == 404

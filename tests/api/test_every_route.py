@@ -36,7 +36,9 @@ def concrete(path: str) -> str:
     return path
 
 
-async def test_every_route_answers_401_without_a_key_and_403_with_too_small_a_role(api: Served, app: Regente) -> None:
+async def test_every_route_answers_401_without_a_key_and_403_with_too_small_a_role(
+    api: Served, app: Regente
+) -> None:
     """O18: closed by default, whatever route is added later."""
     document = create_app(app).openapi()
     seen = 0
@@ -103,8 +105,17 @@ async def test_wrong_keys_are_refused_however_they_look(api: Served) -> None:
         for key in ("", "x", "rg_", "rg_" + "A" * 43, "rg_" + "A" * 5000):
             answer = await client.get("/api/missions", headers={"x-api-key": key})
             assert answer.status_code in (401, 431), key
-        for cookie in ("regente_session=nothing", "regente_session=", "a=[]; regente_session=ä", ";;;="):
-            assert (await client.get("/api/missions", headers=[(b"cookie", cookie.encode())])).status_code == 401, cookie
+        for cookie in (
+            "regente_session=nothing",
+            "regente_session=",
+            "a=[]; regente_session=ä",
+            ";;;=",
+        ):
+            assert (
+                await client.get("/api/missions", headers=[(b"cookie", cookie.encode())])
+            ).status_code == 401, cookie
         for body in (b'{"token": "\\ud800"}', b'{"api_key": "rg_\\ud800"}', b"{}", b"null"):
-            answer = await client.post("/api/session", content=body, headers={"content-type": "application/json"})
+            answer = await client.post(
+                "/api/session", content=body, headers={"content-type": "application/json"}
+            )
             assert answer.status_code == 401, (body, answer.text)

@@ -1,4 +1,5 @@
-"""Workers, proxies and writers over HTTP: added, edited, tested, switched, removed, and their secrets never told."""
+"""Workers, proxies and writers over HTTP: added, edited, tested, switched, removed, and their
+secrets never told."""
 
 from __future__ import annotations
 
@@ -13,8 +14,19 @@ from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
 
 CANARY = "canary-s3cr3t"
 NEW: dict[str, dict[str, Any]] = {
-    "workers": {"name": "w1", "url": "https://w.example.com", "api_key": CANARY, "storage_domain": "s.example.com"},
-    "proxies": {"name": "p1", "host": "p.example.com", "port": 8080, "username": "u", "password": CANARY},
+    "workers": {
+        "name": "w1",
+        "url": "https://w.example.com",
+        "api_key": CANARY,
+        "storage_domain": "s.example.com",
+    },
+    "proxies": {
+        "name": "p1",
+        "host": "p.example.com",
+        "port": 8080,
+        "username": "u",
+        "password": CANARY,
+    },
     "writers": {"name": "x1", "url": "https://x.example.com", "api_key": CANARY},
 }
 SECRET = {"workers": "api_key", "proxies": "password", "writers": "api_key"}
@@ -43,7 +55,12 @@ async def test_a_member_is_added_edited_switched_and_removed_and_its_secret_is_n
         assert (await call("POST", f"{place}/deactivate", 200))["active"] is False
         assert (await call("POST", f"{place}/activate", 200))["active"] is True
         await call("DELETE", place, 204)
-        for method, path in (("GET", place), ("POST", f"{place}/test"), ("DELETE", place), ("POST", f"{place}/activate")):
+        for method, path in (
+            ("GET", place),
+            ("POST", f"{place}/test"),
+            ("DELETE", place),
+            ("POST", f"{place}/activate"),
+        ):
             await call(method, path, 404)
         await call("PATCH", place, 404, {"name": "x"})
         told.append((await api.admin.get("/api/events/export")).text)
@@ -56,7 +73,11 @@ async def test_a_member_is_added_edited_switched_and_removed_and_its_secret_is_n
     assert noted[1]["after"] == {"name": "renamed", SECRET[kind]: "•••"} | {}
     assert noted[0]["target"] == {single: made["id"]}
     lines = [str(vars(record)) for record in caplog.records]
-    assert not [text for text in (*told, *lines, str([one.details for one in await app.feed()])) if CANARY in text]
+    assert not [
+        text
+        for text in (*told, *lines, str([one.details for one in await app.feed()]))
+        if CANARY in text
+    ]
 
 
 async def test_the_test_buttons_say_whether_a_member_is_there(api: Served, app: Regente) -> None:
@@ -68,11 +89,21 @@ async def test_the_test_buttons_say_whether_a_member_is_there(api: Served, app: 
             "writers": await app.fleet.add_writer("x1", writer_url, API_KEY),
             "proxies": await app.fleet.add_proxy("p1", "127.0.0.1", 9),
         }
-        verdicts = {kind: body_of(await api.operator.post(f"/api/{kind}/{one}/test")) for kind, one in ids.items()}
-    assert [verdicts[kind]["ok"] for kind in ("workers", "writers", "proxies")] == [True, True, False]
+        verdicts = {
+            kind: body_of(await api.operator.post(f"/api/{kind}/{one}/test"))
+            for kind, one in ids.items()
+        }
+    assert [verdicts[kind]["ok"] for kind in ("workers", "writers", "proxies")] == [
+        True,
+        True,
+        False,
+    ]
     for kind, one in ids.items():
         shown = body_of(await api.viewer.get(f"/api/{kind}/{one}"))
-        assert (shown["last_test_ok"], shown["last_test_at"] is not None) == (verdicts[kind]["ok"], True)
+        assert (shown["last_test_ok"], shown["last_test_at"] is not None) == (
+            verdicts[kind]["ok"],
+            True,
+        )
 
 
 async def test_wrong_addresses_are_refused_clearly(api: Served) -> None:
@@ -84,5 +115,7 @@ async def test_wrong_addresses_are_refused_clearly(api: Served) -> None:
     ):
         problem = body_of(await api.admin.post("/api/workers", json=body), 422)
         assert problem["code"] == "INVALID_INPUT"
-    assert (await api.admin.post("/api/proxies", json={**NEW["proxies"], "port": 70_000})).status_code == 422
+    assert (
+        await api.admin.post("/api/proxies", json={**NEW["proxies"], "port": 70_000})
+    ).status_code == 422
     assert (await api.viewer.get("/api/workers/not-an-id")).status_code == 422

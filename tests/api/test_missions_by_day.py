@@ -12,7 +12,12 @@ from tests.api.conftest import Served
 
 MEDIA = ("all", "video", "image")
 MISSIONS = [
-    {"date_start": f"2025-01-{1 + n * 7 % 20:02}", "date_end": "2025-02-28", "media_type": MEDIA[n % 3], "languages": ["pt"]}
+    {
+        "date_start": f"2025-01-{1 + n * 7 % 20:02}",
+        "date_end": "2025-02-28",
+        "media_type": MEDIA[n % 3],
+        "languages": ["pt"],
+    }
     for n in range(60)
 ]
 
@@ -20,12 +25,18 @@ MISSIONS = [
 @pytest.mark.parametrize(
     "chosen",
     [
-        {"date_from": "2025-01-05", "date_to": "2025-01-12"}, {"date_to": "2025-01-03"}, {"date_from": "2025-01-18"},
-        {"date_from": "0001-01-01", "date_to": "9999-12-31"}, {"date_from": "2025-01-12", "date_to": "2025-01-05"},
-        {"date_from": "2030-01-01"}, {"date_from": "2025-01-05", "date_to": "2025-01-12", "media_type": "video"},
+        {"date_from": "2025-01-05", "date_to": "2025-01-12"},
+        {"date_to": "2025-01-03"},
+        {"date_from": "2025-01-18"},
+        {"date_from": "0001-01-01", "date_to": "9999-12-31"},
+        {"date_from": "2025-01-12", "date_to": "2025-01-05"},
+        {"date_from": "2030-01-01"},
+        {"date_from": "2025-01-05", "date_to": "2025-01-12", "media_type": "video"},
     ],
-)  # fmt: skip
-async def test_a_range_of_days_gives_its_missions_newest_first_page_by_page(api: Served, chosen: dict[str, str]) -> None:
+)
+async def test_a_range_of_days_gives_its_missions_newest_first_page_by_page(
+    api: Served, chosen: dict[str, str]
+) -> None:
     """O19: the same as if each had been looked at, whatever the size of a page."""
     assert goes_by_day(MissionFilter.model_validate(chosen))
     created = await api.operator.post("/api/missions", json={"missions": MISSIONS})
@@ -34,7 +45,9 @@ async def test_a_range_of_days_gives_its_missions_newest_first_page_by_page(api:
     found: list[int] = []
     cursor: dict[str, Any] = {}
     while True:
-        page = (await api.viewer.get("/api/missions", params={**chosen, "limit": 7, **cursor})).json()
+        page = (
+            await api.viewer.get("/api/missions", params={**chosen, "limit": 7, **cursor})
+        ).json()
         found += [one["id"] for one in page["items"]]
         if page["next"] is None:
             break
@@ -45,4 +58,6 @@ async def test_a_range_of_days_gives_its_missions_newest_first_page_by_page(api:
 def _matches(mission: dict[str, Any], chosen: dict[str, str]) -> bool:
     day = str(mission["date_start"])
     in_range = chosen.get("date_from", "") <= day <= chosen.get("date_to", "9999")
-    return in_range and bool(chosen.get("media_type", mission["media_type"]) == mission["media_type"])
+    return in_range and bool(
+        chosen.get("media_type", mission["media_type"]) == mission["media_type"]
+    )

@@ -16,7 +16,9 @@ from tests.api.test_every_route import operations
 
 def test_the_document_is_the_one_that_was_agreed_on() -> None:
     """O18: a change that callers see is made knowingly."""
-    assert json.loads(PAGE.read_text("utf-8")) == json.loads(document()), "run `python scripts/openapi.py --write`"
+    assert json.loads(PAGE.read_text("utf-8")) == json.loads(document()), (
+        "run `python scripts/openapi.py --write`"
+    )
 
 
 def test_every_operation_has_a_tag_a_summary_its_problems_and_a_name_of_its_own() -> None:
@@ -35,16 +37,30 @@ def test_every_operation_has_a_tag_a_summary_its_problems_and_a_name_of_its_own(
 
 
 def test_secrets_only_go_in() -> None:
-    """O18: no schema that is answered has a field for a secret, but the one answer that shows a new key."""
+    """O18: no schema that is answered has a field for a secret, but the one answer that shows a new
+    key."""
     found = create_app(Regente("postgresql://nowhere")).openapi()
     schemas = found["components"]["schemas"]
-    answered = set(re.findall(r"#/components/schemas/(\w+)", json.dumps([one["responses"] for _, _, one in operations(found)])))
+    answered = set(
+        re.findall(
+            r"#/components/schemas/(\w+)",
+            json.dumps([one["responses"] for _, _, one in operations(found)]),
+        )
+    )
     while True:
-        inner = set(re.findall(r"#/components/schemas/(\w+)", json.dumps([schemas[name] for name in answered])))
+        inner = set(
+            re.findall(
+                r"#/components/schemas/(\w+)", json.dumps([schemas[name] for name in answered])
+            )
+        )
         if inner <= answered:
             break
         answered |= inner
-    holding = {name for name in answered if {"api_key", "password"} & set(schemas[name].get("properties", {}))}
+    holding = {
+        name
+        for name in answered
+        if {"api_key", "password"} & set(schemas[name].get("properties", {}))
+    }
     assert holding == {"CreatedKey"}
 
 

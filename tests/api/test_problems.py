@@ -23,12 +23,18 @@ async def test_an_error_is_a_problem_with_a_code_and_the_id_that_is_in_the_log(
         answer = await api.viewer.get("/api/missions/7", headers={"x-request-id": "abc-1"})
     assert answer.headers["content-type"] == "application/problem+json"
     assert body_of(answer, 404) == {
-        "type": "urn:regente:problem:not_found", "title": "Not Found", "status": 404, "code": "NOT_FOUND",
-        "detail": "there is no mission 7", "instance": "/api/missions/7", "request_id": "abc-1",
-    }  # fmt: skip
+        "type": "urn:regente:problem:not_found",
+        "title": "Not Found",
+        "status": 404,
+        "code": "NOT_FOUND",
+        "detail": "there is no mission 7",
+        "instance": "/api/missions/7",
+        "request_id": "abc-1",
+    }
     assert answer.headers["x-request-id"] == "abc-1"
     assert any(
-        vars(record).get("request_id") == "abc-1" and vars(record).get("code") == "NOT_FOUND" for record in caplog.records
+        vars(record).get("request_id") == "abc-1" and vars(record).get("code") == "NOT_FOUND"
+        for record in caplog.records
     )
 
 
@@ -42,14 +48,22 @@ async def test_a_request_id_that_would_spoil_the_log_is_replaced(api: Served) ->
 
 async def test_wrong_fields_are_named_and_what_they_held_is_not_repeated(api: Served) -> None:
     """O18: field errors without values."""
-    body = {"name": "w", "url": "https://w.example.com", "api_key": {"canary-in-a-field": 1}, "storage_domain": "s.example.com"}
+    body = {
+        "name": "w",
+        "url": "https://w.example.com",
+        "api_key": {"canary-in-a-field": 1},
+        "storage_domain": "s.example.com",
+    }
     problem = body_of(await api.admin.post("/api/workers", json=body), 422)
     assert problem["code"] == "VALIDATION"
     assert [error["field"] for error in problem["errors"]] == ["body.api_key"]
     assert "canary" not in json.dumps(problem)
     mission = {**DAY, "media_type": "song", "surprise": 1}
     fields = {
-        error["field"] for error in (await api.operator.post("/api/missions", json={"missions": [mission]})).json()["errors"]
+        error["field"]
+        for error in (
+            await api.operator.post("/api/missions", json={"missions": [mission]})
+        ).json()["errors"]
     }
     assert fields == {"body.missions.0.media_type", "body.missions.0.surprise"}
     unknown = body_of(await api.viewer.get("/api/missions?colour=red"), 422)
@@ -86,9 +100,13 @@ async def test_poison_is_refused_and_never_an_internal_error(api: Served) -> Non
     """O18: NUL, lone surrogates, numbers without end."""
     for text in ("nul\u0000", "\ud800"):
         body = json.dumps({"round": text, "pipeline": "missions"}).encode()
-        answer = await api.operator.post("/api/scrape", content=body, headers={"content-type": "application/json"})
+        answer = await api.operator.post(
+            "/api/scrape", content=body, headers={"content-type": "application/json"}
+        )
         assert 400 <= answer.status_code < 500, answer.text
-        answer = await api.viewer.get("/api/events", params={"types": text.encode("utf-8", "surrogatepass")})
+        answer = await api.viewer.get(
+            "/api/events", params={"types": text.encode("utf-8", "surrogatepass")}
+        )
         assert answer.status_code < 500, answer.text
     for path in (
         "/api/missions/0",
@@ -99,7 +117,10 @@ async def test_poison_is_refused_and_never_an_internal_error(api: Served) -> Non
     ):
         assert (await api.viewer.get(path)).status_code == 422, path
     assert (await api.viewer.get(f"/api/missions?cursor={'9' * 19}")).status_code == 200
-    assert (await api.viewer.get(f"/api/events?cursor={'9' * 19}-{'9' * 19}")).status_code in (200, 422)
+    assert (await api.viewer.get(f"/api/events?cursor={'9' * 19}-{'9' * 19}")).status_code in (
+        200,
+        422,
+    )
 
 
 async def test_a_method_that_is_not_there_is_a_problem_too(api: Served) -> None:
@@ -126,7 +147,9 @@ def test_each_error_has_its_status(error: Exception, status: int, code: str) -> 
     assert ("retry-after" in headers) == (status == 503)
 
 
-async def test_a_database_that_is_gone_is_503_and_not_500(app: Regente, api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_that_is_gone_is_503_and_not_500(
+    app: Regente, api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """O18: the database away."""
     monkeypatch.setattr("regente.engine.database.PATIENCE_SECONDS", 0.2)
     await app.database.close()

@@ -1,4 +1,5 @@
-"""The endpoints that the original specifications name, with their shapes and words, over tasks of any pipeline."""
+"""The endpoints that the original specifications name, with their shapes and words, over tasks of
+any pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
 OLDER = (
-    b"UPDATE regente.tasks SET heartbeat_at = regente.clock() - %s::interval, started_at = regente.clock() - %s::interval "
+    b"UPDATE regente.tasks SET heartbeat_at = regente.clock() - %s::interval, started_at = "
+    b"regente.clock() - %s::interval "
     b"WHERE id = %s"
 )
 
@@ -60,19 +62,32 @@ async def test_what_is_stuck_is_counted_listed_and_recovered(api: Served, app: R
         one = await app.enqueue("quotes", {"hang": True})
         await hung(app, one, "11 minutes")
         assert body_of(await api.viewer.get("/api/system/processing-stats")) == {
-            "total_processing": 1, "stuck_count": 1, "by_checkpoint": {"AI_ANALYSIS_DONE": 1},
+            "total_processing": 1,
+            "stuck_count": 1,
+            "by_checkpoint": {"AI_ANALYSIS_DONE": 1},
             "avg_processing_time_seconds": 0.0,
-        }  # fmt: skip
-        stuck = body_of(await api.viewer.get("/api/system/stuck-quotes", params={"pipeline": "quotes"}))
-        assert (stuck["count"], stuck["quotes"][0]["id"], stuck["quotes"][0]["attempt_number"]) == (1, one, 1)
-        assert body_of(await api.operator.post("/api/system/recover-stuck")) == {"recovered": 1, "ids": [one]}
+        }
+        stuck = body_of(
+            await api.viewer.get("/api/system/stuck-quotes", params={"pipeline": "quotes"})
+        )
+        assert (stuck["count"], stuck["quotes"][0]["id"], stuck["quotes"][0]["attempt_number"]) == (
+            1,
+            one,
+            1,
+        )
+        assert body_of(await api.operator.post("/api/system/recover-stuck")) == {
+            "recovered": 1,
+            "ids": [one],
+        }
 
         async def done() -> bool:
             return (await app.get(one)).status == "completed"
 
         assert await eventually_async(done)
         assert (await api.operator.post(f"/api/system/recover-quote/{one}")).status_code == 409
-    assert (body_of(await api.viewer.get("/api/system/processing-stats")))["avg_processing_time_seconds"] > 0
+    assert (body_of(await api.viewer.get("/api/system/processing-stats")))[
+        "avg_processing_time_seconds"
+    ] > 0
     assert (body_of(await api.viewer.get("/api/system/health")))["status"] == "healthy"
 
 
@@ -82,13 +97,26 @@ async def test_one_quote_is_recovered_and_old_ones_become_errors(api: Served, ap
         one, other = await app.enqueue_many("quotes", [{"hang": True}, {"hang": True}])
         await hung(app, other, "25 hours")
         await hung(app, one, "11 minutes")
-        assert body_of(await api.operator.post("/api/system/cleanup-old")) == {"marked_as_error": 1, "ids": [other]}
-        assert ((await app.get(other)).status, (await app.get(other)).error_code) == ("failed", "EXPIRED")
-        assert (body_of(await api.operator.post(f"/api/system/recover-quote/{one}")))["ids"] == [one]
-        assert (body_of(await api.operator.post(f"/api/system/recover-quote/{other}")))["ids"] == [other]
+        assert body_of(await api.operator.post("/api/system/cleanup-old")) == {
+            "marked_as_error": 1,
+            "ids": [other],
+        }
+        assert ((await app.get(other)).status, (await app.get(other)).error_code) == (
+            "failed",
+            "EXPIRED",
+        )
+        assert (body_of(await api.operator.post(f"/api/system/recover-quote/{one}")))["ids"] == [
+            one
+        ]
+        assert (body_of(await api.operator.post(f"/api/system/recover-quote/{other}")))["ids"] == [
+            other
+        ]
 
         async def done() -> bool:
-            return [(await app.get(task_id)).status for task_id in (one, other)] == ["completed", "completed"]
+            return [(await app.get(task_id)).status for task_id in (one, other)] == [
+                "completed",
+                "completed",
+            ]
 
         assert await eventually_async(done)
     assert (await api.operator.post("/api/system/recover-quote/999")).status_code == 404
@@ -96,56 +124,128 @@ async def test_one_quote_is_recovered_and_old_ones_become_errors(api: Served, ap
 
 async def stalled(app: Regente) -> int:
     batch = await app.open_batch("lote-1", stall_after=300, details={"route": "/classificador/"})
-    await app.enqueue_many("quotes", [{"fail": True}, {}, {}], keys=["doc-1", "doc-2", "doc-3"], batch=batch)
+    await app.enqueue_many(
+        "quotes", [{"fail": True}, {}, {}], keys=["doc-1", "doc-2", "doc-3"], batch=batch
+    )
     await app.run(until_idle=True)
     await app.enqueue("quotes", {}, key="doc-4", batch=batch)
     async with app.database.connection() as connection:
-        await connection.execute(b"UPDATE regente.batches SET status = 'stalled', finished_at = NULL WHERE id = %s", [batch])
+        await connection.execute(
+            b"UPDATE regente.batches SET status = 'stalled', finished_at = NULL WHERE id = %s",
+            [batch],
+        )
     return batch
 
 
-async def test_an_execution_speaks_in_the_words_of_its_specification(api: Served, app: Regente) -> None:
+async def test_an_execution_speaks_in_the_words_of_its_specification(
+    api: Served, app: Regente
+) -> None:
     """W2, W4, W5, W7: /execucoes."""
     batch = await stalled(app)
     status = body_of(await api.viewer.get(f"/execucoes/{batch}/status-detalhado"))
-    assert (status["status"], status["total"], status["rota_origem"]) == ("TRAVADO", 4, "/classificador/")
-    assert status["documentos"] == {"PENDENTE": 1, "PROCESSANDO": 0, "CONCLUIDO": 2, "ERRO": 1, "PULADO": 0, "CANCELADO": 0}
-    assert (status["erros"], status["tentativas_retry"], status["max_retries"]) == ({"PDF_BROKEN": 1}, 0, 3)
+    assert (status["status"], status["total"], status["rota_origem"]) == (
+        "TRAVADO",
+        4,
+        "/classificador/",
+    )
+    assert status["documentos"] == {
+        "PENDENTE": 1,
+        "PROCESSANDO": 0,
+        "CONCLUIDO": 2,
+        "ERRO": 1,
+        "PULADO": 0,
+        "CANCELADO": 0,
+    }
+    assert (status["erros"], status["tentativas_retry"], status["max_retries"]) == (
+        {"PDF_BROKEN": 1},
+        0,
+        3,
+    )
     assert status["ultimo_heartbeat"] is not None
     assert status["ultimo_codigo_processado"] in ("doc-1", "doc-2", "doc-3")
     errors = body_of(await api.viewer.get(f"/execucoes/{batch}/erros"))
     (error,) = errors["itens"]
-    assert (errors["total"], error["codigo"], error["status"], error["erro_codigo"]) == (1, "doc-1", "ERRO", "PDF_BROKEN")
-    assert (error["erro_mensagem"], error["tentativas"], error["ultimo_erro_em"] is not None) == ("a corrupt PDF", 1, True)
-    both = await asyncio.gather(*(api.operator.post(f"/execucoes/{batch}/retomar") for _ in range(2)))
+    assert (errors["total"], error["codigo"], error["status"], error["erro_codigo"]) == (
+        1,
+        "doc-1",
+        "ERRO",
+        "PDF_BROKEN",
+    )
+    assert (error["erro_mensagem"], error["tentativas"], error["ultimo_erro_em"] is not None) == (
+        "a corrupt PDF",
+        1,
+        True,
+    )
+    both = await asyncio.gather(
+        *(api.operator.post(f"/execucoes/{batch}/retomar") for _ in range(2))
+    )
     assert sorted((body_of(one))["retomada"] for one in both) == [False, True]
-    assert (body_of(await api.viewer.get(f"/execucoes/{batch}/status-detalhado")))["status"] == "EM_ANDAMENTO"
-    redone = body_of(await api.operator.post(f"/execucoes/{batch}/reprocessar-erros", json={"codigos": ["PDF_BROKEN"]}))
+    assert (body_of(await api.viewer.get(f"/execucoes/{batch}/status-detalhado")))[
+        "status"
+    ] == "EM_ANDAMENTO"
+    redone = body_of(
+        await api.operator.post(
+            f"/execucoes/{batch}/reprocessar-erros", json={"codigos": ["PDF_BROKEN"]}
+        )
+    )
     assert redone["reprocessados"] == 1
-    for method, path in (("GET", "status-detalhado"), ("GET", "erros"), ("POST", "retomar"), ("POST", "reprocessar-erros")):
+    for method, path in (
+        ("GET", "status-detalhado"),
+        ("GET", "erros"),
+        ("POST", "retomar"),
+        ("POST", "reprocessar-erros"),
+    ):
         assert (await api.operator.request(method, f"/execucoes/999/{path}")).status_code == 404
 
 
-async def test_a_batch_is_resumed_and_told_in_the_words_of_the_quotes(api: Served, app: Regente) -> None:
+async def test_a_batch_is_resumed_and_told_in_the_words_of_the_quotes(
+    api: Served, app: Regente
+) -> None:
     """Q5: resume-batch and batch-status."""
     batch = await stalled(app)
     status = body_of(await api.viewer.get(f"/api/system/batch-status/{batch}"))
-    assert (status["status"], status["total"], status["failed"], status["pending"], status["progress_percentage"]) == (
-        "STUCK", 4, 1, 1, 75.0,
-    )  # fmt: skip
-    assert (body_of(await api.operator.post(f"/api/system/resume-batch/{batch}")))["resumed"] is True
-    assert (body_of(await api.operator.post(f"/api/system/resume-batch/{batch}")))["resumed"] is False
+    assert (
+        status["status"],
+        status["total"],
+        status["failed"],
+        status["pending"],
+        status["progress_percentage"],
+    ) == (
+        "STUCK",
+        4,
+        1,
+        1,
+        75.0,
+    )
+    assert (body_of(await api.operator.post(f"/api/system/resume-batch/{batch}")))[
+        "resumed"
+    ] is True
+    assert (body_of(await api.operator.post(f"/api/system/resume-batch/{batch}")))[
+        "resumed"
+    ] is False
 
 
-async def test_a_round_is_started_once_and_only_what_failed_is_run_again(api: Served, app: Regente) -> None:
+async def test_a_round_is_started_once_and_only_what_failed_is_run_again(
+    api: Served, app: Regente
+) -> None:
     """Z5: /api/scrape; more of it in tests/pipelines/rounds."""
     body = {"league": "brasileirao-2025", "round": 12}
     started = body_of(await api.operator.post("/api/scrape", json=body), 202)
-    assert (started["status"], started["round"], started["league"]) == ("PENDING", 12, "brasileirao-2025")
-    assert (body_of(await api.operator.post("/api/scrape", json=body), 202))["job_id"] == started["job_id"]
-    unknown = body_of(await api.operator.post("/api/scrape", json={**body, "pipeline": "nothing"}), 422)
+    assert (started["status"], started["round"], started["league"]) == (
+        "PENDING",
+        12,
+        "brasileirao-2025",
+    )
+    assert (body_of(await api.operator.post("/api/scrape", json=body), 202))["job_id"] == started[
+        "job_id"
+    ]
+    unknown = body_of(
+        await api.operator.post("/api/scrape", json={**body, "pipeline": "nothing"}), 422
+    )
     assert unknown["code"] == "VALIDATION"
     await app.cancel(started["task_id"])
-    retried = body_of(await api.operator.post("/api/scrape/retry-failed", json={"job_id": started["job_id"]}), 202)
+    retried = body_of(
+        await api.operator.post("/api/scrape/retry-failed", json={"job_id": started["job_id"]}), 202
+    )
     assert retried == {"selected": 1, "retried": 1, "task_ids": [started["task_id"]]}
     assert (body_of(await api.operator.post("/api/scrape/retry-failed"), 202))["retried"] == 0

@@ -14,15 +14,22 @@ from tests.api.conftest import body_of
 from tests.api.processes import caller, command
 
 
-async def test_the_first_start_prints_a_key_and_a_link_and_later_ones_do_not(database_url: str, tmp_path: Path) -> None:
+async def test_the_first_start_prints_a_key_and_a_link_and_later_ones_do_not(
+    database_url: str, tmp_path: Path
+) -> None:
     """O18: the way in, from the first start on."""
     async with command(database_url, tmp_path) as told, caller(told["url"], {}) as client:
         assert body_of(await client.get("/api/health")) == {"status": "ok"}
         assert (await client.get("/api/missions")).status_code == 401
         token = told["sign_in"].partition("#token=")[2]
-        assert body_of(await client.post("/api/session", json={"token": token}), 201)["role"] == "admin"
+        assert (
+            body_of(await client.post("/api/session", json={"token": token}), 201)["role"]
+            == "admin"
+        )
         assert body_of(await client.get("/api/missions"))["items"] == []
-        assert (await client.get("/api/keys", headers={"x-api-key": told["api_key"]})).status_code == 200
+        assert (
+            await client.get("/api/keys", headers={"x-api-key": told["api_key"]})
+        ).status_code == 200
     log = (tmp_path / "serve.log").read_text("utf-8")
     assert token not in log
     assert told["api_key"] not in log
@@ -43,7 +50,9 @@ async def test_a_bind_that_others_reach_is_refused_without_authentication(
 ) -> None:
     """O18: closed by default."""
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
-        code, answer = await said(capsys, database_url, "serve", "--host", host, "--port", "0", "--no-auth")
+        code, answer = await said(
+            capsys, database_url, "serve", "--host", host, "--port", "0", "--no-auth"
+        )
         assert (code, answer["error"]["code"]) == (2, "INVALID_INPUT")
         assert "loopback" in answer["error"]["message"]
     code, answer = await said(capsys, database_url, "serve", "--path-prefix", "regente")
@@ -60,10 +69,14 @@ async def test_keys_are_made_listed_linked_and_revoked_on_the_command_line(
     assert [(key["name"], key["status"]) for key in listed] == [("ana", "valid")]
     assert made["api_key"] not in json.dumps(listed)
     assert made["id"] == listed[0]["id"]
-    code, link = await said(capsys, database_url, "keys", "link", "--url", "https://regente.example.com/")
+    code, link = await said(
+        capsys, database_url, "keys", "link", "--url", "https://regente.example.com/"
+    )
     assert link["sign_in"].startswith("https://regente.example.com/sign-in#token=")
     assert (await said(capsys, database_url, "keys", "create", "bob", "--role", "king"))[0] == 2
-    assert (await said(capsys, database_url, "keys", "revoke", "ana", "--yes"))[1]["error"]["code"] == "ILLEGAL_TRANSITION"
+    assert (await said(capsys, database_url, "keys", "revoke", "ana", "--yes"))[1]["error"][
+        "code"
+    ] == "ILLEGAL_TRANSITION"
     await said(capsys, database_url, "keys", "create", "bob", "--role", "admin")
     assert (await said(capsys, database_url, "keys", "revoke", "ana", "--yes"))[0] == 0
     assert (await said(capsys, database_url, "keys", "revoke", "nobody", "--yes"))[0] == 1

@@ -1,4 +1,5 @@
-"""`python -m tests.chaos --seed 1 --tasks 100000 --kills 50`: exit 0 when nothing was lost, doubled or late."""
+"""`python -m tests.chaos --seed 1 --tasks 100000 --kills 50`: exit 0 when nothing was lost, doubled
+or late."""
 
 from __future__ import annotations
 
@@ -21,12 +22,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tasks", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=50, help="faults of all kinds")
-    parser.add_argument("--skew", action="store_true", help="runners with clocks 10 minutes ahead and behind (needs faketime)")
+    parser.add_argument(
+        "--skew",
+        action="store_true",
+        help="runners with clocks 10 minutes ahead and behind (needs faketime)",
+    )
     options = parser.parse_args()
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # that connections break is the point
     console = Console(width=150, highlight=False)
     plan = make_plan(options.seed, options.tasks, options.kills)
-    console.print(f"seed {plan.seed}: {plan.tasks} tasks, {len(plan.faults)} faults over {plan.feed_seconds:.0f} s")
+    console.print(
+        f"seed {plan.seed}: {plan.tasks} tasks, {len(plan.faults)} faults over "
+        f"{plan.feed_seconds:.0f} s"
+    )
     for fault in plan.faults:
         console.print(f"  {fault}")
     findings = asyncio.run(Campaign(plan, console.print, skew=options.skew).run())
@@ -37,7 +45,11 @@ def main() -> int:
         evidence = "\n".join(finding.faults[:EVIDENCE_LINES])
         more = f"\n… {len(finding.faults)} in all" if len(finding.faults) > EVIDENCE_LINES else ""
         verdict = "[green]holds[/]" if finding.holds else "[red]BROKEN[/]"
-        table.add_row(verdict, finding.check, finding.detail + (f"\n{evidence}{more}" if finding.faults else ""))
+        table.add_row(
+            verdict,
+            finding.check,
+            finding.detail + (f"\n{evidence}{more}" if finding.faults else ""),
+        )
     console.print(table)
     return 0 if all(finding.holds for finding in findings) else 1
 

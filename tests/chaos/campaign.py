@@ -57,11 +57,16 @@ class Campaign:
         liveness = self._liveness(stopped_at, there - ended, terminal)
         codes = await self._stage.stop_runners()
         with psycopg.connect(self._stage.url, autocommit=True) as connection:
-            checker = Checker(connection, self._drawn, ExternalSink(self._stage.external), self._stage.record)
+            checker = Checker(
+                connection, self._drawn, ExternalSink(self._stage.external), self._stage.record
+            )
             findings = [*checker.findings(), liveness, self._ends(codes), self._connections()]
         for line in self._stage.record.log:
             self._say(line)
-        self._say(f"{self._repeated} enqueues were repeated after a lost answer; the run took {time.monotonic() - began:.0f} s")
+        self._say(
+            f"{self._repeated} enqueues were repeated after a lost answer; the run took "
+            f"{time.monotonic() - began:.0f} s"
+        )
         return findings
 
     # Feed.
@@ -97,7 +102,10 @@ class Campaign:
     async def _break(self, began: float) -> None:
         for fault in self.plan.faults:
             await asyncio.sleep(max(0.0, began + fault.at_seconds - time.monotonic()))
-            self._say(f"{time.monotonic() - began:7.2f} s  {fault.kind} {fault.runner if 'runner' in fault.kind else ''}")
+            self._say(
+                f"{time.monotonic() - began:7.2f} s  {fault.kind} "
+                f"{fault.runner if 'runner' in fault.kind else ''}"
+            )
             await self._stage.inflict(fault)
 
     async def _watch(self, began: float) -> None:
@@ -106,19 +114,25 @@ class Campaign:
             ended, there = await self._progress()
             if there:
                 self._say(
-                    f"{time.monotonic() - began:7.2f} s  {ended} of {there} ended, {len(self._drawn) - self._fed} to come"
+                    f"{time.monotonic() - began:7.2f} s  {ended} of {there} ended, "
+                    f"{len(self._drawn) - self._fed} to come"
                 )
 
     async def _progress(self) -> tuple[int, int]:
         with contextlib.suppress(psycopg.OperationalError):
-            async with await psycopg.AsyncConnection.connect(self._stage.url, autocommit=True) as connection:
+            async with await psycopg.AsyncConnection.connect(
+                self._stage.url, autocommit=True
+            ) as connection:
                 found = await connection.execute(
                     "SELECT count(*) FILTER (WHERE status >= 'completed'), count(*),"
-                    " (SELECT count(*) FROM pg_stat_activity WHERE application_name = 'regente') FROM regente.tasks"
+                    " (SELECT count(*) FROM pg_stat_activity WHERE application_name = "
+                    "'regente') FROM regente.tasks"
                 )
                 row = await found.fetchone()
                 assert row is not None
-                self._stage.record.most_connections = max(self._stage.record.most_connections, row[2])
+                self._stage.record.most_connections = max(
+                    self._stage.record.most_connections, row[2]
+                )
                 return row[0], row[1]
         return 0, 0
 
@@ -129,12 +143,15 @@ class Campaign:
             return await self._progress() == (len(self._drawn), len(self._drawn))
 
         with contextlib.suppress(AssertionError):
-            return await eventually_async(terminal, within_seconds=PATIENCE_SECONDS, look_every_seconds=0.1)
+            return await eventually_async(
+                terminal, within_seconds=PATIENCE_SECONDS, look_every_seconds=0.1
+            )
         return False
 
     def _liveness(self, stopped_at: float, backlog: int, terminal: bool) -> Finding:
-        """Counted from when the faults have stopped and no task waits for its first turn any more: until then slots are scarce,
-        with or without faults, and the wait says nothing of recovery. The raw figure is told beside it."""
+        """Counted from when the faults have stopped and no task waits for its first turn any more:
+        until then slots are scarce, with or without faults, and the wait says nothing of recovery.
+        The raw figure is told beside it."""
         now = time.time()
         with psycopg.connect(self._stage.url, autocommit=True) as connection:
             row = connection.execute(
@@ -144,15 +161,27 @@ class Campaign:
         seconds = now - max(stopped_at, row[0] if row else 0.0)
         recovery = LEASE_SECONDS + SWEEP_SECONDS + LONGEST_BACKOFF_SECONDS
         bound = recovery + LONGEST_TASK_SECONDS + POLL_SECONDS + STATEMENT_SECONDS
-        detail = f"{seconds:.1f} s, bound {bound:.1f} s; raw {now - stopped_at:.1f} s with a backlog of {backlog}"
-        faults = () if terminal and seconds <= bound else (f"not everything was terminal after {detail}",)
+        detail = (
+            f"{seconds:.1f} s, bound {bound:.1f} s; raw {now - stopped_at:.1f} s with a "
+            f"backlog of {backlog}"
+        )
+        faults = (
+            ()
+            if terminal and seconds <= bound
+            else (f"not everything was terminal after {detail}",)
+        )
         return Finding("I8 terminal after the faults stop", detail, faults)
 
     def _ends(self, codes: list[int]) -> Finding:
-        return Finding("runners end cleanly", f"exit codes {codes}", () if set(codes) == {0} else (f"exit codes {codes}",))
+        return Finding(
+            "runners end cleanly",
+            f"exit codes {codes}",
+            () if set(codes) == {0} else (f"exit codes {codes}",),
+        )
 
     def _connections(self) -> Finding:
-        """I10: each runner has 4 + 6 in its pools, one for its lease and one to listen; the feeder has 4."""
+        """I10: each runner has 4 + 6 in its pools, one for its lease and one to listen; the feeder
+        has 4."""
         most, bound = self._stage.record.most_connections, 3 * (4 + 6 + 2) + 4 + 6
         faults = () if most <= bound else (f"{most} connections at once",)
         return Finding("I10 connections", f"{most} at most, bound {bound}", faults)

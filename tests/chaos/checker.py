@@ -1,4 +1,5 @@
-"""The verdict. Reads raw tables, the sink and what the hand of chaos wrote down; asks the engine for nothing."""
+"""The verdict. Reads raw tables, the sink and what the hand of chaos wrote down; asks the engine
+for nothing."""
 
 from __future__ import annotations
 
@@ -36,13 +37,20 @@ class Finding:
 
 
 class Checker:
-    def __init__(self, connection: Connection, drawn: list[tuple[str, dict[str, int]]], external: ExternalSink, record: Record):
+    def __init__(
+        self,
+        connection: Connection,
+        drawn: list[tuple[str, dict[str, int]]],
+        external: ExternalSink,
+        record: Record,
+    ):
         self._connection = connection
         self._drawn = drawn
         self._external = external
         self._record = record
         rows: list[Any] = connection.execute(
-            "SELECT (args ->> 'n')::integer, id, pipeline, status::text, attempt, tries, crashes, error_code FROM regente.tasks"
+            "SELECT (args ->> 'n')::integer, id, pipeline, status::text, attempt, tries, "
+            "crashes, error_code FROM regente.tasks"
         ).fetchall()
         self._by_number: dict[int, list[Task]] = defaultdict(list)
         for number, *task in rows:
@@ -70,14 +78,21 @@ class Checker:
             if status == "failed" and code == "CRASHED" and self._deaths_of(task_id) >= 3:
                 dead_by_crashes += 1
             elif status != EXPECTED[pipeline].status:
-                faults.append(f"task {task_id} ({pipeline}) is {status} ({code}) after {attempt} attempts, {crashes} crashes")
+                faults.append(
+                    f"task {task_id} ({pipeline}) is {status} ({code}) after {attempt} "
+                    f"attempts, {crashes} crashes"
+                )
         counts = Counter(task[2] for task in self._tasks.values())
         detail = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-        return Finding("I1 nothing lost", f"{detail}; {dead_by_crashes} met three deaths", tuple(faults))
+        return Finding(
+            "I1 nothing lost", f"{detail}; {dead_by_crashes} met three deaths", tuple(faults)
+        )
 
     def _deaths_of(self, task_id: int) -> int:
         row = self._connection.execute(
-            "SELECT count(*) FROM regente.events WHERE task_id = %s AND details ->> 'reason' = 'runner_lost'", (task_id,)
+            "SELECT count(*) FROM regente.events WHERE task_id = %s AND details ->> "
+            "'reason' = 'runner_lost'",
+            (task_id,),
         ).fetchone()
         return int(row[0]) if row else 0
 
@@ -86,14 +101,23 @@ class Checker:
         faults = [f"{key} arrived {count} times" for key, count in arrivals.items() if count != 1]
         for task_id, pipeline, status, *_ in self._tasks.values():
             wanted = EXPECTED[pipeline].stored if status == "completed" else ()
-            faults += [f"task {task_id} completed without {step}" for step in wanted if (task_id, step) not in arrivals]
-        return Finding("I2 nothing doubled", f"{len(arrivals)} effects, each exactly once", tuple(faults))
+            faults += [
+                f"task {task_id} completed without {step}"
+                for step in wanted
+                if (task_id, step) not in arrivals
+            ]
+        return Finding(
+            "I2 nothing doubled", f"{len(arrivals)} effects, each exactly once", tuple(faults)
+        )
 
     def _external_effects(self) -> Finding:
-        """At least once by nature: at most once an attempt, and never again by an attempt after the one that recorded it."""
+        """At least once by nature: at most once an attempt, and never again by an attempt after the
+        one that recorded it."""
         recorded = {
             (task_id, name): attempt
-            for task_id, name, attempt in self._connection.execute("SELECT task_id, name, attempt FROM regente.steps")
+            for task_id, name, attempt in self._connection.execute(
+                "SELECT task_id, name, attempt FROM regente.steps"
+            )
         }
         by_key: dict[str, list[int]] = defaultdict(list)
         for key, attempt in self._external.arrivals():
@@ -110,38 +134,62 @@ class Checker:
                 if status == "completed" and f"regente-{task_id}-{step}" not in by_key:
                     faults.append(f"task {task_id} completed without calling {step}")
         repeated = sum(len(attempts) > 1 for attempts in by_key.values())
-        return Finding("I2 external effects", f"{len(by_key)} keys, {repeated} called more than once", tuple(faults))
+        return Finding(
+            "I2 external effects",
+            f"{len(by_key)} keys, {repeated} called more than once",
+            tuple(faults),
+        )
 
     def _nothing_charged(self) -> Finding:
         faults = [
-            f"task {task_id} ({pipeline}): {tries} tries charged instead of {EXPECTED[pipeline].tries}, last error {code}"
+            (
+                f"task {task_id} ({pipeline}): {tries} tries charged instead of "
+                f"{EXPECTED[pipeline].tries}, last error {code}"
+            )
             for task_id, pipeline, _, _, tries, _, code in self._tasks.values()
             if tries != EXPECTED[pipeline].tries and code != "CRASHED"
         ]
         crashes = Counter(task[5] for task in self._tasks.values())
-        detail = "crashes met: " + ", ".join(f"{count} × {number}" for number, count in sorted(crashes.items()))
+        detail = "crashes met: " + ", ".join(
+            f"{count} × {number}" for number, count in sorted(crashes.items())
+        )
         return Finding("I7 no attempt charged for faults", detail, tuple(faults))
 
     def _audit(self) -> Finding:
         row = self._connection.execute("SELECT count(*) FROM regente.events").fetchone()
-        return Finding("I3–I6 audit of the events", f"{row[0] if row else 0} events folded", tuple(audit(self._connection)))
+        return Finding(
+            "I3–I6 audit of the events",
+            f"{row[0] if row else 0} events folded",
+            tuple(audit(self._connection)),
+        )
 
     def _batches(self) -> Finding:
         rows: list[Any] = self._connection.execute(
-            "SELECT b.id, b.status::text, b.total, count(t.id), count(t.id) FILTER (WHERE t.status < 'completed'),"
-            " (SELECT count(*) FROM regente.events e WHERE e.batch_id = b.id AND e.event = 'batch_completed'),"
-            " (SELECT count(*) FROM regente.events e WHERE e.batch_id = b.id AND e.event = 'batch_reopened')"
+            "SELECT b.id, b.status::text, b.total, count(t.id), count(t.id) FILTER (WHERE "
+            "t.status < 'completed'),"
+            " (SELECT count(*) FROM regente.events e WHERE e.batch_id = b.id AND e.event = "
+            "'batch_completed'),"
+            " (SELECT count(*) FROM regente.events e WHERE e.batch_id = b.id AND e.event = "
+            "'batch_reopened')"
             " FROM regente.batches b LEFT JOIN regente.tasks t ON t.batch_id = b.id GROUP BY b.id"
         ).fetchall()
         faults = [
-            f"batch {batch_id}: {status}, total {total}, {counted} tasks, {live} live, ended {ended} ×, reopened {reopened} ×"
+            (
+                f"batch {batch_id}: {status}, total {total}, {counted} tasks, {live} live, "
+                f"ended {ended} ×, reopened {reopened} ×"
+            )
             for batch_id, status, total, counted, live, ended, reopened in rows
             if (status, live, ended) != ("completed", 0, reopened + 1) or total != counted
         ]
-        return Finding("I9 batches", f"{len(rows)} batches, {sum(row[2] for row in rows)} tasks in them", tuple(faults))
+        return Finding(
+            "I9 batches",
+            f"{len(rows)} batches, {sum(row[2] for row in rows)} tasks in them",
+            tuple(faults),
+        )
 
     def _recovery(self) -> Finding:
-        """I8: from the death of a runner to the return of its last task, by the clock of the database."""
+        """I8: from the death of a runner to the return of its last task, by the clock of the
+        database."""
         bound = LEASE_SECONDS + SWEEP_SECONDS
         faults, slowest, recovered_tasks = [], 0.0, 0
         for death in self._record.deaths:
@@ -150,22 +198,29 @@ class Checker:
                 continue
             recovered_tasks += len(back)
             seconds = max(back) - death.at
-            away = sum(max(0.0, min(max(back), end) - max(death.at, began)) for began, end in self._record.outages)
+            away = sum(
+                max(0.0, min(max(back), end) - max(death.at, began))
+                for began, end in self._record.outages
+            )
             if away:
                 away += RECONNECT_SECONDS
             else:
                 slowest = max(slowest, seconds)
             if seconds > bound + away + STATEMENT_SECONDS:
-                faults.append(f"{death.kind} (pid {death.pid}): its tasks were back after {seconds:.2f} s")
+                faults.append(
+                    f"{death.kind} (pid {death.pid}): its tasks were back after {seconds:.2f} s"
+                )
         detail = (
-            f"{recovered_tasks} tasks of {len(self._record.deaths)} runners back, slowest {slowest:.2f} s, bound {bound:.0f} s"
+            f"{recovered_tasks} tasks of {len(self._record.deaths)} runners back, slowest "
+            f"{slowest:.2f} s, bound {bound:.0f} s"
         )
         return Finding("I8 recovery within TTL + sweep", detail, tuple(faults))
 
     def _recovered_at(self, death: Death) -> list[float]:
         rows: list[Any] = self._connection.execute(
             "SELECT extract(epoch FROM e.at)::double precision FROM regente.events e"
-            " WHERE e.details ->> 'reason' = 'runner_lost' AND e.runner_id = (SELECT max(r.id) FROM regente.runners r"
+            " WHERE e.details ->> 'reason' = 'runner_lost' AND e.runner_id = (SELECT "
+            "max(r.id) FROM regente.runners r"
             " WHERE r.pid = %s AND r.started_at <= to_timestamp(%s))",
             (death.pid, death.at),
         ).fetchall()

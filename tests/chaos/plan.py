@@ -1,4 +1,5 @@
-"""The schedule of faults, drawn from one seed: the same seed gives the same faults, targets and moments."""
+"""The schedule of faults, drawn from one seed: the same seed gives the same faults, targets and
+moments."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import random
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Kind = Literal["kill runner", "pause runner", "deploy runner", "end backend", "kill backend", "kill postmaster"]
+Kind = Literal[
+    "kill runner", "pause runner", "deploy runner", "end backend", "kill backend", "kill postmaster"
+]
 
 RUNNERS = 3
 LEASE_SECONDS = 3.0
@@ -61,11 +64,15 @@ def make_plan(seed: int, tasks: int, kills: int) -> Plan:
     for kind in kinds:
         at_seconds += gap_seconds * dice.uniform(0.6, 1.4) if faults else 0
         # A runner that is paused already is no target; the others are.
-        runner = dice.choice([number for number in range(RUNNERS) if paused_until[number] < at_seconds])
+        runner = dice.choice(
+            [number for number in range(RUNNERS) if paused_until[number] < at_seconds]
+        )
         seconds = _away_seconds(kind, dice)
         if kind == "pause runner":
             paused_until[runner] = at_seconds + seconds + 1.0
-        faults.append(Fault(round(at_seconds, 2), kind, runner, round(seconds, 2), dice.randrange(10**6)))
+        faults.append(
+            Fault(round(at_seconds, 2), kind, runner, round(seconds, 2), dice.randrange(10**6))
+        )
     return Plan(seed, tasks, tuple(faults))
 
 

@@ -1,4 +1,5 @@
-"""The machines that are broken: a PostgreSQL server of our own, three runner processes, and the hand that breaks them."""
+"""The machines that are broken: a PostgreSQL server of our own, three runner processes, and the
+hand that breaks them."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ class Stage:
                 await asyncio.to_thread(eventually, at_work, within_seconds=30)
 
     def _is_at_work(self, connection: psycopg.Connection[tuple[int]], number: int) -> bool:
-        """One that met no database when it started has ended, and said so; whoever started it starts it again."""
+        """One that met no database when it started has ended, and said so; whoever started it
+        starts it again."""
         runner = self._runners[number]
         if runner.exit_code is not None:
             assert "DatabaseUnavailable" in runner.said(), runner.said()
@@ -133,7 +135,9 @@ class Stage:
 
     async def _end_backend(self, fault: Fault) -> None:
         with self._connected() as connection:
-            connection.execute("SELECT pg_terminate_backend(%s)", (self._backend(connection, fault),))
+            connection.execute(
+                "SELECT pg_terminate_backend(%s)", (self._backend(connection, fault),)
+            )
 
     async def _kill_backend(self, fault: Fault) -> None:
         """PostgreSQL answers the death of one backend by restarting all of them: crash recovery."""
@@ -162,7 +166,8 @@ class Stage:
 
     def _backend(self, connection: psycopg.Connection[tuple[int]], fault: Fault) -> int:
         found = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE application_name = 'regente' AND pid <> pg_backend_pid() ORDER BY pid"
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'regente' AND pid "
+            "<> pg_backend_pid() ORDER BY pid"
         ).fetchall()
         return found[fault.pick % len(found)][0]
 
@@ -171,7 +176,9 @@ class Stage:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[tuple[int]]]:
-        with psycopg.connect(self.url, autocommit=True, application_name="chaos", connect_timeout=5) as connection:
+        with psycopg.connect(
+            self.url, autocommit=True, application_name="chaos", connect_timeout=5
+        ) as connection:
             yield connection
 
     async def stop_runners(self, within_seconds: float = 30.0) -> list[int]:
@@ -192,7 +199,8 @@ class Stage:
 
 
 def _faketime() -> dict[str, str]:
-    """Loaded into the process itself: the program `faketime` would stand between it and our signals."""
+    """Loaded into the process itself: the program `faketime` would stand between it and our
+    signals."""
     libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
     if not libraries:
         raise SystemExit("--skew needs libfaketime: apt-get install faketime")
@@ -200,5 +208,7 @@ def _faketime() -> dict[str, str]:
 
 
 def _is_registered(connection: psycopg.Connection[tuple[int]], runner: RunnerProcess) -> bool:
-    found = connection.execute("SELECT count(*) FROM regente.runners WHERE pid = %s AND status = 'running'", (runner.pid,))
+    found = connection.execute(
+        "SELECT count(*) FROM regente.runners WHERE pid = %s AND status = 'running'", (runner.pid,)
+    )
     return found.fetchone() != (0,)

@@ -1,4 +1,5 @@
-"""A small campaign in every test run: one fault of each kind (F1, F3, F4, F5, F20; I1 to I10). `make chaos` is the big one."""
+"""A small campaign in every test run: one fault of each kind (F1, F3, F4, F5, F20; I1 to I10).
+`make chaos` is the big one."""
 
 from __future__ import annotations
 
@@ -15,12 +16,18 @@ SEED, TASKS, FAULTS = 7, 2000, 6
 
 
 @pytest.mark.timeout(180)
-async def test_nothing_is_lost_doubled_or_late_while_everything_breaks(caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_is_lost_doubled_or_late_while_everything_breaks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """F1, F3, F4, F5, F20."""
     caplog.set_level(logging.CRITICAL, logger="psycopg")
     said: list[str] = []
     findings = await Campaign(make_plan(SEED, TASKS, FAULTS), said.append).run()
-    broken = [f"{finding.check}: {finding.detail} {finding.faults[:5]}" for finding in findings if not finding.holds]
+    broken = [
+        f"{finding.check}: {finding.detail} {finding.faults[:5]}"
+        for finding in findings
+        if not finding.holds
+    ]
     assert not broken, "\n".join([f"seed {SEED}", *broken, *said])
 
 
@@ -42,6 +49,7 @@ def test_at_least_one_runner_is_always_awake() -> None:
             asleep = {
                 other.runner
                 for other in faults
-                if other.kind == "pause runner" and other.at_seconds <= fault.at_seconds < other.at_seconds + other.seconds
+                if other.kind == "pause runner"
+                and other.at_seconds <= fault.at_seconds < other.at_seconds + other.seconds
             }
             assert len(asleep) < 3

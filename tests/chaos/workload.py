@@ -1,4 +1,5 @@
-"""What the runners do while everything breaks. Each pipeline leaves traces that a checker can count without the engine."""
+"""What the runners do while everything breaks. Each pipeline leaves traces that a checker can count
+without the engine."""
 
 from __future__ import annotations
 
@@ -39,11 +40,17 @@ EXPECTED: dict[str, Expected] = {
 
 
 def draw_tasks(seed: int, count: int) -> list[tuple[str, dict[str, int]]]:
-    """(pipeline, arguments) of task 0, 1, 2, …; one in twenty is slow enough to be caught in the act."""
+    """(pipeline, arguments) of task 0, 1, 2, …; one in twenty is slow enough to be caught in the
+    act."""
     dice = random.Random(seed + 1)
-    names = dice.choices([*EXPECTED], weights=[expected.share for expected in EXPECTED.values()], k=count)
+    names = dice.choices(
+        [*EXPECTED], weights=[expected.share for expected in EXPECTED.values()], k=count
+    )
     slow = [dice.random() < 0.05 for _ in range(count)]
-    return [(name, {"n": n, "ms": dice.randint(400, 1500) if slow[n] else dice.randint(0, 60)}) for n, name in enumerate(names)]
+    return [
+        (name, {"n": n, "ms": dice.randint(400, 1500) if slow[n] else dice.randint(0, 60)})
+        for n, name in enumerate(names)
+    ]
 
 
 @pipeline("chaos.noop", retry=RETRY)

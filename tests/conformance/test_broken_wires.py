@@ -1,4 +1,5 @@
-"""Services that do not even speak HTTP properly: each request ends in time, with evidence, and the report is whole."""
+"""Services that do not even speak HTTP properly: each request ends in time, with evidence, and the
+report is whole."""
 
 from __future__ import annotations
 
@@ -70,18 +71,31 @@ async def service(answer: Answer) -> AsyncIterator[str]:
         (never_stops, "200 with more than 1,048,576 bytes", 2.0),
     ],
 )
-async def test_no_answer_is_too_broken_for_a_report(answer: Answer, evidence: str, request_seconds: float) -> None:
+async def test_no_answer_is_too_broken_for_a_report(
+    answer: Answer, evidence: str, request_seconds: float
+) -> None:
     """O22: bounded in time and in size, whatever is on the other end."""
     async with service(answer) as url:
         report = await examine_writer(
-            WriterOptions(url, "any-key", timeout_seconds=1.0, request_seconds=request_seconds, oversize_bytes=2 << 20)
+            WriterOptions(
+                url,
+                "any-key",
+                timeout_seconds=1.0,
+                request_seconds=request_seconds,
+                oversize_bytes=2 << 20,
+            )
         )
-    assert {finding.verdict for finding in report.findings if finding.required} <= {Verdict.FAIL, Verdict.SKIPPED}
+    assert {finding.verdict for finding in report.findings if finding.required} <= {
+        Verdict.FAIL,
+        Verdict.SKIPPED,
+    }
     assert evidence in report.findings[0].evidence
     assert not report.conformant
 
 
 async def test_a_name_that_no_resolver_takes_is_a_finding() -> None:
     """O22: not an exception."""
-    report = await examine_writer(WriterOptions(f"http://{'a' * 70}.invalid", "any-key", request_seconds=1.0))
+    report = await examine_writer(
+        WriterOptions(f"http://{'a' * 70}.invalid", "any-key", request_seconds=1.0)
+    )
     assert report.findings[0].verdict is Verdict.FAIL

@@ -34,11 +34,21 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGENTE_CONFORMANCE_PROXY_PASSWORD", "from-the-environment")
 
 
-async def test_a_conformant_worker_ends_with_0_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_conformant_worker_ends_with_0_and_a_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """O21: one line a check, and the sum at the end."""
     worker = WorkerApp()
     async with serving(worker.app()) as url:
-        words = ["conformance", "worker", url, "--api-key", worker_app.KEY, "--storage-domain", f"{url}/storage"]
+        words = [
+            "conformance",
+            "worker",
+            url,
+            "--api-key",
+            worker_app.KEY,
+            "--storage-domain",
+            f"{url}/storage",
+        ]
         words += [
             "--proxy",
             "proxy.example.com:8080",
@@ -70,11 +80,15 @@ async def test_a_broken_writer_ends_with_1_and_json(
     """O22: a program reads the same findings."""
     monkeypatch.setenv("REGENTE_CONFORMANCE_API_KEY", writer_app.KEY)
     async with serving(WriterApp(frozenset({"loses a row"})).app()) as url:
-        code = await asyncio.to_thread(main, ["conformance", "writer", url, "--json", "--timeout", "5"])
+        code = await asyncio.to_thread(
+            main, ["conformance", "writer", url, "--json", "--timeout", "5"]
+        )
     report = json.loads(capsys.readouterr().out)
     assert code == 1
     assert (report["service"], report["conformant"]) == ("writer", False)
-    assert [one["name"] for one in report["checks"] if one["verdict"] == "FAIL"] == ["progress adds up"]
+    assert [one["name"] for one in report["checks"] if one["verdict"] == "FAIL"] == [
+        "progress adds up"
+    ]
     assert set(report["checks"][0]) == {"name", "section", "required", "verdict", "evidence"}
 
 
@@ -83,7 +97,10 @@ async def test_a_broken_writer_ends_with_1_and_json(
     [
         (["worker", "localhost:8001"], "http:// or https://"),
         (["worker", "http://user:word@host"], "holds a user or a password"),
-        (["worker", "http://host", "--start", "2025-02-02", "--end", "2025-02-01"], "ends (2025-02-01) before it starts"),
+        (
+            ["worker", "http://host", "--start", "2025-02-02", "--end", "2025-02-01"],
+            "ends (2025-02-01) before it starts",
+        ),
         (["worker", "http://host", "--proxy", "user:word@host:1"], "holds a user or a password"),
         (["worker", "http://host", "--languages", ","], "languages"),
         (["worker", "http://host", "--storage-domain", "ftp://host"], "http:// or https://"),

@@ -1,4 +1,5 @@
-"""Our own services pass what we ask of everybody's: real proxies, a real library, a real PostgreSQL."""
+"""Our own services pass what we ask of everybody's: real proxies, a real library, a real
+PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from regente.conformance import Report, Verdict, WorkerOptions, WriterOptions, examine_worker, examine_writer
+from regente.conformance import (
+    Report,
+    Verdict,
+    WorkerOptions,
+    WriterOptions,
+    examine_worker,
+    examine_writer,
+)
 from regente.services.sandbox import Sandbox
 from regente.services.serving import serving
 from regente.services.worker import STORAGE_PREFIX, WorkerSettings
@@ -19,24 +27,41 @@ KEY = "a-key-of-the-reference"
 
 
 def assert_all_passed(report: Report) -> None:
-    others = {finding.name: finding.evidence for finding in report.findings if finding.verdict is not Verdict.PASS}
+    others = {
+        finding.name: finding.evidence
+        for finding in report.findings
+        if finding.verdict is not Verdict.PASS
+    }
     assert others == {}
     assert report.conformant
 
 
 async def test_the_reference_worker_passes_every_check(tmp_path: Path) -> None:
-    """O21: through a proxy with a password, to the last ad of the sandbox's library; the extensions too."""
+    """O21: through a proxy with a password, to the last ad of the sandbox's library; the extensions
+    too."""
     async with Sandbox(proxies=1) as sandbox:
         settings = WorkerSettings(
-            api_key=SecretStr(KEY), data_dir=tmp_path, target=sandbox.library_url, page_delay_seconds=0.05
+            api_key=SecretStr(KEY),
+            data_dir=tmp_path,
+            target=sandbox.library_url,
+            page_delay_seconds=0.05,
         )
         proxy = sandbox.proxies[0]
         async with serving(worker_app(settings)) as url:
             options = WorkerOptions(
-                url, KEY, date(2025, 1, 15), date(2025, 1, 15), "all", ("pt", "en"),
-                f"{proxy.host}:{proxy.port}", proxy.username, proxy.password, f"{url}{STORAGE_PREFIX}",
-                timeout_seconds=20.0, request_seconds=5.0,
-            )  # fmt: skip
+                url,
+                KEY,
+                date(2025, 1, 15),
+                date(2025, 1, 15),
+                "all",
+                ("pt", "en"),
+                f"{proxy.host}:{proxy.port}",
+                proxy.username,
+                proxy.password,
+                f"{url}{STORAGE_PREFIX}",
+                timeout_seconds=20.0,
+                request_seconds=5.0,
+            )
             report = await examine_worker(options)
     assert_all_passed(report)
     assert proxy.password not in str(report.as_json())
@@ -44,7 +69,11 @@ async def test_the_reference_worker_passes_every_check(tmp_path: Path) -> None:
 
 async def test_the_reference_writer_passes_every_check(database_url: str) -> None:
     """O22: a document with a bad row, stored in a table of its own making."""
-    terms = WriterTerms(database_url=database_url, api_key=KEY, create_ads=True, allow_private=True, source_tries=1)
+    terms = WriterTerms(
+        database_url=database_url, api_key=KEY, create_ads=True, allow_private=True, source_tries=1
+    )
     async with serving(writer_app(terms)) as url:
-        report = await examine_writer(WriterOptions(url, KEY, timeout_seconds=20.0, request_seconds=5.0))
+        report = await examine_writer(
+            WriterOptions(url, KEY, timeout_seconds=20.0, request_seconds=5.0)
+        )
     assert_all_passed(report)

@@ -17,7 +17,10 @@ from regente.services.serving import serving
     ("domain", "url"),
     [
         ("storage.example.com", "https://storage.example.com/scrape_1/scrape_1_results.json"),
-        ("http://127.0.0.1:8080/storage/", "http://127.0.0.1:8080/storage/scrape_1/scrape_1_results.json"),
+        (
+            "http://127.0.0.1:8080/storage/",
+            "http://127.0.0.1:8080/storage/scrape_1/scrape_1_results.json",
+        ),
     ],
 )
 def test_the_formula(domain: str, url: str) -> None:
@@ -31,14 +34,22 @@ def test_a_job_id_stays_within_its_folder() -> None:
 
 async def count(body: str, status: int = 200) -> int:
     app = FastAPI()
-    app.add_api_route("/results.json", lambda: Response(body, status, media_type="application/json"), methods=["GET"])
+    app.add_api_route(
+        "/results.json",
+        lambda: Response(body, status, media_type="application/json"),
+        methods=["GET"],
+    )
     async with serving(app) as url, httpx2.AsyncClient(trust_env=False) as client:
         return await count_ads(client, f"{url}/results.json", within_seconds=5)
 
 
 @pytest.mark.parametrize(
     ("document", "ads"),
-    [({"ads": []}, 0), ({"ads": [{"ads": [1, 2]}, [1, [2]], "text", None, 5]}, 5), ({"meta": {"ads": [1]}, "ads": [{}]}, 1)],
+    [
+        ({"ads": []}, 0),
+        ({"ads": [{"ads": [1, 2]}, [1, [2]], "text", None, 5]}, 5),
+        ({"meta": {"ads": [1]}, "ads": [{}]}, 1),
+    ],
 )
 async def test_ads_are_counted_as_they_come(document: object, ads: int) -> None:
     """O9: items of the top array only, whatever they are."""
@@ -46,7 +57,12 @@ async def test_ads_are_counted_as_they_come(document: object, ads: int) -> None:
 
 
 async def test_a_long_document_is_counted() -> None:
-    assert await count(json.dumps({"ads": [{"id": str(number), "text": "ação"} for number in range(20_000)]})) == 20_000
+    assert (
+        await count(
+            json.dumps({"ads": [{"id": str(number), "text": "ação"} for number in range(20_000)]})
+        )
+        == 20_000
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Every way for a worker to break its contract is named by the check that it breaks, and by that one only."""
+"""Every way for a worker to break its contract is named by the check that it breaks, and by that
+one only."""
 
 from __future__ import annotations
 
@@ -11,7 +12,17 @@ from fastapi import Response
 
 from regente.conformance import Report, Verdict, WorkerOptions, examine_worker
 from regente.services.serving import serving
-from tests.conformance.worker_app import ADS, KEY, ROUTES, WorkerApp, deep, garbage, hang, html, huge
+from tests.conformance.worker_app import (
+    ADS,
+    KEY,
+    ROUTES,
+    WorkerApp,
+    deep,
+    garbage,
+    hang,
+    html,
+    huge,
+)
 
 PASSWORD = "proxy-pass-7f3a"
 DAY = date(2025, 1, 15)
@@ -20,10 +31,18 @@ DAY = date(2025, 1, 15)
 async def examine(worker: WorkerApp, **changed: Any) -> Report:
     async with serving(worker.app(), drain_seconds=1) as url:
         options: dict[str, Any] = {
-            "url": url, "api_key": KEY, "start": DAY, "end": DAY, "proxy_server": "proxy.example.com:8080",
-            "proxy_username": "user", "proxy_password": PASSWORD, "storage_domain": f"{url}/storage",
-            "timeout_seconds": 5.0, "request_seconds": 2.0, "oversize_bytes": 2 << 20,
-        }  # fmt: skip
+            "url": url,
+            "api_key": KEY,
+            "start": DAY,
+            "end": DAY,
+            "proxy_server": "proxy.example.com:8080",
+            "proxy_username": "user",
+            "proxy_password": PASSWORD,
+            "storage_domain": f"{url}/storage",
+            "timeout_seconds": 5.0,
+            "request_seconds": 2.0,
+            "oversize_bytes": 2 << 20,
+        }
         return await examine_worker(WorkerOptions(**{**options, **changed}))
 
 
@@ -85,7 +104,9 @@ async def test_one_fault_fails_one_check(fault: str, check: str) -> None:
     """O21: each rule of 9.1 and 9.3 broken alone."""
     changed: dict[str, Any] = {"storage_domain": None} if fault == "count is text" else {}
     report = await examine(broken(fault), **changed)
-    assert report.failed == (check,), {one.name: one.evidence for one in report.findings if one.verdict is Verdict.FAIL}
+    assert report.failed == (check,), {
+        one.name: one.evidence for one in report.findings if one.verdict is Verdict.FAIL
+    }
     assert not report.conformant
 
 
@@ -99,7 +120,9 @@ async def test_an_open_route_is_named(route: str) -> None:
 async def test_403_is_not_401() -> None:
     """O21: 9.3 says 401."""
     report = await examine(WorkerApp(refused_with=403))
-    assert report.failed == tuple(f"401 without the key: {method} {path}" for method, path in ROUTES)
+    assert report.failed == tuple(
+        f"401 without the key: {method} {path}" for method, path in ROUTES
+    )
 
 
 @pytest.mark.parametrize("count", ["count is true", "count is missing"])
@@ -110,7 +133,8 @@ async def test_a_count_that_is_no_number_is_named(count: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "check"), [("no idempotency", "Idempotency-Key is honoured"), ("no size limit", "oversize body is 413")]
+    ("fault", "check"),
+    [("no idempotency", "Idempotency-Key is honoured"), ("no size limit", "oversize body is 413")],
 )
 async def test_a_missing_option_is_no_failure(fault: str, check: str) -> None:
     """O21: what the contract leaves open may be left out."""
@@ -146,9 +170,16 @@ async def test_a_job_that_fails_is_named() -> None:
 )
 async def test_a_broken_answer_is_evidence_and_the_run_goes_on(reply: Any, evidence: str) -> None:
     """O21: whatever comes back, the run ends with a report."""
-    report = await examine(WorkerApp(replies={"GET /session/status": reply}), request_seconds=1.5 if reply is hang else 5.0)
+    report = await examine(
+        WorkerApp(replies={"GET /session/status": reply}),
+        request_seconds=1.5 if reply is hang else 5.0,
+    )
     assert report.failed == ("session status is one of the nine", "session becomes ready")
-    assert all(evidence in finding.evidence for finding in report.findings if finding.verdict is Verdict.FAIL)
+    assert all(
+        evidence in finding.evidence
+        for finding in report.findings
+        if finding.verdict is Verdict.FAIL
+    )
     assert report.findings[-1].verdict is Verdict.PASS
 
 
@@ -167,7 +198,9 @@ async def test_a_service_that_limits_its_callers_is_given_the_time_it_asks_for()
 
 async def test_nobody_there_is_a_report_too() -> None:
     """O21: a service that does not answer fails its checks; nothing raises."""
-    options = WorkerOptions("http://127.0.0.1:9", KEY, DAY, DAY, timeout_seconds=1.0, request_seconds=1.0)
+    options = WorkerOptions(
+        "http://127.0.0.1:9", KEY, DAY, DAY, timeout_seconds=1.0, request_seconds=1.0
+    )
     report = await examine_worker(options)
     assert "no answer: ConnectError" in report.findings[0].evidence
     assert not report.conformant
@@ -193,4 +226,6 @@ async def test_no_secret_is_in_the_report() -> None:
 async def test_every_finding_is_one_line() -> None:
     report = await examine(WorkerApp())
     assert all("\n" not in finding.evidence and finding.evidence for finding in report.findings)
-    assert f"{ADS} ads" in next(one.evidence for one in report.findings if one.name.startswith("result"))
+    assert f"{ADS} ads" in next(
+        one.evidence for one in report.findings if one.name.startswith("result")
+    )

@@ -1,4 +1,5 @@
-"""Every way for a writer to break its contract is named by the check that it breaks, and by that one only."""
+"""Every way for a writer to break its contract is named by the check that it breaks, and by that
+one only."""
 
 from __future__ import annotations
 
@@ -47,7 +48,10 @@ async def test_the_payloads_are_those_of_the_contract() -> None:
     assert whole["config"] == config
     assert set(whole["source"]) == {"type", "url", "headers", "json_path"}
     plain = next(one for one in writer.requests if "job_id" not in one)
-    assert plain == {"config": config, "source": {"type": "url", "url": whole["source"]["url"], "json_path": "ads"}}
+    assert plain == {
+        "config": config,
+        "source": {"type": "url", "url": whole["source"]["url"], "json_path": "ads"},
+    }
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,9 @@ async def test_the_payloads_are_those_of_the_contract() -> None:
 async def test_one_fault_fails_one_check(fault: str, check: str) -> None:
     """O22: each rule of 9.2 and 9.3 broken alone."""
     report = await examine(broken(fault))
-    assert report.failed == (check,), {one.name: one.evidence for one in report.findings if one.verdict is Verdict.FAIL}
+    assert report.failed == (check,), {
+        one.name: one.evidence for one in report.findings if one.verdict is Verdict.FAIL
+    }
     assert not report.conformant
 
 
@@ -96,7 +102,10 @@ async def test_a_job_with_failed_rows_is_not_completed() -> None:
 async def test_a_writer_that_names_jobs_itself_has_no_idempotency_key() -> None:
     """O22: the `job_id` that is sent is the job's."""
     report = await examine(broken("names jobs itself"))
-    assert report.failed == ("POST /process takes the job_id it is given", "the same job_id twice is one job")
+    assert report.failed == (
+        "POST /process takes the job_id it is given",
+        "the same job_id twice is one job",
+    )
 
 
 async def test_an_unknown_table_may_be_refused_at_once() -> None:
@@ -141,9 +150,14 @@ async def test_a_source_of_the_users_own_is_used() -> None:
 )
 async def test_a_broken_answer_is_evidence_and_the_run_goes_on(reply: Any, evidence: str) -> None:
     """O22: whatever comes back, the run ends with a report."""
-    report = await examine(WriterApp(replies={"GET /status/{job_id}": reply}), request_seconds=0.5 if reply is hang else 5.0)
+    report = await examine(
+        WriterApp(replies={"GET /status/{job_id}": reply}),
+        request_seconds=0.5 if reply is hang else 5.0,
+    )
     assert "job status is one of the four" in report.failed
     assert "job ends, partial for a bad row" in report.failed
-    assert evidence in next(one.evidence for one in report.findings if one.name == "job status is one of the four")
+    assert evidence in next(
+        one.evidence for one in report.findings if one.name == "job status is one of the four"
+    )
     assert report.verdict_of("refuses a job: not JSON") is Verdict.PASS
     assert KEY not in str(report.as_json())

@@ -1,4 +1,5 @@
-"""A worker by another hand: correct, but for the faults that a test asks for. Jobs move on each time they are asked about."""
+"""A worker by another hand: correct, but for the faults that a test asks for. Jobs move on each
+time they are asked about."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Job:
 
 @dataclass(slots=True)
 class WorkerApp:
-    """`replies`: what a route answers instead, once the key is right. `without_key`: routes that need none."""
+    """`replies`: what a route answers instead, once the key is right. `without_key`: routes that
+    need none."""
 
     faults: frozenset[str] = frozenset()
     replies: dict[str, Callable[[], Awaitable[Response]]] = field(default_factory=dict)
@@ -59,8 +61,13 @@ class WorkerApp:
     def app(self) -> FastAPI:
         app = FastAPI()
         handlers: tuple[Handler, ...] = (
-            self.start, self.session_status, self.end, self.scrape, self.job_status, self.cancel,
-        )  # fmt: skip
+            self.start,
+            self.session_status,
+            self.end,
+            self.scrape,
+            self.job_status,
+            self.cancel,
+        )
         for (method, path), handler in zip(ROUTES, handlers, strict=True):
             app.add_api_route(path, self._route(f"{method} {path}", handler), methods=[method])
         app.add_api_route("/storage/{job_id}/{name}", self.result, methods=["GET"])
@@ -81,7 +88,10 @@ class WorkerApp:
         SessionRequest.model_validate(payload)
         self.sessions.append(payload)
         self.session = "initializing"
-        self.warming = ["connecting", "warm" if "odd session status" in self.faults else "warming_up"]
+        self.warming = [
+            "connecting",
+            "warm" if "odd session status" in self.faults else "warming_up",
+        ]
         if "never ready" in self.faults:
             self.warming = ["connecting", "stuck"]
         else:
@@ -117,7 +127,9 @@ class WorkerApp:
             return self.keys[str(key)]
         job_id = f"scrape_{next(self.numbers)}"
         odd = "odd" if "odd job status" in self.faults else "running"
-        self.jobs[job_id] = Job(["queued", odd, "failed" if "jobs fail" in self.faults else "completed"])
+        self.jobs[job_id] = Job(
+            ["queued", odd, "failed" if "jobs fail" in self.faults else "completed"]
+        )
         if key:
             self.keys[key] = job_id
         return job_id
@@ -135,12 +147,20 @@ class WorkerApp:
     async def job_status(self, request: Request) -> Response:
         job = self.jobs.get(request.path_params["job_id"])
         if job is None:
-            return JSONResponse({"status": "failed"}, 200 if "unknown job is 200" in self.faults else 404)
+            return JSONResponse(
+                {"status": "failed"}, 200 if "unknown job is 200" in self.faults else 404
+            )
         status = job.look()
         count: Any = ADS if status == "completed" else None
-        for name, value in (("count is text", "3"), ("count is true", True), ("count is missing", None)):
+        for name, value in (
+            ("count is text", "3"),
+            ("count is true", True),
+            ("count is missing", None),
+        ):
             count = value if name in self.faults and status == "completed" else count
-        return JSONResponse({"status": status, "ads_count": count, "data": [{}] * ADS if count else []})
+        return JSONResponse(
+            {"status": status, "ads_count": count, "data": [{}] * ADS if count else []}
+        )
 
     async def cancel(self, request: Request) -> Response:
         job = self.jobs.get(request.path_params["job_id"])
@@ -157,7 +177,9 @@ class WorkerApp:
         if "result is short" in self.faults:
             rows.pop()
         whole = json.dumps({"meta": {"ads": 7}, "ads": rows})
-        return Response(whole[:-3] if "result is cut" in self.faults else whole, media_type="application/json")
+        return Response(
+            whole[:-3] if "result is cut" in self.faults else whole, media_type="application/json"
+        )
 
 
 async def hang() -> Response:
@@ -178,4 +200,7 @@ async def deep() -> Response:
 
 
 async def huge() -> Response:
-    return Response(b'{"status": "ready", "padding": "' + b"x" * (10 << 20) + b'"}', media_type="application/json")
+    return Response(
+        b'{"status": "ready", "padding": "' + b"x" * (10 << 20) + b'"}',
+        media_type="application/json",
+    )

@@ -1,4 +1,5 @@
-"""A writer by another hand: correct, but for the faults that a test asks for. It reads its source over HTTP, as it should."""
+"""A writer by another hand: correct, but for the faults that a test asks for. It reads its source
+over HTTP, as it should."""
 
 from __future__ import annotations
 
@@ -40,10 +41,14 @@ class WriterApp:
         app = FastAPI()
         app.add_api_route("/health", self.health, methods=["GET"])
         app.add_api_route("/process", self._locked("POST /process", self.process), methods=["POST"])
-        app.add_api_route("/status/{job_id}", self._locked("GET /status/{job_id}", self.status), methods=["GET"])
+        app.add_api_route(
+            "/status/{job_id}", self._locked("GET /status/{job_id}", self.status), methods=["GET"]
+        )
         return app
 
-    def _locked(self, name: str, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    def _locked(
+        self, name: str, handler: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             if request.headers.get("x-api-key") != KEY and f"open {name}" not in self.faults:
                 return JSONResponse({"detail": "no"}, 401)
@@ -65,7 +70,8 @@ class WriterApp:
         except ValidationError as error:
             kind = f"takes {'.'.join(map(str, error.errors()[0]['loc']))}"
             return JSONResponse(
-                {"job_id": "any"} if kind in self.faults else {"detail": kind}, 200 if kind in self.faults else 422
+                {"job_id": "any"} if kind in self.faults else {"detail": kind},
+                200 if kind in self.faults else 422,
             )
         self.requests.append(await request.json())
         if asked.job_id is None and "needs a job_id" in self.faults:
@@ -91,13 +97,17 @@ class WriterApp:
             reply = await client.get(source.url, headers=headers)
         if reply.status_code != 200 and "a missing source is empty" in self.faults:
             job.status = "completed"
-        if reply.status_code != 200 or (job.request.config.table not in TABLES and "makes tables" not in self.faults):
+        if reply.status_code != 200 or (
+            job.request.config.table not in TABLES and "makes tables" not in self.faults
+        ):
             return
         rows = reply.json()[source.json_path]
         key = job.request.config.conflict_key
         shift = 1 if "counts from one" in self.faults else 0
         bad = [(index, row) for index, row in enumerate(rows) if row.get(key) is None]
-        job.failed = [{"index": index + shift, "data": row, "error": "null in the key"} for index, row in bad]
+        job.failed = [
+            {"index": index + shift, "data": row, "error": "null in the key"} for index, row in bad
+        ]
         job.total, job.status = len(rows), "partial" if job.failed else "completed"
         self._spoil(job)
 
@@ -111,28 +121,46 @@ class WriterApp:
         job_id = request.path_params["job_id"]
         job = self.jobs.get(job_id)
         if job is None:
-            return JSONResponse({"job_id": job_id, "status": "failed"}, 200 if "unknown job is 200" in self.faults else 404)
+            return JSONResponse(
+                {"job_id": job_id, "status": "failed"},
+                200 if "unknown job is 200" in self.faults else 404,
+            )
         job.looked += 1
         if job.looked == 1:
             odd = "busy" if "odd status" in self.faults else "processing"
             early = {"total": None, "processed": 0, "success_count": 0, "failed_count": 0}
             if "processes more than there are" in self.faults:
                 early.update(total=1, processed=2)
-            return JSONResponse({"job_id": job_id, "status": odd, "progress": early, "failed_items": [], "started_at": NOW})
+            return JSONResponse(
+                {
+                    "job_id": job_id,
+                    "status": odd,
+                    "progress": early,
+                    "failed_items": [],
+                    "started_at": NOW,
+                }
+            )
         return JSONResponse(self._ended(job_id, job))
 
     def _ended(self, job_id: str, job: Job) -> dict[str, Any]:
         lost = 1 if "loses a row" in self.faults and job.total else 0
         good = job.total - len(job.failed) - lost
         progress: dict[str, Any] = {
-            "total": job.total, "processed": job.total, "success_count": good, "failed_count": len(job.failed),
-        }  # fmt: skip
+            "total": job.total,
+            "processed": job.total,
+            "success_count": good,
+            "failed_count": len(job.failed),
+        }
         if "counts in text" in self.faults:
             progress["success_count"] = str(good)
         found = {
-            "job_id": job_id, "status": job.status, "progress": progress, "failed_items": job.failed,
-            "started_at": NOW, "completed_at": "soon" if "ends soon" in self.faults else NOW,
-        }  # fmt: skip
+            "job_id": job_id,
+            "status": job.status,
+            "progress": progress,
+            "failed_items": job.failed,
+            "started_at": NOW,
+            "completed_at": "soon" if "ends soon" in self.faults else NOW,
+        }
         if "no started_at" in self.faults:
             del found["started_at"]
         return found

@@ -37,10 +37,17 @@ def client(url: str) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=url, trust_env=False, verify=False)
 
 
-async def test_every_page_is_the_document_and_finds_its_files_from_where_it_is(folder: Path) -> None:
+async def test_every_page_is_the_document_and_finds_its_files_from_where_it_is(
+    folder: Path,
+) -> None:
     """O19: at the root and under a prefix alike, also when a page deep down is opened first."""
     async with serving(Console(api, load(folder))) as url, client(url) as caller:
-        for path, up in (("/", "./"), ("/missions", "./"), ("/missions/42", "../"), ("/sign-in", "./")):
+        for path, up in (
+            ("/", "./"),
+            ("/missions", "./"),
+            ("/missions/42", "../"),
+            ("/sign-in", "./"),
+        ):
             answer = await caller.get(path)
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith("text/html")
@@ -51,7 +58,14 @@ async def test_every_page_is_the_document_and_finds_its_files_from_where_it_is(f
 async def test_what_is_not_the_consoles_goes_to_the_api(folder: Path) -> None:
     """O18: the API's routes, unknown paths and every other method are left alone."""
     async with serving(Console(api, load(folder))) as url, client(url) as caller:
-        for path in ("/api/missions", "/docs", "/metrics", "/nothing", "/assets/../../secret", "/index.html"):
+        for path in (
+            "/api/missions",
+            "/docs",
+            "/metrics",
+            "/nothing",
+            "/assets/../../secret",
+            "/index.html",
+        ):
             assert (await caller.get(path)).text.startswith("api /")
         assert (await caller.post("/missions")).text == "api /missions"
 
@@ -62,12 +76,18 @@ async def test_files_are_compressed_kept_for_a_year_and_not_sent_twice(folder: P
         answer = await caller.get("/assets/index-1a2b.js")
         assert answer.text == SCRIPT
         assert answer.headers["content-encoding"] == "gzip"
-        assert int(answer.headers["content-length"]) == len(gzip.compress(SCRIPT.encode(), mtime=0)) < len(SCRIPT)
+        assert (
+            int(answer.headers["content-length"])
+            == len(gzip.compress(SCRIPT.encode(), mtime=0))
+            < len(SCRIPT)
+        )
         assert answer.headers["content-type"].startswith("text/javascript")
         assert "immutable" in answer.headers["cache-control"]
         plain = await caller.get("/assets/index-1a2b.js", headers={"accept-encoding": "identity"})
         assert "content-encoding" not in plain.headers
-        again = await caller.get("/icon.svg", headers={"if-none-match": (await caller.get("/icon.svg")).headers["etag"]})
+        again = await caller.get(
+            "/icon.svg", headers={"if-none-match": (await caller.get("/icon.svg")).headers["etag"]}
+        )
         assert (again.status_code, again.content) == (304, b"")
         assert (await caller.head("/")).status_code == 200
 

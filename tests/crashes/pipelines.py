@@ -106,4 +106,6 @@ async def pause() -> None:
 async def spread(parent_id: int) -> list[int]:
     keys = [f"{parent_id}/{number}" for number in range(3)]
     batch = f"children of {parent_id}"
-    return await application().enqueue_many("crash.child", [{} for _ in keys], keys=keys, batch=batch)
+    return await application().enqueue_many(
+        "crash.child", [{} for _ in keys], keys=keys, batch=batch
+    )

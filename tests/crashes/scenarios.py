@@ -1,4 +1,5 @@
-"""One scenario per named crash point: what to enqueue, how the runner gets there, and what must be true afterwards."""
+"""One scenario per named crash point: what to enqueue, how the runner gets there, and what must be
+true afterwards."""
 
 from __future__ import annotations
 
@@ -36,19 +37,24 @@ class Scenario:
     children: int = 0  # tasks that these enqueue
     crashes: int = 1  # deaths of a runner that a task may meet on the way
     tries: int = 0  # attempts that fail by the task's own fault, crash or no crash
-    stored: dict[str, int] = field(default_factory=dict)  # database effects that must be there, by step
+    stored: dict[str, int] = field(
+        default_factory=dict
+    )  # database effects that must be there, by step
     external: tuple[str, ...] = ()  # steps with an external effect
 
 
 def leave_orphans(connection: Connection) -> None:
     """A runner that died with every task in its hands."""
     runner_id = connection.execute(
-        "INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, lease_until)"
-        " VALUES ('dead', 'here', 1, '0', '{}', 3, regente.clock() - interval '1 second') RETURNING id"
+        "INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, "
+        "lease_until)"
+        " VALUES ('dead', 'here', 1, '0', '{}', 3, regente.clock() - interval '1 second') "
+        "RETURNING id"
     ).fetchone()
     assert runner_id is not None
     claimed = connection.execute(
-        "UPDATE regente.tasks SET status = 'running', attempt = 1, runner_id = %s, claimed_at = regente.clock(),"
+        "UPDATE regente.tasks SET status = 'running', attempt = 1, runner_id = %s, "
+        "claimed_at = regente.clock(),"
         " started_at = regente.clock(), heartbeat_at = regente.clock() RETURNING id",
         runner_id,
     ).fetchall()
@@ -79,7 +85,12 @@ def _count(connection: Connection, condition: str) -> int:
 
 
 WORK: dict[str, Any] = {"pipeline": "crash.work", "stored": {"STORE": 1}, "external": ("FETCH",)}
-PARENT: dict[str, Any] = {"pipeline": "crash.parent", "count": 1, "children": 3, "stored": {"STORE": 1}}
+PARENT: dict[str, Any] = {
+    "pipeline": "crash.parent",
+    "count": 1,
+    "children": 3,
+    "stored": {"STORE": 1},
+}
 
 SCENARIOS: dict[str, Scenario] = {
     "enqueue.before_commit": Scenario(**PARENT),

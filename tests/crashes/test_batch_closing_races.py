@@ -1,4 +1,5 @@
-"""A batch must not close over a task that comes to life in the same moment (I9). The winner holds its transaction open."""
+"""A batch must not close over a task that comes to life in the same moment (I9). The winner holds
+its transaction open."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def other(database_url: str) -> Iterator[Connection]:
         yield connection
 
 
-async def test_a_batch_stays_open_while_its_last_failure_is_being_retried(app: Regente, other: Connection) -> None:
+async def test_a_batch_stays_open_while_its_last_failure_is_being_retried(
+    app: Regente, other: Connection
+) -> None:
     """I9: the retry is not committed yet, and the review sees only the failure."""
     task_id = await app.enqueue("job", batch="b")
     fail(other, task_id)
@@ -44,7 +47,9 @@ async def test_a_batch_stays_open_while_its_last_failure_is_being_retried(app: R
     assert (await app.batch("b")).status in ("pending", "running")
 
 
-async def test_a_batch_that_closed_before_the_retry_got_its_lock_is_reopened(app: Regente, other: Connection) -> None:
+async def test_a_batch_that_closed_before_the_retry_got_its_lock_is_reopened(
+    app: Regente, other: Connection
+) -> None:
     """I9: the other order."""
     task_id = await app.enqueue("job", batch="b")
     fail(other, task_id)
@@ -54,12 +59,16 @@ async def test_a_batch_that_closed_before_the_retry_got_its_lock_is_reopened(app
     assert (await app.batch("b")).status == "running"
 
 
-async def test_a_batch_stays_open_while_tasks_are_being_added(app: Regente, other: Connection) -> None:
+async def test_a_batch_stays_open_while_tasks_are_being_added(
+    app: Regente, other: Connection
+) -> None:
     """I9: the review's snapshot is older than the addition, its lock is younger."""
     first = await app.enqueue("job", batch="b")
     fail(other, first)
     batch_id = (await app.batch("b")).id
-    late_look = query("review_batches").replace("FROM regente.batches b", "FROM slowly(regente.clock()), regente.batches b", 1)
+    late_look = query("review_batches").replace(
+        "FROM regente.batches b", "FROM slowly(regente.clock()), regente.batches b", 1
+    )
     other.execute(
         "CREATE FUNCTION slowly(timestamptz) RETURNS integer LANGUAGE plpgsql AS"
         " $$ BEGIN PERFORM pg_advisory_lock(7); RETURN 1; END $$"
@@ -68,7 +77,9 @@ async def test_a_batch_stays_open_while_tasks_are_being_added(app: Regente, othe
     other.commit()
     async with await psycopg.AsyncConnection.connect(app.database_url, autocommit=True) as reviewer:
         statement = late_look.replace(" FOR UPDATE SKIP", " FOR UPDATE OF b SKIP")
-        looking = asyncio.create_task(reviewer.execute(statement, {"touched": "{}", "all_open": True}))
+        looking = asyncio.create_task(
+            reviewer.execute(statement, {"touched": "{}", "all_open": True})
+        )
         await eventually_async(lambda: somebody_waits(app))
         await app.enqueue("job", batch="b")
         other.execute("SELECT pg_advisory_unlock(7)")
@@ -78,19 +89,26 @@ async def test_a_batch_stays_open_while_tasks_are_being_added(app: Regente, othe
     assert audit(other) == []
 
 
-async def test_storing_the_same_key_again_does_not_reopen_a_completed_batch(app: Regente, other: Connection) -> None:
-    """I9, F12: the repetition of an enqueue whose answer got lost adds nothing, so completion fires once."""
+async def test_storing_the_same_key_again_does_not_reopen_a_completed_batch(
+    app: Regente, other: Connection
+) -> None:
+    """I9, F12: the repetition of an enqueue whose answer got lost adds nothing, so completion fires
+    once."""
     task_id = await app.enqueue("job", key="k", batch="b")
     fail(other, task_id)
     await BatchReview(app.database, 1).run_once()
     assert await app.enqueue("job", key="k", batch="b") == task_id
     await BatchReview(app.database, 1).run_once()
     assert (await app.batch("b")).status == "completed"
-    ended = other.execute("SELECT count(*) FROM regente.events WHERE event = 'batch_completed'").fetchone()
+    ended = other.execute(
+        "SELECT count(*) FROM regente.events WHERE event = 'batch_completed'"
+    ).fetchone()
     assert ended == (1,)
 
 
-async def test_queueing_a_draft_reopens_a_batch_that_was_given_up(app: Regente, other: Connection) -> None:
+async def test_queueing_a_draft_reopens_a_batch_that_was_given_up(
+    app: Regente, other: Connection
+) -> None:
     """I9: drafts outlive the failure of their batch."""
     await app.open_batch("b", stall_after=1, max_resumes=0)
     draft = await app.enqueue("job", batch="b", draft=True)
@@ -107,13 +125,20 @@ async def test_queueing_a_draft_reopens_a_batch_that_was_given_up(app: Regente, 
 async def somebody_waits(app: Regente) -> bool:
     async with await psycopg.AsyncConnection.connect(app.database_url) as connection:
         found = await connection.execute(
-            "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'"
+            "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = "
+            "'advisory'"
         )
         return await found.fetchone() is not None
 
 
 def fail(connection: Connection, task_id: int) -> None:
     """As a batch gives a task up."""
-    connection.execute("UPDATE regente.tasks SET status = 'failed', finished_at = regente.clock() WHERE id = %s", (task_id,))
-    connection.execute("INSERT INTO regente.events (task_id, attempt, event) VALUES (%s, 0, 'task_failed')", (task_id,))
+    connection.execute(
+        "UPDATE regente.tasks SET status = 'failed', finished_at = regente.clock() WHERE id = %s",
+        (task_id,),
+    )
+    connection.execute(
+        "INSERT INTO regente.events (task_id, attempt, event) VALUES (%s, 0, 'task_failed')",
+        (task_id,),
+    )
     connection.commit()

@@ -1,4 +1,5 @@
-"""The statement was committed, its answer got lost, and it is sent again: the end is the same (F7; I1, I2, I6, I7, I8)."""
+"""The statement was committed, its answer got lost, and it is sent again: the end is the same (F7;
+I1, I2, I6, I7, I8)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,16 @@ from tests.support.running import runner_in
 from tests.support.sinks import ARRIVE, create_sink, sink_arrivals
 
 Rows = list[tuple[Any, ...]]
-STATEMENTS = ["register_runner", "claim", "record_steps", "settle", "finish", "review_batches", "mark_lost_runners", "reap"]
+STATEMENTS = [
+    "register_runner",
+    "claim",
+    "record_steps",
+    "settle",
+    "finish",
+    "review_batches",
+    "mark_lost_runners",
+    "reap",
+]
 
 
 @pytest.fixture(autouse=True)

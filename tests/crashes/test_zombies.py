@@ -1,4 +1,5 @@
-"""A runner that was paused past its lease wakes up, changes nothing, and goes to work again under a new id (F5; I2, I3)."""
+"""A runner that was paused past its lease wakes up, changes nothing, and goes to work again under a
+new id (F5; I2, I3)."""
 
 from __future__ import annotations
 
@@ -33,14 +34,24 @@ async def test_a_zombie_changes_nothing_and_comes_back_as_somebody_else(
         with psycopg.connect(database_url, autocommit=True) as connection:
             create_sink(connection)
             await app.enqueue_many("crash.slow", [{} for _ in range(TASKS)])
-            with RunnerProcess(database_url, "tests.crashes.pipelines", {"REGENTE_CONCURRENCY": str(TASKS)}) as zombie:
-                await asyncio.to_thread(eventually, lambda: count(connection, "heartbeat_at > claimed_at") > TASKS / 2)
+            with RunnerProcess(
+                database_url, "tests.crashes.pipelines", {"REGENTE_CONCURRENCY": str(TASKS)}
+            ) as zombie:
+                await asyncio.to_thread(
+                    eventually, lambda: count(connection, "heartbeat_at > claimed_at") > TASKS / 2
+                )
                 zombie.send(signal.SIGSTOP)
-                connection.execute("UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second'")
+                connection.execute(
+                    "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second'"
+                )
                 async with runner_in(app):
-                    await asyncio.to_thread(eventually, lambda: count(connection, "status = 'completed'") == TASKS)
+                    await asyncio.to_thread(
+                        eventually, lambda: count(connection, "status = 'completed'") == TASKS
+                    )
                     zombie.send(signal.SIGCONT)
-                    await asyncio.to_thread(eventually, lambda: tenures(connection, zombie.pid) == ["lost", "running"])
+                    await asyncio.to_thread(
+                        eventually, lambda: tenures(connection, zombie.pid) == ["lost", "running"]
+                    )
                     zombie.send(signal.SIGTERM)
                     assert await asyncio.to_thread(zombie.wait, 20) == 0, zombie.said()
             assert set(sink_arrivals(connection).values()) == {1}
@@ -52,7 +63,8 @@ async def test_a_zombie_changes_nothing_and_comes_back_as_somebody_else(
 async def test_a_lease_lost_in_the_moment_suspects_are_called_for_does_not_hang_the_runner(
     app: Regente, registry: Registry, database_url: str
 ) -> None:
-    """I8: cancellation and event meet; Python 3.11's `wait_for` would have swallowed the cancellation."""
+    """I8: cancellation and event meet; Python 3.11's `wait_for` would have swallowed the
+    cancellation."""
 
     @registry.pipeline("job")
     async def job(task: Task) -> None:
@@ -77,5 +89,7 @@ def count(connection: Connection, condition: str) -> int:
 
 
 def tenures(connection: Connection, pid: int) -> list[str]:
-    rows = connection.execute("SELECT status::text FROM regente.runners WHERE pid = %s ORDER BY id", (pid,)).fetchall()
+    rows = connection.execute(
+        "SELECT status::text FROM regente.runners WHERE pid = %s ORDER BY id", (pid,)
+    ).fetchall()
     return [status for (status,) in rows]

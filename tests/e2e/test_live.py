@@ -1,4 +1,5 @@
-"""Never lies about liveness: the server goes, the console says so; it comes back, and the console is live again."""
+"""Never lies about liveness: the server goes, the console says so; it comes back, and the console
+is live again."""
 
 from __future__ import annotations
 
@@ -13,8 +14,11 @@ from tests.e2e.conftest import sign_in
 from tests.e2e.stage import Demo
 
 
-async def test_stale_when_the_server_is_gone_and_live_when_it_is_back(stranger: Page, demo: Demo, tmp_path: Path) -> None:
-    """O16: reconnecting at once, a warning with the time after 60 s without a frame, live again by itself."""
+async def test_stale_when_the_server_is_gone_and_live_when_it_is_back(
+    stranger: Page, demo: Demo, tmp_path: Path
+) -> None:
+    """O16: reconnecting at once, a warning with the time after 60 s without a frame, live again by
+    itself."""
     page = stranger
     await page.clock.install()
     async with command(demo.database_url, tmp_path) as served:

@@ -16,7 +16,9 @@ ROWS = ".grid-row:not(.grid-head)"
 async def test_signing_in_by_link_and_by_key(stranger: Page, demo: Demo) -> None:
     """O19, O18: a link lets in; a wrong key is refused, a right one lets in."""
     async with demo.client() as client:
-        (key,) = [one for one in (await client.get("/api/keys")).json() if one["name"] == "journeys"]
+        (key,) = [
+            one for one in (await client.get("/api/keys")).json() if one["name"] == "journeys"
+        ]
         link = (await client.post(f"/api/keys/{key['id']}/sign-in-link")).json()["url"]
     await stranger.goto(link)
     await expect(stranger.get_by_role("heading", name="Visão geral")).to_be_visible()
@@ -31,8 +33,11 @@ async def test_signing_in_by_link_and_by_key(stranger: Page, demo: Demo) -> None
     await expect(stranger.get_by_role("heading", name="Visão geral")).to_be_visible()
 
 
-async def test_twelve_missions_by_range_are_queued_and_one_is_watched_to_its_end(page: Page, demo: Demo) -> None:
-    """O19, O16: 3 days × 2 media × 2 languages; selection, preview, result; live until completed."""
+async def test_twelve_missions_by_range_are_queued_and_one_is_watched_to_its_end(
+    page: Page, demo: Demo
+) -> None:
+    """O19, O16: 3 days × 2 media × 2 languages; selection, preview, result; live
+    until completed."""
     first = date(2011, 1, 1) + timedelta(days=random.randrange(3000))
     last = first + timedelta(days=2)
     await page.goto(f"{demo.url}/missions?from={first}&to={last}")
@@ -66,7 +71,12 @@ async def test_a_running_mission_is_canceled(page: Page, demo: Demo) -> None:
     """O19, W6: of a mission that a worker is at."""
     async with demo.client() as client:
         # A long range: it runs for long enough to be caught in the act.
-        long = {"date_start": "2025-05-01", "date_end": "2025-09-30", "media_type": "video", "languages": ["pt", "en"]}
+        long = {
+            "date_start": "2025-05-01",
+            "date_end": "2025-09-30",
+            "media_type": "video",
+            "languages": ["pt", "en"],
+        }
         answer = await client.post("/api/missions", json={"missions": [long], "queue": True})
         (mission_id,) = answer.json()["ids"]
     await page.goto(f"{demo.url}/missions/{mission_id}")
@@ -93,15 +103,23 @@ async def test_what_others_do_shows_by_itself(page: Page, demo: Demo) -> None:
         await expect(page.locator(ROWS)).to_have_count(1, timeout=10_000)
 
 
-async def test_all_that_match_are_selected_and_the_filter_is_in_the_address(page: Page, demo: Demo, completed: int) -> None:
+async def test_all_that_match_are_selected_and_the_filter_is_in_the_address(
+    page: Page, demo: Demo, completed: int
+) -> None:
     """O19: bulk on all N matching, with a preview that can be declined."""
     await page.goto(f"{demo.url}/missions?status=completed")
     await expect(page.locator(ROWS).first).to_be_visible()
     await page.get_by_label("Selecionar todas as missões carregadas").check()
-    await page.get_by_role("button", name=re.compile("Selecionar todas as .* que correspondem")).click()
+    await page.get_by_role(
+        "button", name=re.compile("Selecionar todas as .* que correspondem")
+    ).click()
     await page.get_by_role("button", name="Cancelar", exact=True).click()
-    await expect(page.get_by_role("dialog").get_by_text(re.compile("0 miss.* serão canceladas"))).to_be_visible()
-    await expect(page.get_by_role("dialog").get_by_role("button", name="Cancelar", exact=True)).to_be_disabled()
+    await expect(
+        page.get_by_role("dialog").get_by_text(re.compile("0 miss.* serão canceladas"))
+    ).to_be_visible()
+    await expect(
+        page.get_by_role("dialog").get_by_role("button", name="Cancelar", exact=True)
+    ).to_be_disabled()
     await page.keyboard.press("Escape")
     await page.get_by_role("button", name="Com erro").click()
     await expect(page).to_have_url(re.compile("status=completed&status=failed"))

@@ -28,10 +28,21 @@ async def test_session_limit_is_changed_and_obeyed(page: Page, demo: Demo) -> No
     async with demo.client() as client:
         await eventually_async(lambda: _idle(client), within_seconds=60)
         since = (await client.get("/api/stats")).json()["now"]
-        days = {"date_start": "2025-04-01", "date_end": "2025-04-04", "media_types": ["video"], "languages": [["pt"]]}
-        made = (await client.post("/api/missions", json={"range": days, "queue": True})).json()["ids"]
+        days = {
+            "date_start": "2025-04-01",
+            "date_end": "2025-04-04",
+            "media_types": ["video"],
+            "languages": [["pt"]],
+        }
+        made = (await client.post("/api/missions", json={"range": days, "queue": True})).json()[
+            "ids"
+        ]
         await eventually_async(lambda: _all_ended(client, made), within_seconds=60)
-        events = (await client.get("/api/events", params={"since": since, "types": ["mission_assigned"], "limit": 200})).json()
+        events = (
+            await client.get(
+                "/api/events", params={"since": since, "types": ["mission_assigned"], "limit": 200}
+            )
+        ).json()
         sessions = [event["details"]["session_id"] for event in events["items"]]
         assert len(sessions) >= 4
         assert len(set(sessions)) == len(sessions), "a session carried two missions"
@@ -39,8 +50,11 @@ async def test_session_limit_is_changed_and_obeyed(page: Page, demo: Demo) -> No
     await expect(page.get_by_label("Missões por sessão")).to_have_value("5")
 
 
-async def test_settings_follow_what_others_change_but_keep_what_is_being_typed(page: Page, demo: Demo) -> None:
-    """O16, O19: the retention is a setting; a change made elsewhere comes by the stream, and is told where somebody edits."""
+async def test_settings_follow_what_others_change_but_keep_what_is_being_typed(
+    page: Page, demo: Demo
+) -> None:
+    """O16, O19: the retention is a setting; a change made elsewhere comes by the stream, and is
+    told where somebody edits."""
     await page.goto(f"{demo.url}/settings")
     days = page.get_by_role("spinbutton", name="retention_days")
     await expect(days).to_have_value("30")
@@ -62,8 +76,11 @@ async def test_settings_follow_what_others_change_but_keep_what_is_being_typed(p
         assert (await client.get("/api/settings")).json()["retention_days"] == 30
 
 
-async def test_a_stuck_batch_goes_on_where_it_stopped(page: Page, demo: Demo, set_up: Scenery) -> None:
-    """O19, W1: TRAVADO with the affected route and two buttons; "Continuar de onde parou" brings it to its end."""
+async def test_a_stuck_batch_goes_on_where_it_stopped(
+    page: Page, demo: Demo, set_up: Scenery
+) -> None:
+    """O19, W1: TRAVADO with the affected route and two buttons; "Continuar de onde parou" brings it
+    to its end."""
     name = f"cotacoes-{uuid4().hex[:6]}"
     await set_up.stuck_batch(name)
     await page.goto(f"{demo.url}/batches")
@@ -79,8 +96,11 @@ async def test_a_stuck_batch_goes_on_where_it_stopped(page: Page, demo: Demo, se
     assert (await set_up.app.batch(name)).resumes == 1
 
 
-async def test_a_dead_letter_its_snapshot_and_its_retry(page: Page, demo: Demo, set_up: Scenery, complaints: list[str]) -> None:
-    """O19: groups, all members, a hostile page that can do nothing, retry of one and of the group, discard with a reason."""
+async def test_a_dead_letter_its_snapshot_and_its_retry(
+    page: Page, demo: Demo, set_up: Scenery, complaints: list[str]
+) -> None:
+    """O19: groups, all members, a hostile page that can do nothing, retry of one and of the group,
+    discard with a reason."""
     code = f"BLOCKED_{uuid4().hex[:6].upper()}"
     letters = await set_up.dead_letters(4, code)
     await page.goto(f"{demo.url}/failures")
@@ -89,13 +109,17 @@ async def test_a_dead_letter_its_snapshot_and_its_retry(page: Page, demo: Demo, 
     await group.get_by_role("button", name="Mostrar todas as 4").click()
     await group.get_by_role("button", name=re.compile("^Detalhes")).first.click()
     await group.get_by_role("button", name=re.compile("como texto")).click()
-    await expect(group.get_by_role("region", name="page.html")).to_contain_text("<script>parent.document.title")
+    await expect(group.get_by_role("region", name="page.html")).to_contain_text(
+        "<script>parent.document.title"
+    )
     await group.get_by_role("button", name=re.compile("como página")).click()
     frame = page.frame_locator("iframe.snapshot")
     await expect(frame.get_by_role("heading", name="Blocked by the shop")).to_be_visible()
     await frame.get_by_role("button", name="Sign in again").click()
     assert await page.title() != "taken"
-    assert [text for text in complaints if not REFUSED.search(text)] == [], "the browser refused all that the page tried"
+    assert [text for text in complaints if not REFUSED.search(text)] == [], (
+        "the browser refused all that the page tried"
+    )
     complaints.clear()
     await group.get_by_role("button", name=re.compile("^Descartar #")).first.click()
     dialog = page.get_by_role("dialog")
@@ -111,16 +135,24 @@ async def test_a_dead_letter_its_snapshot_and_its_retry(page: Page, demo: Demo, 
     assert sorted(ended) == ["canceled", "completed", "completed", "completed"]
     set_up.shop_is_open.clear()
     await page.context.request.get(f"{set_up.thief.url}/from-the-test")
-    assert set_up.thief.seen == ["GET /from-the-test HTTP/1.1"], "nothing came from the hostile page"
+    assert set_up.thief.seen == ["GET /from-the-test HTTP/1.1"], (
+        "nothing came from the hostile page"
+    )
 
 
-async def test_the_demos_dead_letter_completes_once_its_cause_is_gone(page: Page, demo: Demo, completed: int) -> None:
+async def test_the_demos_dead_letter_completes_once_its_cause_is_gone(
+    page: Page, demo: Demo, completed: int
+) -> None:
     """O19: a mission that failed for good is retried from the console and completes."""
     async with demo.client() as client, demo.client() as library:
         await library.delete(f"{demo.library}/admin/faults")
-        (failed,) = (await client.get("/api/missions", params={"statuses": ["failed"]})).json()["items"]
+        (failed,) = (await client.get("/api/missions", params={"statuses": ["failed"]})).json()[
+            "items"
+        ]
     await page.goto(f"{demo.url}/missions/{failed['id']}")
-    await expect(page.get_by_role("region", name="Tentativas que falharam")).to_contain_text("ERROR20")
+    await expect(page.get_by_role("region", name="Tentativas que falharam")).to_contain_text(
+        "ERROR20"
+    )
     await page.get_by_role("button", name="Tentar novamente").click()
     await expect(page.locator("dd .status")).to_have_text("Concluída", timeout=45_000)
 
@@ -132,7 +164,12 @@ async def test_the_fleet_is_tested_edited_drained_and_cleared(page: Page, demo: 
     await expect(page.get_by_role("status").filter(has_text="✓")).to_be_visible()
     await page.get_by_role("button", name="Adicionar worker").click()
     dialog = page.get_by_role("dialog")
-    for label, value in (("Nome", "w1"), ("Endereço", "http://127.0.0.1:9"), ("Chave de API", "secret"), ("Domínio", "s.test")):
+    for label, value in (
+        ("Nome", "w1"),
+        ("Endereço", "http://127.0.0.1:9"),
+        ("Chave de API", "secret"),
+        ("Domínio", "s.test"),
+    ):
         await dialog.get_by_label(label).fill(value)
     await dialog.get_by_role("button", name="Adicionar").click()
     await expect(page.get_by_role("cell", name="w1", exact=True)).to_be_visible()
@@ -155,20 +192,29 @@ async def test_the_audit_is_filtered_and_exported(page: Page, demo: Demo, comple
     await expect(page.get_by_role("cell", name="worker_added").first).to_be_visible()
     async with page.expect_download() as csv_file:
         await page.get_by_role("link", name="Exportar CSV").click()
-    rows = list(csv.DictReader(io.StringIO(Path(await (await csv_file.value).path()).read_text("utf-8"))))
+    rows = list(
+        csv.DictReader(io.StringIO(Path(await (await csv_file.value).path()).read_text("utf-8")))
+    )
     async with page.expect_download() as json_file:
         await page.get_by_role("link", name="Exportar JSON").click()
     events = json.loads(Path(await (await json_file.value).path()).read_text("utf-8"))
-    assert {row["event"] for row in rows} == {event["event"] for event in events} == {"worker_added"}
+    assert (
+        {row["event"] for row in rows} == {event["event"] for event in events} == {"worker_added"}
+    )
     assert len(rows) == len(events) >= 3
     await page.get_by_label("Até").fill("2020-01-01T00:00")
     await page.get_by_role("button", name="Aplicar").click()
     await expect(page.get_by_text("Nenhum evento corresponde.")).to_be_visible()
-    for tab, cell in (("Desempenho por worker", "demo-worker-1"), ("Proxies com problemas", "demo-proxy-1")):
+    for tab, cell in (
+        ("Desempenho por worker", "demo-worker-1"),
+        ("Proxies com problemas", "demo-proxy-1"),
+    ):
         await page.get_by_role("tab", name=tab).click()
         await expect(page.get_by_role("cell", name=cell, exact=True)).to_be_visible()
     await page.get_by_role("tab", name="Missões com falha").click()
-    await expect(page.get_by_role("region", name="Missões com falha").get_by_role("row").nth(1)).to_be_visible()
+    await expect(
+        page.get_by_role("region", name="Missões com falha").get_by_role("row").nth(1)
+    ).to_be_visible()
     await page.get_by_role("tab", name="Linha do tempo de uma missão").click()
     await page.get_by_role("textbox", name="Missão").fill(str(completed))
     await expect(page.get_by_role("cell", name="mission_completed")).to_be_visible()

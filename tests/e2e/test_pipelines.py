@@ -1,4 +1,5 @@
-"""What the other pipelines came to, as the console shows it: a quote's evidence, a round's table, documents, embeddings."""
+"""What the other pipelines came to, as the console shows it: a quote's evidence, a round's table,
+documents, embeddings."""
 
 from __future__ import annotations
 
@@ -23,17 +24,26 @@ from tests.pipelines.documents.stage import Stage, stalled
 from tests.support.running import runner_in
 
 BEGIN = {
-    "quotes": "regente quotes submit", "rounds": "regente rounds start", "documents": "regente documents classify",
+    "quotes": "regente quotes submit",
+    "rounds": "regente rounds start",
+    "documents": "regente documents classify",
     "embeddings": "regente embeddings add",
-}  # fmt: skip
+}
 
 
-async def test_a_quote_is_shown_with_its_evidence(page: Page, demo: Demo, results: Outcomes) -> None:
-    """Q1, Q2, O19: from the batch to the lot, from the lot to the quote: value, statistics, each source, the checkpoints."""
+async def test_a_quote_is_shown_with_its_evidence(
+    page: Page, demo: Demo, results: Outcomes
+) -> None:
+    """Q1, Q2, O19: from the batch to the lot, from the lot to the quote: value, statistics, each
+    source, the checkpoints."""
     async with demo.client() as client:
         quote = (await client.get(f"/api/quotes/{results.quote}")).json()
     await page.goto(f"{demo.url}/batches")
-    await page.get_by_role("article", name=quote["lot"]).get_by_role("link", name=re.compile("Ver resultados")).click()
+    await (
+        page.get_by_role("article", name=quote["lot"])
+        .get_by_role("link", name=re.compile("Ver resultados"))
+        .click()
+    )
     await expect(page.get_by_role("heading", name=f"Lote {quote['lot']}")).to_be_visible()
     row = page.get_by_role("row").filter(has_text=CHAIR)
     await expect(row.locator(".status")).to_have_text("Concluída")
@@ -43,11 +53,15 @@ async def test_a_quote_is_shown_with_its_evidence(page: Page, demo: Demo, result
     await expect(page.locator(".value")).to_have_text(reais(quote["value"]))
     statistics = page.get_by_role("region", name=re.compile("^Estatísticas"))
     await expect(statistics).to_contain_text(f"Média{reais(quote['statistics']['mean'])}")
-    await expect(statistics).to_contain_text(f"Preços mantidos{quote['statistics']['kept']} de {quote['statistics']['prices']}")
+    await expect(statistics).to_contain_text(
+        f"Preços mantidos{quote['statistics']['kept']} de {quote['statistics']['prices']}"
+    )
     sources = page.get_by_role("region", name="Fontes").get_by_role("table").get_by_role("row")
     await expect(sources).to_have_count(1 + len(quote["sources"]))
     (outlier,) = [one for one in quote["sources"] if one["outlier"]]
-    await expect(sources.filter(has_text=outlier["source"])).to_contain_text(re.compile(r"discrepante: [\d,]+ vezes a mediana"))
+    await expect(sources.filter(has_text=outlier["source"])).to_contain_text(
+        re.compile(r"discrepante: [\d,]+ vezes a mediana")
+    )
     kept = next(one for one in quote["sources"] if one["price"] is not None and not one["outlier"])
     seen = sources.filter(has_text=kept["source"])
     await expect(seen).to_contain_text("mantido")
@@ -70,7 +84,11 @@ async def test_a_quote_that_failed_says_why(page: Page, demo: Demo, results: Out
     await page.goto(f"{demo.url}/results/lots/{results.lot}")
     await page.get_by_label("Cotações a mostrar").select_option("ERROR")
     await expect(page).to_have_url(f"{demo.url}/results/lots/{results.lot}?status=ERROR")
-    rows = page.get_by_role("region", name="Cotações deste lote").get_by_role("table").get_by_role("row")
+    rows = (
+        page.get_by_role("region", name="Cotações deste lote")
+        .get_by_role("table")
+        .get_by_role("row")
+    )
     await expect(rows).to_have_count(2)
     await expect(rows.nth(1)).to_contain_text("FIPE_NOT_FOUND")
     await rows.nth(1).get_by_role("link").click()
@@ -78,12 +96,20 @@ async def test_a_quote_that_failed_says_why(page: Page, demo: Demo, results: Out
     await expect(page.get_by_role("alert")).to_contain_text("FIPE_NOT_FOUND")
     await expect(page.get_by_text("Nenhuma fonte foi consultada ainda.")).to_be_visible()
     await expect(page.get_by_role("cell", name="AI_ANALYSIS_DONE", exact=True)).to_be_visible()
-    await expect(page.get_by_role("region", name="Tentativas que falharam")).to_contain_text("FIPE_NOT_FOUND")
+    await expect(page.get_by_role("region", name="Tentativas que falharam")).to_contain_text(
+        "FIPE_NOT_FOUND"
+    )
 
 
-async def test_a_round_is_a_table_and_what_failed_runs_again(page: Page, demo: Demo, results: Outcomes) -> None:
-    """Z4, Z5, Z6, O19: scores and failures; the button tells what it did, and the table follows by the stream."""
-    async with demo.client() as client, httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox:
+async def test_a_round_is_a_table_and_what_failed_runs_again(
+    page: Page, demo: Demo, results: Outcomes
+) -> None:
+    """Z4, Z5, Z6, O19: scores and failures; the button tells what it did, and the table follows by
+    the stream."""
+    async with (
+        demo.client() as client,
+        httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox,
+    ):
         round_id, good, bad = await spoilt_round(client, sandbox)
         found = (await client.get(f"/api/rounds/{round_id}")).json()
         stored = next(one for one in found["matches"] if one["match_id"] == good)
@@ -93,31 +119,49 @@ async def test_a_round_is_a_table_and_what_failed_runs_again(page: Page, demo: D
         await expect(table.get_by_role("row")).to_have_count(1 + len(found["matches"]))
         cells = table.get_by_role("row").filter(has_text=good).get_by_role("cell")
         score = f"{stored['home_goals']} × {stored['away_goals']}"
-        await expect(cells).to_have_text([good, stored["home"], score, stored["away"], "Concluída", "1", ""])
+        await expect(cells).to_have_text(
+            [good, stored["home"], score, stored["away"], "Concluída", "1", ""]
+        )
         row = table.get_by_role("row").filter(has_text=bad)
         await expect(row).to_contain_text("LAYOUT_CHANGED")
         await expect(row.locator(".status")).to_have_text("Com erro")
         await sandbox.delete("/league/admin/faults")
     await page.get_by_role("button", name="Tentar de novo o que falhou").click()
-    await expect(page.get_by_text("1 tarefa voltou para a fila, de 1 que faltavam.")).to_be_visible()
+    await expect(
+        page.get_by_text("1 tarefa voltou para a fila, de 1 que faltavam.")
+    ).to_be_visible()
     await expect(row.locator(".status")).to_have_text("Concluída")
     await expect(page.get_by_role("button", name="Tentar de novo o que falhou")).to_have_count(0)
     await row.get_by_role("link").click()
-    await expect(page.get_by_role("region", name="Tentativas que falharam")).to_contain_text("LAYOUT_CHANGED")
+    await expect(page.get_by_role("region", name="Tentativas que falharam")).to_contain_text(
+        "LAYOUT_CHANGED"
+    )
     await page.goto(f"{demo.url}/results/rounds/{round_id}/{good}")
-    await expect(page.get_by_role("heading", level=1)).to_have_text(f"{stored['home']} {score} {stored['away']}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(
+        f"{stored['home']} {score} {stored['away']}"
+    )
     events = page.get_by_role("region", name="Lances").get_by_role("table").get_by_role("row")
     await expect(events).to_have_count(1 + stored["events"])
-    await expect(page.get_by_role("region", name="Estatísticas").get_by_role("row")).to_have_count(1 + stored["stats"] // 2)
+    await expect(page.get_by_role("region", name="Estatísticas").get_by_role("row")).to_have_count(
+        1 + stored["stats"] // 2
+    )
 
 
-async def test_documents_are_filtered_and_their_errors_reprocessed(page: Page, demo: Demo, results: Outcomes) -> None:
-    """W2, W4, W6, O19: the specification's states, a class with its confidence, why one is PULADO; errors are reprocessed."""
-    async with demo.client() as client, httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox:
+async def test_documents_are_filtered_and_their_errors_reprocessed(
+    page: Page, demo: Demo, results: Outcomes
+) -> None:
+    """W2, W4, W6, O19: the specification's states, a class with its confidence, why one is PULADO;
+    errors are reprocessed."""
+    async with (
+        demo.client() as client,
+        httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox,
+    ):
         execution = await classified(client, sandbox)
         await sandbox.delete("/openrouter/admin/faults")
         name = (await client.get(f"/api/documents/executions/{execution}")).json()["nome"]
-        answers = (await client.get(f"/api/documents/executions/{execution}/documents")).json()["items"]
+        answers = (await client.get(f"/api/documents/executions/{execution}/documents")).json()[
+            "items"
+        ]
     await page.goto(f"{demo.url}/results?of=documents")
     await page.get_by_role("link", name=name, exact=True).click()
     await expect(page.get_by_role("heading", name=f"Execução {name}")).to_be_visible()
@@ -126,7 +170,9 @@ async def test_documents_are_filtered_and_their_errors_reprocessed(page: Page, d
     row = table.get_by_role("row").filter(has_text="a.pdf")
     await expect(row.get_by_role("cell").nth(1)).to_have_text("CONCLUIDO")
     await expect(row.get_by_role("cell").nth(2)).to_have_text("contrato")
-    await expect(row.get_by_role("cell").nth(3)).to_have_text(re.compile(rf"^{round(100 * contract['confianca'])}(,\d)?%$"))
+    await expect(row.get_by_role("cell").nth(3)).to_have_text(
+        re.compile(rf"^{round(100 * contract['confianca'])}(,\d)?%$")
+    )
     await page.get_by_label("Documentos a mostrar").select_option("PULADO")
     await expect(table.get_by_role("row")).to_have_count(2)
     await expect(table).to_contain_text("EMPTY")
@@ -135,18 +181,24 @@ async def test_documents_are_filtered_and_their_errors_reprocessed(page: Page, d
     await page.get_by_role("button", name="Reprocessar apenas erros").click()
     await expect(page.get_by_text("Nenhum documento tem este status.")).to_be_visible()
     await page.get_by_label("Documentos a mostrar").select_option("")
-    await expect(table.get_by_role("row").filter(has_text="ruim.txt").locator(".status")).to_have_text("CONCLUIDO")
+    await expect(
+        table.get_by_role("row").filter(has_text="ruim.txt").locator(".status")
+    ).to_have_text("CONCLUIDO")
     await expect(page.locator(".page-head .status")).to_have_text("CONCLUIDO")
 
 
-async def test_a_stuck_execution_goes_on_where_it_stopped(stranger: Page, database_url: str, tmp_path: Path) -> None:
-    """W1, W2, W6, O19: TRAVADO because nobody serves it, and it says so; "Continuar de onde parou" brings it to its end."""
+async def test_a_stuck_execution_goes_on_where_it_stopped(
+    stranger: Page, database_url: str, tmp_path: Path
+) -> None:
+    """W1, W2, W6, O19: TRAVADO because nobody serves it, and it says so; "Continuar de onde parou"
+    brings it to its end."""
     registry = Registry()
     settings = Settings(sweep_seconds=0.2, batches_seconds=0.2, drain_seconds=5.0)
     async with (
-        command(database_url, tmp_path) as served, Sandbox(proxies=0) as sandbox,
+        command(database_url, tmp_path) as served,
+        Sandbox(proxies=0) as sandbox,
         Regente(database_url, settings=settings, pipelines=registry) as app,
-    ):  # fmt: skip
+    ):
         stage = Stage(app, DocumentDesk(app), tmp_path / "files")
         stage.write("parado.txt", "Um contrato entre as partes")
         execution = await stage.submit()
@@ -163,7 +215,9 @@ async def test_a_stuck_execution_goes_on_where_it_stopped(stranger: Page, databa
         pipelines = register_documents(registry, app, DocumentSettings(), sandbox.url)
         async with runner_in(app):
             await expect(stranger.locator(".page-head .status")).to_have_text("CONCLUIDO")
-            await expect(stranger.get_by_role("row").filter(has_text="parado.txt").locator(".status")).to_have_text("CONCLUIDO")
+            await expect(
+                stranger.get_by_role("row").filter(has_text="parado.txt").locator(".status")
+            ).to_have_text("CONCLUIDO")
         await pipelines.close()
 
 
@@ -171,7 +225,9 @@ async def test_texts_are_found_by_similarity(page: Page, demo: Demo, results: Ou
     """S5, O19: the counts, and a search whose best hit is the text itself."""
     await page.goto(f"{demo.url}/results")
     await page.get_by_role("tab", name="Embeddings").click()
-    await expect(page.get_by_role("region", name="Modelos").get_by_role("cell", name="hashing")).to_be_visible()
+    await expect(
+        page.get_by_role("region", name="Modelos").get_by_role("cell", name="hashing")
+    ).to_be_visible()
     await page.get_by_label("Texto", exact=True).fill(TEXTS[0])
     await page.get_by_label("Modelo", exact=True).select_option("hashing")
     await page.get_by_role("button", name="Buscar", exact=True).click()
@@ -180,14 +236,22 @@ async def test_texts_are_found_by_similarity(page: Page, demo: Demo, results: Ou
     await expect(found.nth(1).get_by_role("cell").nth(0)).to_have_text("100%")
 
 
-async def test_a_viewer_sees_and_does_not_act(stranger: Page, demo: Demo, results: Outcomes) -> None:
+async def test_a_viewer_sees_and_does_not_act(
+    stranger: Page, demo: Demo, results: Outcomes
+) -> None:
     """O19: the same pages without a button that would be refused."""
     async with demo.client() as client:
-        key = (await client.post("/api/keys", json={"name": "olha", "role": "viewer"})).json()["api_key"]
+        key = (await client.post("/api/keys", json={"name": "olha", "role": "viewer"})).json()[
+            "api_key"
+        ]
     await sign_in(stranger, demo.url, key)
     await stranger.goto(f"{demo.url}/results/rounds/{results.round}")
-    await expect(stranger.get_by_role("region", name="Partidas").get_by_text("LAYOUT_CHANGED")).to_be_visible()
-    await expect(stranger.get_by_role("button", name="Tentar de novo o que falhou")).to_have_count(0)
+    await expect(
+        stranger.get_by_role("region", name="Partidas").get_by_text("LAYOUT_CHANGED")
+    ).to_be_visible()
+    await expect(stranger.get_by_role("button", name="Tentar de novo o que falhou")).to_have_count(
+        0
+    )
     await stranger.goto(f"{demo.url}/results/executions/{results.execution}")
     await expect(stranger.get_by_role("cell", name="ruim.txt")).to_be_visible()
     await expect(stranger.get_by_role("button", name="Reprocessar apenas erros")).to_have_count(0)
@@ -195,7 +259,9 @@ async def test_a_viewer_sees_and_does_not_act(stranger: Page, demo: Demo, result
     await expect(stranger.get_by_text("A busca é para operadores")).to_be_visible()
 
 
-async def test_where_nothing_is_it_says_how_to_begin(stranger: Page, database_url: str, tmp_path: Path) -> None:
+async def test_where_nothing_is_it_says_how_to_begin(
+    stranger: Page, database_url: str, tmp_path: Path
+) -> None:
     """O19: an empty installation names the command, in each tab."""
     async with command(database_url, tmp_path) as served:
         await stranger.goto(served["sign_in"])

@@ -1,4 +1,5 @@
-"""Fixtures of the engine's tests: one database for the whole folder, emptied after each test, and what looks at it."""
+"""Fixtures of the engine's tests: one database for the whole folder, emptied after each test, and
+what looks at it."""
 
 from __future__ import annotations
 
@@ -20,19 +21,23 @@ from tests.engine.stage import Clock, Sql
 
 OpenApp = Callable[[], Awaitable[Regente]]
 
-# A database of its own for every test would cost half a second each; emptying a small one costs milliseconds.
+# A database of its own for every test would cost half a second each; emptying a small one costs
+# milliseconds.
 _EMPTY = """
 DO $$
 DECLARE found record;
 BEGIN
   FOR found IN SELECT relname FROM pg_class
-               WHERE relnamespace = 'regente'::regnamespace AND relkind = 'r' AND relname <> 'migrations' LOOP
+               WHERE relnamespace = 'regente'::regnamespace AND relkind = 'r'
+                 AND relname <> 'migrations' LOOP
     EXECUTE format('DELETE FROM regente.%I', found.relname);
   END LOOP;
-  FOR found IN SELECT relname FROM pg_class WHERE relnamespace = 'regente'::regnamespace AND relkind = 'S' LOOP
+  FOR found IN SELECT relname FROM pg_class WHERE relnamespace = 'regente'::regnamespace
+      AND relkind = 'S' LOOP
     PERFORM setval(format('regente.%I', found.relname), 1, false);
   END LOOP;
-  FOR found IN SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
+  FOR found IN SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
+      AND relkind = 'r' LOOP
     EXECUTE format('DROP TABLE public.%I CASCADE', found.relname);
   END LOOP;
 END $$
@@ -59,7 +64,9 @@ def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def database_url(shared_database: str) -> Iterator[str]:
     """The schema with nothing in it: no rows, ids from 1, the clock as it was."""
-    with psycopg.connect(shared_database, autocommit=True, application_name="sweeper") as connection:
+    with psycopg.connect(
+        shared_database, autocommit=True, application_name="sweeper"
+    ) as connection:
         clock = connection.execute(_CLOCK).fetchone()
         assert clock is not None
         yield shared_database
@@ -70,14 +77,18 @@ def database_url(shared_database: str) -> Iterator[str]:
 @pytest.fixture
 def sql(database_url: str) -> Iterator[Sql]:
     """Looks at the database from outside the engine, and commits each statement at once."""
-    with psycopg.connect(database_url, autocommit=True, row_factory=dict_row, application_name="looker-on") as connection:
+    with psycopg.connect(
+        database_url, autocommit=True, row_factory=dict_row, application_name="looker-on"
+    ) as connection:
         yield connection
 
 
 @pytest.fixture
 def holder(database_url: str) -> Iterator[Sql]:
     """A transaction that stays open until the test commits it: what it touched stays locked."""
-    with psycopg.connect(database_url, row_factory=dict_row, application_name="holder") as connection:
+    with psycopg.connect(
+        database_url, row_factory=dict_row, application_name="holder"
+    ) as connection:
         yield connection
         connection.rollback()
 
@@ -88,11 +99,15 @@ def clock(sql: Sql) -> Clock:
 
 
 @pytest.fixture
-async def open_app(database_url: str, registry: Registry, settings: Settings) -> AsyncIterator[OpenApp]:
+async def open_app(
+    database_url: str, registry: Registry, settings: Settings
+) -> AsyncIterator[OpenApp]:
     """Opens further apps on the test's database: each can be a runner of its own."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def opened() -> Regente:
-            return await stack.enter_async_context(Regente(database_url, settings=settings, pipelines=registry))
+            return await stack.enter_async_context(
+                Regente(database_url, settings=settings, pipelines=registry)
+            )
 
         yield opened

@@ -14,14 +14,18 @@ from regente.engine.queries import query
 
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
-# A hundredth of the tasks wait for a runner, a tenth for their time (at the head of the queue, in five levels of priority),
-# a few run, a few are dead; the rest is history, a fifth of it in batches.
+# A hundredth of the tasks wait for a runner, a tenth for their time (at the head of the queue, in
+# five levels of priority), a few run, a few are dead; the rest is history, a fifth of it in
+# batches.
 _FILL = """
-INSERT INTO regente.tasks (id, pipeline, status, priority, run_at, runner_id, attempt, started_at, claimed_at, heartbeat_at,
-                           finished_at, cancel_requested_at, batch_id, error_code, key, crashes, queued_at)
+INSERT INTO regente.tasks (id, pipeline, status, priority, run_at, runner_id, attempt, started_at,
+                           claimed_at, heartbeat_at,
+                           finished_at, cancel_requested_at, batch_id, error_code, key, crashes,
+                           queued_at)
 SELECT n, CASE n % 4 WHEN 0 THEN 'other' ELSE 'main' END, kind::regente.task_status,
        CASE WHEN kind = 'queued' THEN n % 5 ELSE 0 END,
-       CASE WHEN kind = 'queued' AND n % 100 < 10 THEN now() + interval '1 day' ELSE now() - interval '1 hour' END,
+       CASE WHEN kind = 'queued' AND n % 100 < 10 THEN now() + interval '1 day'
+            ELSE now() - interval '1 hour' END,
        CASE WHEN kind = 'running' THEN 1 + n / 100 % 50 END, 1, now(), now(), now(),
        CASE WHEN kind IN ('completed', 'failed') THEN now() - n * interval '1 second' END,
        CASE WHEN kind = 'running' AND n % 1000 = 11 THEN now() END,
@@ -29,11 +33,13 @@ SELECT n, CASE n % 4 WHEN 0 THEN 'other' ELSE 'main' END, kind::regente.task_sta
        CASE WHEN kind = 'failed' THEN 'CODE' || n / 100 % 7 END,
        CASE WHEN n % 3 = 0 THEN 'key-' || n END,
        CASE WHEN kind = 'queued' AND n % 10000 = 10 THEN 2 ELSE 0 END, now()
-FROM (SELECT n, CASE WHEN n % 100 < 11 THEN 'queued' WHEN n % 200 = 11 THEN 'running' WHEN n % 200 = 13 THEN 'failed'
+FROM (SELECT n, CASE WHEN n % 100 < 11 THEN 'queued' WHEN n % 200 = 11 THEN 'running'
+      WHEN n % 200 = 13 THEN 'failed'
                      ELSE 'completed' END AS kind
       FROM generate_series(1, %(rows)s::bigint) AS g (n)) AS t;
 INSERT INTO regente.events (task_id, batch_id, event)
-  SELECT n, CASE WHEN n % 5 = 2 THEN 2 + n % 97 END, 'task_queued' FROM generate_series(1, %(rows)s::bigint) AS g (n);
+  SELECT n, CASE WHEN n % 5 = 2 THEN 2 + n % 97 END, 'task_queued'
+  FROM generate_series(1, %(rows)s::bigint) AS g (n);
 INSERT INTO regente.steps (task_id, name, attempt, output)
   SELECT n * 11, 'A', 1, '1' FROM generate_series(1, %(rows)s::bigint / 20) AS g (n);
 INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, lease_until, status)
@@ -41,21 +47,25 @@ INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, l
          CASE WHEN n > 50 THEN 'stopped' ELSE 'running' END::regente.runner_status
   FROM generate_series(1, 1000) AS g (n);
 INSERT INTO regente.batches (name, total, status, finished_at)
-  SELECT 'b' || n, 1, CASE WHEN n < 5 THEN 'running' ELSE 'completed' END::regente.batch_status, CASE WHEN n >= 5 THEN now() END
+  SELECT 'b' || n, 1, CASE WHEN n < 5 THEN 'running'
+      ELSE 'completed' END::regente.batch_status, CASE WHEN n >= 5 THEN now() END
   FROM generate_series(1, 100) AS g (n);
-INSERT INTO regente.pipelines (name, stall_after) VALUES ('main', '10 minutes'), ('other', '10 minutes');
+INSERT INTO regente.pipelines (name, stall_after) VALUES ('main', '10 minutes'),
+            ('other', '10 minutes');
 SELECT setval(pg_get_serial_sequence('regente.tasks', 'id'), %(rows)s::bigint);
 """
 
 
 def fill(url: str, rows: int) -> None:
-    """Everything but the primary keys is indexed after the load, which makes a million rows a matter of seconds."""
+    """Everything but the primary keys is indexed after the load, which makes a million rows a
+    matter of seconds."""
     with psycopg.connect(url, autocommit=True) as connection:
         for table in ("tasks", "events", "steps", "runners", "batches"):
             connection.execute(f"ALTER TABLE regente.{table} SET (autovacuum_enabled = off)")
         indexes = connection.execute(
             "SELECT format('%I.%I', schemaname, indexname), indexdef FROM pg_indexes "
-            "WHERE schemaname = 'regente' AND tablename IN ('tasks', 'events') AND indexname NOT LIKE '%_pkey'"
+            "WHERE schemaname = 'regente' AND tablename IN ('tasks', 'events') AND "
+            "indexname NOT LIKE '%_pkey'"
         ).fetchall()
         connection.execute("SET maintenance_work_mem = '256MB'")
         connection.execute("SET synchronous_commit = off")
@@ -67,7 +77,10 @@ def fill(url: str, rows: int) -> None:
                     connection.execute(statement.replace("%(rows)s", str(rows)))
         for _, definition in indexes:
             connection.execute(definition)
-        connection.execute("VACUUM (ANALYZE) regente.tasks, regente.events, regente.steps, regente.runners, regente.batches")
+        connection.execute(
+            "VACUUM (ANALYZE) regente.tasks, regente.events, regente.steps, "
+            "regente.runners, regente.batches"
+        )
 
 
 @dataclass(frozen=True)
@@ -77,12 +90,21 @@ class Plan:
     @property
     def scanned(self) -> set[str]:
         """Tables that were read from end to end."""
-        return {node["Relation Name"] for node in self.nodes if node["Node Type"] == "Seq Scan" and node["Actual Loops"]}
+        return {
+            node["Relation Name"]
+            for node in self.nodes
+            if node["Node Type"] == "Seq Scan" and node["Actual Loops"]
+        }
 
     @property
     def pages(self) -> int:
-        """Pages touched: the statement's own and those of each part that writes. Some are counted twice, none is missed."""
-        parts = [node for node in self.nodes if node.get("Subplan Name", "").startswith("CTE") or node is self.nodes[0]]
+        """Pages touched: the statement's own and those of each part that writes. Some are counted
+        twice, none is missed."""
+        parts = [
+            node
+            for node in self.nodes
+            if node.get("Subplan Name", "").startswith("CTE") or node is self.nodes[0]
+        ]
         return sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in parts)
 
     @property
@@ -91,12 +113,21 @@ class Plan:
 
     @property
     def rows_thrown_away(self) -> int:
-        removed = ("Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
-        return int(sum(node.get(key, 0) * node["Actual Loops"] for node in self.nodes for key in removed))
+        removed = (
+            "Rows Removed by Filter",
+            "Rows Removed by Index Recheck",
+            "Rows Removed by Join Filter",
+        )
+        return int(
+            sum(node.get(key, 0) * node["Actual Loops"] for node in self.nodes for key in removed)
+        )
 
 
-def explain(connection: psycopg.Connection[Any], name: str, params: dict[str, Any], mode: str) -> Plan:
-    """Run the named statement as a prepared one, the way the engine does, and look at what it did. The caller rolls back."""
+def explain(
+    connection: psycopg.Connection[Any], name: str, params: dict[str, Any], mode: str
+) -> Plan:
+    """Run the named statement as a prepared one, the way the engine does, and look at what it did.
+    The caller rolls back."""
     names: list[str] = []
 
     def numbered(match: re.Match[str]) -> str:
@@ -111,7 +142,9 @@ def explain(connection: psycopg.Connection[Any], name: str, params: dict[str, An
     connection.execute(f"PREPARE looked_at AS {text}")
     values = sql.SQL(", ").join(sql.Literal(params[name]) for name in names)
     arguments = sql.SQL("({})").format(values) if names else sql.SQL("")
-    statement = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE looked_at") + arguments
+    statement = (
+        sql.SQL("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE looked_at") + arguments
+    )
     row = connection.execute(statement).fetchone()
     assert row is not None
     found = row[0] if isinstance(row[0], list) else json.loads(row[0])

@@ -1,4 +1,5 @@
-"""What the engine's tests are staged with: runners as asyncio tasks, runners that exist only in SQL, and a clock that moves."""
+"""What the engine's tests are staged with: runners as asyncio tasks, runners that exist only in
+SQL, and a clock that moves."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ Write = Callable[[Ledger, Claim], Awaitable[bool]]
 
 WRITES: dict[str, Write] = {
     "completion": lambda ledger, claim: ledger.finished.write(Finish(claim, Completed(None), None)),
-    "settlement": lambda ledger, claim: ledger.settled.write(Settlement(claim, Ended("queued", "task_handed_back"))),
+    "settlement": lambda ledger, claim: ledger.settled.write(
+        Settlement(claim, Ended("queued", "task_handed_back"))
+    ),
     "step": lambda ledger, claim: ledger.marked.write(Mark(claim, "A")),
     "event": lambda ledger, claim: ledger.add_event(claim, "event:told", "told", "{}"),
 }
@@ -34,8 +37,11 @@ WRITES: dict[str, Write] = {
 
 
 @contextlib.asynccontextmanager
-async def running(app: Regente, pipelines: list[str] | None = None, **options: Any) -> AsyncIterator[asyncio.Task[Report]]:
-    """The app as a runner while the block lasts. It is told to stop twice: what still runs then is handed back."""
+async def running(
+    app: Regente, pipelines: list[str] | None = None, **options: Any
+) -> AsyncIterator[asyncio.Task[Report]]:
+    """The app as a runner while the block lasts. It is told to stop twice: what still runs then is
+    handed back."""
     run = asyncio.create_task(app.run(pipelines, **options))
     try:
         yield run
@@ -45,7 +51,9 @@ async def running(app: Regente, pipelines: list[str] | None = None, **options: A
         await run
 
 
-async def status_is(app: Regente, task_id: int, *statuses: str, within_seconds: float = PATIENCE_SECONDS) -> str:
+async def status_is(
+    app: Regente, task_id: int, *statuses: str, within_seconds: float = PATIENCE_SECONDS
+) -> str:
     """Wait until the task has one of these states."""
 
     async def reached() -> str | None:
@@ -83,7 +91,9 @@ def task_row(sql: Sql, task_id: int) -> dict[str, Any]:
 
 
 def events_of(sql: Sql, task_id: int) -> list[str]:
-    return column(sql, "SELECT event FROM regente.events WHERE task_id = %s ORDER BY txid, id", task_id)
+    return column(
+        sql, "SELECT event FROM regente.events WHERE task_id = %s ORDER BY txid, id", task_id
+    )
 
 
 async def claims_of(ledger: Ledger, pipeline: str, count: int) -> list[Claim]:
@@ -91,13 +101,16 @@ async def claims_of(ledger: Ledger, pipeline: str, count: int) -> list[Claim]:
 
 
 class Clock:
-    """The database's clock. Moving it moves time for leases, backoff, stalls and schedules at once."""
+    """The database's clock. Moving it moves time for leases, backoff, stalls and
+    schedules at once."""
 
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
         self._ahead_seconds = 0.0
 
-    def advance(self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0) -> None:
+    def advance(
+        self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
+    ) -> None:
         self._ahead_seconds += seconds + 60 * minutes + 3600 * hours + 86_400 * days
         self._replace(f"SELECT now() + interval '{self._ahead_seconds} seconds'")
 
@@ -107,21 +120,25 @@ class Clock:
 
     def _replace(self, body: str) -> None:
         self._sql.execute(
-            "CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE "
+            "CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE sql "
+            "STABLE PARALLEL SAFE "
             f"AS $clock${body}$clock$"
         )
 
 
 @dataclass
 class Ghost:
-    """A runner that exists only in the database: it claims with the engine's own statements and does nothing more."""
+    """A runner that exists only in the database: it claims with the engine's own statements and
+    does nothing more."""
 
     connection: psycopg.Connection[Any]
     id: int
     pipelines: list[str]
 
     @classmethod
-    def appear(cls, connection: psycopg.Connection[Any], pipelines: list[str], ttl_seconds: float = 60.0) -> Ghost:
+    def appear(
+        cls, connection: psycopg.Connection[Any], pipelines: list[str], ttl_seconds: float = 60.0
+    ) -> Ghost:
         params = {
             "name": "ghost",
             "host": "nowhere",
@@ -142,15 +159,22 @@ class Ghost:
 
     def claim_suspect(self) -> list[int]:
         params = {"runner_id": self.id, "pipelines": text_array(self.pipelines)}
-        return [_first(row) for row in self.connection.execute(query("claim_suspect"), params).fetchall()]
+        return [
+            _first(row)
+            for row in self.connection.execute(query("claim_suspect"), params).fetchall()
+        ]
 
     def finish(self, task_id: int, attempt: int = 1, result: str | None = None) -> list[int]:
-        return run_query(self.connection, "finish", finish_params(self.id, task_id, attempt, result))
+        return run_query(
+            self.connection, "finish", finish_params(self.id, task_id, attempt, result)
+        )
 
     def die(self) -> None:
         """Its lease has run out: nobody has noticed yet."""
         self.connection.execute(
-            "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE id = %s", (self.id,)
+            "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 "
+            "second' WHERE id = %s",
+            (self.id,),
         )
 
 
@@ -165,7 +189,9 @@ def claim_params(runner_id: int, pipelines: list[str], count: int) -> dict[str, 
     }
 
 
-def finish_params(runner_id: int, task_id: int, attempt: int = 1, result: str | None = None) -> dict[str, Any]:
+def finish_params(
+    runner_id: int, task_id: int, attempt: int = 1, result: str | None = None
+) -> dict[str, Any]:
     return {
         "runner_id": runner_id,
         "ids": number_array([task_id]),
@@ -193,7 +219,9 @@ def step_params(runner_id: int, task_id: int, step: str, attempt: int = 1) -> di
 REAP = {"limit": 1000, "max_crashes": 3}
 
 
-def run_query(connection: psycopg.Connection[Any], name: str, params: dict[str, Any] | None = None) -> list[Any]:
+def run_query(
+    connection: psycopg.Connection[Any], name: str, params: dict[str, Any] | None = None
+) -> list[Any]:
     """A named statement of the engine's own; the first column of what it returns."""
     return [_first(row) for row in connection.execute(query(name), params or {}).fetchall()]
 

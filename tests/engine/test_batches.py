@@ -12,7 +12,18 @@ from regente.engine.models import BatchInfo
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.batches import BatchReview
-from tests.engine.stage import Clock, Ghost, Sql, column, many, one, running, status_is, task_row, until
+from tests.engine.stage import (
+    Clock,
+    Ghost,
+    Sql,
+    column,
+    many,
+    one,
+    running,
+    status_is,
+    task_row,
+    until,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +48,11 @@ async def ledger(app: Regente, batch: int | str = "b") -> BatchInfo:
 
 
 def events(sql: Sql) -> list[str]:
-    return column(sql, "SELECT event FROM regente.events WHERE batch_id IS NOT NULL AND task_id IS NULL ORDER BY txid, id")
+    return column(
+        sql,
+        "SELECT event FROM regente.events WHERE batch_id IS NOT NULL AND task_id IS NULL "
+        "ORDER BY txid, id",
+    )
 
 
 async def review(app: Regente) -> list[str]:
@@ -69,7 +84,9 @@ async def test_a_batch_runs_as_soon_as_one_of_its_tasks_does(app: Regente, sql: 
         assert found.eta_seconds is not None
 
 
-async def test_no_progress_stalls_it_and_progress_brings_it_back(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_no_progress_stalls_it_and_progress_brings_it_back(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """W1, W2: TRAVADO after `stall_after` without progress; back by itself."""
     ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
     await app.enqueue_many("p", [{}] * 3, batch=await app.open_batch("b", stall_after=300))
@@ -88,7 +105,9 @@ async def test_no_progress_stalls_it_and_progress_brings_it_back(app: Regente, s
     assert events(sql) == ["batch_running", "batch_stalled", "batch_running"]
 
 
-async def test_waiting_for_its_time_or_in_a_paused_pipeline_is_no_stall(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_waiting_for_its_time_or_in_a_paused_pipeline_is_no_stall(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """W1: a stall is work that should move and does not."""
     from datetime import UTC, datetime, timedelta
 
@@ -124,7 +143,9 @@ async def test_resume_goes_on_where_it_stopped(app: Regente, sql: Sql, clock: Cl
     assert column(sql, "SELECT tries FROM regente.tasks") == [0, 0, 0], "nobody is charged"
 
 
-async def test_after_the_last_resume_it_fails_and_the_rest_is_dead(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_after_the_last_resume_it_fails_and_the_rest_is_dead(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """W2, W3: ERRO after the last retry; what was left goes to the dead letters with a reason."""
     ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
     batch_id = await app.open_batch("b", stall_after=300, max_resumes=2)
@@ -141,12 +162,19 @@ async def test_after_the_last_resume_it_fails_and_the_rest_is_dead(app: Regente,
     assert await review(app) == ["b: running → failed"]
     found = await ledger(app)
     assert (found.status, found.completed, found.failed) == ("failed", 1, 2)
-    assert set(column(sql, "SELECT error_code FROM regente.tasks WHERE status = 'failed'")) == {"BATCH_STALLED"}
-    assert [row["class"] for row in many(sql, "SELECT class FROM regente.failures")] == ["stall", "stall"]
+    assert set(column(sql, "SELECT error_code FROM regente.tasks WHERE status = 'failed'")) == {
+        "BATCH_STALLED"
+    }
+    assert [row["class"] for row in many(sql, "SELECT class FROM regente.failures")] == [
+        "stall",
+        "stall",
+    ]
     assert (await app.resume_batch("b")).resumed is False
 
 
-async def test_the_holder_of_a_task_that_its_batch_gave_up_can_write_nothing(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_the_holder_of_a_task_that_its_batch_gave_up_can_write_nothing(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """I3: the fence holds against the batch's end as well."""
     ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
     await app.enqueue("p", {}, batch=await app.open_batch("b", stall_after=1, max_resumes=0))
@@ -165,7 +193,11 @@ async def test_reprocess_runs_the_errors_again(app: Regente, sql: Sql, how: str)
     await app.run(until_idle=True)
     assert (await ledger(app)).status == "completed"
     sql.execute("UPDATE regente.tasks SET args = '{}'")
-    choices: dict[str, dict[str, Any]] = {"all": {}, "codes": {"codes": ["B"]}, "ids": {"ids": [ids[0], ids[2]]}}
+    choices: dict[str, dict[str, Any]] = {
+        "all": {},
+        "codes": {"codes": ["B"]},
+        "ids": {"ids": [ids[0], ids[2]]},
+    }
     options = choices.get(how, {"codes": ["X"]})
     expected = {"all": ids[:2], "codes": ids[1:2], "ids": ids[:1]}.get(how, [])
     assert await app.reprocess_batch("b", **options) == expected
@@ -182,7 +214,9 @@ async def test_cancel_ends_the_rest_and_leaves_what_has_ended(app: Regente, sql:
     await app.enqueue_many("p", [{}, {"do": "wait"}], batch="b")
     drafts = await app.enqueue_many("p", [{}] * 2, batch="b", draft=True)
     async with running(app):
-        await until(lambda: sorted(column(sql, "SELECT status::text FROM regente.tasks"))[0] == "completed")
+        await until(
+            lambda: sorted(column(sql, "SELECT status::text FROM regente.tasks"))[0] == "completed"
+        )
         await until(lambda: "running" in column(sql, "SELECT status::text FROM regente.tasks"))
         assert await app.cancel_batch("b") == {"canceled": 2, "canceling": 1}
         for task_id in drafts:
@@ -195,7 +229,9 @@ async def test_cancel_ends_the_rest_and_leaves_what_has_ended(app: Regente, sql:
 
 
 @pytest.mark.parametrize("ended", ["completed", "canceled", "failed"])
-async def test_more_tasks_open_an_ended_batch_again(app: Regente, sql: Sql, clock: Clock, ended: str) -> None:
+async def test_more_tasks_open_an_ended_batch_again(
+    app: Regente, sql: Sql, clock: Clock, ended: str
+) -> None:
     """I9, Z5: also one that was given up."""
     await app.enqueue("p", {}, batch=await app.open_batch("b", stall_after=1, max_resumes=0))
     match ended:
@@ -238,7 +274,13 @@ async def test_a_batch_is_opened_once_by_its_name(app: Regente, sql: Sql) -> Non
 
 
 @pytest.mark.parametrize(
-    "options", [{"stall_after": -1}, {"stall_after": float("nan")}, {"max_resumes": -1}, {"max_resumes": 10**6}]
+    "options",
+    [
+        {"stall_after": -1},
+        {"stall_after": float("nan")},
+        {"max_resumes": -1},
+        {"max_resumes": 10**6},
+    ],
 )
 async def test_nonsense_is_refused(app: Regente, sql: Sql, options: dict[str, Any]) -> None:
     """F15: before it reaches the database."""
@@ -266,7 +308,10 @@ async def test_the_sum_is_right_at_every_moment(app: Regente, sql: Sql) -> None:
     found = await ledger(app)
     assert found.total == 2_000
     assert found.completed + found.failed + found.skipped + found.canceled == 2_000
-    assert one(sql, "SELECT count(*) FROM regente.events WHERE event = 'batch_completed'")["count"] == 1
+    assert (
+        one(sql, "SELECT count(*) FROM regente.events WHERE event = 'batch_completed'")["count"]
+        == 1
+    )
 
 
 async def test_a_batch_that_stays_empty_is_closed(app: Regente, clock: Clock) -> None:

@@ -1,4 +1,5 @@
-"""Cancel: what waits ends at once, what runs ends soon, and what swallows its cancellation ends all the same."""
+"""Cancel: what waits ends at once, what runs ends soon, and what swallows its cancellation ends all
+the same."""
 
 from __future__ import annotations
 
@@ -62,7 +63,12 @@ async def test_a_running_coroutine_may_clean_up(app: Regente, registry: Registry
     await canceled(app, task_id, at_work.is_set)
     assert freed.is_set()
     row = task_row(sql, task_id)
-    assert (row["tries"], row["error_code"], row["runner_id"], row["cancel_requested_at"]) == (0, None, None, None)
+    assert (row["tries"], row["error_code"], row["runner_id"], row["cancel_requested_at"]) == (
+        0,
+        None,
+        None,
+        None,
+    )
     assert events_of(sql, task_id)[-2:] == ["task_cancel_requested", "task_canceled"]
 
 
@@ -105,7 +111,9 @@ async def test_a_step_that_sits_in_c_code_is_left_behind(app: Regente, registry:
     let_go.set()
 
 
-async def test_code_that_swallows_its_cancellation_does_not_keep_the_task(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_code_that_swallows_its_cancellation_does_not_keep_the_task(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """O12, I3: the outcome is written without it, and what it writes later is refused."""
     at_work, let_go, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
     wrote: list[str] = []
@@ -153,7 +161,9 @@ async def test_a_coroutine_that_answers_its_cancellation_with_an_error_is_cancel
     assert task_row(sql, task_id)["attempt"] == 1
 
 
-async def test_a_task_that_waits_for_its_retry_is_canceled_at_once(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_task_that_waits_for_its_retry_is_canceled_at_once(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """O12: waiting for a backoff is waiting in the queue."""
 
     @registry.pipeline("p", retry=Retry(first=3600))
@@ -166,7 +176,9 @@ async def test_a_task_that_waits_for_its_retry_is_canceled_at_once(app: Regente,
         assert await app.cancel(task_id) == "canceled"
 
 
-async def test_a_request_to_a_runner_that_dies_is_kept_by_the_reaper(app: Regente, sql: Sql) -> None:
+async def test_a_request_to_a_runner_that_dies_is_kept_by_the_reaper(
+    app: Regente, sql: Sql
+) -> None:
     """O12, O14: nobody runs it again."""
     ghost = Ghost.appear(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
@@ -174,7 +186,10 @@ async def test_a_request_to_a_runner_that_dies_is_kept_by_the_reaper(app: Regent
     assert await app.cancel(task_id) == "canceling"
     ghost.die()
     await Reaper(app.database, 60, 3, lambda _: None).run_once()
-    assert (task_row(sql, task_id)["status"], events_of(sql, task_id)[-1]) == ("canceled", "task_canceled")
+    assert (task_row(sql, task_id)["status"], events_of(sql, task_id)[-1]) == (
+        "canceled",
+        "task_canceled",
+    )
 
 
 async def test_many_running_tasks_at_once(app: Regente, registry: Registry) -> None:

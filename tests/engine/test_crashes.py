@@ -1,4 +1,5 @@
-"""Runners that die: their tasks come back, crashes are counted apart from failures, and the innocent are not blamed."""
+"""Runners that die: their tasks come back, crashes are counted apart from failures, and the
+innocent are not blamed."""
 
 from __future__ import annotations
 
@@ -11,7 +12,19 @@ from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.reaper import Reaped, Reaper
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import Clock, Ghost, Sql, column, events_of, many, one, running, status_is, task_row, until
+from tests.engine.stage import (
+    Clock,
+    Ghost,
+    Sql,
+    column,
+    events_of,
+    many,
+    one,
+    running,
+    status_is,
+    task_row,
+    until,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +42,11 @@ async def reap(app: Regente) -> Reaped:
     return await Reaper(app.database, 60, 3, lambda _: None).run_once()
 
 
-async def test_a_lease_that_ran_out_gives_its_tasks_back(app: Regente, sql: Sql, clock: Clock) -> None:
-    """S4, O14, I4: not a moment before; the runner is lost, its tasks wait again, no try is charged."""
+async def test_a_lease_that_ran_out_gives_its_tasks_back(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
+    """S4, O14, I4: not a moment before; the runner is lost, its tasks wait again, no try is
+    charged."""
     ghost = Ghost.appear(sql, ["p"], ttl_seconds=60)
     ids = await app.enqueue_many("p", [{}] * 3)
     assert ghost.claim(2) == ids[:2]
@@ -41,13 +57,23 @@ async def test_a_lease_that_ran_out_gives_its_tasks_back(app: Regente, sql: Sql,
     assert await reap(app) == Reaped(0, 0, 0)
     for task_id in ids[:2]:
         row = task_row(sql, task_id)
-        assert (row["status"], row["tries"], row["crashes"], row["error_code"]) == ("queued", 0, 1, "CRASHED")
+        assert (row["status"], row["tries"], row["crashes"], row["error_code"]) == (
+            "queued",
+            0,
+            1,
+            "CRASHED",
+        )
         assert events_of(sql, task_id) == ["task_queued", "task_claimed", "task_recovered"]
-    assert [row["class"] for row in many(sql, "SELECT class FROM regente.failures")] == ["crash", "crash"]
+    assert [row["class"] for row in many(sql, "SELECT class FROM regente.failures")] == [
+        "crash",
+        "crash",
+    ]
     assert (await app.runners(everyone=True))[0].status == "lost"
 
 
-async def test_a_lost_runner_claims_nothing_and_changes_nothing(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_a_lost_runner_claims_nothing_and_changes_nothing(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """I3, F5: the zombie wakes up and every write of its is refused."""
     ghost = Ghost.appear(sql, ["p"])
     task_id = await app.enqueue("p", {})
@@ -98,7 +124,9 @@ async def test_neighbours_of_a_suspect_are_not_blamed(app: Regente, sql: Sql) ->
     assert task_row(sql, suspect)["status"] == "failed"
 
 
-async def test_suspects_run_one_at_a_time_and_none_is_forgotten(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_suspects_run_one_at_a_time_and_none_is_forgotten(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I7, I8: also while ordinary tasks fill the runner."""
     busy, most = 0, 0
 
@@ -116,7 +144,9 @@ async def test_suspects_run_one_at_a_time_and_none_is_forgotten(app: Regente, re
     await app.enqueue_many("q", [{}] * 50)
     await app.run(["q"], until_idle=True, concurrency=10)
     assert (most, (await app.counts("q"))["completed"]) == (1, 58)
-    alone = one(sql, "SELECT count(*) FROM regente.events WHERE details ->> 'alone' = 'true'")["count"]
+    alone = one(sql, "SELECT count(*) FROM regente.events WHERE details ->> 'alone' = 'true'")[
+        "count"
+    ]
     assert alone == 8
 
 
@@ -159,7 +189,9 @@ async def test_a_thousand_and_more_orphans_are_all_found(app: Regente, sql: Sql)
     assert await reap(app) == Reaped(1, 2_500, 0)
 
 
-async def test_several_reapers_at_once_recover_each_task_once(app: Regente, open_app: OpenApp, sql: Sql) -> None:
+async def test_several_reapers_at_once_recover_each_task_once(
+    app: Regente, open_app: OpenApp, sql: Sql
+) -> None:
     """S4, I6: no leader, no double."""
     ghost = Ghost.appear(sql, ["p"])
     await app.enqueue_many("p", [{}] * 500)
@@ -172,7 +204,9 @@ async def test_several_reapers_at_once_recover_each_task_once(app: Regente, open
     assert set(column(sql, "SELECT crashes FROM regente.tasks")) == {1}
 
 
-async def test_stopping_hands_tasks_back_without_a_charge(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_stopping_hands_tasks_back_without_a_charge(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Q12, I7: a deploy costs neither a try nor a crash; the report counts."""
     started = asyncio.Event()
 
@@ -195,8 +229,11 @@ async def test_stopping_hands_tasks_back_without_a_charge(app: Regente, registry
         assert events_of(sql, task_id)[-1] == "task_handed_back"
 
 
-async def test_canceling_run_itself_hands_tasks_back(app: Regente, registry: Registry, sql: Sql) -> None:
-    """Q12: Ctrl-C in a program of one's own, or `task.cancel()`: nothing is left running or blamed."""
+async def test_canceling_run_itself_hands_tasks_back(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """Q12: Ctrl-C in a program of one's own, or `task.cancel()`: nothing is left
+    running or blamed."""
     started, ended = asyncio.Event(), asyncio.Event()
 
     @registry.pipeline("slow")

@@ -1,4 +1,5 @@
-"""The durable loop: each item once, in order, so many at a time, and after a failure only what is missing."""
+"""The durable loop: each item once, in order, so many at a time, and after a failure only what is
+missing."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ class Parsed:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 50])
-async def test_results_keep_the_order_of_the_items(app: Regente, registry: Registry, concurrency: int) -> None:
+async def test_results_keep_the_order_of_the_items(
+    app: Regente, registry: Registry, concurrency: int
+) -> None:
     """Q6: whichever ends first."""
     others: list[asyncio.Event] = [asyncio.Event() for _ in range(10)]
 
@@ -44,7 +47,9 @@ async def test_results_keep_the_order_of_the_items(app: Regente, registry: Regis
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-async def test_no_more_than_so_many_at_once(app: Regente, registry: Registry, concurrency: int) -> None:
+async def test_no_more_than_so_many_at_once(
+    app: Regente, registry: Registry, concurrency: int
+) -> None:
     """W1: bounded concurrency, and the bound is used."""
     busy, most = 0, 0
     full = asyncio.Event()
@@ -69,7 +74,9 @@ async def test_no_more_than_so_many_at_once(app: Regente, registry: Registry, co
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-async def test_a_later_attempt_does_only_what_is_missing(app: Regente, registry: Registry, sql: Sql, concurrency: int) -> None:
+async def test_a_later_attempt_does_only_what_is_missing(
+    app: Regente, registry: Registry, sql: Sql, concurrency: int
+) -> None:
     """Q6: the extraction goes on after the products already tested."""
     calls: list[int] = []
 
@@ -92,7 +99,9 @@ async def test_a_later_attempt_does_only_what_is_missing(app: Regente, registry:
     assert task_row(sql, task_id)["progress"] == 1
 
 
-async def test_an_error_in_one_item_ends_the_others_and_is_the_loops_error(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_an_error_in_one_item_ends_the_others_and_is_the_loops_error(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z2: the item's own error, not a group of them, and nothing runs on."""
     canceled: list[int] = []
 
@@ -115,7 +124,9 @@ async def test_an_error_in_one_item_ends_the_others_and_is_the_loops_error(app: 
     assert canceled == [0, 1]
 
 
-async def test_synchronous_items_run_in_threads_beside_each_other(app: Regente, registry: Registry) -> None:
+async def test_synchronous_items_run_in_threads_beside_each_other(
+    app: Regente, registry: Registry
+) -> None:
     """W8: as many threads as the concurrency allows."""
     together = threading.Barrier(4, timeout=20)
 
@@ -141,7 +152,10 @@ async def test_nothing_to_do_is_done(app: Regente, registry: Registry, sql: Sql)
 
     task_id = await app.enqueue("p", {})
     await app.run(until_idle=True)
-    assert ((await app.get(task_id)).result, column(sql, "SELECT name FROM regente.steps")) == ([], [])
+    assert ((await app.get(task_id)).result, column(sql, "SELECT name FROM regente.steps")) == (
+        [],
+        [],
+    )
 
 
 async def test_two_thousand_items_in_one_task(app: Regente, registry: Registry, sql: Sql) -> None:

@@ -1,4 +1,5 @@
-"""Tasks come in: one or many, alone or inside the caller's own transaction, each with its event and its place in line."""
+"""Tasks come in: one or many, alone or inside the caller's own transaction, each with its event and
+its place in line."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def count(sql: Sql, table: str = "tasks") -> int:
     return int(one(sql, f"SELECT count(*) FROM regente.{table}")["count"])
 
 
-async def test_a_task_is_durable_with_its_event_when_enqueue_returns(app: Regente, sql: Sql) -> None:
+async def test_a_task_is_durable_with_its_event_when_enqueue_returns(
+    app: Regente, sql: Sql
+) -> None:
     """I1, I6, Q1: seen from another connection, with everything that was said about it."""
     later = datetime(2040, 1, 1, tzinfo=UTC)
     task_id = await app.enqueue("any", {"n": 1}, key="k", priority=3, run_at=later, max_attempts=7)
@@ -48,8 +51,11 @@ async def test_a_task_is_durable_with_its_event_when_enqueue_returns(app: Regent
 
 
 @pytest.mark.parametrize("number", [0, 1, FEW, COPY_FROM - 1, COPY_FROM, MANY, 5_001])
-async def test_ids_come_back_in_the_order_of_the_arguments(app: Regente, sql: Sql, number: int) -> None:
-    """S3: by INSERT or by COPY, the n-th id belongs to the n-th arguments, and later ones have higher ids."""
+async def test_ids_come_back_in_the_order_of_the_arguments(
+    app: Regente, sql: Sql, number: int
+) -> None:
+    """S3: by INSERT or by COPY, the n-th id belongs to the n-th arguments, and later ones have
+    higher ids."""
     ids = await app.enqueue_many("any", ({"n": n} for n in range(number)))
     assert ids == sorted(set(ids))
     assert len(ids) == number
@@ -60,11 +66,18 @@ async def test_ids_come_back_in_the_order_of_the_arguments(app: Regente, sql: Sq
 
 async def test_insert_and_copy_store_the_same_row(app: Regente, sql: Sql) -> None:
     """I6: the two ways in differ in speed only."""
-    options: dict[str, Any] = {"priority": -2, "run_at": datetime(2040, 1, 1, tzinfo=UTC), "max_attempts": 4, "batch": "b"}
+    options: dict[str, Any] = {
+        "priority": -2,
+        "run_at": datetime(2040, 1, 1, tzinfo=UTC),
+        "max_attempts": 4,
+        "batch": "b",
+    }
     few = await app.enqueue_many("any", [{"n": 7}] * FEW, **options)
     lot = await app.enqueue_many("any", [{"n": 7}] * MANY, **options)
     hidden = ("id", "created_at", "queued_at")
-    first, second = ({k: v for k, v in task_row(sql, ids[0]).items() if k not in hidden} for ids in (few, lot))
+    first, second = (
+        {k: v for k, v in task_row(sql, ids[0]).items() if k not in hidden} for ids in (few, lot)
+    )
     assert first == second
     events = "SELECT event, batch_id, attempt FROM regente.events WHERE task_id = %s"
     assert many(sql, events, few[0]) == many(sql, events, lot[0])
@@ -72,7 +85,9 @@ async def test_insert_and_copy_store_the_same_row(app: Regente, sql: Sql) -> Non
 
 
 @pytest.mark.parametrize("number", [FEW, MANY])
-async def test_drafts_wait_in_the_bank(app: Regente, sql: Sql, seen: list[int], number: int) -> None:
+async def test_drafts_wait_in_the_bank(
+    app: Regente, sql: Sql, seen: list[int], number: int
+) -> None:
     """O2, O5: a draft is not run until somebody queues it."""
     ids = await app.enqueue_many("any", [{"n": 1}] * number, draft=True)
     await app.run(until_idle=True)
@@ -81,7 +96,12 @@ async def test_drafts_wait_in_the_bank(app: Regente, sql: Sql, seen: list[int], 
     assert await app.queue(ids[:2]) == ids[:2]
     await app.run(until_idle=True)
     assert seen == [1, 1]
-    assert events_of(sql, ids[0]) == ["task_drafted", "task_queued", "task_claimed", "task_completed"]
+    assert events_of(sql, ids[0]) == [
+        "task_drafted",
+        "task_queued",
+        "task_claimed",
+        "task_completed",
+    ]
 
 
 @pytest.mark.parametrize("number", [1, FEW, MANY])
@@ -101,7 +121,9 @@ async def test_inside_the_callers_transaction_it_shares_its_fate(
         assert column(sql, "SELECT id FROM regente.tasks ORDER BY id") == ids
 
 
-async def test_the_first_statement_of_an_implicit_transaction_is_part_of_it(app: Regente, sql: Sql, database_url: str) -> None:
+async def test_the_first_statement_of_an_implicit_transaction_is_part_of_it(
+    app: Regente, sql: Sql, database_url: str
+) -> None:
     """I1: also on a connection that has not begun yet."""
     async with await AsyncConnection.connect(database_url) as connection:
         await app.enqueue("any", {}, key="k", connection=connection)
@@ -115,7 +137,8 @@ async def test_the_first_statement_of_an_implicit_transaction_is_part_of_it(app:
 async def test_a_refused_batch_leaves_nothing_in_the_callers_transaction(
     app: Regente, sql: Sql, database_url: str, number: int
 ) -> None:
-    """I9: the caller may go on and commit; the tasks of a batch that does not exist are not among it."""
+    """I9: the caller may go on and commit; the tasks of a batch that does not exist are not among
+    it."""
     async with await AsyncConnection.connect(database_url, autocommit=True) as connection:
         async with connection.transaction():
             await app.enqueue("any", {"n": 1}, connection=connection)
@@ -132,14 +155,19 @@ async def test_the_commit_of_the_callers_transaction_wakes_a_runner(
 ) -> None:
     """Z9: an idle runner hears of it at the commit, long before its next poll."""
     client = await open_app()
-    async with running(app), await AsyncConnection.connect(database_url, autocommit=True) as connection:
+    async with (
+        running(app),
+        await AsyncConnection.connect(database_url, autocommit=True) as connection,
+    ):
         await until(lambda: app._runner is not None and app._runner._listener.listening)
         async with connection.transaction():
             await client.enqueue("any", {"n": 5}, connection=connection)
         await until(lambda: seen == [5])
 
 
-async def test_concurrent_single_enqueues_share_commits_and_lose_nothing(app: Regente, sql: Sql) -> None:
+async def test_concurrent_single_enqueues_share_commits_and_lose_nothing(
+    app: Regente, sql: Sql
+) -> None:
     """I1: each caller gets the id of its own task."""
     ids = await asyncio.gather(*(app.enqueue("any", {"n": n}) for n in range(500)))
     rows = {row["id"]: row["args"]["n"] for row in many(sql, "SELECT id, args FROM regente.tasks")}
@@ -169,9 +197,25 @@ async def test_a_client_without_the_code_may_enqueue_what_a_runner_has_registere
 @pytest.mark.parametrize("number", [1, 200])
 @pytest.mark.parametrize(
     "value",
-    ["\\u0000", "\\\\u0000", "a\\", '"', "\t\n\r\x1b\x7f", "{}", "\\N", "\\.", "😀 ünï 漢", "\u2028", "a" * 500, "'; --", "%s"],
+    [
+        "\\u0000",
+        "\\\\u0000",
+        "a\\",
+        '"',
+        "\t\n\r\x1b\x7f",
+        "{}",
+        "\\N",
+        "\\.",
+        "😀 ünï 漢",
+        "\u2028",
+        "a" * 500,
+        "'; --",
+        "%s",
+    ],
 )
-async def test_awkward_but_valid_text_comes_back_unchanged(app: Regente, sql: Sql, value: str, number: int) -> None:
+async def test_awkward_but_valid_text_comes_back_unchanged(
+    app: Regente, sql: Sql, value: str, number: int
+) -> None:
     """F15: a backslash before u0000 is text, not NUL; nothing is lost in arrays or in COPY."""
     args = {"text": value, value: [value]}
     ids = await app.enqueue_many("any", [args] * number, keys=[value] if number == 1 else None)
@@ -184,13 +228,18 @@ async def test_any_moment_with_a_time_zone_is_accepted(app: Regente, sql: Sql, y
     """Issue: `run_at` far away in either direction."""
     moment = datetime(year, 12, 31, 23, 59, tzinfo=UTC)
     task_id = await app.enqueue("any", {}, run_at=moment)
-    assert one(sql, "SELECT run_at = %s AS same FROM regente.tasks WHERE id = %s", moment, task_id)["same"]
+    assert one(sql, "SELECT run_at = %s AS same FROM regente.tasks WHERE id = %s", moment, task_id)[
+        "same"
+    ]
 
 
 async def test_an_argument_of_exactly_the_limit_is_accepted(app: Regente, sql: Sql) -> None:
     """F15: the limit itself is allowed."""
     task_id = await app.enqueue("any", {"a": "x" * (1024 * 1024 - 8)})
-    assert one(sql, "SELECT length(args ->> 'a') AS n FROM regente.tasks WHERE id = %s", task_id)["n"] == 1024 * 1024 - 8
+    assert (
+        one(sql, "SELECT length(args ->> 'a') AS n FROM regente.tasks WHERE id = %s", task_id)["n"]
+        == 1024 * 1024 - 8
+    )
 
 
 async def test_two_calls_that_lock_the_same_keys_in_opposite_order_both_succeed(

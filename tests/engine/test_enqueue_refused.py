@@ -1,4 +1,5 @@
-"""Bad input is refused at the door, with an error that says what is wrong, and nothing is stored."""
+"""Bad input is refused at the door, with an error that says what is wrong, and
+nothing is stored."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ def pipelines(registry: Registry) -> None:
 def nothing_stored(sql: Sql) -> Iterator[None]:
     """After each of these tests the database holds nothing: no task, event or batch."""
     yield
-    counts = [one(sql, f"SELECT count(*) FROM regente.{table}")["count"] for table in ("tasks", "events", "batches")]
+    counts = [
+        one(sql, f"SELECT count(*) FROM regente.{table}")["count"]
+        for table in ("tasks", "events", "batches")
+    ]
     assert counts == [0, 0, 0]
 
 
@@ -58,7 +62,9 @@ CYCLE["self"] = CYCLE
 
 async def test_unknown_pipeline(app: Regente) -> None:
     """Issue, I1: the message lists what is known."""
-    with pytest.raises(UnknownPipeline, match="no pipeline is called 'prise'; known: any, page, price"):
+    with pytest.raises(
+        UnknownPipeline, match="no pipeline is called 'prise'; known: any, page, price"
+    ):
         await app.enqueue("prise", {})
 
 
@@ -145,10 +151,13 @@ async def test_too_large(app: Regente) -> None:
     ],
 )
 async def test_invalid_options(app: Regente, options: dict[str, Any], message: str) -> None:
-    """F15: refused by name, also in a call with many; a new batch is not opened for what is refused."""
+    """F15: refused by name, also in a call with many; a new batch is not opened for what is
+    refused."""
     with pytest.raises(InvalidInput, match=message):
         await app.enqueue("any", {}, **options)
-    many: dict[str, Any] = {**options, "keys": [options["key"]]} if "key" in options else dict(options)
+    many: dict[str, Any] = (
+        {**options, "keys": [options["key"]]} if "key" in options else dict(options)
+    )
     many.pop("key", None)
     with pytest.raises(InvalidInput, match=message):
         await app.enqueue_many("any", [{}], **many)
@@ -161,7 +170,8 @@ async def test_keys_must_match_the_arguments_in_number(app: Regente) -> None:
 
 
 async def test_one_that_is_refused_among_many_stores_none(app: Regente) -> None:
-    """Many are checked while the first of them are being stored; the last one takes all of them with it."""
+    """Many are checked while the first of them are being stored; the last one takes all of them
+    with it."""
     with pytest.raises(InvalidArgs):
         await app.enqueue_many("any", [{"n": n} for n in range(3_000)] + [{"n": float("nan")}])
 

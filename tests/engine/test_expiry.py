@@ -12,7 +12,10 @@ from regente.engine.pipeline import Registry
 from regente.engine.watchdog.expiry import Expiry
 from tests.support.eventually import eventually_async
 
-LATER = "CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT now() + interval ''{}'''"
+LATER = (
+    "CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE sql STABLE AS "
+    "'SELECT now() + interval ''{}'''"
+)
 
 
 async def travel(app: Regente, distance: str) -> None:
@@ -33,8 +36,11 @@ def patient(registry: Registry) -> Registry:
     return registry
 
 
-async def test_a_task_not_done_within_its_time_becomes_a_dead_letter(app: Regente, patient: Registry) -> None:
-    """Q4: what has been in processing for more than 24 h is ended; other pipelines are left alone."""
+async def test_a_task_not_done_within_its_time_becomes_a_dead_letter(
+    app: Regente, patient: Registry
+) -> None:
+    """Q4: what has been in processing for more than 24 h is ended; other pipelines
+    are left alone."""
     late, never = await app.enqueue("patient", {}), await app.enqueue("eternal", {})
     fresh = await app.enqueue("patient", {}, run_at=datetime.now(UTC) + timedelta(days=3))
     await _first_attempts(app)
@@ -48,7 +54,9 @@ async def test_a_task_not_done_within_its_time_becomes_a_dead_letter(app: Regent
     assert {(await app.get(task_id)).status for task_id in (never, fresh)} == {"queued"}
 
 
-async def test_a_running_task_that_expired_can_write_nothing_more(app: Regente, registry: Registry) -> None:
+async def test_a_running_task_that_expired_can_write_nothing_more(
+    app: Regente, registry: Registry
+) -> None:
     """I3: its attempt is fenced like any other that lost its task."""
     statuses: list[str] = []
 

@@ -20,8 +20,11 @@ def failures(sql: Sql, task_id: int) -> list[dict[str, Any]]:
     return many(sql, "SELECT * FROM regente.failures WHERE task_id = %s ORDER BY id", task_id)
 
 
-def raising(registry: Registry, *errors: BaseException, name: str = "p", retry: Retry = FAST) -> list[int]:
-    """A pipeline that raises these errors, one per attempt, and then succeeds. Returns the list of its attempts."""
+def raising(
+    registry: Registry, *errors: BaseException, name: str = "p", retry: Retry = FAST
+) -> list[int]:
+    """A pipeline that raises these errors, one per attempt, and then succeeds. Returns the list of
+    its attempts."""
     attempts: list[int] = []
 
     @registry.pipeline(name, retry=retry)
@@ -42,10 +45,17 @@ async def ran(app: Regente, **options: Any) -> int:
 
 async def test_a_transient_error_is_tried_again(app: Regente, registry: Registry, sql: Sql) -> None:
     """Z2, W3: each failed attempt is charged and recorded; the success clears the error."""
-    attempts = raising(registry, Transient("busy", code="HTTP_503", details={"url": "u"}), ValueError("odd"))
+    attempts = raising(
+        registry, Transient("busy", code="HTTP_503", details={"url": "u"}), ValueError("odd")
+    )
     task_id = await ran(app)
     row = task_row(sql, task_id)
-    assert (row["status"], row["attempt"], row["tries"], row["error_code"]) == ("completed", 3, 2, None)
+    assert (row["status"], row["attempt"], row["tries"], row["error_code"]) == (
+        "completed",
+        3,
+        2,
+        None,
+    )
     assert attempts == [1, 2, 3]
     first, second = failures(sql, task_id)
     assert (first["class"], first["code"], first["message"], first["details"]) == (
@@ -54,32 +64,53 @@ async def test_a_transient_error_is_tried_again(app: Regente, registry: Registry
         "busy",
         {"url": "u"},
     )
-    assert (second["class"], second["code"], second["message"]) == ("transient", "ValueError", "odd")
+    assert (second["class"], second["code"], second["message"]) == (
+        "transient",
+        "ValueError",
+        "odd",
+    )
     assert "in run" in first["stack"]
     assert events_of(sql, task_id) == [
-        "task_queued", "task_claimed", "task_retried", "task_claimed", "task_retried", "task_claimed", "task_completed",
-    ]  # fmt: skip
+        "task_queued",
+        "task_claimed",
+        "task_retried",
+        "task_claimed",
+        "task_retried",
+        "task_claimed",
+        "task_completed",
+    ]
 
 
-async def test_exhausted_attempts_end_in_the_dead_letters(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_exhausted_attempts_end_in_the_dead_letters(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I7, S4: never more attempts than allowed, and the last error is on the task."""
     attempts = raising(registry, *[Transient(f"no {n}") for n in range(9)])
     task_id = await ran(app)
     row = task_row(sql, task_id)
-    assert (row["status"], row["tries"], row["error_code"], row["error_message"]) == ("failed", 3, "TRANSIENT", "no 2")
+    assert (row["status"], row["tries"], row["error_code"], row["error_message"]) == (
+        "failed",
+        3,
+        "TRANSIENT",
+        "no 2",
+    )
     assert attempts == [1, 2, 3]
     assert events_of(sql, task_id)[-1] == "task_failed"
 
 
 @pytest.mark.parametrize("allowed", [1, 2, 5])
-async def test_the_tasks_own_max_attempts_wins(app: Regente, registry: Registry, sql: Sql, allowed: int) -> None:
+async def test_the_tasks_own_max_attempts_wins(
+    app: Regente, registry: Registry, sql: Sql, allowed: int
+) -> None:
     """W3: per task, above or below the pipeline's."""
     attempts = raising(registry, *[Transient()] * 9)
     await ran(app, max_attempts=allowed)
     assert len(attempts) == allowed
 
 
-async def test_throttled_waits_and_burns_no_attempt(app: Regente, registry: Registry, sql: Sql, clock: Clock) -> None:
+async def test_throttled_waits_and_burns_no_attempt(
+    app: Regente, registry: Registry, sql: Sql, clock: Clock
+) -> None:
     """W8: a rate limit is waited out, for as long as it says."""
     attempts = raising(registry, *[Throttled("slow down", retry_after=3600)] * 5)
     task_id = await app.enqueue("p", {}, max_attempts=1)
@@ -88,7 +119,10 @@ async def test_throttled_waits_and_burns_no_attempt(app: Regente, registry: Regi
             await status_is_throttled(app, task_id, turn)
         row = task_row(sql, task_id)
         assert (row["tries"], row["attempt"]) == (0, turn)
-        waits = one(sql, "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM regente.tasks")["s"]
+        waits = one(
+            sql,
+            "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM regente.tasks",
+        )["s"]
         assert 3500 < waits <= 3600
         clock.advance(hours=1)
     await app.run(until_idle=True)
@@ -106,26 +140,40 @@ async def status_is_throttled(app: Regente, task_id: int, attempt: int) -> None:
     await eventually_async(waits)
 
 
-async def test_fatal_goes_straight_to_the_dead_letters(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_fatal_goes_straight_to_the_dead_letters(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z2, Z4: no second attempt; the error is kept as JSON."""
-    attempts = raising(registry, Fatal("layout changed", code="LAYOUT", details={"selector": "#price", "n": [1]}))
+    attempts = raising(
+        registry, Fatal("layout changed", code="LAYOUT", details={"selector": "#price", "n": [1]})
+    )
     task_id = await ran(app)
     assert (task_row(sql, task_id)["status"], attempts) == ("failed", [1])
     (failure,) = failures(sql, task_id)
-    assert (failure["class"], failure["code"], failure["details"]) == ("fatal", "LAYOUT", {"selector": "#price", "n": [1]})
+    assert (failure["class"], failure["code"], failure["details"]) == (
+        "fatal",
+        "LAYOUT",
+        {"selector": "#price", "n": [1]},
+    )
     assert (await app.failures(task_id))[0]["message"] == "layout changed"
 
 
-async def test_blocked_is_retried_and_classified_apart(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_blocked_is_retried_and_classified_apart(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """O15: a blocked resource is its own class of failure."""
     raising(registry, Blocked("captcha"))
     task_id = await ran(app)
     assert task_row(sql, task_id)["status"] == "completed"
-    assert [(row["class"], row["code"]) for row in failures(sql, task_id)] == [("blocked", "BLOCKED")]
+    assert [(row["class"], row["code"]) for row in failures(sql, task_id)] == [
+        ("blocked", "BLOCKED")
+    ]
 
 
 @pytest.mark.parametrize("by_method", [False, True])
-async def test_skip_is_an_end_but_no_failure(app: Regente, registry: Registry, sql: Sql, by_method: bool) -> None:
+async def test_skip_is_an_end_but_no_failure(
+    app: Regente, registry: Registry, sql: Sql, by_method: bool
+) -> None:
     """Z8, W4: there was nothing to do."""
 
     @registry.pipeline("p")
@@ -141,14 +189,18 @@ async def test_skip_is_an_end_but_no_failure(app: Regente, registry: Registry, s
     assert details["reason"] == "already there"
 
 
-async def test_invalid_input_from_the_engine_is_fatal(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_invalid_input_from_the_engine_is_fatal(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z2: asking the engine for nonsense will not get better by asking again."""
     attempts = raising(registry, InvalidInput("no such thing"))
     assert task_row(sql, await ran(app))["status"] == "failed"
     assert attempts == [1]
 
 
-async def test_arguments_that_no_longer_fit_the_pipeline_are_fatal(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_arguments_that_no_longer_fit_the_pipeline_are_fatal(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z3: stored by older code, read by newer: a dead letter that says so."""
     from pydantic import BaseModel
 
@@ -161,10 +213,15 @@ async def test_arguments_that_no_longer_fit_the_pipeline_are_fatal(app: Regente,
 
     sql.execute("INSERT INTO regente.tasks (pipeline, args) VALUES ('p', '{\"old\": 1}')")
     await app.run(until_idle=True)
-    assert one(sql, "SELECT status::text, error_code FROM regente.tasks") == {"status": "failed", "error_code": "INVALID_ARGS"}
+    assert one(sql, "SELECT status::text, error_code FROM regente.tasks") == {
+        "status": "failed",
+        "error_code": "INVALID_ARGS",
+    }
 
 
-async def test_errors_out_of_a_task_group_are_seen_through(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_errors_out_of_a_task_group_are_seen_through(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z2: structured concurrency wraps errors; the class inside decides."""
 
     @registry.pipeline("p", retry=FAST)
@@ -181,7 +238,9 @@ async def test_errors_out_of_a_task_group_are_seen_through(app: Regente, registr
     assert (row["status"], row["error_code"], row["attempt"]) == ("failed", "INSIDE", 1)
 
 
-async def test_the_worst_error_of_a_group_decides(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_the_worst_error_of_a_group_decides(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z2: a fatal error is not retried because a transient one came first."""
 
     @registry.pipeline("p", retry=FAST)
@@ -193,7 +252,9 @@ async def test_the_worst_error_of_a_group_decides(app: Regente, registry: Regist
     assert (row["status"], row["error_code"], row["attempt"]) == ("failed", "WORST", 1)
 
 
-async def test_a_pipeline_that_cancels_itself_has_failed(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_pipeline_that_cancels_itself_has_failed(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I1: nobody asked for it, so it is no cancel."""
     raising(registry, asyncio.CancelledError())
     task_id = await ran(app)
@@ -202,7 +263,9 @@ async def test_a_pipeline_that_cancels_itself_has_failed(app: Regente, registry:
     assert failures(sql, task_id)[0]["code"] == "CancelledError"
 
 
-async def test_except_exception_does_not_swallow_a_lost_lease(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_except_exception_does_not_swallow_a_lost_lease(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I3: the fence's verdict is no `Exception`."""
     swallowed: list[BaseException] = []
     at_work, go_on = asyncio.Event(), asyncio.Event()

@@ -1,4 +1,5 @@
-"""What an attempt does not hold it cannot change: each write, by each who lost the task or never had it; and who may claim."""
+"""What an attempt does not hold it cannot change: each write, by each who lost the task or never
+had it; and who may claim."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ async def test_an_attempt_that_the_same_runner_lost_and_claimed_again_writes_not
     await refused(sql, ledger, held, write)
 
 
-async def test_a_runner_that_never_had_the_task_writes_nothing(app: Regente, sql: Sql, held: Claim, write: Write) -> None:
+async def test_a_runner_that_never_had_the_task_writes_nothing(
+    app: Regente, sql: Sql, held: Claim, write: Write
+) -> None:
     """I4: the right attempt, the wrong runner."""
     stranger = Ledger(app.database, Ghost.appear(sql, ["p"]).id)
     stranger.start()
@@ -54,14 +57,20 @@ async def test_a_runner_that_never_had_the_task_writes_nothing(app: Regente, sql
     await stranger.stop()
 
 
-async def test_what_has_ended_is_not_written_to(ledger: Ledger, sql: Sql, held: Claim, write: Write) -> None:
+async def test_what_has_ended_is_not_written_to(
+    ledger: Ledger, sql: Sql, held: Claim, write: Write
+) -> None:
     """I5."""
     assert await WRITES["completion"](ledger, held)
     await refused(sql, ledger, held, write)
 
 
-@pytest.mark.parametrize("change", ["lease_until = regente.clock()", "status = 'stopped'", "status = 'draining'"])
-async def test_a_runner_whose_lease_is_over_or_that_is_leaving_claims_nothing(ledger: Ledger, sql: Sql, change: str) -> None:
+@pytest.mark.parametrize(
+    "change", ["lease_until = regente.clock()", "status = 'stopped'", "status = 'draining'"]
+)
+async def test_a_runner_whose_lease_is_over_or_that_is_leaving_claims_nothing(
+    ledger: Ledger, sql: Sql, change: str
+) -> None:
     """I4: also when it does not know yet."""
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 2)")
     assert len(await claims_of(ledger, "p", 1)) == 1
@@ -77,4 +86,7 @@ async def refused(sql: Sql, ledger: Ledger, claim: Claim, write: Write) -> None:
 
 def everything_about(sql: Sql, task_id: int) -> list[object]:
     tables = ("steps", "failures", "events")
-    return [task_row(sql, task_id), *(many(sql, f"SELECT * FROM regente.{one} WHERE task_id = %s", task_id) for one in tables)]
+    return [
+        task_row(sql, task_id),
+        *(many(sql, f"SELECT * FROM regente.{one} WHERE task_id = %s", task_id) for one in tables),
+    ]

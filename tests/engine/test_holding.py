@@ -1,4 +1,5 @@
-"""Tasks that wait for somebody: held back until they are released, and those that last and only pass through a runner."""
+"""Tasks that wait for somebody: held back until they are released, and those that last and only
+pass through a runner."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from regente.engine.watchdog.reaper import Reaper
 from tests.engine.stage import Ghost, Sql, column, events_of, running, status_is, task_row, until
 
 
-async def test_a_task_queued_as_held_runs_when_it_is_released(app: Regente, registry: Registry) -> None:
+async def test_a_task_queued_as_held_runs_when_it_is_released(
+    app: Regente, registry: Registry
+) -> None:
     ran: list[int] = []
 
     @registry.pipeline("p")
@@ -31,7 +34,9 @@ async def test_a_task_queued_as_held_runs_when_it_is_released(app: Regente, regi
         await status_is(app, held, "completed")
 
 
-async def test_a_task_holds_itself_and_goes_on_with_its_steps_remembered(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_task_holds_itself_and_goes_on_with_its_steps_remembered(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """The error that is the reason is kept as a failure, and not charged."""
     looked: list[int] = []
 
@@ -85,8 +90,11 @@ async def test_a_transaction_without_a_name_happens_every_time_and_only_while_th
     assert events_of(sql, task_id).count("noted") == 2
 
 
-async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(app: Regente, registry: Registry) -> None:
-    """O13: no waiting for what never ends; the task knows why it is stopped, and may clean up for as long as its grace."""
+async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(
+    app: Regente, registry: Registry
+) -> None:
+    """O13: no waiting for what never ends; the task knows why it is stopped, and may clean up for
+    as long as its grace."""
     at_work, cleaned, reasons = asyncio.Event(), asyncio.Event(), []
 
     @registry.pipeline("p", endless=True, grace=5.0)
@@ -111,7 +119,9 @@ async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(app: 
     assert (await app.get(task_id)).status == "queued"
 
 
-async def test_the_death_of_a_runner_is_not_held_against_an_endless_task(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_the_death_of_a_runner_is_not_held_against_an_endless_task(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I7 is for tasks that may have killed their runner; these only wait."""
 
     @registry.pipeline("p", endless=True)
@@ -130,7 +140,9 @@ async def test_the_death_of_a_runner_is_not_held_against_an_endless_task(app: Re
     assert (row["status"], row["crashes"]) == ("queued", 0)
 
 
-async def test_a_declared_pipeline_is_queued_without_its_code(app: Regente, registry: Registry) -> None:
+async def test_a_declared_pipeline_is_queued_without_its_code(
+    app: Regente, registry: Registry
+) -> None:
     registry.declare("elsewhere")
     task_id = await app.enqueue("elsewhere", {"a": 1})
     assert (await app.get(task_id)).status == "queued"

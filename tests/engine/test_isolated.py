@@ -1,4 +1,5 @@
-"""Isolated steps: whatever the child process does, it fails one step of one task and nothing else."""
+"""Isolated steps: whatever the child process does, it fails one step of one
+task and nothing else."""
 
 from __future__ import annotations
 
@@ -18,9 +19,15 @@ from tests.engine.stage import Sql, one, running, status_is, task_row, until
 
 
 async def isolated(
-    app: Regente, registry: Registry, function: Callable[..., Any], *args: Any, retry: Retry | None = None, **options: Any
+    app: Regente,
+    registry: Registry,
+    function: Callable[..., Any],
+    *args: Any,
+    retry: Retry | None = None,
+    **options: Any,
 ) -> tuple[int, list[Any]]:
-    """Run the function as an isolated step of one task; the task's id and what the step returned."""
+    """Run the function as an isolated step of one task; the task's id and what the
+    step returned."""
     got: list[Any] = []
 
     @registry.pipeline("p", retry=retry or Retry(max_attempts=1))
@@ -52,14 +59,20 @@ def alive(pid: int) -> bool:
     ids=["sync", "async", "typed", "static method", "prints to stdout"],
 )
 async def test_a_result_comes_back(
-    app: Regente, registry: Registry, function: Callable[..., Any], args: tuple[Any, ...], value: Any
+    app: Regente,
+    registry: Registry,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    value: Any,
 ) -> None:
     """W8: typed like any other step's; what it prints does not mix with it."""
     _, got = await isolated(app, registry, function, *args)
     assert got == [value]
 
 
-async def test_it_runs_in_another_process_with_keyword_arguments(app: Regente, registry: Registry) -> None:
+async def test_it_runs_in_another_process_with_keyword_arguments(
+    app: Regente, registry: Registry
+) -> None:
     """W8: really isolated."""
     _, got = await isolated(app, registry, work.pid)
     assert got != [os.getpid()]
@@ -77,14 +90,26 @@ async def test_it_runs_in_another_process_with_keyword_arguments(app: Regente, r
     ],
 )
 async def test_a_crash_fails_the_attempt_and_says_how(
-    app: Regente, registry: Registry, sql: Sql, function: Callable[..., Any], args: tuple[Any, ...], code: str, message: str
+    app: Regente,
+    registry: Registry,
+    sql: Sql,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    code: str,
+    message: str,
 ) -> None:
-    """W8, F15: a parser that segfaults fails one task, nothing else, and is tried again by policy."""
-    task_id, got = await isolated(app, registry, function, *args, retry=Retry(max_attempts=2, first=0.01))
+    """W8, F15: a parser that segfaults fails one task, nothing else, and is tried
+    again by policy."""
+    task_id, got = await isolated(
+        app, registry, function, *args, retry=Retry(max_attempts=2, first=0.01)
+    )
     row = task_row(sql, task_id)
     assert (row["status"], row["tries"], row["error_code"], got) == ("failed", 2, code, [])
     assert message in row["error_message"]
-    assert one(sql, "SELECT step, class FROM regente.failures LIMIT 1") == {"step": "PARSE", "class": "transient"}
+    assert one(sql, "SELECT step, class FROM regente.failures LIMIT 1") == {
+        "step": "PARSE",
+        "class": "transient",
+    }
 
 
 async def test_too_much_memory(app: Regente, registry: Registry, sql: Sql) -> None:
@@ -101,7 +126,9 @@ async def test_too_much_time(app: Regente, registry: Registry, sql: Sql, tmp_pat
     assert [alive(int(pid)) for pid in pid_file.read_text().split()] == [False, False]
 
 
-async def test_cancel_ends_the_process(app: Regente, registry: Registry, sql: Sql, tmp_path: Path) -> None:
+async def test_cancel_ends_the_process(
+    app: Regente, registry: Registry, sql: Sql, tmp_path: Path
+) -> None:
     """O12: canceled means that nothing of it runs any more."""
     pid_file = tmp_path / "pid"
 
@@ -131,9 +158,15 @@ async def test_cancel_ends_the_process(app: Regente, registry: Registry, sql: Sq
     ],
 )
 async def test_errors_cross_the_process_with_their_class(
-    app: Regente, registry: Registry, sql: Sql,
-    name: str, status: str, failure_class: str | None, code: str | None, details: dict[str, Any] | None,
-) -> None:  # fmt: skip
+    app: Regente,
+    registry: Registry,
+    sql: Sql,
+    name: str,
+    status: str,
+    failure_class: str | None,
+    code: str | None,
+    details: dict[str, Any] | None,
+) -> None:
     """W8, Z2: class, code, message, details and the stack of the child."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
@@ -152,7 +185,10 @@ async def test_errors_cross_the_process_with_their_class(
     assert "in raise_error" in stack
     assert failure["details"] == details
     if name == "Throttled":
-        waits = one(sql, "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM regente.tasks")["s"]
+        waits = one(
+            sql,
+            "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM regente.tasks",
+        )["s"]
         assert 1200 < waits <= 1234
 
 
@@ -175,12 +211,28 @@ def local_closure() -> Callable[[], int]:
         (work.not_json, (), "INVALID_OUTPUT"),
         (work.large, (), "INVALID_OUTPUT"),
     ],
-    ids=["lambda", "closure", "partial", "bound method", "unpicklable", "lambda as argument", "no JSON", "too large"],
+    ids=[
+        "lambda",
+        "closure",
+        "partial",
+        "bound method",
+        "unpicklable",
+        "lambda as argument",
+        "no JSON",
+        "too large",
+    ],
 )
 async def test_what_cannot_run_isolated_is_a_clear_fatal(
-    app: Regente, registry: Registry, sql: Sql, function: Callable[..., Any], args: tuple[Any, ...], code: str
+    app: Regente,
+    registry: Registry,
+    sql: Sql,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    code: str,
 ) -> None:
     """W8: a mistake in the pipeline is not retried, and the message says what is wrong."""
-    task_id, got = await isolated(app, registry, function, *args, retry=Retry(max_attempts=3, first=0.01))
+    task_id, got = await isolated(
+        app, registry, function, *args, retry=Retry(max_attempts=3, first=0.01)
+    )
     row = task_row(sql, task_id)
     assert (row["status"], row["attempt"], row["error_code"], got) == ("failed", 1, code, [])

@@ -1,4 +1,5 @@
-"""The database goes away, or only its answer: nothing is lost, nothing is done twice, and who asks is told."""
+"""The database goes away, or only its answer: nothing is lost, nothing is done twice, and who asks
+is told."""
 
 from __future__ import annotations
 
@@ -20,14 +21,17 @@ from tests.engine.stage import Sql, column, events_of, one, running, status_is, 
 
 
 class LostAnswers:
-    """The statement is committed, and the connection breaks before its answer arrives: once for each name."""
+    """The statement is committed, and the connection breaks before its answer arrives: once for
+    each name."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._names: set[str] = set()
         self.lost: list[str] = []
         original = database_module.fetch_on
 
-        async def fetch_on(connection: Any, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        async def fetch_on(
+            connection: Any, name: str, params: Mapping[str, Any]
+        ) -> list[tuple[Any, ...]]:
             answer = await original(connection, name, params)
             if name in self._names and answer:
                 self._names.discard(name)
@@ -47,11 +51,14 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> LostAnswers:
     return LostAnswers(monkeypatch)
 
 
-@pytest.mark.parametrize("name", ["claim", "finish", "settle", "record_steps", "register_runner", "survey", "add_event"])
+@pytest.mark.parametrize(
+    "name", ["claim", "finish", "settle", "record_steps", "register_runner", "survey", "add_event"]
+)
 async def test_an_answer_that_got_lost_changes_nothing(
     app: Regente, registry: Registry, sql: Sql, answers: LostAnswers, name: str
 ) -> None:
-    """F7, I1, I2: every task completes, each step is recorded once, no try is charged, nothing stays behind as running."""
+    """F7, I1, I2: every task completes, each step is recorded once, no try is charged, nothing
+    stays behind as running."""
     calls: list[int] = []
 
     def paid(task_id: int) -> int:
@@ -70,18 +77,26 @@ async def test_an_answer_that_got_lost_changes_nothing(
     await app.run(until_idle=True, concurrency=5)
     assert answers.lost == [name]
     assert (await app.counts("p"))["completed"] == 20
-    assert column(sql, "SELECT count(*) FROM regente.steps WHERE name = 'A' GROUP BY task_id") == [1] * 20
+    assert (
+        column(sql, "SELECT count(*) FROM regente.steps WHERE name = 'A' GROUP BY task_id")
+        == [1] * 20
+    )
     assert sorted(calls) == ids
     assert column(sql, "SELECT tries FROM regente.tasks ORDER BY id") == [1] + [0] * 19
-    assert set(column(sql, "SELECT count(*) FROM regente.events WHERE event = 'seen' GROUP BY task_id")) == {1}
-    completed = column(sql, "SELECT count(*) FROM regente.events WHERE event = 'task_completed' GROUP BY task_id")
+    assert set(
+        column(sql, "SELECT count(*) FROM regente.events WHERE event = 'seen' GROUP BY task_id")
+    ) == {1}
+    completed = column(
+        sql, "SELECT count(*) FROM regente.events WHERE event = 'task_completed' GROUP BY task_id"
+    )
     assert completed == [1] * 20
 
 
 async def test_a_drain_survives_backends_that_are_killed_again_and_again(
     app: Regente, open_app: OpenApp, registry: Registry, sql: Sql
 ) -> None:
-    """F3, I1, I2, S8: 2,000 tasks, two runners, every connection killed six times; the sink has no unique key."""
+    """F3, I1, I2, S8: 2,000 tasks, two runners, every connection killed six times; the sink has no
+    unique key."""
     sql.execute("CREATE TABLE public.sink (task_id bigint)")
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
@@ -90,7 +105,10 @@ async def test_a_drain_survives_backends_that_are_killed_again_and_again(
             await connection.execute("INSERT INTO public.sink VALUES (%s)", [task.id])
 
     ids = await app.enqueue_many("p", [{}] * 2_000)
-    runs = [asyncio.create_task(one_of.run(until_idle=True, concurrency=50)) for one_of in (app, await open_app())]
+    runs = [
+        asyncio.create_task(one_of.run(until_idle=True, concurrency=50))
+        for one_of in (app, await open_app())
+    ]
     done = "SELECT count(*) FROM regente.tasks WHERE status = 'completed'"
     for share in range(6):
         await until(lambda least=share * 300: one(sql, done)["count"] >= least, within_seconds=60)  # type: ignore[misc]
@@ -136,7 +154,9 @@ async def test_questions_and_actions_survive_connections_that_died_in_the_pool(
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 303
 
 
-async def test_an_enqueue_whose_fate_is_unknown_says_so(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_an_enqueue_whose_fate_is_unknown_says_so(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I1: no silent second copy; with a key the call may be repeated."""
 
     @registry.pipeline("p")
@@ -147,7 +167,10 @@ async def test_an_enqueue_whose_fate_is_unknown_says_so(app: Regente, registry: 
         "CREATE FUNCTION public.die() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$"
     )
-    sql.execute("CREATE TRIGGER die BEFORE INSERT ON regente.tasks FOR EACH ROW EXECUTE FUNCTION public.die()")
+    sql.execute(
+        "CREATE TRIGGER die BEFORE INSERT ON regente.tasks FOR EACH ROW EXECUTE FUNCTION "
+        "public.die()"
+    )
     try:
         for call in (lambda: app.enqueue("p", {}), lambda: app.enqueue_many("p", [{}] * 300)):
             with pytest.raises(DatabaseUnavailable, match="may or may not be there"):
@@ -161,7 +184,9 @@ async def test_an_enqueue_whose_fate_is_unknown_says_so(app: Regente, registry: 
 async def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
     """Issue: who cannot connect learns where it was tried."""
     app = Regente("postgresql://somebody:secret@127.0.0.1:1/nowhere")
-    with pytest.raises(DatabaseUnavailable, match=r"cannot reach PostgreSQL at .*127\.0\.0\.1") as refused:
+    with pytest.raises(
+        DatabaseUnavailable, match=r"cannot reach PostgreSQL at .*127\.0\.0\.1"
+    ) as refused:
         await app.__aenter__()
     assert "secret" not in str(refused.value)
 
@@ -186,7 +211,9 @@ async def test_a_call_while_the_database_is_away_says_so_in_the_end(
             await call()
 
 
-async def test_a_runner_gives_its_lease_up_when_it_cannot_renew_it(database_url: str, registry: Registry, sql: Sql) -> None:
+async def test_a_runner_gives_its_lease_up_when_it_cannot_renew_it(
+    database_url: str, registry: Registry, sql: Sql
+) -> None:
     """I3, I4: self-fencing: its tasks are told to stop before anybody else may start them."""
     from regente.settings import Settings
 

@@ -1,4 +1,5 @@
-"""The nursery: a process per isolated step without a start per step, and the long way where it cannot serve."""
+"""The nursery: a process per isolated step without a start per step, and the long way where it
+cannot serve."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ async def nursery() -> AsyncIterator[Nursery]:
 
 
 async def call(function: Any, *args: Any, timeout: float = 30.0) -> Any:
-    return await run_isolated(function, args, {}, timeout_seconds=timeout, memory_mb=None, on_start=lambda _: None)
+    return await run_isolated(
+        function, args, {}, timeout_seconds=timeout, memory_mb=None, on_start=lambda _: None
+    )
 
 
 def exists(pid: int) -> bool:
@@ -65,7 +68,10 @@ async def test_a_nursery_that_was_killed_is_replaced(nursery: Nursery) -> None:
 
 async def test_crashes_and_timeouts_are_told_as_ever(nursery: Nursery) -> None:
     """W8: which signal, which status, how long."""
-    for function, args, said in ((work.segfault, (), "SIGSEGV"), (work.exit_hard, (7,), "status 7")):
+    for function, args, said in (
+        (work.segfault, (), "SIGSEGV"),
+        (work.exit_hard, (7,), "status 7"),
+    ):
         with pytest.raises(Transient, match=said):
             await call(function, *args)
     with pytest.raises(Transient, match=r"longer than 0\.2 s"):

@@ -1,4 +1,5 @@
-"""What people do to a task, in each of its states: the right result, or a clear refusal that changes nothing."""
+"""What people do to a task, in each of its states: the right result, or a clear refusal that
+changes nothing."""
 
 from __future__ import annotations
 
@@ -22,10 +23,19 @@ def known(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "answer"), [("draft", "canceled"), ("queued", "canceled"), ("running", "canceling"), ("canceled", "canceled")]
+    ("status", "answer"),
+    [
+        ("draft", "canceled"),
+        ("queued", "canceled"),
+        ("running", "canceling"),
+        ("canceled", "canceled"),
+    ],
 )
-async def test_cancel_where_it_is_possible(app: Regente, sql: Sql, status: str, answer: str) -> None:
-    """O12: waiting tasks end at once, a running one is asked to; canceling what is canceled is no error."""
+async def test_cancel_where_it_is_possible(
+    app: Regente, sql: Sql, status: str, answer: str
+) -> None:
+    """O12: waiting tasks end at once, a running one is asked to; canceling what is canceled is no
+    error."""
     task_id = put(sql, status)
     assert await app.cancel(task_id) == answer
     row = task_row(sql, task_id)
@@ -37,7 +47,9 @@ async def test_cancel_where_it_is_possible(app: Regente, sql: Sql, status: str, 
 async def test_cancel_of_what_has_ended_is_refused(app: Regente, sql: Sql, status: str) -> None:
     """O2, I5: terminal is final."""
     task_id = put(sql, status)
-    with pytest.raises(IllegalTransition, match=f"task {task_id} is {status}: there is nothing to cancel"):
+    with pytest.raises(
+        IllegalTransition, match=f"task {task_id} is {status}: there is nothing to cancel"
+    ):
         await app.cancel(task_id)
     assert task_row(sql, task_id)["status"] == status
     assert events_of(sql, task_id) == []
@@ -54,10 +66,19 @@ async def test_asking_twice_to_cancel_is_written_once(app: Regente, sql: Sql) ->
 async def test_retry_starts_again_with_a_fresh_budget(app: Regente, sql: Sql, status: str) -> None:
     """I5, S4: an operator's retry is the only way out of an end."""
     task_id = put(sql, status)
-    sql.execute("UPDATE regente.tasks SET tries = 3, crashes = 2, error_code = 'X', error_message = 'x', attempt = 5")
+    sql.execute(
+        "UPDATE regente.tasks SET tries = 3, crashes = 2, error_code = 'X', error_message "
+        "= 'x', attempt = 5"
+    )
     await app.retry(task_id)
     row = task_row(sql, task_id)
-    assert (row["status"], row["tries"], row["crashes"], row["error_code"], row["finished_at"]) == ("queued", 0, 0, None, None)
+    assert (row["status"], row["tries"], row["crashes"], row["error_code"], row["finished_at"]) == (
+        "queued",
+        0,
+        0,
+        None,
+        None,
+    )
     assert row["attempt"] == 5, "the fence never goes back"
     assert events_of(sql, task_id) == ["task_requeued"]
 
@@ -66,7 +87,9 @@ async def test_retry_starts_again_with_a_fresh_budget(app: Regente, sql: Sql, st
 async def test_retry_of_anything_else_is_refused(app: Regente, sql: Sql, status: str) -> None:
     """O2, I5: the message says what the task is and what could be retried."""
     task_id = put(sql, status)
-    with pytest.raises(IllegalTransition, match=f"task {task_id} is {status}: only failed, canceled and skipped"):
+    with pytest.raises(
+        IllegalTransition, match=f"task {task_id} is {status}: only failed, canceled and skipped"
+    ):
         await app.retry(task_id)
     assert task_row(sql, task_id)["status"] == status
     assert events_of(sql, task_id) == []
@@ -99,7 +122,9 @@ async def test_actions_on_many_do_what_they_can(app: Regente, sql: Sql) -> None:
     assert sorted(await app.retry_many(list(ids.values()))) == sorted(
         ids[status] for status in ("draft", "queued", "failed", "canceled", "skipped")
     ), "draft and queued were canceled just before"
-    assert column(sql, "SELECT status::text FROM regente.tasks WHERE id = %s", ids["completed"]) == ["completed"]
+    assert column(
+        sql, "SELECT status::text FROM regente.tasks WHERE id = %s", ids["completed"]
+    ) == ["completed"]
 
 
 @pytest.mark.parametrize("action", ["get", "cancel", "retry", "why"])

@@ -1,4 +1,5 @@
-"""Who is next: higher priority first, then the oldest; not before `run_at`; nobody starves; one key, one task."""
+"""Who is next: higher priority first, then the oldest; not before `run_at`; nobody starves; one
+key, one task."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ async def test_higher_priority_comes_first(app: Regente, ran: list[Any]) -> None
     assert ran == [4, 1, 3, 0, 5, 2, 6]
 
 
-async def test_a_task_waits_for_its_time(app: Regente, sql: Sql, clock: Clock, ran: list[Any]) -> None:
+async def test_a_task_waits_for_its_time(
+    app: Regente, sql: Sql, clock: Clock, ran: list[Any]
+) -> None:
     """Issue: `run_at`, by the database's clock, also when its priority is higher."""
     soon = datetime.now(UTC) + timedelta(hours=1)
     await app.enqueue("p", {"n": "later"}, run_at=soon, priority=9)
@@ -58,7 +61,8 @@ async def test_a_task_waits_for_its_time(app: Regente, sql: Sql, clock: Clock, r
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_runner_wakes_up_for_a_task_that_falls_due(app: Regente, ran: list[Any]) -> None:
-    """Issue: long before its poll, for tasks that were there before it and for those that came later."""
+    """Issue: long before its poll, for tasks that were there before it and for those that came
+    later."""
     await app.enqueue("p", {"n": 1}, run_at=datetime.now(UTC) + timedelta(seconds=0.5))
     await app.enqueue("p", {"n": 0})
     async with running(app):
@@ -67,7 +71,9 @@ async def test_a_runner_wakes_up_for_a_task_that_falls_due(app: Regente, ran: li
         await until(lambda: ran == [0, 1, 2])
 
 
-async def test_a_steady_trickle_starves_no_other_priority(app: Regente, registry: Registry, sql: Sql, ran: list[Any]) -> None:
+async def test_a_steady_trickle_starves_no_other_priority(
+    app: Regente, registry: Registry, sql: Sql, ran: list[Any]
+) -> None:
     """I8: a task without a hint is found although there is always a little else to do."""
     stop = asyncio.Event()
 
@@ -79,8 +85,14 @@ async def test_a_steady_trickle_starves_no_other_priority(app: Regente, registry
     await app.enqueue("chain", {})
     async with running(app, concurrency=10):
         await until(lambda: one(sql, "SELECT count(*) FROM regente.tasks")["count"] > 20)
-        sql.execute("INSERT INTO regente.tasks (pipeline, priority, args) VALUES ('p', 5, '{\"n\": \"silent\"}')")
-        sql.execute("INSERT INTO regente.tasks (pipeline, priority, args) VALUES ('p', -5, '{\"n\": \"low\"}')")
+        sql.execute(
+            "INSERT INTO regente.tasks (pipeline, priority, args) VALUES ('p', 5, '{\"n\": "
+            '"silent"}\')'
+        )
+        sql.execute(
+            "INSERT INTO regente.tasks (pipeline, priority, args) VALUES ('p', -5, "
+            '\'{"n": "low"}\')'
+        )
         await until(lambda: sorted(ran) == ["low", "silent"])
         stop.set()
 
@@ -102,7 +114,9 @@ async def test_no_pipeline_starves_another(app: Regente, registry: Registry) -> 
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-async def test_a_pipelines_own_concurrency_is_a_limit(app: Regente, registry: Registry, limit: int) -> None:
+async def test_a_pipelines_own_concurrency_is_a_limit(
+    app: Regente, registry: Registry, limit: int
+) -> None:
     """W1: over all its priorities, and the other pipelines use the rest of the slots."""
     busy, most, others = 0, 0, 0
     full = asyncio.Event()
@@ -134,7 +148,9 @@ async def test_a_pipelines_own_concurrency_is_a_limit(app: Regente, registry: Re
 
 
 @pytest.mark.usefixtures("no_polls")
-async def test_a_paused_pipeline_is_not_claimed_until_it_is_resumed(app: Regente, ran: list[Any], sql: Sql) -> None:
+async def test_a_paused_pipeline_is_not_claimed_until_it_is_resumed(
+    app: Regente, ran: list[Any], sql: Sql
+) -> None:
     """Issue: what runs goes on; the state is known and written."""
     await app.pause("p")
     await app.pause("p")
@@ -146,7 +162,9 @@ async def test_a_paused_pipeline_is_not_claimed_until_it_is_resumed(app: Regente
         await until(lambda: app._runner is not None and app._runner._listener.listening)
         await app.resume("p")
         await until(lambda: ran == [1])
-    events = column(sql, "SELECT event FROM regente.events WHERE event LIKE 'pipeline%%' ORDER BY id")
+    events = column(
+        sql, "SELECT event FROM regente.events WHERE event LIKE 'pipeline%%' ORDER BY id"
+    )
     assert events == ["pipeline_paused", "pipeline_resumed"]
 
 
@@ -187,9 +205,12 @@ async def test_one_key_names_one_task(app: Regente, sql: Sql, ran: list[Any]) ->
 
 
 async def test_duplicates_within_one_call_and_with_the_past(app: Regente, sql: Sql) -> None:
-    """S5: ids in the order of the arguments; the first of the same key wins; the batch counts each once."""
+    """S5: ids in the order of the arguments; the first of the same key wins; the batch counts each
+    once."""
     old = await app.enqueue("p", {"n": 0}, key="old", batch="b")
-    ids = await app.enqueue_many("p", [{"n": n} for n in range(6)], keys=["a", None, "old", "a", None, "b"], batch="b")
+    ids = await app.enqueue_many(
+        "p", [{"n": n} for n in range(6)], keys=["a", None, "old", "a", None, "b"], batch="b"
+    )
     assert ids[0] == ids[3]
     assert ids[2] == old
     assert len(set(ids)) == 5
@@ -199,10 +220,14 @@ async def test_duplicates_within_one_call_and_with_the_past(app: Regente, sql: S
     assert (ledger.total, ledger.queued, ledger.balanced) == (5, 5, True)
 
 
-async def test_concurrent_callers_with_one_key_store_one_task(app: Regente, open_app: OpenApp, sql: Sql) -> None:
+async def test_concurrent_callers_with_one_key_store_one_task(
+    app: Regente, open_app: OpenApp, sql: Sql
+) -> None:
     """S5, F12: every create delivered twice and more."""
     apps = [app, await open_app(), await open_app()]
-    ids = await asyncio.gather(*(apps[n % 3].enqueue("p", {"n": n}, key=f"k{n % 4}") for n in range(60)))
+    ids = await asyncio.gather(
+        *(apps[n % 3].enqueue("p", {"n": n}, key=f"k{n % 4}") for n in range(60))
+    )
     assert len(set(ids)) == 4
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 4
     assert all(ids[n] == ids[n % 4] for n in range(60))

@@ -1,7 +1,8 @@
-"""What the engine's statements touch in a table of 20,000 and of 1,000,000 tasks: the same, whatever the planner knows.
+"""What the engine's statements touch in a table of 20,000 and of 1,000,000 tasks: the same,
+whatever the planner knows.
 
-Each statement runs for real, prepared as the engine prepares it (with a plan for these parameters and with one for any), with
-statistics and without, in a transaction that is rolled back.
+Each statement runs for real, prepared as the engine prepares it (with a plan for these parameters
+and with one for any), with statistics and without, in a transaction that is rolled back.
 """
 
 from __future__ import annotations
@@ -26,10 +27,16 @@ BATCH = 500
 
 
 @pytest.fixture(scope="module", params=[20_000, 1_000_000], ids=["20k", "1M"])
-def large(request: pytest.FixtureRequest, server_url: str, template: str) -> Iterator[psycopg.Connection[Any]]:
+def large(
+    request: pytest.FixtureRequest, server_url: str, template: str
+) -> Iterator[psycopg.Connection[Any]]:
     name = f"regente_plans_{os.getpid()}_{request.param}"
     with psycopg.connect(server_url, autocommit=True) as server:
-        server.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+        server.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
         url = make_conninfo(server_url, dbname=name)
         fill(url, request.param)
         with psycopg.connect(url) as connection:
@@ -66,7 +73,14 @@ def claim(count: int, levels: tuple[int, ...] = (4, 3, 2, 1, 0)) -> dict[str, An
     }
 
 
-LIST = {"pipeline": None, "statuses": None, "batch_id": None, "code": None, "before_id": None, "limit": 100}
+LIST = {
+    "pipeline": None,
+    "statuses": None,
+    "batch_id": None,
+    "code": None,
+    "before_id": None,
+    "limit": 100,
+}
 PIPELINES = {"pipelines": "{main,other}"}
 
 CASES = [
@@ -84,23 +98,51 @@ CASES = [
     Case("record_steps", 25_000, running=BATCH, label=str(BATCH)),
     Case("recall_steps", 10, {"task_id": 1100}),
     Case("reap", 25_000, {"limit": 1000, "max_crashes": 3}, label="nobody is lost"),
-    Case("reap", 40_000, {"limit": 1000, "max_crashes": 3}, label="a lost runner", thrown_away=1_500,
-         before="UPDATE regente.runners SET status = 'lost' WHERE id = 1"),
+    Case(
+        "reap",
+        40_000,
+        {"limit": 1000, "max_crashes": 3},
+        label="a lost runner",
+        thrown_away=1_500,
+        before="UPDATE regente.runners SET status = 'lost' WHERE id = 1",
+    ),
     Case("mark_lost_runners", 50),
     Case("canceled_here", 400, {"runner_id": RUNNER}),
     Case("hand_back", 15_000, {"runner_id": RUNNER, "except": "{}"}),
     Case("review_batches", 2_500, {"touched": "{3,4}", "all_open": False}, label="touched"),
     Case("review_batches", 2_500, {"touched": "{1}", "all_open": False}, label="a large one"),
-    Case("resume_batch", 60_000, {"batch_id": 4, "details": None}, label="running tasks of a batch", thrown_away=20_000,
-         before="UPDATE regente.batches SET status = 'stalled' WHERE id = 4"),
-    Case("forget_tasks", 2_000, {"after": 0, "keep_seconds": 86400.0 * 30}, label="nothing is old",
-         thrown_away=20_000),
-    Case("forget_events", 2_000, {"after_txid": "0", "after_id": 0, "keep_seconds": 86400.0 * 30}, label="nothing is old"),
+    Case(
+        "resume_batch",
+        60_000,
+        {"batch_id": 4, "details": None},
+        label="running tasks of a batch",
+        thrown_away=20_000,
+        before="UPDATE regente.batches SET status = 'stalled' WHERE id = 4",
+    ),
+    Case(
+        "forget_tasks",
+        2_000,
+        {"after": 0, "keep_seconds": 86400.0 * 30},
+        label="nothing is old",
+        thrown_away=20_000,
+    ),
+    Case(
+        "forget_events",
+        2_000,
+        {"after_txid": "0", "after_id": 0, "keep_seconds": 86400.0 * 30},
+        label="nothing is old",
+    ),
     Case("forget_runners", 100, {"keep_seconds": 86400.0 * 30}),
     Case("forget_batches", 100, {"keep_seconds": 86400.0 * 30}),
     Case("expire", 30_000, {"limit": 1000}),
-    Case("expire", 30_000, {"limit": 1000}, label="with a time for one pipeline", thrown_away=6_000,
-         before="UPDATE regente.pipelines SET expire_after = '1 day' WHERE name = 'other'"),
+    Case(
+        "expire",
+        30_000,
+        {"limit": 1000},
+        label="with a time for one pipeline",
+        thrown_away=6_000,
+        before="UPDATE regente.pipelines SET expire_after = '1 day' WHERE name = 'other'",
+    ),
     Case("release_stalled", 25_000, {"limit": 1000}, thrown_away=5_000),
     Case("due_schedules", 20, {"limit": 100}),
     Case("read_feed", 20, {"after_txid": "0", "after_id": 0, "limit": 100}),
@@ -109,27 +151,67 @@ CASES = [
     Case("retry", 5_000, {"ids": number_array(list(range(13, 20_000, 400))), "details": None}),
     Case("tasks_by_key", 20, {"pipelines": "{main,main}", "keys": "{key-3,nope}"}),
     Case("events_of_task", 10, {"task_id": 77, "limit": 100}),
-]  # fmt: skip
+]
 
-# Questions are asked by people, each with another filter. They are not prepared, so each gets a plan of its own.
+# Questions are asked by people, each with another filter. They are not prepared, so each gets a
+# plan of its own.
 QUESTIONS = [
     Case("list_tasks", 100, LIST, label="newest"),
     Case("list_tasks", 100, {**LIST, "before_id": 10_000}, label="before an id"),
     Case("list_tasks", 100, {**LIST, "pipeline": "other"}, label="of a pipeline"),
-    Case("list_tasks", 3_000, {**LIST, "statuses": "{failed}"}, label="dead letters", thrown_away=25_000),
-    Case("list_tasks", 300, {**LIST, "statuses": "{failed}", "pipeline": "main"}, label="dead letters of a pipeline",
-         thrown_away=25_000),
-    Case("list_tasks", 8_000, {**LIST, "statuses": "{failed}", "code": "CODE3"}, label="dead letters of a code",
-         thrown_away=25_000),
-    Case("list_tasks", 3_000, {**LIST, "statuses": "{running}"}, label="running", thrown_away=25_000),
-    Case("list_tasks", 3_000, {**LIST, "statuses": "{running,queued}"}, label="live", thrown_away=25_000),
-    Case("list_tasks", 1_000, {**LIST, "statuses": "{canceled}"}, label="canceled, of which there are none"),
-    Case("list_tasks", 1_000, {**LIST, "statuses": "{draft}", "pipeline": "main"}, label="drafts, of which there are none"),
+    Case(
+        "list_tasks",
+        3_000,
+        {**LIST, "statuses": "{failed}"},
+        label="dead letters",
+        thrown_away=25_000,
+    ),
+    Case(
+        "list_tasks",
+        300,
+        {**LIST, "statuses": "{failed}", "pipeline": "main"},
+        label="dead letters of a pipeline",
+        thrown_away=25_000,
+    ),
+    Case(
+        "list_tasks",
+        8_000,
+        {**LIST, "statuses": "{failed}", "code": "CODE3"},
+        label="dead letters of a code",
+        thrown_away=25_000,
+    ),
+    Case(
+        "list_tasks", 3_000, {**LIST, "statuses": "{running}"}, label="running", thrown_away=25_000
+    ),
+    Case(
+        "list_tasks",
+        3_000,
+        {**LIST, "statuses": "{running,queued}"},
+        label="live",
+        thrown_away=25_000,
+    ),
+    Case(
+        "list_tasks",
+        1_000,
+        {**LIST, "statuses": "{canceled}"},
+        label="canceled, of which there are none",
+    ),
+    Case(
+        "list_tasks",
+        1_000,
+        {**LIST, "statuses": "{draft}", "pipeline": "main"},
+        label="drafts, of which there are none",
+    ),
     Case("list_tasks", 4_000, {**LIST, "batch_id": 50}, label="of a batch", thrown_away=100_000),
-    Case("list_tasks", 100, {**LIST, "batch_id": 50, "statuses": "{failed}"}, label="failed of a batch"),
+    Case(
+        "list_tasks",
+        100,
+        {**LIST, "batch_id": 50, "statuses": "{failed}"},
+        label="failed of a batch",
+    ),
     Case("why", 10_000, {"task_id": 10}, label="queued", thrown_away=25_000),
     Case("batch_ledger", 6_000, {"id": 50, "name": None, "limit": 1}),
-]  # fmt: skip
+]
 
 
 def params_for(case: Case, connection: psycopg.Connection[Any]) -> dict[str, Any]:
@@ -144,27 +226,40 @@ def params_for(case: Case, connection: psycopg.Connection[Any]) -> dict[str, Any
             return {"runner_id": RUNNER, **arrays, "results": text_array(["1"] * len(ids))}
         case "settle":
             ended = Ended("queued", "task_retried", 1, 5.0, Failure("transient", "X", "x", "stack"))
-            batch = [Settlement(Claim(task_id, "main", 1, 0, 0, None, None, "{}"), ended) for task_id in ids]
+            batch = [
+                Settlement(Claim(task_id, "main", 1, 0, 0, None, None, "{}"), ended)
+                for task_id in ids
+            ]
             return {"runner_id": RUNNER, **settle_params(batch)}
         case _:
             return {
-                "runner_id": RUNNER, **arrays, "checkpoints": text_array(["B"] * len(ids)),
-                "progress": number_array([None] * len(ids)), "task_ids": number_array(ids),
-                "names": text_array(["B"] * len(ids)), "items": number_array([-1] * len(ids)),
-                "outputs": text_array(["1"] * len(ids)), "durations_ms": number_array([1] * len(ids)),
+                "runner_id": RUNNER,
+                **arrays,
+                "checkpoints": text_array(["B"] * len(ids)),
+                "progress": number_array([None] * len(ids)),
+                "task_ids": number_array(ids),
+                "names": text_array(["B"] * len(ids)),
+                "items": number_array([-1] * len(ids)),
+                "outputs": text_array(["1"] * len(ids)),
+                "durations_ms": number_array([1] * len(ids)),
                 "commit_within": "5s",
-            }  # fmt: skip
+            }
 
 
 def looked_at(large: psycopg.Connection[Any], case: Case, statistics: str, mode: str) -> None:
     with large.transaction(force_rollback=True):
         if statistics == "none":
-            large.execute("DELETE FROM pg_statistic WHERE starelid IN ('regente.tasks'::regclass, 'regente.events'::regclass)")
+            large.execute(
+                "DELETE FROM pg_statistic WHERE starelid IN ('regente.tasks'::regclass, "
+                "'regente.events'::regclass)"
+            )
         params = params_for(case, large)
         if case.before:
             large.execute(case.before)
         plan = explain(large, case.name, params, mode)
-    assert not plan.scanned & LARGE or one_value(large, "SELECT count(*) FROM regente.tasks") < 100_000
+    assert (
+        not plan.scanned & LARGE or one_value(large, "SELECT count(*) FROM regente.tasks") < 100_000
+    )
     assert plan.pages <= case.pages
     assert plan.rows_thrown_away <= case.thrown_away
 
@@ -181,20 +276,28 @@ LARGE = {"tasks", "events", "steps"}
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 @pytest.mark.parametrize("statistics", ["fresh", "none"])
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
-def test_a_statement_touches_what_it_is_about(large: psycopg.Connection[Any], case: Case, statistics: str, mode: str) -> None:
-    """S3, Q8, I10: no table is read from end to end, and the pages do not depend on how much history there is."""
+def test_a_statement_touches_what_it_is_about(
+    large: psycopg.Connection[Any], case: Case, statistics: str, mode: str
+) -> None:
+    """S3, Q8, I10: no table is read from end to end, and the pages do not depend on how much
+    history there is."""
     looked_at(large, case, statistics, mode)
 
 
 @pytest.mark.parametrize("case", QUESTIONS, ids=[case.id for case in QUESTIONS])
-def test_a_question_is_answered_without_reading_everything(large: psycopg.Connection[Any], case: Case) -> None:
+def test_a_question_is_answered_without_reading_everything(
+    large: psycopg.Connection[Any], case: Case
+) -> None:
     """W5, O18: each filter of a list has an index that serves it."""
     looked_at(large, case, "fresh", "custom")
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
-def test_tasks_that_wait_for_a_later_time_are_not_stepped_over(large: psycopg.Connection[Any], mode: str) -> None:
-    """S3: nine of ten queued tasks wait for tomorrow, in every level; a claim of ten looks at little more than ten."""
+def test_tasks_that_wait_for_a_later_time_are_not_stepped_over(
+    large: psycopg.Connection[Any], mode: str
+) -> None:
+    """S3: nine of ten queued tasks wait for tomorrow, in every level; a claim of ten looks at
+    little more than ten."""
     with large.transaction(force_rollback=True):
         plan = explain(large, "claim", claim(10), mode)
     assert "tasks_to_claim" in plan.indexes
@@ -203,13 +306,19 @@ def test_tasks_that_wait_for_a_later_time_are_not_stepped_over(large: psycopg.Co
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
-def test_a_claim_from_a_floor_skips_what_earlier_claims_left_behind(large: psycopg.Connection[Any], mode: str) -> None:
+def test_a_claim_from_a_floor_skips_what_earlier_claims_left_behind(
+    large: psycopg.Connection[Any], mode: str
+) -> None:
     """S3: without a vacuum the index still holds the entries of tasks that were claimed before."""
     with large.transaction(force_rollback=True):
         large.execute(
-            "UPDATE regente.tasks SET status = 'canceled', finished_at = now() WHERE status = 'queued' AND run_at <= now()"
+            "UPDATE regente.tasks SET status = 'canceled', finished_at = now() WHERE "
+            "status = 'queued' AND run_at <= now()"
         )
-        large.execute("INSERT INTO regente.tasks (pipeline, run_at) SELECT 'main', now() FROM generate_series(1, 10)")
+        large.execute(
+            "INSERT INTO regente.tasks (pipeline, run_at) SELECT 'main', now() FROM "
+            "generate_series(1, 10)"
+        )
         floor = one_value(large, "SELECT now()::text")
         plan = explain(large, "claim", {**claim(10), "floors": text_array([floor] * 10)}, mode)
     assert plan.pages <= 800

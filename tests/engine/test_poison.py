@@ -1,4 +1,5 @@
-"""Pipelines that misbehave hurt their own task and nobody else's, and no slot of the runner is ever lost."""
+"""Pipelines that misbehave hurt their own task and nobody else's, and no slot of the runner is ever
+lost."""
 
 from __future__ import annotations
 
@@ -111,7 +112,8 @@ POISON: dict[str, Callable[[Task], Any]] = {
 async def test_poison_ends_as_a_dead_letter_and_its_neighbours_are_untouched(
     app: Regente, registry: Registry, sql: Sql, name: str
 ) -> None:
-    """F15, Z8, W8: one bad task never stops the round; it is dead (or skipped) with a reason, the others complete."""
+    """F15, Z8, W8: one bad task never stops the round; it is dead (or skipped) with a reason, the
+    others complete."""
     gate = asyncio.Event()
 
     @registry.pipeline("poison", retry=ONCE)
@@ -137,8 +139,13 @@ async def test_poison_ends_as_a_dead_letter_and_its_neighbours_are_untouched(
         gate.set()
         await status_is(app, poison_id, "failed", "skipped")
         await until(lambda: app._runner is not None and app._runner.running_count == 0)
-    assert column(sql, "SELECT status::text FROM regente.tasks WHERE pipeline = 'good'") == ["completed"] * 10
-    assert column(sql, "SELECT DISTINCT error_code FROM regente.tasks WHERE pipeline = 'bad'") == ["HONEST"]
+    assert (
+        column(sql, "SELECT status::text FROM regente.tasks WHERE pipeline = 'good'")
+        == ["completed"] * 10
+    )
+    assert column(sql, "SELECT DISTINCT error_code FROM regente.tasks WHERE pipeline = 'bad'") == [
+        "HONEST"
+    ]
     row = task_row(sql, poison_id)
     if row["status"] == "failed":
         assert row["error_code"]
@@ -146,7 +153,9 @@ async def test_poison_ends_as_a_dead_letter_and_its_neighbours_are_untouched(
         assert many(sql, "SELECT 1 FROM regente.failures WHERE task_id = %s", poison_id) != []
 
 
-async def test_many_large_snapshots_at_once_are_all_stored(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_many_large_snapshots_at_once_are_all_stored(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z4: what they hold together is more than one statement should carry."""
     gate = asyncio.Event()
 
@@ -161,8 +170,11 @@ async def test_many_large_snapshots_at_once_are_all_stored(app: Regente, registr
     async with running(app, concurrency=12):
         await until(lambda: app._runner is not None and app._runner.running_count == 12)
         gate.set()
-        await until(lambda: app._runner is not None and app._runner.running_count == 0, within_seconds=60)
+        await until(
+            lambda: app._runner is not None and app._runner.running_count == 0, within_seconds=60
+        )
     assert set(column(sql, "SELECT error_code FROM regente.tasks")) == {"TRANSIENT"}
     assert one(sql, "SELECT count(*), sum(length(body)) FROM regente.snapshots") == {
-        "count": len(ids) * 4, "sum": len(ids) * 4 * 2 * 1024 * 1024,
-    }  # fmt: skip
+        "count": len(ids) * 4,
+        "sum": len(ids) * 4 * 2 * 1024 * 1024,
+    }

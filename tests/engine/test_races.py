@@ -1,7 +1,9 @@
-"""Two who want the same task at the same moment: the winner holds the row's lock, the loser must lose cleanly.
+"""Two who want the same task at the same moment: the winner holds the row's lock, the loser must
+lose cleanly.
 
-Each test runs the winner's own statement in a transaction that stays open, starts the loser, proves that it waits for that very
-lock (or steps around it), commits the winner, and looks at what the loser made of it.
+Each test runs the winner's own statement in a transaction that stays open, starts the loser, proves
+that it waits for that very lock (or steps around it), commits the winner, and looks at what the
+loser made of it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ RENEWAL_AND_LOSER = 2  # the runner's lease keeper waits for its row as well
 @pytest.fixture
 def settings() -> Settings:
     """Renews its lease at once, so that a runner that was declared lost learns of it at once."""
-    return Settings(sweep_seconds=0.2, batches_seconds=60, schedules_seconds=60, heartbeat_interval_ms=100)
+    return Settings(
+        sweep_seconds=0.2, batches_seconds=60, schedules_seconds=60, heartbeat_interval_ms=100
+    )
 
 
 class Gate:
@@ -67,7 +71,9 @@ class Gate:
                     await task.step("A", lambda: "a")
                 case "transaction":
                     async with task.transaction("T") as connection:
-                        await connection.execute("INSERT INTO public.sink VALUES (%s, %s)", [task.id, task.attempt])
+                        await connection.execute(
+                            "INSERT INTO public.sink VALUES (%s, %s)", [task.id, task.attempt]
+                        )
             return f"attempt {task.attempt}"
 
 
@@ -78,7 +84,10 @@ def gate(registry: Registry) -> Gate:
 
 async def waits_for(sql: Sql, holder: Sql, count: int = 1) -> None:
     """Wait until that many connections wait for a lock which the holder has."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND %s = ANY (pg_blocking_pids(pid))"
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND %s = ANY "
+        "(pg_blocking_pids(pid))"
+    )
     await until(lambda: one(sql, waiting, holder.info.backend_pid)["count"] >= count)
 
 
@@ -97,7 +106,8 @@ def reaper(app: Regente) -> Reaper:
 def declare_lost(connection: psycopg.Connection[Any]) -> None:
     """The runners' leases have run out, and somebody noticed."""
     connection.execute(
-        "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE status < 'stopped'"
+        "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' "
+        "WHERE status < 'stopped'"
     )
     assert run_query(connection, "mark_lost_runners") != []
 
@@ -129,7 +139,10 @@ async def test_complete_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> N
     assert (reaped.lost_runners, reaped.requeued) == (1, 0)
     holder.commit()
     assert (await reaper(app).run_once()).requeued == 0
-    assert (task_row(sql, task_id)["status"], events_of(sql, task_id)[-1]) == ("completed", "task_completed")
+    assert (task_row(sql, task_id)["status"], events_of(sql, task_id)[-1]) == (
+        "completed",
+        "task_completed",
+    )
 
 
 async def test_complete_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> None:
@@ -141,11 +154,15 @@ async def test_complete_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) ->
     answer = await loses(sql, holder, app.cancel(task_id))
     assert isinstance(answer, IllegalTransition)
     assert str(answer) == f"task {task_id} is completed: there is nothing to cancel"
-    assert (task_row(sql, task_id)["status"], task_row(sql, task_id)["cancel_requested_at"]) == ("completed", None)
+    assert (task_row(sql, task_id)["status"], task_row(sql, task_id)["cancel_requested_at"]) == (
+        "completed",
+        None,
+    )
 
 
 async def test_cancel_wins_over_complete(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
-    """O12: the request is committed first, but the work was done: it completes, once, and nothing is left of the request."""
+    """O12: the request is committed first, but the work was done: it completes, once, and nothing
+    is left of the request."""
     task_id = await app.enqueue("p", {})
     async with running(app):
         await gate.reached.wait()
@@ -163,7 +180,8 @@ async def test_cancel_wins_over_complete(app: Regente, sql: Sql, holder: Sql, ga
 async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bulk_cancel(
     app: Regente, sql: Sql, holder: Sql, written: str
 ) -> None:
-    """O12, I5: neither waits for the other in a circle, in whatever order the tasks came to their end."""
+    """O12, I5: neither waits for the other in a circle, in whatever order the tasks came to their
+    end."""
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'other' FROM generate_series(1, 5000)")
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 9)")
     sql.execute("ANALYZE regente.tasks")
@@ -172,7 +190,10 @@ async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bu
     lock = "SELECT FROM regente.tasks WHERE id = %s FOR UPDATE NOWAIT"
     holder.execute(lock, [first.id])
     ledger.start()
-    under_way = [asyncio.ensure_future(WRITES[written](ledger, claim)) for claim in [*reversed(others), first]]
+    under_way = [
+        asyncio.ensure_future(WRITES[written](ledger, claim))
+        for claim in [*reversed(others), first]
+    ]
     await waits_for(sql, holder)
     for other in others:
         holder.execute(lock, [other.id])
@@ -222,9 +243,11 @@ async def test_two_claims_never_take_the_same_task(sql: Sql, holder: Sql) -> Non
 
 async def test_of_two_retries_one_wins(app: Regente, sql: Sql, holder: Sql) -> None:
     """W7: the second learns that the task is queued already."""
-    task_id = one(sql, "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', now()) RETURNING id")[
-        "id"
-    ]
+    task_id = one(
+        sql,
+        "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', "
+        "now()) RETURNING id",
+    )["id"]
     run_query(holder, "retry", {"ids": number_array([task_id]), "details": None})
     answer = await loses(sql, holder, app.retry(task_id))
     assert isinstance(answer, IllegalTransition)
@@ -234,16 +257,22 @@ async def test_of_two_retries_one_wins(app: Regente, sql: Sql, holder: Sql) -> N
 
 async def test_retry_and_discard_of_one_dead_letter(app: Regente, sql: Sql, holder: Sql) -> None:
     """I5: whoever comes second changes nothing."""
-    task_id = one(sql, "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', now()) RETURNING id")[
-        "id"
-    ]
+    task_id = one(
+        sql,
+        "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', "
+        "now()) RETURNING id",
+    )["id"]
     run_query(holder, "retry", {"ids": number_array([task_id]), "details": None})
     assert await loses(sql, holder, app.discard([task_id])) == []
-    assert (task_row(sql, task_id)["status"], events_of(sql, task_id)) == ("queued", ["task_requeued"])
+    assert (task_row(sql, task_id)["status"], events_of(sql, task_id)) == (
+        "queued",
+        ["task_requeued"],
+    )
 
 
 async def test_reap_wins_over_step(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
-    """I3, Q6: the step of a runner that lost the task is not recorded, and `LeaseLost` ends the attempt."""
+    """I3, Q6: the step of a runner that lost the task is not recorded, and `LeaseLost` ends the
+    attempt."""
     task_id = await app.enqueue("p", {"do": "step"})
     async with running(app):
         await gate.reached.wait()
@@ -259,7 +288,8 @@ async def test_reap_wins_over_step(app: Regente, sql: Sql, holder: Sql, gate: Ga
 
 
 async def test_step_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> None:
-    """I3: the reaper leaves a row alone while a step is being recorded, and takes it at the next sweep."""
+    """I3: the reaper leaves a row alone while a step is being recorded, and takes it at the next
+    sweep."""
     ghost = Ghost.appear(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
     (task_id,) = ghost.claim()
@@ -268,7 +298,9 @@ async def test_step_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> None:
     assert (await reaper(app).run_once()).requeued == 0
     holder.commit()
     assert (await reaper(app).run_once()).requeued == 1
-    assert one(sql, "SELECT count(*) FROM regente.steps")["count"] == 1, "what was recorded stays recorded"
+    assert one(sql, "SELECT count(*) FROM regente.steps")["count"] == 1, (
+        "what was recorded stays recorded"
+    )
 
 
 async def test_reap_wins_over_transaction(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
@@ -283,11 +315,14 @@ async def test_reap_wins_over_transaction(app: Regente, sql: Sql, holder: Sql, g
         await waits_for(sql, holder, RENEWAL_AND_LOSER)
         holder.commit()
         await status_is(app, task_id, "completed")
-    assert sql.execute("SELECT * FROM public.sink").fetchall() == [{"task_id": task_id, "attempt": 2}]
+    assert sql.execute("SELECT * FROM public.sink").fetchall() == [
+        {"task_id": task_id, "attempt": 2}
+    ]
 
 
 async def test_transaction_commit_wins_over_reap(app: Regente, sql: Sql, gate: Gate) -> None:
-    """I2, Z6: a transaction that has reached its commit keeps the task; effect and step are there together, once."""
+    """I2, Z6: a transaction that has reached its commit keeps the task; effect and step are there
+    together, once."""
     sql.execute("CREATE TABLE public.sink (task_id bigint, attempt int)")
     sql.execute(
         "CREATE OR REPLACE FUNCTION public.slow_commit() RETURNS trigger LANGUAGE plpgsql AS "
@@ -309,12 +344,15 @@ async def test_transaction_commit_wins_over_reap(app: Regente, sql: Sql, gate: G
             assert run_query(sql, "reap", REAP) == [], "the row is locked by the commit under way"
         sql.execute("SELECT pg_advisory_unlock(4711)")
         await status_is(app, task_id, "completed")
-    assert sql.execute("SELECT * FROM public.sink").fetchall() == [{"task_id": task_id, "attempt": 1}]
+    assert sql.execute("SELECT * FROM public.sink").fetchall() == [
+        {"task_id": task_id, "attempt": 1}
+    ]
     assert one(sql, "SELECT name, attempt FROM regente.steps") == {"name": "T", "attempt": 1}
 
 
 async def test_mark_lost_wins_over_renewal(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
-    """I3, I4: a runner that finds itself declared lost gives everything up and begins anew under a new id."""
+    """I3, I4: a runner that finds itself declared lost gives everything up and begins anew under a
+    new id."""
     task_id = await app.enqueue("p", {})
     async with running(app):
         await gate.reached.wait()
@@ -327,7 +365,10 @@ async def test_mark_lost_wins_over_renewal(app: Regente, sql: Sql, holder: Sql, 
         await until(lambda: runner.id != first)
         gate.open.set()
         await status_is(app, task_id, "completed")
-    statuses = {row["id"]: row["status"] for row in sql.execute("SELECT id, status::text FROM regente.runners").fetchall()}
+    statuses = {
+        row["id"]: row["status"]
+        for row in sql.execute("SELECT id, status::text FROM regente.runners").fetchall()
+    }
     assert statuses[first] == "lost"
     assert gate.ran == [1, 2]
 
@@ -337,33 +378,50 @@ async def test_renewal_wins_over_mark_lost(app: Regente, sql: Sql, holder: Sql) 
     ghost = Ghost.appear(sql, ["p"])
     ghost.die()
     renewal = {
-        "runner_id": ghost.id, "ttl_seconds": 60, "claimed": 0, "completed": 0, "failed": 0, "retried": 0, "recovered": 0,
-        "handed_back": 0, "busy_seconds": 0,
-    }  # fmt: skip
+        "runner_id": ghost.id,
+        "ttl_seconds": 60,
+        "claimed": 0,
+        "completed": 0,
+        "failed": 0,
+        "retried": 0,
+        "recovered": 0,
+        "handed_back": 0,
+        "busy_seconds": 0,
+    }
     assert run_query(holder, "renew_lease", renewal) == [ghost.id]
     reaped = await loses(sql, holder, reaper(app).run_once())
     assert reaped.lost_runners == 0
-    assert one(sql, "SELECT status::text FROM regente.runners WHERE id = %s", ghost.id)["status"] == "running"
+    assert (
+        one(sql, "SELECT status::text FROM regente.runners WHERE id = %s", ghost.id)["status"]
+        == "running"
+    )
 
 
 async def test_of_two_resumes_one_wins(app: Regente, sql: Sql, holder: Sql) -> None:
     """W7: two resumes at once: one wins, the other learns so."""
-    batch_id = one(sql, "INSERT INTO regente.batches (name, status) VALUES ('b', 'stalled') RETURNING id")["id"]
+    batch_id = one(
+        sql, "INSERT INTO regente.batches (name, status) VALUES ('b', 'stalled') RETURNING id"
+    )["id"]
     assert run_query(holder, "resume_batch", {"batch_id": batch_id, "details": None}) == [batch_id]
     answer = await loses(sql, holder, app.resume_batch("b"))
     assert isinstance(answer, Resumed)
     assert (answer.resumed, answer.resumes) == (False, 1)
     assert "running" in answer.reason
-    assert one(sql, "SELECT count(*) FROM regente.events WHERE event = 'batch_resumed'")["count"] == 1
+    assert (
+        one(sql, "SELECT count(*) FROM regente.events WHERE event = 'batch_resumed'")["count"] == 1
+    )
 
 
 async def test_enqueue_into_a_batch_wins_over_its_closing(
     app: Regente, sql: Sql, holder: Sql, registry: Registry, gate: Gate
 ) -> None:
-    """I9: while tasks are being added, no review closes the batch; afterwards it is open, with them in it."""
+    """I9: while tasks are being added, no review closes the batch; afterwards it is open, with them
+    in it."""
     batch_id = await app.open_batch("b")
     sql.execute(
-        "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', %s, 'completed', now())", (batch_id,)
+        "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', "
+        "%s, 'completed', now())",
+        (batch_id,),
     )
     sql.execute("UPDATE regente.batches SET total = 1, status = 'running'")
     holder.execute("INSERT INTO regente.tasks (pipeline, batch_id) VALUES ('p', %s)", (batch_id,))
@@ -375,27 +433,38 @@ async def test_enqueue_into_a_batch_wins_over_its_closing(
     assert (ledger.status, ledger.total, ledger.queued, ledger.balanced) == ("running", 2, 1, True)
 
 
-async def test_the_closing_of_a_batch_wins_over_enqueue(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
+async def test_the_closing_of_a_batch_wins_over_enqueue(
+    app: Regente, sql: Sql, holder: Sql, gate: Gate
+) -> None:
     """I9: whoever adds to a batch that was just closed opens it again."""
     batch_id = await app.open_batch("b")
     sql.execute(
-        "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', %s, 'completed', now())", (batch_id,)
+        "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', "
+        "%s, 'completed', now())",
+        (batch_id,),
     )
     sql.execute("UPDATE regente.batches SET total = 1, status = 'running'")
     run_query(holder, "review_batches", {"touched": "{}", "all_open": True})
     await loses(sql, holder, app.enqueue("p", {}, batch="b"))
     ledger = await app.batch(batch_id)
     assert (ledger.status, ledger.total, ledger.queued, ledger.balanced) == ("running", 2, 1, True)
-    events = "SELECT event FROM regente.events WHERE batch_id = %s AND task_id IS NULL ORDER BY txid, id"
-    assert [row["event"] for row in sql.execute(events, (batch_id,))] == ["batch_completed", "batch_reopened"]
+    events = (
+        "SELECT event FROM regente.events WHERE batch_id = %s AND task_id IS NULL ORDER BY txid, id"
+    )
+    assert [row["event"] for row in sql.execute(events, (batch_id,))] == [
+        "batch_completed",
+        "batch_reopened",
+    ]
 
 
 async def test_the_closing_of_a_batch_wins_over_retry(app: Regente, sql: Sql, holder: Sql) -> None:
-    """I9: a retry that meets the closing of its batch opens it again; it is not left closed over a waiting task."""
+    """I9: a retry that meets the closing of its batch opens it again; it is not left closed over a
+    waiting task."""
     batch_id = await app.open_batch("b")
     task_id = one(
         sql,
-        "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', %s, 'failed', now()) RETURNING id",
+        "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', "
+        "%s, 'failed', now()) RETURNING id",
         batch_id,
     )["id"]
     sql.execute("UPDATE regente.batches SET total = 1, status = 'running'")
@@ -404,12 +473,15 @@ async def test_the_closing_of_a_batch_wins_over_retry(app: Regente, sql: Sql, ho
     assert (await app.batch(batch_id)).status == "running"
 
 
-async def test_retry_wins_over_the_closing_of_its_batch(app: Regente, sql: Sql, holder: Sql) -> None:
+async def test_retry_wins_over_the_closing_of_its_batch(
+    app: Regente, sql: Sql, holder: Sql
+) -> None:
     """I9: the review leaves alone what a retry has in hand."""
     batch_id = await app.open_batch("b")
     task_id = one(
         sql,
-        "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', %s, 'failed', now()) RETURNING id",
+        "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', "
+        "%s, 'failed', now()) RETURNING id",
         batch_id,
     )["id"]
     sql.execute("UPDATE regente.batches SET total = 1, status = 'running'")
@@ -420,7 +492,9 @@ async def test_retry_wins_over_the_closing_of_its_batch(app: Regente, sql: Sql, 
     assert (await app.batch(batch_id)).status == "running"
 
 
-async def test_two_sweepers_fire_a_schedule_once(app: Regente, open_app: OpenApp, sql: Sql, holder: Sql, gate: Gate) -> None:
+async def test_two_sweepers_fire_a_schedule_once(
+    app: Regente, open_app: OpenApp, sql: Sql, holder: Sql, gate: Gate
+) -> None:
     """Q4: the second sweeper steps around the schedule that the first has in hand."""
     await app.schedule("nightly", "p", "0 4 * * *")
     sql.execute("UPDATE regente.schedules SET next_at = regente.clock() - interval '1 minute'")

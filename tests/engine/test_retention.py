@@ -1,4 +1,5 @@
-"""Retention: what is finished and old goes, with everything that belongs to it; dead letters stay until somebody decides."""
+"""Retention: what is finished and old goes, with everything that belongs to it; dead letters stay
+until somebody decides."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ async def forget(app: Regente, days: float = 30) -> Forgotten:
     return await Retention(app.database, 3600, days * DAY).run_once()
 
 
-async def test_old_finished_tasks_go_with_their_steps_and_events(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_old_finished_tasks_go_with_their_steps_and_events(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """I10: and nothing a day before; what waits, runs or is dead stays, with its events."""
     await app.enqueue_many("p", [{}] * 5)
     (dead,) = await app.enqueue_many("p", [{"do": "fail"}])
@@ -48,7 +51,9 @@ async def test_old_finished_tasks_go_with_their_steps_and_events(app: Regente, s
     assert one(sql, "SELECT count(*) FROM regente.snapshots")["count"] == 1
 
 
-async def test_a_dead_letter_goes_after_it_was_discarded(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_a_dead_letter_goes_after_it_was_discarded(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """Z4: with its failures and snapshots."""
     dead = await app.enqueue("p", {"do": "fail"})
     await app.run(until_idle=True)
@@ -82,8 +87,11 @@ async def test_a_batch_whose_tasks_are_forgotten_still_adds_up(app: Regente, clo
     assert [batch.total for batch in await app.batches() if batch.name == "open"] == [4]
 
 
-async def test_a_changed_setting_is_obeyed_by_the_next_sweep(app: Regente, sql: Sql, clock: Clock, settings: Settings) -> None:
-    """O16: the same sweep, never started again; shorter and longer; what was stored wins over what it was started with."""
+async def test_a_changed_setting_is_obeyed_by_the_next_sweep(
+    app: Regente, sql: Sql, clock: Clock, settings: Settings
+) -> None:
+    """O16: the same sweep, never started again; shorter and longer; what was stored wins over what
+    it was started with."""
     watchdog = Watchdog(app.database, settings.runner_terms().watchdog, lambda _: None)
     (sweep,) = [one for one in watchdog.sweeps if isinstance(one, Retention)]
     old = await app.enqueue_many("p", [{}] * 2)
@@ -100,7 +108,9 @@ async def test_a_changed_setting_is_obeyed_by_the_next_sweep(app: Regente, sql: 
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1
 
 
-async def test_a_setting_that_no_sweep_can_read_forgets_nothing(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_a_setting_that_no_sweep_can_read_forgets_nothing(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """I10: whatever somebody with a SQL prompt wrote there."""
     await app.enqueue("p", {})
     await app.run(until_idle=True)
@@ -108,8 +118,9 @@ async def test_a_setting_that_no_sweep_can_read_forgets_nothing(app: Regente, sq
     for written in ("0", "-1", '"soon"', "null"):
         sql.execute(
             "INSERT INTO regente.settings (key, value) VALUES ('retention_days', %s::jsonb) "
-            "ON CONFLICT (key) DO UPDATE SET value = excluded.value", [written],
-        )  # fmt: skip
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            [written],
+        )
         with pytest.raises(InvalidInput, match="retention_days is a number of days"):
             await forget(app)
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1

@@ -1,4 +1,5 @@
-"""Runners as people see them: who is there, what each did, who holds which task until when; and many of them at once."""
+"""Runners as people see them: who is there, what each did, who holds which task until when; and
+many of them at once."""
 
 from __future__ import annotations
 
@@ -28,13 +29,17 @@ async def test_three_runners_and_a_hundred_tasks_make_a_hundred_completions(
     await asyncio.gather(*(runner.run(until_idle=True, concurrency=5) for runner in apps))
     assert sorted(column(sql, "SELECT task_id FROM public.sink")) == ids
     assert (await app.counts("p"))["completed"] == 100
-    assert one(sql, "SELECT count(*) FROM regente.events WHERE event = 'task_completed'")["count"] == 100
+    assert (
+        one(sql, "SELECT count(*) FROM regente.events WHERE event = 'task_completed'")["count"]
+        == 100
+    )
     shares = [runner.completed for runner in await app.runners(everyone=True)]
     assert (len(shares), sum(shares)) == (3, 100)
 
 
 async def test_the_figures_of_a_runner(app: Regente, registry: Registry, sql: Sql) -> None:
-    """S6: claimed, completed, failed, retried, recovered, average duration; written at the latest when it stops."""
+    """S6: claimed, completed, failed, retried, recovered, average duration; written at the latest
+    when it stops."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01))
     async def run(task: Task[dict[str, Any]]) -> None:
@@ -57,7 +62,9 @@ async def test_the_figures_of_a_runner(app: Regente, registry: Registry, sql: Sq
     assert (found.pipelines, found.alive, found.stopped_at is not None) == (["p"], False, True)
 
 
-async def test_timeouts_count_as_failed_or_retried(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_timeouts_count_as_failed_or_retried(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """S6: an attempt that the runner itself ends is counted like any other."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01), timeout=0.2)
@@ -72,7 +79,8 @@ async def test_timeouts_count_as_failed_or_retried(app: Regente, registry: Regis
 
 
 async def test_who_holds_which_task_until_when(app: Regente, registry: Registry, sql: Sql) -> None:
-    """S1, Q1: owner, locked at, expiry, last heartbeat, processing started: per task, in SQL and in the API."""
+    """S1, Q1: owner, locked at, expiry, last heartbeat, processing started: per task, in SQL and in
+    the API."""
     started = asyncio.Event()
 
     @registry.pipeline("p")
@@ -87,16 +95,27 @@ async def test_who_holds_which_task_until_when(app: Regente, registry: Registry,
         lock = one(sql, "SELECT *, lock_expires_at - locked_at AS ttl FROM regente.locks")
         info = await app.get(task_id)
         (runner,) = await app.runners()
-    assert (lock["task_id"], lock["locked_by"], lock["attempt"], lock["checkpoint"]) == (task_id, "owner", 1, "HALF")
+    assert (lock["task_id"], lock["locked_by"], lock["attempt"], lock["checkpoint"]) == (
+        task_id,
+        "owner",
+        1,
+        "HALF",
+    )
     assert lock["locked_at"] <= lock["last_heartbeat_at"] <= lock["lock_expires_at"]
     assert lock["processing_started_at"] == lock["locked_at"]
     assert 50 < lock["ttl"].total_seconds() <= 61
-    assert (info.runner, info.runner_id, info.lease_until) == ("owner", lock["runner_id"], lock["lock_expires_at"])
+    assert (info.runner, info.runner_id, info.lease_until) == (
+        "owner",
+        lock["runner_id"],
+        lock["lock_expires_at"],
+    )
     assert (runner.running, runner.stuck, runner.alive, runner.status) == (1, 0, True, "running")
     assert many(sql, "SELECT * FROM regente.locks") == []
 
 
-async def test_stuck_tasks_are_counted_per_runner(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_stuck_tasks_are_counted_per_runner(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """S6, Q9: stuck now."""
 
     @registry.pipeline("p", stall_after=60)
@@ -107,7 +126,10 @@ async def test_stuck_tasks_are_counted_per_runner(app: Regente, registry: Regist
     ghost = Ghost.appear(sql, ["p"])
     await app.enqueue_many("p", [{}] * 3)
     ghost.claim(3)
-    sql.execute("UPDATE regente.tasks SET heartbeat_at = regente.clock() - interval '2 minutes' WHERE id <= 2")
+    sql.execute(
+        "UPDATE regente.tasks SET heartbeat_at = regente.clock() - interval '2 minutes' "
+        "WHERE id <= 2"
+    )
     (found,) = await app.runners()
     assert (found.running, found.stuck) == (3, 2)
 
@@ -126,7 +148,9 @@ async def test_every_start_is_a_new_runner(app: Regente, registry: Registry) -> 
     assert {runner.name for runner in found} == {"same"}
 
 
-async def test_a_pool_of_one_connection_is_enough(database_url: str, registry: Registry, sql: Sql) -> None:
+async def test_a_pool_of_one_connection_is_enough(
+    database_url: str, registry: Registry, sql: Sql
+) -> None:
     """I10, F11: slow, but never stuck."""
     from regente.settings import Settings
 
@@ -141,4 +165,11 @@ async def test_a_pool_of_one_connection_is_enough(database_url: str, registry: R
     async with Regente(database_url, settings=settings, pipelines=registry) as app:
         await app.enqueue_many("p", [{}] * 20)
         async with running(app):
-            await until(lambda: one(sql, "SELECT count(*) FROM regente.tasks WHERE status = 'completed'")["count"] == 20)
+            await until(
+                lambda: (
+                    one(sql, "SELECT count(*) FROM regente.tasks WHERE status = 'completed'")[
+                        "count"
+                    ]
+                    == 20
+                )
+            )

@@ -1,4 +1,5 @@
-"""Cron: each time fires once, whoever sweeps; after a downtime once, not once for every missed time."""
+"""Cron: each time fires once, whoever sweeps; after a downtime once, not once for every missed
+time."""
 
 from __future__ import annotations
 
@@ -40,21 +41,32 @@ async def sweep(app: Regente) -> list[str]:
     return await Schedules(app.database, 10).run_once()
 
 
-async def test_a_schedule_fires_at_its_time_and_once(app: Regente, open_app: OpenApp, sql: Sql, clock: Clock) -> None:
+async def test_a_schedule_fires_at_its_time_and_once(
+    app: Regente, open_app: OpenApp, sql: Sql, clock: Clock
+) -> None:
     """Q4: with several sweepers at once."""
     clock.stop_at("2026-03-10 03:59:30+00")
-    assert await app.schedule("nightly", "p", "0 4 * * *", {"n": 1}, priority=2) == datetime(2026, 3, 10, 4, tzinfo=UTC)
+    assert await app.schedule("nightly", "p", "0 4 * * *", {"n": 1}, priority=2) == datetime(
+        2026, 3, 10, 4, tzinfo=UTC
+    )
     assert await sweep(app) == []
     clock.stop_at("2026-03-10 04:00:00+00")
     apps = [app, await open_app(), await open_app()]
     fired = await asyncio.gather(*(sweep(one_of) for one_of in apps for _ in range(3)))
     assert [name for names in fired for name in names] == ["nightly"]
     row = one(sql, "SELECT pipeline, args, priority, key, status::text FROM regente.tasks")
-    assert (row["pipeline"], row["args"], row["priority"], row["status"]) == ("p", {"n": 1}, 2, "queued")
+    assert (row["pipeline"], row["args"], row["priority"], row["status"]) == (
+        "p",
+        {"n": 1},
+        2,
+        "queued",
+    )
     (schedule,) = await app.schedules()
     assert schedule["next_at"] == datetime(2026, 3, 11, 4, tzinfo=UTC)
     assert schedule["last_task"] == one(sql, "SELECT id FROM regente.tasks")["id"]
-    assert column(sql, "SELECT details ->> 'schedule' FROM regente.events WHERE event = 'task_queued'") == ["nightly"]
+    assert column(
+        sql, "SELECT details ->> 'schedule' FROM regente.events WHERE event = 'task_queued'"
+    ) == ["nightly"]
 
 
 async def test_after_a_downtime_it_fires_once(app: Regente, sql: Sql, clock: Clock) -> None:
@@ -79,7 +91,9 @@ async def test_it_follows_the_wall_clock_of_its_time_zone(app: Regente, clock: C
     assert firsts == ["03-28 03:00", "03-29 02:00", "03-30 02:00", "03-31 02:00"]
 
 
-async def test_the_hour_that_does_not_exist_and_the_one_that_comes_twice(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_the_hour_that_does_not_exist_and_the_one_that_comes_twice(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """Q4: 02:30 fires once on each of the two days on which the clock is changed."""
     clock.stop_at("2026-03-28 12:00:00+00")
     await app.schedule("gap", "p", "30 2 * * *", timezone="Europe/Berlin")
@@ -88,13 +102,20 @@ async def test_the_hour_that_does_not_exist_and_the_one_that_comes_twice(app: Re
     clock.stop_at("2026-10-24 12:00:00+00")
     await sweep(app)
     before = one(sql, "SELECT count(*) FROM regente.tasks")["count"]
-    for moment in ("2026-10-25 00:29:00+00", "2026-10-25 00:30:00+00", "2026-10-25 01:30:00+00", "2026-10-25 02:00:00+00"):
+    for moment in (
+        "2026-10-25 00:29:00+00",
+        "2026-10-25 00:30:00+00",
+        "2026-10-25 01:30:00+00",
+        "2026-10-25 02:00:00+00",
+    ):
         clock.stop_at(moment)
         await sweep(app)
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == before + 1
 
 
-async def test_scheduling_again_replaces_without_firing_twice(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_scheduling_again_replaces_without_firing_twice(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """Q4: at every deploy the same call is made; what is due stays due, what changed is changed."""
     clock.stop_at("2026-03-10 03:59:00+00")
     await app.schedule("s", "p", "0 4 * * *", {"n": 1})
@@ -126,7 +147,11 @@ async def test_removed_means_removed(app: Regente, clock: Clock) -> None:
         ({"timezone": "Mars/Olympus"}, InvalidInput, "'Mars/Olympus' is not a time zone"),
         ({"timezone": "../etc/passwd"}, InvalidInput, "is not a time zone"),
         ({"pipeline": "nope"}, UnknownPipeline, "no pipeline is called 'nope'"),
-        ({"pipeline": "typed", "args": {"n": "x"}}, InvalidArgs, "n: Input should be a valid integer"),
+        (
+            {"pipeline": "typed", "args": {"n": "x"}},
+            InvalidArgs,
+            "n: Input should be a valid integer",
+        ),
         ({"priority": 99_999}, InvalidInput, "priority 99999 is out of range"),
         ({"name": ""}, InvalidInput, "name"),
         ({"name": "a\x00"}, InvalidInput, "name"),
@@ -143,7 +168,9 @@ async def test_nonsense_is_refused_and_nothing_is_stored(
     assert many(sql, "SELECT 1 FROM regente.schedules") == []
 
 
-async def test_a_broken_schedule_does_not_hold_up_the_others(app: Regente, sql: Sql, clock: Clock) -> None:
+async def test_a_broken_schedule_does_not_hold_up_the_others(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
     """Z8: somebody edited a row by hand."""
     for name in ("a", "broken", "c"):
         await app.schedule(name, "p", "* * * * *")
@@ -151,7 +178,9 @@ async def test_a_broken_schedule_does_not_hold_up_the_others(app: Regente, sql: 
     clock.advance(minutes=2)
     assert sorted(await sweep(app)) == ["a", "c"]
     assert await sweep(app) == []
-    assert column(sql, "SELECT details ->> 'schedule' FROM regente.events WHERE event = 'schedule_disabled'") == ["broken"]
+    assert column(
+        sql, "SELECT details ->> 'schedule' FROM regente.events WHERE event = 'schedule_disabled'"
+    ) == ["broken"]
     await app.schedule("broken", "p", "* * * * *")
     clock.advance(minutes=2)
     assert "broken" in await sweep(app), "put right, it fires again"

@@ -1,4 +1,5 @@
-"""Durable sleep: the slot goes back, time passes by the database's clock, and any runner goes on in the next line."""
+"""Durable sleep: the slot goes back, time passes by the database's clock, and any runner goes on in
+the next line."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from tests.engine.stage import Clock, Sql, column, events_of, one, running, task
 async def test_a_sleeping_task_gives_its_slot_back_and_goes_on_elsewhere(
     app: Regente, open_app: OpenApp, registry: Registry, sql: Sql, clock: Clock
 ) -> None:
-    """Issue, Q12: two sleeps of an hour, a runner each; nothing before them is done again, and no try is charged."""
+    """Issue, Q12: two sleeps of an hour, a runner each; nothing before them is done again, and no
+    try is charged."""
     log: list[str] = []
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
@@ -34,7 +36,10 @@ async def test_a_sleeping_task_gives_its_slot_back_and_goes_on_elsewhere(
         await app.enqueue("other", {})
         await until(lambda: log == ["A", "other"])
     waits = one(
-        sql, "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM regente.tasks WHERE id = %s", task_id
+        sql,
+        "SELECT extract(epoch FROM run_at - regente.clock())::float AS s FROM "
+        "regente.tasks WHERE id = %s",
+        task_id,
     )
     assert 3590 < waits["s"] <= 3600
     clock.advance(minutes=61)
@@ -44,13 +49,20 @@ async def test_a_sleeping_task_gives_its_slot_back_and_goes_on_elsewhere(
     clock.advance(minutes=61)
     await (await open_app()).run(until_idle=True)
     row = task_row(sql, task_id)
-    assert (row["status"], row["result"], row["attempt"], row["tries"]) == ("completed", "done", 3, 0)
+    assert (row["status"], row["result"], row["attempt"], row["tries"]) == (
+        "completed",
+        "done",
+        3,
+        0,
+    )
     assert log == ["A", "other", "woke", "woke"]
     assert events_of(sql, task_id).count("task_sleeping") == 2
     assert column(sql, "SELECT name FROM regente.steps ORDER BY name") == ["A", "sleep", "sleep#2"]
 
 
-async def test_except_exception_does_not_keep_a_task_awake(app: Regente, registry: Registry, sql: Sql, clock: Clock) -> None:
+async def test_except_exception_does_not_keep_a_task_awake(
+    app: Regente, registry: Registry, sql: Sql, clock: Clock
+) -> None:
     """Issue: going to sleep is no `Exception`."""
     swallowed: list[Exception] = []
 
@@ -71,7 +83,9 @@ async def test_except_exception_does_not_keep_a_task_awake(app: Regente, registr
     assert task_row(sql, task_id)["status"] == "completed"
 
 
-async def test_a_sleep_inside_a_loop_suspends_the_whole_task(app: Regente, registry: Registry, sql: Sql, clock: Clock) -> None:
+async def test_a_sleep_inside_a_loop_suspends_the_whole_task(
+    app: Regente, registry: Registry, sql: Sql, clock: Clock
+) -> None:
     """Issue: also through `each`, whose finished items stay finished."""
     calls: list[int] = []
 

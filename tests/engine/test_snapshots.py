@@ -10,7 +10,9 @@ from regente.engine.task import MAX_SNAPSHOT_BYTES, MAX_SNAPSHOTS, Task
 from tests.engine.stage import Sql, one, task_row
 
 
-async def test_snapshots_belong_to_the_attempt_that_failed(app: Regente, registry: Registry) -> None:
+async def test_snapshots_belong_to_the_attempt_that_failed(
+    app: Regente, registry: Registry
+) -> None:
     """Z4: HTML and bytes as they were, by name; a later one of the same name replaces the first."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01))
@@ -24,7 +26,11 @@ async def test_snapshots_belong_to_the_attempt_that_failed(app: Regente, registr
     await app.run(until_idle=True)
     newest, oldest = await app.failures(task_id)
     assert [snapshot["name"] for snapshot in newest["snapshots"]] == ["page", "shot"]
-    assert await app.snapshot(oldest["id"], "page") == ("text/html", False, "<html>1 ü \\ud800 \x00</html>".encode())
+    assert await app.snapshot(oldest["id"], "page") == (
+        "text/html",
+        False,
+        "<html>1 ü \\ud800 \x00</html>".encode(),
+    )
     assert await app.snapshot(newest["id"], "shot") == ("image/png", False, bytes(range(256)))
     with pytest.raises(NotFound, match="has no snapshot 'nope'"):
         await app.snapshot(newest["id"], "nope")
@@ -80,7 +86,9 @@ async def test_messages_of_any_kind_are_stored(app: Regente, registry: Registry,
     assert task_row(sql, task_id)["error_message"] == failure["message"]
 
 
-async def test_the_same_trouble_has_the_same_fingerprint(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_the_same_trouble_has_the_same_fingerprint(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """W5: failures can be grouped by what went wrong, not by their words."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
@@ -91,5 +99,7 @@ async def test_the_same_trouble_has_the_same_fingerprint(app: Regente, registry:
 
     await app.enqueue_many("p", [{"n": n} for n in range(3)])
     await app.run(until_idle=True)
-    groups = sql.execute("SELECT count(*) FROM regente.failures GROUP BY fingerprint ORDER BY 1").fetchall()
+    groups = sql.execute(
+        "SELECT count(*) FROM regente.failures GROUP BY fingerprint ORDER BY 1"
+    ).fetchall()
     assert [group["count"] for group in groups] == [1, 2]

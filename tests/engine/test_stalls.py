@@ -1,4 +1,5 @@
-"""Timeouts and stalls: the task is taken back although its runner lives, and the record says where it stood."""
+"""Timeouts and stalls: the task is taken back although its runner lives, and the record says where
+it stood."""
 
 from __future__ import annotations
 
@@ -17,7 +18,20 @@ from regente.engine import lease
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.stalls import Stalls
-from tests.engine.stage import Clock, Ghost, Sql, column, events_of, many, one, run_query, running, status_is, task_row, until
+from tests.engine.stage import (
+    Clock,
+    Ghost,
+    Sql,
+    column,
+    events_of,
+    many,
+    one,
+    run_query,
+    running,
+    status_is,
+    task_row,
+    until,
+)
 
 ONCE = Retry(max_attempts=1)
 
@@ -55,7 +69,9 @@ async def stack_of_the_end(app: Regente, sql: Sql) -> dict[str, Any]:
     return one(sql, "SELECT class, code, message, stack, step FROM regente.failures")
 
 
-async def test_an_attempt_that_takes_too_long_is_ended_with_its_stack(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_an_attempt_that_takes_too_long_is_ended_with_its_stack(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """O8, W4: class `timeout`, and the stack names the await in which it hung."""
     ended = asyncio.Event()
 
@@ -76,8 +92,12 @@ async def test_an_attempt_that_takes_too_long_is_ended_with_its_stack(app: Regen
     await ended.wait()
 
 
-@pytest.mark.parametrize("where", ["await", "thread", "each", "step with a time limit", "task group"])
-async def test_a_stall_records_where_the_task_stands(app: Regente, registry: Registry, sql: Sql, where: str) -> None:
+@pytest.mark.parametrize(
+    "where", ["await", "thread", "each", "step with a time limit", "task group"]
+)
+async def test_a_stall_records_where_the_task_stands(
+    app: Regente, registry: Registry, sql: Sql, where: str
+) -> None:
     """Q3, W1: no progress for `stall_after`; a person sees why, whatever the task waits in."""
     blocker = Blocker()
 
@@ -102,11 +122,15 @@ async def test_a_stall_records_where_the_task_stands(app: Regente, registry: Reg
     await app.enqueue("p", {})
     failure = await stack_of_the_end(app, sql)
     assert (failure["class"], failure["code"]) == ("stall", "STALLED")
-    assert ("in stuck_in_a_thread" if where == "thread" else "in stuck_in_an_await") in failure["stack"]
+    assert ("in stuck_in_a_thread" if where == "thread" else "in stuck_in_an_await") in failure[
+        "stack"
+    ]
     blocker.let_go.set()
 
 
-async def test_a_task_that_shows_progress_does_not_stall(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_task_that_shows_progress_does_not_stall(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Q3: steps, progress, heartbeats and events are signs of life."""
 
     @registry.pipeline("p", retry=ONCE, stall_after=2.0)
@@ -120,7 +144,9 @@ async def test_a_task_that_shows_progress_does_not_stall(app: Regente, registry:
     assert task_row(sql, task_id)["status"] == "completed"
 
 
-async def test_a_stalled_task_is_tried_again_and_its_slot_is_free_at_once(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_stalled_task_is_tried_again_and_its_slot_is_free_at_once(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Q4, W3: also when the stuck code swallows its cancellation."""
     blocked = asyncio.Event()
 
@@ -145,7 +171,8 @@ async def test_a_stalled_task_is_tried_again_and_its_slot_is_free_at_once(app: R
 async def test_a_loop_that_is_blocked_loses_the_task_to_another_runner(
     app: Regente, registry: Registry, sql: Sql, database_url: str, tmp_path: Path
 ) -> None:
-    """W8, Q3: `time.sleep` in a coroutine stops a whole runner; its lease lives on, and the task goes elsewhere."""
+    """W8, Q3: `time.sleep` in a coroutine stops a whole runner; its lease lives on, and the task
+    goes elsewhere."""
     release = tmp_path / "release"
     os.mkfifo(release)
     program = f"""
@@ -262,7 +289,9 @@ async def test_another_runner_notices_a_stall_that_its_holder_does_not(
     assert events_of(sql, task_id)[-1] == "task_failed"
 
 
-async def test_a_pipeline_without_limits_is_never_taken_back(app: Regente, registry: Registry, sql: Sql, clock: Clock) -> None:
+async def test_a_pipeline_without_limits_is_never_taken_back(
+    app: Regente, registry: Registry, sql: Sql, clock: Clock
+) -> None:
     """Q3: `stall_after=None` means no limit."""
 
     @registry.pipeline("p", stall_after=None)

@@ -1,4 +1,5 @@
-"""Durable steps: called once in the life of a task, and typed the same at the first run and at every replay."""
+"""Durable steps: called once in the life of a task, and typed the same at the first run and at
+every replay."""
 
 from __future__ import annotations
 
@@ -127,7 +128,9 @@ VALUES: list[tuple[Callable[..., Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "value"), VALUES, ids=[getattr(f, "__name__", type(f).__name__) for f, _ in VALUES])
+@pytest.mark.parametrize(
+    ("function", "value"), VALUES, ids=[getattr(f, "__name__", type(f).__name__) for f, _ in VALUES]
+)
 async def test_a_result_has_its_declared_type_at_the_first_run_and_at_replay(
     app: Regente, registry: Registry, function: Callable[..., Any], value: Any
 ) -> None:
@@ -147,7 +150,9 @@ async def test_a_result_has_its_declared_type_at_the_first_run_and_at_replay(
     assert type(got[0]) is type(got[1]) is type(value)
 
 
-async def test_a_step_is_called_once_over_all_attempts(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_step_is_called_once_over_all_attempts(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Q6, I2: what is paid for is not paid again."""
     calls: list[str] = []
 
@@ -174,7 +179,9 @@ async def test_a_step_is_called_once_over_all_attempts(app: Regente, registry: R
     assert task_row(sql, task_id)["checkpoint"] == "B"
 
 
-async def test_one_name_called_again_is_another_step(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_one_name_called_again_is_another_step(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Q6: a loop over pages remembers each of them."""
     calls: list[int] = []
 
@@ -192,10 +199,16 @@ async def test_one_name_called_again_is_another_step(app: Regente, registry: Reg
     task_id = await app.enqueue("p", {})
     await app.run(until_idle=True)
     assert (calls, (await app.get(task_id)).result) == ([0, 1, 2], [0, 10, 20])
-    assert column(sql, "SELECT name FROM regente.steps ORDER BY name") == ["PAGE", "PAGE#2", "PAGE#3"]
+    assert column(sql, "SELECT name FROM regente.steps ORDER BY name") == [
+        "PAGE",
+        "PAGE#2",
+        "PAGE#3",
+    ]
 
 
-async def test_an_error_in_a_step_names_it_and_records_nothing(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_an_error_in_a_step_names_it_and_records_nothing(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """W4, Z4: the failure says where it happened."""
 
     def broken() -> None:
@@ -214,8 +227,11 @@ async def test_an_error_in_a_step_names_it_and_records_nothing(app: Regente, reg
     assert "in broken" in failure["stack"]
 
 
-async def test_a_synchronous_step_does_not_hold_up_the_loop(app: Regente, registry: Registry) -> None:
-    """W8: ten blocking steps run beside each other, each in a thread of its own that knows its task."""
+async def test_a_synchronous_step_does_not_hold_up_the_loop(
+    app: Regente, registry: Registry
+) -> None:
+    """W8: ten blocking steps run beside each other, each in a thread of its own that knows its
+    task."""
     from regente.engine.log import task_fields
 
     together = threading.Barrier(10, timeout=20)
@@ -238,7 +254,9 @@ async def test_a_synchronous_step_does_not_hold_up_the_loop(app: Regente, regist
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-async def test_a_step_has_a_time_limit(app: Regente, registry: Registry, sql: Sql, kind: str) -> None:
+async def test_a_step_has_a_time_limit(
+    app: Regente, registry: Registry, sql: Sql, kind: str
+) -> None:
     """O8: a step that takes too long fails its attempt."""
     never = threading.Event()
 
@@ -259,7 +277,9 @@ async def test_a_step_has_a_time_limit(app: Regente, registry: Registry, sql: Sq
     never.set()
 
 
-async def test_progress_checkpoint_and_heartbeat_are_seen_while_it_runs(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_progress_checkpoint_and_heartbeat_are_seen_while_it_runs(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Q1, Q7: committed when the call returns."""
     seen: list[dict[str, Any]] = []
 
@@ -274,12 +294,15 @@ async def test_progress_checkpoint_and_heartbeat_are_seen_while_it_runs(app: Reg
     await app.enqueue("p", {})
     await app.run(until_idle=True)
     assert [(row["progress"], row["checkpoint"]) for row in seen] == [
-        (0.25, "PRICE_EXTRACTION_PROGRESS"), (1.0, "PRICE_EXTRACTION_PROGRESS"),
-    ]  # fmt: skip
+        (0.25, "PRICE_EXTRACTION_PROGRESS"),
+        (1.0, "PRICE_EXTRACTION_PROGRESS"),
+    ]
     assert seen[1]["heartbeat_at"] >= seen[0]["heartbeat_at"] >= seen[0]["claimed_at"]
 
 
-async def test_events_of_the_pipelines_own_are_written_once(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_events_of_the_pipelines_own_are_written_once(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """O17: in the order of the calls, however many attempts come by."""
 
     @registry.pipeline("p", retry=FAST)
@@ -296,12 +319,23 @@ async def test_events_of_the_pipelines_own_are_written_once(app: Regente, regist
 
 
 async def test_what_the_task_knows_of_itself(app: Regente, registry: Registry) -> None:
-    """Q1, Q7: id, pipeline, attempt, tries, resumed, batch and a key for other services that no attempt changes."""
+    """Q1, Q7: id, pipeline, attempt, tries, resumed, batch and a key for other services that no
+    attempt changes."""
     seen: list[tuple[Any, ...]] = []
 
     @registry.pipeline("p", retry=FAST)
     async def run(task: Task) -> None:
-        seen.append((task.id, task.pipeline, task.attempt, task.tries, task.resumed, task.batch_id, task.idempotency_key("A")))
+        seen.append(
+            (
+                task.id,
+                task.pipeline,
+                task.attempt,
+                task.tries,
+                task.resumed,
+                task.batch_id,
+                task.idempotency_key("A"),
+            )
+        )
         if task.attempt == 1:
             raise Transient("again")
 
@@ -309,4 +343,7 @@ async def test_what_the_task_knows_of_itself(app: Regente, registry: Registry) -
     task_id = await app.enqueue("p", {}, batch=batch_id)
     await app.run(until_idle=True)
     key = f"regente-{task_id}-A"
-    assert seen == [(task_id, "p", 1, 0, False, batch_id, key), (task_id, "p", 2, 1, True, batch_id, key)]
+    assert seen == [
+        (task_id, "p", 1, 0, False, batch_id, key),
+        (task_id, "p", 2, 1, True, batch_id, key),
+    ]

@@ -1,4 +1,5 @@
-"""`task.transaction`: the effect and the step's record commit together, or not at all, and happen once."""
+"""`task.transaction`: the effect and the step's record commit together, or not at all, and happen
+once."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def notes(sql: Sql) -> list[str]:
 INSERT = "INSERT INTO public.sink VALUES (%s, %s)"
 
 
-async def test_effect_and_record_commit_together_and_once(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_effect_and_record_commit_together_and_once(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I2, Z6: a replay gets what the block reads, and applies nothing again."""
     replayed: list[bool] = []
 
@@ -51,10 +54,15 @@ async def test_effect_and_record_commit_together_and_once(app: Regente, registry
     assert step == {"name": "STORE", "attempt": 1}
     same = "SELECT s.xmin = t.xmin AS together FROM regente.steps s, public.sink t"
     assert one(sql, same)["together"], "one transaction wrote both"
-    assert (task_row(sql, task_id)["checkpoint"], events_of(sql, task_id).count("step_completed")) == ("STORE", 1)
+    assert (
+        task_row(sql, task_id)["checkpoint"],
+        events_of(sql, task_id).count("step_completed"),
+    ) == ("STORE", 1)
 
 
-async def test_an_error_inside_rolls_all_of_it_back(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_an_error_inside_rolls_all_of_it_back(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z6: nothing half-baked is stored, and the next attempt begins from nothing."""
 
     @registry.pipeline("p", retry=FAST)
@@ -69,7 +77,9 @@ async def test_an_error_inside_rolls_all_of_it_back(app: Regente, registry: Regi
     assert (notes(sql), task_row(sql, task_id)["status"]) == (["attempt 2"], "completed")
 
 
-async def test_a_replay_that_clashes_with_its_own_first_run_is_no_error(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_replay_that_clashes_with_its_own_first_run_is_no_error(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I2: plain INSERTs under a unique key need no ON CONFLICT."""
     sql.execute("CREATE UNIQUE INDEX ON public.sink (note)")
 
@@ -93,14 +103,28 @@ async def test_both_kinds_of_placeholders(app: Regente, registry: Registry, sql:
     async def run(task: Task) -> None:
         async with task.transaction("STORE") as connection:
             await connection.execute(INSERT, (task.id, "a percent"))
-            await connection.execute("INSERT INTO public.sink VALUES ($1, $2)", [task.id, "b dollar"])
-            await connection.execute("INSERT INTO public.sink VALUES (%(id)s, %(note)s)", {"id": task.id, "note": "c named"})
+            await connection.execute(
+                "INSERT INTO public.sink VALUES ($1, $2)", [task.id, "b dollar"]
+            )
+            await connection.execute(
+                "INSERT INTO public.sink VALUES (%(id)s, %(note)s)",
+                {"id": task.id, "note": "c named"},
+            )
             await connection.execute("INSERT INTO public.sink VALUES (1, 'd 100%')")
-            await connection.execute("INSERT INTO public.sink SELECT 1, %s WHERE 'x$1' LIKE 'x%%'", ["e both"])
+            await connection.execute(
+                "INSERT INTO public.sink SELECT 1, %s WHERE 'x$1' LIKE 'x%%'", ["e both"]
+            )
             async with connection.transaction():
                 await connection.execute(INSERT, (task.id, "f nested"))
-            cursor = await connection.execute("SELECT note FROM public.sink WHERE note > $1 ORDER BY note", ["c"])
-            assert [row[0] for row in await cursor.fetchall()] == ["c named", "d 100%", "e both", "f nested"]
+            cursor = await connection.execute(
+                "SELECT note FROM public.sink WHERE note > $1 ORDER BY note", ["c"]
+            )
+            assert [row[0] for row in await cursor.fetchall()] == [
+                "c named",
+                "d 100%",
+                "e both",
+                "f nested",
+            ]
 
     task_id = await app.enqueue("p", {})
     await app.run(until_idle=True)
@@ -108,7 +132,9 @@ async def test_both_kinds_of_placeholders(app: Regente, registry: Registry, sql:
     assert notes(sql) == ["a percent", "b dollar", "c named", "d 100%", "e both", "f nested"]
 
 
-async def test_an_sql_error_is_the_pipelines_own(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_an_sql_error_is_the_pipelines_own(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """Z3: a constraint that says no fails the attempt under its own name."""
     sql.execute("ALTER TABLE public.sink ADD CHECK (note <> 'bad')")
 
@@ -123,7 +149,9 @@ async def test_an_sql_error_is_the_pipelines_own(app: Regente, registry: Registr
     assert (row["status"], row["error_code"]) == ("failed", "CheckViolation")
 
 
-async def test_a_task_that_was_taken_over_commits_nothing(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_task_that_was_taken_over_commits_nothing(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I2, I3: `LeaseLost` inside rolls the effect back, also past an `except Exception`."""
     inside, go_on = asyncio.Event(), asyncio.Event()
     outcome: list[str] = []
@@ -170,7 +198,9 @@ async def test_a_lost_database_costs_no_attempt(app: Regente, registry: Registry
     assert (row["status"], row["tries"], notes(sql)) == ("completed", 0, ["attempt 3"])
 
 
-async def test_a_statement_that_was_canceled_is_no_lost_database(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_statement_that_was_canceled_is_no_lost_database(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """I7: a statement timeout of the pipeline's own is its own failure, and counts."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01))
@@ -185,7 +215,9 @@ async def test_a_statement_that_was_canceled_is_no_lost_database(app: Regente, r
     assert (row["status"], row["tries"], row["error_code"]) == ("failed", 2, "QueryCanceled")
 
 
-async def test_more_transactions_than_connections_wait_their_turn(database_url: str, registry: Registry, sql: Sql) -> None:
+async def test_more_transactions_than_connections_wait_their_turn(
+    database_url: str, registry: Registry, sql: Sql
+) -> None:
     """I10, F11: connections ≤ pool; the engine's own statements are not held up by them."""
     from regente.settings import Settings
 

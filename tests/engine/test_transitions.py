@@ -26,7 +26,8 @@ def put(sql: Sql, status: str) -> int:
     """A task in the given state, inserted by hand."""
     row = one(
         sql,
-        "INSERT INTO regente.tasks (pipeline, status, runner_id, finished_at) VALUES ('p', %s, %s, %s) RETURNING id",
+        "INSERT INTO regente.tasks (pipeline, status, runner_id, finished_at) VALUES ('p', "
+        "%s, %s, %s) RETURNING id",
         status,
         1 if status == "running" else None,
         "2026-01-01T00:00:00Z" if status in TERMINAL else None,
@@ -37,13 +38,20 @@ def put(sql: Sql, status: str) -> int:
 def move(sql: Sql, task_id: int, status: str) -> None:
     sql.execute(
         "UPDATE regente.tasks SET status = %s, runner_id = %s, finished_at = %s WHERE id = %s",
-        (status, 1 if status == "running" else None, "2026-01-01T00:00:00Z" if status in TERMINAL else None, task_id),
+        (
+            status,
+            1 if status == "running" else None,
+            "2026-01-01T00:00:00Z" if status in TERMINAL else None,
+            task_id,
+        ),
     )
 
 
 def test_the_enum_has_exactly_the_states_that_the_api_names(sql: Sql) -> None:
     """O2, I5: one list of states, in the database and in Python, in the same order."""
-    labels = sql.execute("SELECT unnest(enum_range(NULL::regente.task_status))::text AS status").fetchall()
+    labels = sql.execute(
+        "SELECT unnest(enum_range(NULL::regente.task_status))::text AS status"
+    ).fetchall()
     assert tuple(row["status"] for row in labels) == STATUSES
     assert set(LEGAL) == set(STATUSES)
 
@@ -56,11 +64,17 @@ def test_legal_transition_is_accepted(sql: Sql, before: str, after: str) -> None
     assert task_row(sql, task_id)["status"] == after
 
 
-@pytest.mark.parametrize(("before", "after"), [(a, b) for a, b in PAIRS if a != b and b not in LEGAL[a]])
-def test_illegal_transition_is_refused_with_its_own_sqlstate(sql: Sql, before: str, after: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"), [(a, b) for a, b in PAIRS if a != b and b not in LEGAL[a]]
+)
+def test_illegal_transition_is_refused_with_its_own_sqlstate(
+    sql: Sql, before: str, after: str
+) -> None:
     """O2, I5: every other pair is refused, by name, and changes nothing."""
     task_id = put(sql, before)
-    with pytest.raises(psycopg.Error, match=f"task {task_id} cannot go from {before} to {after}") as refused:
+    with pytest.raises(
+        psycopg.Error, match=f"task {task_id} cannot go from {before} to {after}"
+    ) as refused:
         move(sql, task_id, after)
     assert refused.value.sqlstate == "RG001"
     assert task_row(sql, task_id)["status"] == before
@@ -97,7 +111,8 @@ def test_failure_class_is_one_of_the_known(sql: Sql) -> None:
     """I7: a dead letter's reason is classified."""
     with pytest.raises(psycopg.errors.CheckViolation, match="class"):
         sql.execute(
-            "INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint) "
+            "INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, "
+            "message, fingerprint) "
             "VALUES (1, 1, 'p', 'mystery', 'X', 'x', 'x')"
         )
 
@@ -112,7 +127,10 @@ def test_batch_is_finished_exactly_when_it_ended(sql: Sql, change: str) -> None:
 
 def test_one_pipeline_and_key_name_one_task(sql: Sql) -> None:
     """S5: the dedupe key is unique per pipeline, whoever inserts."""
-    sql.execute("INSERT INTO regente.tasks (pipeline, key) VALUES ('p', 'k'), ('q', 'k'), ('p', NULL), ('p', NULL)")
+    sql.execute(
+        "INSERT INTO regente.tasks (pipeline, key) VALUES ('p', 'k'), ('q', 'k'), ('p', "
+        "NULL), ('p', NULL)"
+    )
     with pytest.raises(psycopg.errors.UniqueViolation, match="tasks_once_per_key"):
         sql.execute("INSERT INTO regente.tasks (pipeline, key) VALUES ('p', 'k')")
 
@@ -125,5 +143,9 @@ def test_finishing_clears_the_lock(sql: Sql) -> None:
     assert one(sql, "SELECT count(*) FROM regente.locks")["count"] == 1
     assert ghost.finish(task_id) == [task_id]
     row = task_row(sql, task_id)
-    assert (row["status"], row["runner_id"], row["cancel_requested_at"]) == ("completed", None, None)
+    assert (row["status"], row["runner_id"], row["cancel_requested_at"]) == (
+        "completed",
+        None,
+        None,
+    )
     assert one(sql, "SELECT count(*) FROM regente.locks")["count"] == 0

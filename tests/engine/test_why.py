@@ -36,7 +36,10 @@ def pipelines(registry: Registry) -> None:
     ("do", "words"),
     [
         ("throttle", "it was throttled and waits"),
-        ("retry", "its last attempt failed and it waits to be tried again (last error HTTP_503: busy)"),
+        (
+            "retry",
+            "its last attempt failed and it waits to be tried again (last error HTTP_503: busy)",
+        ),
         ("sleep", "it sleeps"),
     ],
 )
@@ -44,7 +47,12 @@ async def test_it_waits_for_its_time(app: Regente, sql: Sql, do: str, words: str
     """Q5: and why it does."""
     task_id = await app.enqueue("p", {"do": do})
     async with running(app):
-        await until(lambda: task_row(sql, task_id)["attempt"] == 1 and task_row(sql, task_id)["status"] == "queued")
+        await until(
+            lambda: (
+                task_row(sql, task_id)["attempt"] == 1
+                and task_row(sql, task_id)["status"] == "queued"
+            )
+        )
     why = await app.why(task_id)
     assert why.code == "WAITING"
     assert words in why.summary

@@ -28,7 +28,10 @@ async def fleet(database_url: str, settings: Settings) -> AsyncIterator[Fleet]:
 
 
 async def rows(fleet: Fleet, text: str, **params: Any) -> list[dict[str, Any]]:
-    async with fleet.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+    async with (
+        fleet.database.transaction() as connection,
+        connection.cursor(row_factory=dict_row) as cursor,
+    ):
         await cursor.execute("SET LOCAL search_path = regente")
         await cursor.execute(text.encode(), params)
         return await cursor.fetchall() if cursor.description is not None else []

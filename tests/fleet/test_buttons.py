@@ -19,18 +19,25 @@ from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
 async def verdict(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
     """What the button says; the register must say the same."""
     said = await check_member(fleet, kind, member_id)
-    (row,) = await rows(fleet, f"SELECT last_test_at, last_test_ok, last_test_message FROM {kind.replace('xy', 'xie')}s")
+    (row,) = await rows(
+        fleet,
+        f"SELECT last_test_at, last_test_ok, last_test_message FROM {kind.replace('xy', 'xie')}s",
+    )
     assert (row["last_test_ok"], row["last_test_message"]) == (said.ok, said.message)
     assert row["last_test_at"] is not None
     return said.ok, said.message
 
 
 async def test_a_worker_is_asked_for_its_session(fleet: Fleet) -> None:
-    """O20: it answers, with or without a session; a wrong key, nonsense and nobody are told apart."""
+    """O20: it answers, with or without a session; a wrong key, nonsense and nobody
+    are told apart."""
     worker = ScriptedWorker()
     async with worker.served() as url:
         worker_id = await fleet.add_worker("w", url, API_KEY, "s.example.com")
-        assert await verdict(fleet, "worker", worker_id) == (True, "it answers; its session is terminated")
+        assert await verdict(fleet, "worker", worker_id) == (
+            True,
+            "it answers; its session is terminated",
+        )
         worker.fault("GET", "/session/status", 404)
         assert await verdict(fleet, "worker", worker_id) == (True, "it answers; it has no session")
         worker.fault_with("GET", "/session/status", lambda: Response("<html>hello</html>"))
@@ -61,10 +68,13 @@ async def test_a_writer_is_asked_for_its_health_and_lets_us_in(fleet: Fleet) -> 
 
 
 async def test_a_proxy_is_gone_through(fleet: Fleet) -> None:
-    """O20: a real forward proxy, with the right password, a wrong one, one that refuses, and none; also to a given address."""
+    """O20: a real forward proxy, with the right password, a wrong one, one that refuses, and none;
+    also to a given address."""
     async with Sandbox(proxies=1, seed=7) as sandbox:
         account = sandbox.proxies[0]
-        proxy_id = await fleet.add_proxy("p", account.host, account.port, account.username, account.password)
+        proxy_id = await fleet.add_proxy(
+            "p", account.host, account.port, account.username, account.password
+        )
         assert await verdict(fleet, "proxy", proxy_id) == (True, "it answers")
         fleet.terms = dataclasses.replace(fleet.terms, proxy_test_url=f"{sandbox.library_url}/")
         ok, says = await verdict(fleet, "proxy", proxy_id)

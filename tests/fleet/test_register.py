@@ -1,4 +1,5 @@
-"""The register of workers, proxies and writers: what goes in, what is refused, and what is remembered."""
+"""The register of workers, proxies and writers: what goes in, what is refused, and what is
+remembered."""
 
 from __future__ import annotations
 
@@ -13,9 +14,34 @@ from tests.fleet.conftest import rows
 
 URL = "http://127.0.0.1:9"
 BAD_NAMES: list[Any] = ["", "   ", "n" * 101, "two\nlines", "nul\x00", None, 7]
-BAD_URLS: list[Any] = ["", "worker.example.com", "ftp://a", "http://", "http://a b", "http://a\n.example.com", "http://a:0", "http://a:99999",
-            "http://a/?q=1", "http://a/#f", "http://u:p@a", f"http://{'a' * 500}", None, 7]  # fmt: skip
-BAD_HOSTS: list[Any] = ["", "a b", "a\n", "user:pass@a", "ftp://a", "http://", "a/b", "a" * 201, None, "::1"]
+BAD_URLS: list[Any] = [
+    "",
+    "worker.example.com",
+    "ftp://a",
+    "http://",
+    "http://a b",
+    "http://a\n.example.com",
+    "http://a:0",
+    "http://a:99999",
+    "http://a/?q=1",
+    "http://a/#f",
+    "http://u:p@a",
+    f"http://{'a' * 500}",
+    None,
+    7,
+]
+BAD_HOSTS: list[Any] = [
+    "",
+    "a b",
+    "a\n",
+    "user:pass@a",
+    "ftp://a",
+    "http://",
+    "a/b",
+    "a" * 201,
+    None,
+    "::1",
+]
 BAD_PORTS: list[Any] = [0, -1, 65_536, "80", 1.5, True]
 BAD_SECRETS: list[Any] = ["", "s" * 201, "two\nlines", "nul\x00", None, 7]
 BAD_STORAGE = ["", "a b", "s" * 256, "ftp://a", None, "http://u:p@a"]
@@ -45,27 +71,45 @@ async def test_bad_input_is_refused_with_a_clear_error_and_nothing_is_stored(fle
 
 async def test_a_worker_without_storage_is_told_why(fleet: Fleet) -> None:
     """O9: without `storage_domain` nobody finds its results."""
-    with pytest.raises(InvalidInput, match="needs a storage_domain: without it nobody finds its results"):
+    with pytest.raises(
+        InvalidInput, match="needs a storage_domain: without it nobody finds its results"
+    ):
         await fleet.add_worker("w", URL, "a-key", None)
 
 
-async def test_members_are_listed_without_their_secrets_and_found_by_name_or_id(fleet: Fleet) -> None:
+async def test_members_are_listed_without_their_secrets_and_found_by_name_or_id(
+    fleet: Fleet,
+) -> None:
     """O1, O20: encrypted in the database, absent from what people see."""
     worker = await fleet.add_worker(" w ", f"{URL}/", "worker-secret", "s.example.com", by="ana")
     proxy = await fleet.add_proxy("p", "socks5://10.0.0.7", None, "user", "proxy-secret")
     writer = await fleet.add_writer("w", URL, "writer-secret")
     assert [(m.kind, m.name, m.address, m.status) for m in await fleet.members()] == [
-        ("worker", "w", URL, "idle"), ("proxy", "p", "socks5://10.0.0.7", "free"), ("writer", "w", URL, "active"),
-    ]  # fmt: skip
+        ("worker", "w", URL, "idle"),
+        ("proxy", "p", "socks5://10.0.0.7", "free"),
+        ("writer", "w", URL, "active"),
+    ]
     assert (await fleet.worker(worker)).api_key == "worker-secret"
     assert (await fleet.proxy(proxy)).address.model_dump() == {
-        "server": "socks5://10.0.0.7", "username": "user", "password": "proxy-secret",
-    }  # fmt: skip
+        "server": "socks5://10.0.0.7",
+        "username": "user",
+        "password": "proxy-secret",
+    }
     assert (await fleet.writer(writer)).api_key == "writer-secret"
     shown = repr(
-        [await fleet.members(), await fleet.worker(worker), await fleet.proxy(proxy), (await fleet.proxy(proxy)).address]
+        [
+            await fleet.members(),
+            await fleet.worker(worker),
+            await fleet.proxy(proxy),
+            (await fleet.proxy(proxy)).address,
+        ]
     )
-    stored = repr([await rows(fleet, f"SELECT * FROM {table}") for table in ("workers", "proxies", "writers", "events")])
+    stored = repr(
+        [
+            await rows(fleet, f"SELECT * FROM {table}")
+            for table in ("workers", "proxies", "writers", "events")
+        ]
+    )
     for secret in ("worker-secret", "proxy-secret", "writer-secret"):
         assert secret not in shown
         assert secret not in stored
@@ -84,12 +128,24 @@ async def test_a_name_is_given_once_and_changes_are_checked_like_new_ones(fleet:
         await fleet.add_proxy("a", "three.example.com")
     with pytest.raises(InvalidInput, match="there is a proxy called 'b' already"):
         await fleet.edit("proxy", first, {"name": "b"})
-    for wrong in ({"port": 0}, {"host": "a b"}, {"name": ""}, {"password": ""}, {"username": "u\x00"}, {"colour": "red"}):
+    for wrong in (
+        {"port": 0},
+        {"host": "a b"},
+        {"name": ""},
+        {"password": ""},
+        {"username": "u\x00"},
+        {"colour": "red"},
+    ):
         with pytest.raises(InvalidInput):
             await fleet.edit("proxy", first, wrong)
     await fleet.edit("proxy", first, {"port": 8080, "password": "another"}, by="ana")
     found = await fleet.proxy(first)
-    assert (found.host, found.port, found.username, found.password) == ("one.example.com", 8080, "user", "another")
+    assert (found.host, found.port, found.username, found.password) == (
+        "one.example.com",
+        8080,
+        "user",
+        "another",
+    )
     with pytest.raises(NotFound):
         await fleet.edit("proxy", "px_nobody", {"port": 1})
     (log,) = await rows(fleet, "SELECT details FROM events WHERE event = 'proxy_edited'")
@@ -105,7 +161,9 @@ async def test_what_is_in_use_cannot_be_removed_and_what_is_not_can(fleet: Fleet
     await rows(fleet, "UPDATE proxies SET in_use_by_worker_id = %(id)s", id=worker)
     in_use: list[tuple[Kind, str]] = [("worker", worker), ("proxy", proxy)]
     for kind, member in in_use:
-        with pytest.raises(IllegalTransition, match="is in use: deactivate it and wait until it is idle"):
+        with pytest.raises(
+            IllegalTransition, match="is in use: deactivate it and wait until it is idle"
+        ):
             await fleet.remove(kind, member)
     await rows(fleet, "UPDATE proxies SET in_use_by_worker_id = NULL")
     await rows(fleet, "UPDATE workers SET status = 'idle'")
@@ -126,10 +184,17 @@ async def test_switching_on_gives_a_fresh_start_and_switching_off_is_an_event(fl
     await fleet.set_active("proxy", proxy, True, by="ana")
     await fleet.set_active("worker", worker, True)
     assert await rows(fleet, "SELECT FROM proxies WHERE active AND fail_count = 0")
-    assert await rows(fleet, "SELECT FROM workers WHERE active AND failures = 0 AND error_code IS NULL")
+    assert await rows(
+        fleet, "SELECT FROM workers WHERE active AND failures = 0 AND error_code IS NULL"
+    )
     await fleet.set_active("proxy", proxy, False, by="ana")
     assert await rows(fleet, "SELECT FROM proxies WHERE NOT active")
-    events = [row["event"] for row in await rows(fleet, "SELECT event FROM events WHERE details ->> 'by' = 'ana' ORDER BY id")]
+    events = [
+        row["event"]
+        for row in await rows(
+            fleet, "SELECT event FROM events WHERE details ->> 'by' = 'ana' ORDER BY id"
+        )
+    ]
     assert events == ["proxy_activated", "proxy_deactivated"]
     with pytest.raises(NotFound):
         await fleet.set_active("writer", "wr_nobody", True)

@@ -1,4 +1,5 @@
-"""What comes back over the wire is never trusted: garbage, HTML, endless and huge answers, text that cannot be stored."""
+"""What comes back over the wire is never trusted: garbage, HTML, endless and huge answers, text
+that cannot be stored."""
 
 from __future__ import annotations
 
@@ -52,19 +53,47 @@ async def asked(fleet: Fleet, answer: Callable[[], Response]) -> ScrapeJob:
         (lambda: Response(b"\x93\x00\xff" * 3_500_000), Trouble.PROTOCOL, "not JSON"),
         (lambda: Response(b"[" * 10 * MEGABYTE), Trouble.PROTOCOL, "not JSON"),
         (lambda: Response(b"[" * 100_000), Trouble.PROTOCOL, "not JSON"),
-        (lambda: Response(b"<html><body>Bad gateway</body></html>"), Trouble.PROTOCOL, "not JSON: <html>"),
+        (
+            lambda: Response(b"<html><body>Bad gateway</body></html>"),
+            Trouble.PROTOCOL,
+            "not JSON: <html>",
+        ),
         (lambda: Response(b"[]"), Trouble.PROTOCOL, "valid dictionary"),
         (lambda: Response(b"null"), Trouble.PROTOCOL, "valid dictionary"),
         (lambda: Response(b""), Trouble.PROTOCOL, "status: Field required"),
-        (lambda: Response(b'{"status": "completed", "ads_count": NaN}'), Trouble.PROTOCOL, "not JSON"),
-        (lambda: Response(b'{"status": "completed", "ads_count": 1e99}'), Trouble.PROTOCOL, "ads_count"),
-        (lambda: Response(status_code=302, headers={"location": "http://127.0.0.1:9/"}), Trouble.PROTOCOL, "answered 302"),
+        (
+            lambda: Response(b'{"status": "completed", "ads_count": NaN}'),
+            Trouble.PROTOCOL,
+            "not JSON",
+        ),
+        (
+            lambda: Response(b'{"status": "completed", "ads_count": 1e99}'),
+            Trouble.PROTOCOL,
+            "ads_count",
+        ),
+        (
+            lambda: Response(status_code=302, headers={"location": "http://127.0.0.1:9/"}),
+            Trouble.PROTOCOL,
+            "answered 302",
+        ),
         (lambda: Response("no\x00t \ufffd", 418), Trouble.INVALID, "answered 418"),
         (lambda: Response("", 403), Trouble.UNAUTHORIZED, "answered 403"),
     ],
-    ids=["garbage", "deep-10MB", "deep", "html", "list", "null", "empty", "nan", "float", "redirect", "teapot",
-         "forbidden"],
-)  # fmt: skip
+    ids=[
+        "garbage",
+        "deep-10MB",
+        "deep",
+        "html",
+        "list",
+        "null",
+        "empty",
+        "nan",
+        "float",
+        "redirect",
+        "teapot",
+        "forbidden",
+    ],
+)
 async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
     fleet: Fleet, answer: Callable[[], Response], trouble: Trouble, says: str
 ) -> None:
@@ -79,7 +108,9 @@ async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
 
 @pytest.mark.parametrize("settings", [0.3], indirect=True, ids=["0.3 s"])
 @pytest.mark.parametrize("answer", [silence, drip])
-async def test_an_answer_without_an_end_is_a_timeout(fleet: Fleet, answer: Callable[[], AsyncIterator[bytes]]) -> None:
+async def test_an_answer_without_an_end_is_a_timeout(
+    fleet: Fleet, answer: Callable[[], AsyncIterator[bytes]]
+) -> None:
     """O8, O15: also when a byte comes now and then."""
     with pytest.raises(CallFailed, match="no answer in time") as failed:
         await asked(fleet, lambda: StreamingResponse(answer()))
@@ -95,7 +126,9 @@ async def test_a_connection_that_breaks_in_the_midst_is_told_as_such(fleet: Flee
 
 async def test_a_status_that_carries_every_ad_is_read_without_keeping_them(fleet: Fleet) -> None:
     """O8: 20 MB of `data` before and after the fields that count."""
-    ads = json.dumps([{"id": f"ad{n}", "text": "x" * 1000, "status": "failed"} for n in range(10_000)])
+    ads = json.dumps(
+        [{"id": f"ad{n}", "text": "x" * 1000, "status": "failed"} for n in range(10_000)]
+    )
     body = f'{{"data": {ads}, "status": "completed", "more": {ads}, "ads_count": 10000}}'.encode()
     job = await asked(fleet, lambda: Response(body))
     assert (job.status, job.ads_count) == (ScrapeStatus.COMPLETED, 10_000)
@@ -103,7 +136,9 @@ async def test_a_status_that_carries_every_ad_is_read_without_keeping_them(fleet
 
 async def test_text_that_cannot_be_stored_is_made_so(fleet: Fleet) -> None:
     """O15: NUL and lone surrogates from outside cost no mission its record."""
-    body = rb'{"status": "failed", "problem": {"cause": "layout", "message": "a \u0000 b \ud800 c"}}'
+    body = (
+        rb'{"status": "failed", "problem": {"cause": "layout", "message": "a \u0000 b \ud800 c"}}'
+    )
     job = await asked(fleet, lambda: Response(body))
     assert job.problem is not None
     job.problem.message.encode()
@@ -111,9 +146,12 @@ async def test_text_that_cannot_be_stored_is_made_so(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"), [("7", 7.0), ("-3", 0.0), ("1e9", 86_400.0), ("soon", None), ("nan", None), (None, None)]
+    ("value", "seconds"),
+    [("7", 7.0), ("-3", 0.0), ("1e9", 86_400.0), ("soon", None), ("nan", None), (None, None)],
 )
-async def test_retry_after_is_read_with_care(fleet: Fleet, value: str | None, seconds: float | None) -> None:
+async def test_retry_after_is_read_with_care(
+    fleet: Fleet, value: str | None, seconds: float | None
+) -> None:
     """O15: seconds, capped at a day; nonsense is as good as none."""
     headers = {"retry-after": value} if value is not None else {}
     with pytest.raises(CallFailed) as failed:
@@ -133,7 +171,9 @@ async def test_a_job_id_cannot_lead_to_another_address(fleet: Fleet) -> None:
     """O8: it comes from outside."""
     worker = ScriptedWorker()
     async with worker.served() as url:
-        client = fleet.speak_to_worker(await fleet.worker(await fleet.add_worker("w", url, API_KEY, "s.example.com")))
+        client = fleet.speak_to_worker(
+            await fleet.worker(await fleet.add_worker("w", url, API_KEY, "s.example.com"))
+        )
         with pytest.raises(CallFailed) as failed:
             await client.job("../session?x=#")
     assert failed.value.trouble is Trouble.MISSING

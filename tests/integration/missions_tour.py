@@ -1,4 +1,5 @@
-"""Missions on any database: one that goes through, one that is tried again, one that is canceled; the audit views read."""
+"""Missions on any database: one that goes through, one that is tried again, one that is canceled;
+the audit views read."""
 
 from __future__ import annotations
 
@@ -25,12 +26,18 @@ async def take_missions_tour(url: str, folder: Path) -> None:
     )
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.job_script = [[{"status": "failed"}]]
-    async with Regente(url, settings=settings, pipelines=Registry()) as app, worker.served() as there, writer.served() as too:
+    async with (
+        Regente(url, settings=settings, pipelines=Registry()) as app,
+        worker.served() as there,
+        writer.served() as too,
+    ):
         app.conduct_missions()
         await app.fleet.add_worker("w", there, API_KEY, "storage.example.com")
         await app.fleet.add_writer("s", too, API_KEY)
         for number in range(2):
-            await app.fleet.add_proxy(f"p{number}", "proxy.example.com", 8080 + number, "u", "a-password")
+            await app.fleet.add_proxy(
+                f"p{number}", "proxy.example.com", 8080 + number, "u", "a-password"
+            )
         made = missions_of(date(2025, 1, 1), date(2025, 1, 3), ["video"], [["pt"]])
         ids = await app.missions.create(made)
         assert await app.missions.cancel(ids[2]) == "canceled"

@@ -17,18 +17,26 @@ from tests.support.server_users import open_folder
 
 @pytest.fixture(params=MAJORS)
 def any_server(request: pytest.FixtureRequest) -> Iterator[str]:
-    with open_folder() as folder, start_server(require_postgres(request.param), folder / str(request.param)) as url:
+    with (
+        open_folder() as folder,
+        start_server(require_postgres(request.param), folder / str(request.param)) as url,
+    ):
         yield url
 
 
-async def test_the_engine_does_everything_on_every_supported_version(any_server: str, tmp_path: Path) -> None:
+async def test_the_engine_does_everything_on_every_supported_version(
+    any_server: str, tmp_path: Path
+) -> None:
     """PostgreSQL 14 to 18; O1: missions and their views, too."""
     await take_tour(any_server)
     await take_missions_tour(any_server, tmp_path)
 
 
-async def test_the_engine_does_everything_through_a_transaction_pooler(database_url: str, tmp_path: Path) -> None:
-    """F13: through PgBouncer in transaction mode it polls instead of listening, and keeps no session state."""
+async def test_the_engine_does_everything_through_a_transaction_pooler(
+    database_url: str, tmp_path: Path
+) -> None:
+    """F13: through PgBouncer in transaction mode it polls instead of listening, and keeps no
+    session state."""
     with pgbouncer(database_url) as url:
         async with Regente(url) as app:
             assert app.database.through_pooler

@@ -22,7 +22,8 @@ from tests.support.eventually import eventually, eventually_async
 CATALOGUE = """
 SELECT 'column', table_name, column_name, data_type, column_default
   FROM information_schema.columns WHERE table_schema = 'regente'
-UNION ALL SELECT 'index', tablename, indexname, indexdef, NULL FROM pg_indexes WHERE schemaname = 'regente'
+UNION ALL SELECT 'index', tablename, indexname, indexdef, NULL FROM pg_indexes
+    WHERE schemaname = 'regente'
 UNION ALL SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), NULL
   FROM pg_constraint WHERE connamespace = 'regente'::regnamespace
 UNION ALL SELECT 'routine', routine_name, '', routine_definition, NULL
@@ -64,7 +65,8 @@ def folder(tmp_path: Path) -> Path:
         tmp_path,
         newest + 2,
         "-- outside a transaction\nDROP INDEX CONCURRENTLY IF EXISTS regente.tasks_by_colour;\n"
-        "CREATE INDEX CONCURRENTLY tasks_by_colour ON regente.tasks (colour) WHERE colour IS NOT NULL;",
+        "CREATE INDEX CONCURRENTLY tasks_by_colour ON regente.tasks (colour) WHERE colour "
+        "IS NOT NULL;",
         "DROP INDEX regente.tasks_by_colour;",
     )
     return tmp_path
@@ -79,7 +81,9 @@ async def catalogue(connection: AsyncConnection[Any]) -> list[tuple[Any, ...]]:
     return await (await connection.execute(CATALOGUE)).fetchall()
 
 
-async def test_down_takes_everything_back_and_up_again_gives_the_same_schema(connection: AsyncConnection[Any]) -> None:
+async def test_down_takes_everything_back_and_up_again_gives_the_same_schema(
+    connection: AsyncConnection[Any],
+) -> None:
     """Q10: migrations go up and down."""
     migrator = Migrator(connection)
     assert await migrator.version() == 0
@@ -103,10 +107,17 @@ async def test_two_migrators_at_once_apply_each_migration_once(empty_url: str) -
     assert sum(applied) == len(read_migrations(MIGRATIONS_FOLDER))
 
 
-async def test_a_failing_statement_leaves_nothing_of_its_migration(connection: AsyncConnection[Any], folder: Path) -> None:
+async def test_a_failing_statement_leaves_nothing_of_its_migration(
+    connection: AsyncConnection[Any], folder: Path
+) -> None:
     """F17: wholly there or not at all."""
     newest = read_migrations(folder)[-1].version
-    add(folder, newest + 1, "ALTER TABLE regente.tasks ADD COLUMN half text;\nSELECT 1 / 0;", "SELECT 1;")
+    add(
+        folder,
+        newest + 1,
+        "ALTER TABLE regente.tasks ADD COLUMN half text;\nSELECT 1 / 0;",
+        "SELECT 1;",
+    )
     migrator = Migrator(connection, folder)
     with pytest.raises(psycopg.errors.DivisionByZero):
         await migrator.up()
@@ -122,16 +133,23 @@ async def test_a_migration_outside_a_transaction_is_resumed_after_it_was_cut_off
     migrator = Migrator(connection, folder)
     await migrator.up(newest - 1)
     await connection.execute("CREATE INDEX tasks_by_colour ON regente.tasks (colour)")
-    await connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'regente.tasks_by_colour'::regclass")
+    await connection.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = "
+        "'regente.tasks_by_colour'::regclass"
+    )
     await migrator.up()
     row = await (
-        await connection.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'regente.tasks_by_colour'::regclass")
+        await connection.execute(
+            "SELECT indisvalid FROM pg_index WHERE indexrelid = 'regente.tasks_by_colour'::regclass"
+        )
     ).fetchone()
     assert row == (True,)
     assert await migrator.version() == newest
 
 
-async def test_old_code_goes_on_while_new_migrations_are_applied(database_url: str, folder: Path) -> None:
+async def test_old_code_goes_on_while_new_migrations_are_applied(
+    database_url: str, folder: Path
+) -> None:
     """F17: tasks are drained by code that knows nothing of the new columns; none is lost."""
     registry = Registry()
 
@@ -139,7 +157,9 @@ async def test_old_code_goes_on_while_new_migrations_are_applied(database_url: s
     async def steady(task: Task) -> None:
         await task.step("ONE", lambda: 1)
 
-    async with Regente(database_url, settings=Settings(sweep_seconds=0.2), pipelines=registry) as app:
+    async with Regente(
+        database_url, settings=Settings(sweep_seconds=0.2), pipelines=registry
+    ) as app:
         runner = asyncio.create_task(app.run(concurrency=20))
         await app.enqueue_many("steady", [{}] * 1000)
         async with await AsyncConnection.connect(database_url, autocommit=True) as own:
@@ -158,7 +178,8 @@ async def test_old_code_goes_on_while_new_migrations_are_applied(database_url: s
 async def test_a_migration_waits_for_locks_in_short_turns(
     connection: AsyncConnection[Any], folder: Path, empty_url: str
 ) -> None:
-    """A long transaction of running code delays the migration; it does not make everybody queue up behind it."""
+    """A long transaction of running code delays the migration; it does not make everybody queue up
+    behind it."""
     migrator = Migrator(connection, folder)
     await migrator.up(1)
     async with await AsyncConnection.connect(empty_url) as holder:
@@ -177,11 +198,17 @@ async def test_a_migration_waits_for_locks_in_short_turns(
 def _wait_for_a_waiter(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as watcher:
         eventually(
-            lambda: watcher.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() != (0,), within_seconds=10
+            lambda: (
+                watcher.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+                != (0,)
+            ),
+            within_seconds=10,
         )
 
 
-async def test_an_outdated_schema_of_somebody_elses_database_is_refused_with_what_to_do(empty_url: str) -> None:
+async def test_an_outdated_schema_of_somebody_elses_database_is_refused_with_what_to_do(
+    empty_url: str,
+) -> None:
     await prepare_schema(empty_url, upgrade=False)
     async with await AsyncConnection.connect(empty_url, autocommit=True) as own:
         await Migrator(own).down(0)
@@ -196,5 +223,8 @@ async def test_an_unknown_revision_is_refused(connection: AsyncConnection[Any]) 
 
 
 def test_scripts_are_split_at_the_ends_of_statements_only() -> None:
-    script = "SELECT 1; -- one\n-- a comment;\nCREATE FUNCTION f() AS $$\nBEGIN\n  x;\nEND $$;\nSELECT ';'\n  || 'a';"
+    script = (
+        "SELECT 1; -- one\n-- a comment;\nCREATE FUNCTION f() AS $$\nBEGIN\n  x;\nEND "
+        "$$;\nSELECT ';'\n  || 'a';"
+    )
     assert len(statements(script)) == 3

@@ -1,4 +1,5 @@
-"""A tour through everything the engine does with a database, short enough to be taken on each of them."""
+"""A tour through everything the engine does with a database, short enough to be taken on each of
+them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from regente.engine.pipeline import Registry
 from regente.settings import Settings
 from tests.support.eventually import eventually_async
 
-SETTINGS = Settings(sweep_seconds=0.2, batches_seconds=0.2, schedules_seconds=0.2, drain_seconds=5.0)
+SETTINGS = Settings(
+    sweep_seconds=0.2, batches_seconds=0.2, schedules_seconds=0.2, drain_seconds=5.0
+)
 
 
 def pipelines() -> Registry:
@@ -121,7 +124,9 @@ async def _bulk(app: Regente) -> None:
 
 async def _nothing_twice(app: Regente) -> None:
     async with app.database.transaction() as connection:
-        rows = await (await connection.execute("SELECT count(*), count(DISTINCT task_id) FROM sink")).fetchone()
+        rows = await (
+            await connection.execute("SELECT count(*), count(DISTINCT task_id) FROM sink")
+        ).fetchone()
     assert rows == (305, 305)
     seen, position = 0, "0-0"
     while events := await app.feed(position, limit=500):

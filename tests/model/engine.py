@@ -1,4 +1,5 @@
-"""The real engine under a clock that stands still: its ledger, client and sweeps, called one at a time.
+"""The real engine under a clock that stands still: its ledger, client and sweeps, called one at a
+time.
 
 Seconds are counted from EPOCH, so that the database and the model speak of the same numbers.
 """
@@ -33,7 +34,9 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PIPELINES = ("alpha", "beta")
 PRIORITIES = (5, 0)
 LEVELS = [(pipeline, priority) for pipeline in PIPELINES for priority in PRIORITIES]
-FIGURES = dict.fromkeys(("claimed", "completed", "failed", "retried", "recovered", "handed_back", "busy_seconds"), 0)
+FIGURES = dict.fromkeys(
+    ("claimed", "completed", "failed", "retried", "recovered", "handed_back", "busy_seconds"), 0
+)
 FREEZE_CLOCK = """
 CREATE TABLE public.clock_of_test (now timestamptz NOT NULL);
 INSERT INTO public.clock_of_test VALUES ('2026-01-01 00:00:00+00');
@@ -41,7 +44,8 @@ CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE sql STAB
   AS 'SELECT now FROM public.clock_of_test';
 """
 EMPTY = """
-TRUNCATE regente.tasks, regente.steps, regente.events, regente.failures, regente.snapshots, regente.batches, regente.runners,
+TRUNCATE regente.tasks, regente.steps, regente.events, regente.failures, regente.snapshots,
+    regente.batches, regente.runners,
   regente.pipelines CASCADE;
 UPDATE public.clock_of_test SET now = '2026-01-01 00:00:00+00';
 """
@@ -55,7 +59,9 @@ class Engine:
         self.registry = Registry()
         retry = Retry(max_attempts=model.MAX_ATTEMPTS, first=10, factor=1, jitter=False)
         for name in PIPELINES:
-            self.registry.add(Pipeline(name, _never_run, retry=retry, stall_after_seconds=model.STALL_SECONDS))
+            self.registry.add(
+                Pipeline(name, _never_run, retry=retry, stall_after_seconds=model.STALL_SECONDS)
+            )
         self.database = Database(url)
         self.client = Client(self.database, self.registry)
         self.ledgers: dict[int, Ledger] = {}
@@ -93,7 +99,9 @@ class Engine:
         self.ledgers.clear()
 
     def advance(self, seconds: int) -> None:
-        self.connection.execute("UPDATE public.clock_of_test SET now = now + make_interval(secs => %s)", (seconds,))
+        self.connection.execute(
+            "UPDATE public.clock_of_test SET now = now + make_interval(secs => %s)", (seconds,)
+        )
 
     def query(self, text: str) -> list[tuple[Any, ...]]:
         return self.connection.execute(text).fetchall()
@@ -101,7 +109,14 @@ class Engine:
     # Runners.
 
     def register(self) -> int:
-        params = {"name": "r", "host": "h", "pid": 1, "version": "0", "pipelines": "{}", "concurrency": 1}
+        params = {
+            "name": "r",
+            "host": "h",
+            "pid": 1,
+            "version": "0",
+            "pipelines": "{}",
+            "concurrency": 1,
+        }
         return self.run(self._register({**params, "ttl_seconds": model.LEASE_SECONDS}))
 
     async def _register(self, params: dict[str, Any]) -> int:
@@ -131,10 +146,14 @@ class Engine:
     # Writes on behalf of a task, by the ledger of the runner that claimed it.
 
     def record(self, runner_id: int, claim: Claim, step: str) -> bool:
-        return self.run(self.ledgers[runner_id].marked.write(Mark(claim, step, output="1", checkpoint=step)))
+        return self.run(
+            self.ledgers[runner_id].marked.write(Mark(claim, step, output="1", checkpoint=step))
+        )
 
     def finish(self, runner_id: int, claim: Claim) -> bool:
-        return self.run(self.ledgers[runner_id].finished.write(Finish(claim, Completed('"done"'), None)))
+        return self.run(
+            self.ledgers[runner_id].finished.write(Finish(claim, Completed('"done"'), None))
+        )
 
     def settle(self, runner_id: int, claim: Claim, outcome: Ended) -> bool:
         return self.run(self.ledgers[runner_id].settled.write(Settlement(claim, outcome)))

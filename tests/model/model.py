@@ -1,6 +1,7 @@
 """What the engine should do, as plain Python: no database, no concurrency, time as a number.
 
-Written from the state machine and the invariants, not from the SQL; the two are compared after every step.
+Written from the state machine and the invariants, not from the SQL; the two are compared after
+every step.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ class Model:
     def claim(self, runner_id: int, levels: list[tuple[str, int]], free: int) -> list[Held]:
         picked: list[ModelTask] = []
         for pipeline, priority in levels:
-            due = [t for t in self._due(pipeline) if t.priority == priority and t.crashes < SUSPICIOUS]
+            due = [
+                t for t in self._due(pipeline) if t.priority == priority and t.crashes < SUSPICIOUS
+            ]
             picked += sorted(due, key=lambda t: (t.run_at, t.id))[:free]
         return self._take(runner_id, picked[:free])
 
@@ -113,20 +116,33 @@ class Model:
     def _due(self, pipeline: str) -> list[ModelTask]:
         if pipeline in self.paused:
             return []
-        return [t for t in self.tasks.values() if t.pipeline == pipeline and t.status == "queued" and t.run_at <= self.now]
+        return [
+            t
+            for t in self.tasks.values()
+            if t.pipeline == pipeline and t.status == "queued" and t.run_at <= self.now
+        ]
 
     def _take(self, runner_id: int, picked: list[ModelTask]) -> list[Held]:
         runner = self.runners[runner_id]
         if runner.status != "running" or runner.lease_until <= self.now:
             return []
         for task in picked:
-            task.status, task.runner, task.attempt, task.heartbeat = "running", runner_id, task.attempt + 1, self.now
+            task.status, task.runner, task.attempt, task.heartbeat = (
+                "running",
+                runner_id,
+                task.attempt + 1,
+                self.now,
+            )
         return [Held(task.id, runner_id, task.attempt) for task in picked]
 
     def holds(self, held: Held) -> bool:
         """The fence: whether a write on behalf of this claim may pass."""
         task = self.tasks[held.task_id]
-        return task.status == "running" and task.runner == held.runner_id and task.attempt == held.attempt
+        return (
+            task.status == "running"
+            and task.runner == held.runner_id
+            and task.attempt == held.attempt
+        )
 
     def record(self, held: Held, step: str) -> bool:
         if not self.holds(held):
@@ -142,7 +158,9 @@ class Model:
         self.tasks[held.task_id].leave("completed")
         return True
 
-    def settle(self, held: Held, status: str, charged: int, delay: int, sleep: str | None = None) -> bool:
+    def settle(
+        self, held: Held, status: str, charged: int, delay: int, sleep: str | None = None
+    ) -> bool:
         if not self.holds(held):
             return False
         task = self.tasks[held.task_id]
@@ -175,14 +193,26 @@ class Model:
             task.crashes += 1
         for task in orphans:
             task.run_at = self.now
-            task.leave("canceled" if task.unwanted else "failed" if task.crashes >= MAX_CRASHES else "queued")
+            task.leave(
+                "canceled"
+                if task.unwanted
+                else "failed"
+                if task.crashes >= MAX_CRASHES
+                else "queued"
+            )
 
     def release_stalled(self) -> None:
         for task in self.tasks.values():
             if task.status == "running" and task.heartbeat < self.now - 2 * STALL_SECONDS:
                 task.tries += 1
                 task.run_at = self.now
-                task.leave("canceled" if task.unwanted else "failed" if task.tries >= MAX_ATTEMPTS else "queued")
+                task.leave(
+                    "canceled"
+                    if task.unwanted
+                    else "failed"
+                    if task.tries >= MAX_ATTEMPTS
+                    else "queued"
+                )
 
     def _held_by(self, runner_id: int) -> list[ModelTask]:
         return [task for task in self.tasks.values() if task.runner == runner_id]
@@ -220,14 +250,22 @@ class Model:
 
     def _look_at(self, batch: ModelBatch, just_moved: bool) -> None:
         children = self.children(batch.id)
-        beats = [self.now] if just_moved else [task.heartbeat for task in children if task.status == "running"]
+        beats = (
+            [self.now]
+            if just_moved
+            else [task.heartbeat for task in children if task.status == "running"]
+        )
         moved_at = max(beats, default=None)
         silent_since = self.now - BATCH_STALL_SECONDS
-        if (batch.total or batch.progress_at < silent_since) and not any(task.status in LIVE for task in children):
+        if (batch.total or batch.progress_at < silent_since) and not any(
+            task.status in LIVE for task in children
+        ):
             batch.status = "completed"
         elif moved_at is not None and moved_at > silent_since:
             batch.status = "running"
-        elif max(batch.progress_at, *beats, batch.progress_at) < silent_since and self._waits_in_vain(children):
+        elif max(
+            batch.progress_at, *beats, batch.progress_at
+        ) < silent_since and self._waits_in_vain(children):
             batch.status = "failed" if batch.resumes >= MAX_RESUMES else "stalled"
         batch.progress_at = max(batch.progress_at, *beats, batch.progress_at)
         if batch.status == "failed":
@@ -238,7 +276,8 @@ class Model:
     def _waits_in_vain(self, children: list[ModelTask]) -> bool:
         late = self.now - BATCH_STALL_SECONDS
         return any(
-            task.pipeline not in self.paused and (task.status == "running" or (task.status == "queued" and task.run_at < late))
+            task.pipeline not in self.paused
+            and (task.status == "running" or (task.status == "queued" and task.run_at < late))
             for task in children
         )
 
@@ -247,7 +286,11 @@ class Model:
             return False
         batch.status, batch.resumes, batch.progress_at = "running", batch.resumes + 1, self.now
         for task in self.children(batch.id):
-            if task.status == "running" and task.heartbeat < self.now - BATCH_STALL_SECONDS and not task.unwanted:
+            if (
+                task.status == "running"
+                and task.heartbeat < self.now - BATCH_STALL_SECONDS
+                and not task.unwanted
+            ):
                 task.run_at = self.now
                 task.leave("queued")
         return True

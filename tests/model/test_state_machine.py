@@ -1,7 +1,8 @@
-"""The engine against a model: any order of what clients, runners, sweeps and people may do, on real PostgreSQL.
+"""The engine against a model: any order of what clients, runners, sweeps and people may do, on real
+PostgreSQL.
 
-After every step the rows must be the model's (I1, I2, I5, I7, I9), and the auditor, who knows neither, must find nothing
-(I3, I4, I6). `HYPOTHESIS_PROFILE=long` tries many more.
+After every step the rows must be the model's (I1, I2, I5, I7, I9), and the auditor, who knows
+neither, must find nothing (I3, I4, I6). `HYPOTHESIS_PROFILE=long` tries many more.
 """
 
 from __future__ import annotations
@@ -11,13 +12,29 @@ from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from regente import IllegalTransition
 from regente.engine.ledger import Claim
 from regente.engine.outcome import Ended, Failure
 from tests.model.engine import LEVELS, PIPELINES, PRIORITIES, Engine, at, engine_on
-from tests.model.model import LEASE_SECONDS, MAX_CRASHES, MAX_RESUMES, Held, Model, ModelBatch, ModelRunner, ModelTask
+from tests.model.model import (
+    LEASE_SECONDS,
+    MAX_CRASHES,
+    MAX_RESUMES,
+    Held,
+    Model,
+    ModelBatch,
+    ModelRunner,
+    ModelTask,
+)
 from tests.support.audit import audit
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -28,13 +45,17 @@ PROFILE = settings(
     deadline=None,
     database=None,
     print_blob=True,
-    phases=(Phase.generate,) if "REGENTE_TEST_MUTANT" in os.environ else (Phase.generate, Phase.shrink),
+    phases=(Phase.generate,)
+    if "REGENTE_TEST_MUTANT" in os.environ
+    else (Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
 
 FAILURE = Failure("transient", "FAILED", "it failed")
 ENDS: dict[str, Ended] = {
-    "throttled": Ended("queued", "task_throttled", delay_seconds=30, failure=Failure("throttled", "SLOW", "wait")),
+    "throttled": Ended(
+        "queued", "task_throttled", delay_seconds=30, failure=Failure("throttled", "SLOW", "wait")
+    ),
     "sleeping": Ended("queued", "task_sleeping", delay_seconds=20, sleep_step="sleep"),
     "handed back": Ended("queued", "task_handed_back"),
     "skipped": Ended("skipped", "task_skipped", details={"reason": "nothing to do"}),
@@ -67,11 +88,21 @@ class EngineFollowsModel(RuleBasedStateMachine):
         draft=st.booleans(),
         pick=st.one_of(st.none(), picks),
     )
-    def enqueue(self, pipeline: str, priority: int, key: str | None, delay: int | None, draft: bool, pick: int | None) -> None:
+    def enqueue(
+        self,
+        pipeline: str,
+        priority: int,
+        key: str | None,
+        delay: int | None,
+        draft: bool,
+        pick: int | None,
+    ) -> None:
         batch = self._batch(pick).id if pick is not None and self.model.batches else None
         run_at = None if delay is None else at(self.model.now + delay)
         task_id = self.engine.run(
-            self.engine.client.enqueue(pipeline, key=key, priority=priority, run_at=run_at, batch=batch, draft=draft)
+            self.engine.client.enqueue(
+                pipeline, key=key, priority=priority, run_at=run_at, batch=batch, draft=draft
+            )
         )
         status, due = "draft" if draft else "queued", self.model.now + (delay or 0)
         self.model.accept(ModelTask(task_id, pipeline, status, priority, due, batch), key)
@@ -79,7 +110,9 @@ class EngineFollowsModel(RuleBasedStateMachine):
     @rule(count=st.integers(1, 4), pick=st.one_of(st.none(), picks))
     def enqueue_many(self, count: int, pick: int | None) -> None:
         batch = self._batch(pick).id if pick is not None and self.model.batches else None
-        for task_id in self.engine.run(self.engine.client.enqueue_many("alpha", [{} for _ in range(count)], batch=batch)):
+        for task_id in self.engine.run(
+            self.engine.client.enqueue_many("alpha", [{} for _ in range(count)], batch=batch)
+        ):
             self.model.accept(ModelTask(task_id, "alpha", "queued", 0, self.model.now, batch), None)
 
     @precondition(lambda self: self.model.tasks)
@@ -115,12 +148,17 @@ class EngineFollowsModel(RuleBasedStateMachine):
     @rule(pick=picks, free=st.integers(1, 4))
     def claim(self, pick: int, free: int) -> None:
         runner = self._runner(pick)
-        self._remember(self.engine.claim(runner.id, free), self.model.claim(runner.id, LEVELS, free))
+        self._remember(
+            self.engine.claim(runner.id, free), self.model.claim(runner.id, LEVELS, free)
+        )
 
     @rule(pick=picks)
     def claim_suspect(self, pick: int) -> None:
         runner = self._runner(pick)
-        self._remember(self.engine.claim_suspect(runner.id), self.model.claim_suspect(runner.id, list(PIPELINES)))
+        self._remember(
+            self.engine.claim_suspect(runner.id),
+            self.model.claim_suspect(runner.id, list(PIPELINES)),
+        )
 
     @precondition(lambda self: self.claims)
     @rule(pick=picks, step=st.sampled_from(["FIRST", "SECOND"]))
@@ -140,7 +178,9 @@ class EngineFollowsModel(RuleBasedStateMachine):
         claim, held = self._claim(pick)
         outcome = ENDS[end]
         delay = int(outcome.delay_seconds)
-        expected = self.model.settle(held, outcome.status, outcome.charged, delay, outcome.sleep_step)
+        expected = self.model.settle(
+            held, outcome.status, outcome.charged, delay, outcome.sleep_step
+        )
         assert self.engine.settle(held.runner_id, claim, outcome) == expected
 
     @precondition(lambda self: self.claims)
@@ -172,7 +212,9 @@ class EngineFollowsModel(RuleBasedStateMachine):
     @rule()
     def statistics_are_gathered(self) -> None:
         """Another plan must not be another meaning."""
-        self.engine.connection.execute("ANALYZE regente.tasks, regente.pipelines, regente.runners, regente.batches")
+        self.engine.connection.execute(
+            "ANALYZE regente.tasks, regente.pipelines, regente.runners, regente.batches"
+        )
 
     @rule()
     def reap(self) -> None:
@@ -196,7 +238,11 @@ class EngineFollowsModel(RuleBasedStateMachine):
     @rule(pick=picks)
     def retry(self, pick: int) -> None:
         task = self._task(pick)
-        refused = "refused" if self._answer(self.engine.client.retry(task.id), refused="refused") else None
+        refused = (
+            "refused"
+            if self._answer(self.engine.client.retry(task.id), refused="refused")
+            else None
+        )
         assert (refused is None) == self.model.retry(task)
 
     @precondition(lambda self: self.model.tasks)
@@ -222,7 +268,9 @@ class EngineFollowsModel(RuleBasedStateMachine):
     @rule()
     def open_batch(self) -> None:
         name = f"batch {len(self.model.batches)}"
-        batch_id = self.engine.run(self.engine.client.open_batch(name, stall_after=100, max_resumes=MAX_RESUMES))
+        batch_id = self.engine.run(
+            self.engine.client.open_batch(name, stall_after=100, max_resumes=MAX_RESUMES)
+        )
         self.model.batches[batch_id] = ModelBatch(batch_id, self.model.now)
 
     @rule()
@@ -241,14 +289,18 @@ class EngineFollowsModel(RuleBasedStateMachine):
     @rule(pick=picks)
     def resume_batch(self, pick: int) -> None:
         batch = self._batch(pick)
-        assert self.engine.run(self.engine.client.resume_batch(batch.id)).resumed == self.model.resume(batch)
+        assert self.engine.run(
+            self.engine.client.resume_batch(batch.id)
+        ).resumed == self.model.resume(batch)
 
     @precondition(lambda self: self.model.batches)
     @rule(pick=picks)
     def reprocess_batch(self, pick: int) -> None:
         batch = self._batch(pick)
         failed = [task for task in self.model.children(batch.id) if task.status == "failed"]
-        assert self.engine.run(self.engine.client.reprocess_batch(batch.id)) == sorted(task.id for task in failed)
+        assert self.engine.run(self.engine.client.reprocess_batch(batch.id)) == sorted(
+            task.id for task in failed
+        )
         for task in failed:
             self.model.retry(task)
 
@@ -266,19 +318,37 @@ class EngineFollowsModel(RuleBasedStateMachine):
         """I1, I2, I5, I7, I9."""
         seconds = "extract(epoch FROM {} - '2026-01-01 00:00:00+00'::timestamptz)::integer"
         tasks = self.engine.query(
-            f"SELECT id, pipeline, status::text, priority, {seconds.format('run_at')}, batch_id, attempt, tries, crashes,"
+            f"SELECT id, pipeline, status::text, priority, {seconds.format('run_at')}, "
+            "batch_id, attempt, tries, crashes,"
             " runner_id, cancel_requested_at IS NOT NULL FROM regente.tasks ORDER BY id"
         )
         assert tasks == [
-            (t.id, t.pipeline, t.status, t.priority, t.run_at, t.batch, t.attempt, t.tries, t.crashes, t.runner, t.unwanted)
+            (
+                t.id,
+                t.pipeline,
+                t.status,
+                t.priority,
+                t.run_at,
+                t.batch,
+                t.attempt,
+                t.tries,
+                t.crashes,
+                t.runner,
+                t.unwanted,
+            )
             for t in sorted(self.model.tasks.values(), key=lambda t: t.id)
         ]
         steps = self.engine.query("SELECT task_id, name, attempt FROM regente.steps ORDER BY 1, 2")
-        assert steps == sorted((t.id, name, n) for t in self.model.tasks.values() for name, n in t.steps.items())
-        batches = self.engine.query(
-            f"SELECT id, status::text, total, resumes, {seconds.format('progress_at')} FROM regente.batches ORDER BY id"
+        assert steps == sorted(
+            (t.id, name, n) for t in self.model.tasks.values() for name, n in t.steps.items()
         )
-        assert batches == [(b.id, b.status, b.total, b.resumes, b.progress_at) for b in self.model.batches.values()]
+        batches = self.engine.query(
+            f"SELECT id, status::text, total, resumes, {seconds.format('progress_at')} "
+            "FROM regente.batches ORDER BY id"
+        )
+        assert batches == [
+            (b.id, b.status, b.total, b.resumes, b.progress_at) for b in self.model.batches.values()
+        ]
         runners = self.engine.query("SELECT id, status::text FROM regente.runners ORDER BY id")
         assert runners == [(r.id, r.status) for r in self.model.runners.values()]
 
@@ -314,7 +384,9 @@ class EngineFollowsModel(RuleBasedStateMachine):
 
     def _remember(self, found: list[Claim], expected: list[Held]) -> None:
         held = {item.task_id: item for item in expected}
-        assert {(claim.id, claim.attempt) for claim in found} == {(item.task_id, item.attempt) for item in expected}
+        assert {(claim.id, claim.attempt) for claim in found} == {
+            (item.task_id, item.attempt) for item in expected
+        }
         self.claims += [(claim, held[claim.id]) for claim in found]
 
     def _answer(self, work: Any, refused: str | None = None) -> Any:

@@ -1,5 +1,5 @@
-"""Guards to take out, one at a time. Each is a piece of the engine's SQL that must be there exactly as often as told:
-when a statement changes its form, this catalogue has to follow, and says so."""
+"""Guards to take out, one at a time. Each is a piece of the engine's SQL that must be there exactly
+as often as told: when a statement changes its form, this catalogue has to follow, and says so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`guards` are taken out together: where one stands behind the other, only both make a difference."""
+    """`guards` are taken out together: where one stands behind the other, only both make a
+    difference."""
 
     name: str
     query: str
@@ -20,7 +21,10 @@ class Mutant:
         text = queries[self.query]
         for guard in self.guards:
             if text.count(guard) != 1:
-                raise LookupError(f"{self.name}: {self.query} holds {guard!r} {text.count(guard)} times instead of once")
+                raise LookupError(
+                    f"{self.name}: {self.query} holds {guard!r} {text.count(guard)} times "
+                    "instead of once"
+                )
             text = text.replace(guard, self.instead)
         return {**queries, self.query: text}
 
@@ -30,7 +34,9 @@ def without(name: str, query: str, *guards: str, instead: str = "") -> Mutant:
 
 
 RUNNER = "AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint"
-ANY_RUNNER = "AND t.runner_id IS NOT DISTINCT FROM t.runner_id AND %(runner_id)s::bigint IS NOT NULL"
+ANY_RUNNER = (
+    "AND t.runner_id IS NOT DISTINCT FROM t.runner_id AND %(runner_id)s::bigint IS NOT NULL"
+)
 ANY_STATE = "AND %(runner_id)s::bigint IS NOT NULL"
 RUNNING = "AND t.status IS NOT DISTINCT FROM 'running'"
 
@@ -39,8 +45,18 @@ MUTANTS: tuple[Mutant, ...] = (
     without("finish without the fence", "finish", " AND t.attempt = o.attempt"),
     without("settle without the fence", "settle", "t.attempt = o.attempt", instead="true"),
     without("record_steps without the fence", "record_steps", " AND t.attempt = m.attempt"),
-    without("add_event without the fence", "add_event", " AND t.attempt = %(attempt)s", instead=" AND %(attempt)s IS NOT NULL"),
-    without("claim that does not raise the fence", "claim", "attempt = attempt + 1", instead="attempt = greatest(attempt, 1)"),
+    without(
+        "add_event without the fence",
+        "add_event",
+        " AND t.attempt = %(attempt)s",
+        instead=" AND %(attempt)s IS NOT NULL",
+    ),
+    without(
+        "claim that does not raise the fence",
+        "claim",
+        "attempt = attempt + 1",
+        instead="attempt = greatest(attempt, 1)",
+    ),
     # The owner.
     without("finish by any runner", "finish", RUNNER, instead=ANY_RUNNER),
     without("settle by any runner", "settle", RUNNER, instead=ANY_RUNNER),
@@ -51,16 +67,32 @@ MUTANTS: tuple[Mutant, ...] = (
     without("record_steps in any state", "record_steps", f"{RUNNER} {RUNNING}", instead=ANY_STATE),
     without("claim in any state", "claim", " AND t.status = 'queued'", "status = 'queued' AND "),
     without("cancel in any state", "cancel", " AND target.status IN ('draft', 'queued')"),
-    without("retry in any state", "retry", " AND target.status IN ('failed', 'canceled', 'skipped')"),
-    without("resume in any state", "resume_batch", " AND status = 'stalled'", " AND b.status = 'stalled'"),
+    without(
+        "retry in any state", "retry", " AND target.status IN ('failed', 'canceled', 'skipped')"
+    ),
+    without(
+        "resume in any state",
+        "resume_batch",
+        " AND status = 'stalled'",
+        " AND b.status = 'stalled'",
+    ),
     # The lease.
     without("claim without a lease", "claim", " AND r.lease_until > regente.clock()"),
     without("claim by a runner that has left", "claim", " AND r.status = 'running'"),
-    without("reap of living runners' tasks", "reap", "AND r.status < 'stopped'", instead="AND false"),
-    without("runners lost before their time", "mark_lost_runners", " AND lease_until < regente.clock()"),
+    without(
+        "reap of living runners' tasks", "reap", "AND r.status < 'stopped'", instead="AND false"
+    ),
+    without(
+        "runners lost before their time", "mark_lost_runners", " AND lease_until < regente.clock()"
+    ),
     without("renewal by a lost runner", "renew_lease", " AND status < 'stopped'"),
     # Idempotency.
-    without("steps that are not remembered", "recall_steps", "= %(task_id)s", instead="= -%(task_id)s::bigint"),
+    without(
+        "steps that are not remembered",
+        "recall_steps",
+        "= %(task_id)s",
+        instead="= -%(task_id)s::bigint",
+    ),
     without(
         "transactions that record no step",
         "record_steps",
@@ -73,10 +105,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "SELECT pipeline, args::jsonb, key,",
         instead="SELECT pipeline, args::jsonb, NULL,",
     ),
-    without("sleeps that are not remembered", "settle", "WHERE jsonb_typeof(sleep) = 'object'", instead="WHERE false"),
+    without(
+        "sleeps that are not remembered",
+        "settle",
+        "WHERE jsonb_typeof(sleep) = 'object'",
+        instead="WHERE false",
+    ),
     # Counting.
-    without("crashes that are not counted", "reap", "crashes = t.crashes + v.blame", instead="crashes = t.crashes"),
-    without("tries that are not counted", "settle", "tries = t.tries + o.charged", instead="tries = t.tries"),
+    without(
+        "crashes that are not counted",
+        "reap",
+        "crashes = t.crashes + v.blame",
+        instead="crashes = t.crashes",
+    ),
+    without(
+        "tries that are not counted",
+        "settle",
+        "tries = t.tries + o.charged",
+        instead="tries = t.tries",
+    ),
     without("batches that close early", "review_batches", "NOT l.live AND "),
     without("suspects run beside others", "claim", " AND t.crashes < 2"),
 )

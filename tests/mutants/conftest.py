@@ -6,7 +6,9 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "mutants: runs a part of the suite once for every guard taken out (minutes)")
+    config.addinivalue_line(
+        "markers", "mutants: runs a part of the suite once for every guard taken out (minutes)"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,5 @@
-"""One question each, straight to the engine's statements: what must be refused is refused, what must be counted is counted.
+"""One question each, straight to the engine's statements: what must be refused is refused, what
+must be counted is counted.
 
 On the engine as it is all of them pass; on each mutant at least one must not.
 """
@@ -138,7 +139,9 @@ def a_sleep_is_slept_once(engine: Engine) -> None:
     runner, claim = held(engine)
     with pytest.raises(Suspended):
         engine.run(task_of(engine, runner, claim).sleep(10))
-    engine.settle(runner, claim, Ended("queued", "task_sleeping", delay_seconds=10, sleep_step="sleep"))
+    engine.settle(
+        runner, claim, Ended("queued", "task_sleeping", delay_seconds=10, sleep_step="sleep")
+    )
     engine.advance(11)
     (claim,) = engine.claim(runner, 1)
     engine.run(task_of(engine, runner, claim).sleep(10))
@@ -214,7 +217,9 @@ def refuse_everything(engine: Engine, runner: int, claim: Claim) -> None:
 
 
 def state(engine: Engine) -> list[tuple[Any, ...]]:
-    return engine.query("SELECT status::text, attempt, tries, crashes FROM regente.tasks ORDER BY id")
+    return engine.query(
+        "SELECT status::text, attempt, tries, crashes FROM regente.tasks ORDER BY id"
+    )
 
 
 def task_of(engine: Engine, runner: int, claim: Claim) -> Task[Any]:

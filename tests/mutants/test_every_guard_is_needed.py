@@ -14,7 +14,15 @@ from tests.mutants.catalogue import MUTANTS, Mutant
 from tests.mutants.probes import PROBES, Probe
 from tests.support.clean_database import clean_database
 
-RED = (AssertionError, RegenteError, ControlFlow, psycopg.Error, KeyError, ValueError, pytest.fail.Exception)
+RED = (
+    AssertionError,
+    RegenteError,
+    ControlFlow,
+    psycopg.Error,
+    KeyError,
+    ValueError,
+    pytest.fail.Exception,
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +40,15 @@ def test_the_engine_as_it_is_passes(probe: Probe, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_without_this_guard_a_probe_goes_red(mutant: Mutant, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_this_guard_a_probe_goes_red(
+    mutant: Mutant, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I2 to I9: fence, owner, state, lease, idempotency, counting."""
     mutated = mutant.applied_to(queries.engine_queries())
     monkeypatch.setattr(queries, "engine_queries", lambda: mutated)
-    assert any(goes_red(probe, engine) for probe in PROBES), f"nobody misses the guard: {mutant.name}"
+    assert any(goes_red(probe, engine) for probe in PROBES), (
+        f"nobody misses the guard: {mutant.name}"
+    )
 
 
 def goes_red(probe: Probe, engine: Engine) -> bool:

@@ -1,4 +1,5 @@
-"""The same guards, taken out under the ordinary tests: the suite goes red each time. Minutes: `make mutants`."""
+"""The same guards, taken out under the ordinary tests: the suite goes red each time. Minutes: `make
+mutants`."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def test_the_suite_is_green_with_every_guard_in_place(server_url: str) -> None:
 def test_the_suite_goes_red_without_this_guard(mutant: Mutant, server_url: str) -> None:
     """I2 to I9."""
     done = run_suite(server_url, mutant)
-    assert done.returncode == TESTS_FAILED, f"{mutant.name}: exit {done.returncode}\n{done.stdout[-2000:]}"
+    assert done.returncode == TESTS_FAILED, (
+        f"{mutant.name}: exit {done.returncode}\n{done.stdout[-2000:]}"
+    )
 
 
 def run_suite(server_url: str, mutant: Mutant | None = None) -> subprocess.CompletedProcess[str]:
@@ -45,4 +48,6 @@ def run_suite(server_url: str, mutant: Mutant | None = None) -> subprocess.Compl
     if mutant is not None:
         command += ["-p", "tests.mutants.plugin"]
         environment |= {"REGENTE_TEST_MUTANT": mutant.name}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )

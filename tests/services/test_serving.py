@@ -40,7 +40,9 @@ async def test_an_application_answers_while_it_is_served() -> None:
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 async def test_a_command_serves_until_it_is_told_to_stop(sign: signal.Signals) -> None:
     announced: asyncio.Queue[str] = asyncio.Queue()
-    running = asyncio.create_task(serve_until_stopped(greeting(), "127.0.0.1", 0, announced.put_nowait))
+    running = asyncio.create_task(
+        serve_until_stopped(greeting(), "127.0.0.1", 0, announced.put_nowait)
+    )
     assert await fetch(await announced.get()) == "hello"
     os.kill(os.getpid(), sign)
     await asyncio.wait_for(running, 30)
@@ -49,7 +51,9 @@ async def test_a_command_serves_until_it_is_told_to_stop(sign: signal.Signals) -
 async def test_a_taken_port_is_told_in_one_line() -> None:
     async with serving(greeting()) as url:
         port = int(url.rpartition(":")[2])
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
+        with pytest.raises(
+            OSError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"
+        ):
             async with serving(greeting(), port=port):
                 pass
 

@@ -1,7 +1,9 @@
-"""An auditor who does not trust the engine: reads the raw tables and says what contradicts the invariants.
+"""An auditor who does not trust the engine: reads the raw tables and says what contradicts the
+invariants.
 
-I3 and I4 from the events alone; I5 and I6 by folding the events of each task into a row of its own and comparing it with
-the one in `tasks`; I1 and I9 by counting. It uses none of the engine's queries.
+I3 and I4 from the events alone; I5 and I6 by folding the events of each task into a row of its own
+and comparing it with the one in `tasks`; I1 and I9 by counting. It uses none of the engine's
+queries.
 """
 
 from __future__ import annotations
@@ -16,21 +18,36 @@ from typing import Any
 import psycopg
 
 READ_EVENTS = """
-SELECT task_id, id, at, runner_id, attempt, event, details FROM regente.events WHERE task_id IS NOT NULL ORDER BY task_id, id
+SELECT task_id, id, at, runner_id, attempt, event, details FROM regente.events
+WHERE task_id IS NOT NULL ORDER BY task_id, id
 """
-READ_TASKS = "SELECT id, status::text, attempt, tries, crashes, runner_id FROM regente.tasks ORDER BY id"
+READ_TASKS = (
+    "SELECT id, status::text, attempt, tries, crashes, runner_id FROM regente.tasks ORDER BY id"
+)
 READ_BATCHES = """
-SELECT b.id, b.status::text, b.total, count(t.id), count(t.id) FILTER (WHERE t.status < 'completed'),
+SELECT b.id, b.status::text, b.total, count(t.id),
+       count(t.id) FILTER (WHERE t.status < 'completed'),
        (SELECT count(*) FROM regente.events e WHERE e.batch_id = b.id AND e.task_id IS NULL
         AND e.event IN ('batch_completed', 'batch_failed', 'batch_canceled')) AS ended,
-       (SELECT count(*) FROM regente.events e WHERE e.batch_id = b.id AND e.task_id IS NULL AND e.event = 'batch_reopened')
+       (SELECT count(*) FROM regente.events e WHERE e.batch_id = b.id AND e.task_id IS NULL
+        AND e.event = 'batch_reopened')
 FROM regente.batches b LEFT JOIN regente.tasks t ON t.batch_id = b.id GROUP BY b.id
 """
 
 BACK_IN_QUEUE = {
-    "task_retried", "task_throttled", "task_sleeping", "task_handed_back", "task_recovered", "task_stalled",
-}  # fmt: skip
-ENDED = {"task_completed": "completed", "task_skipped": "skipped", "task_failed": "failed", "task_canceled": "canceled"}
+    "task_retried",
+    "task_throttled",
+    "task_sleeping",
+    "task_handed_back",
+    "task_recovered",
+    "task_stalled",
+}
+ENDED = {
+    "task_completed": "completed",
+    "task_skipped": "skipped",
+    "task_failed": "failed",
+    "task_canceled": "canceled",
+}
 TERMINAL = {"completed", "failed", "canceled", "skipped"}
 # `at` is the start of a transaction, which may precede its snapshot by a moment on a busy machine.
 CLOCK_GRAIN = timedelta(milliseconds=250)
@@ -48,10 +65,19 @@ class Folded:
     ended_at: datetime | None = None
     faults: list[str] = field(default_factory=list)
 
-    def apply(self, at: datetime, runner_id: int | None, attempt: int | None, event: str, details: dict[str, Any]) -> None:
+    def apply(
+        self,
+        at: datetime,
+        runner_id: int | None,
+        attempt: int | None,
+        event: str,
+        details: dict[str, Any],
+    ) -> None:
         before = self.status
         if event in ("task_drafted", "task_queued"):
-            self._expect(before in ("", "draft") if event == "task_queued" else before == "", event, "I5")
+            self._expect(
+                before in ("", "draft") if event == "task_queued" else before == "", event, "I5"
+            )
             self.status = "draft" if event == "task_drafted" else "queued"
         elif event == "task_claimed":
             self._claim(at, runner_id, attempt)
@@ -68,31 +94,63 @@ class Folded:
 
     def _claim(self, at: datetime, runner_id: int | None, attempt: int | None) -> None:
         self._expect(self.status == "queued", "task_claimed", "I4")
-        self._expect(attempt == self.attempt + 1, f"task_claimed with fence {attempt} after {self.attempt}", "I3")
+        self._expect(
+            attempt == self.attempt + 1,
+            f"task_claimed with fence {attempt} after {self.attempt}",
+            "I3",
+        )
         if self.ended_at is not None and at < self.ended_at - CLOCK_GRAIN:
-            self.faults.append(f"I4: claimed at {at}, while the owner before it ended at {self.ended_at}")
+            self.faults.append(
+                f"I4: claimed at {at}, while the owner before it ended at {self.ended_at}"
+            )
         self.status, self.attempt, self.runner_id = "running", attempt or 0, runner_id
 
-    def _release(self, at: datetime, runner_id: int | None, attempt: int | None, event: str, details: dict[str, Any]) -> None:
+    def _release(
+        self,
+        at: datetime,
+        runner_id: int | None,
+        attempt: int | None,
+        event: str,
+        details: dict[str, Any],
+    ) -> None:
         if event in BACK_IN_QUEUE or event in ("task_completed", "task_skipped"):
             self._expect(self.status == "running", event, "I5")
         self._expect(self.status not in TERMINAL, event, "I5")
         if self.status == "running":
-            self._expect(attempt == self.attempt, f"{event} with fence {attempt}, held under {self.attempt}", "I3")
-            self._expect(runner_id in (None, self.runner_id), f"{event} by runner {runner_id}, held by {self.runner_id}", "I4")
+            self._expect(
+                attempt == self.attempt,
+                f"{event} with fence {attempt}, held under {self.attempt}",
+                "I3",
+            )
+            self._expect(
+                runner_id in (None, self.runner_id),
+                f"{event} by runner {runner_id}, held by {self.runner_id}",
+                "I4",
+            )
         self._charge(event, details)
         self.status, self.runner_id, self.ended_at = ENDED.get(event, "queued"), None, at
 
     def _charge(self, event: str, details: dict[str, Any]) -> None:
         if details.get("reason") == "runner_lost":
-            self._expect(details["crashes"] - self.crashes in (0, 1), f"{event}: {self.crashes} crashes before", "I7")
+            self._expect(
+                details["crashes"] - self.crashes in (0, 1),
+                f"{event}: {self.crashes} crashes before",
+                "I7",
+            )
             self.crashes = details["crashes"]
-        elif details.get("reason") == "stalled" or "tries" in details or (event == "task_failed" and "code" in details):
+        elif (
+            details.get("reason") == "stalled"
+            or "tries" in details
+            or (event == "task_failed" and "code" in details)
+        ):
             self.tries += 1
 
     def _expect(self, holds: bool, event: str, invariant: str) -> None:
         if not holds:
-            self.faults.append(f"{invariant}: {event} on a task that was {self.status or 'not there'} (fence {self.attempt})")
+            self.faults.append(
+                f"{invariant}: {event} on a task that was {self.status or 'not there'} "
+                f"(fence {self.attempt})"
+            )
 
 
 def audit(connection: psycopg.Connection[Any]) -> list[str]:
@@ -108,7 +166,9 @@ def fold_events(connection: psycopg.Connection[Any]) -> Iterator[tuple[int, Fold
         for task_id, rows in groupby(cursor, key=lambda row: row[0]):
             folded = Folded()
             for _, _, at, runner_id, attempt, event, details in rows:
-                folded.apply(at, runner_id, attempt, event, details if isinstance(details, dict) else {})
+                folded.apply(
+                    at, runner_id, attempt, event, details if isinstance(details, dict) else {}
+                )
             yield task_id, folded
 
 
@@ -126,7 +186,9 @@ def _audit_tasks(connection: psycopg.Connection[Any]) -> Iterator[str]:
 
 
 def _audit_batches(connection: psycopg.Connection[Any]) -> Iterator[str]:
-    for batch_id, status, total, counted, live, ended, reopened in connection.execute(READ_BATCHES).fetchall():
+    for batch_id, status, total, counted, live, ended, reopened in connection.execute(
+        READ_BATCHES
+    ).fetchall():
         if total != counted:
             yield f"batch {batch_id}: I9: total is {total}, its tasks are {counted}"
         if status == "completed" and live:
@@ -136,4 +198,10 @@ def _audit_batches(connection: psycopg.Connection[Any]) -> Iterator[str]:
 
 
 def states(connection: psycopg.Connection[Any]) -> Counter[str]:
-    return Counter(dict(connection.execute("SELECT status::text, count(*) FROM regente.tasks GROUP BY status").fetchall()))
+    return Counter(
+        dict(
+            connection.execute(
+                "SELECT status::text, count(*) FROM regente.tasks GROUP BY status"
+            ).fetchall()
+        )
+    )

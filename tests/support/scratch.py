@@ -1,6 +1,7 @@
 """Where tests keep their servers and folders: in memory, where there is plenty of it.
 
-Every test's database is copied from a template, hundreds of files each; on some disks that took more time than the tests.
+Every test's database is copied from a template, hundreds of files each; on some disks that took
+more time than the tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A process that uses the embedded server: acquires, says so in one line of JSON, and obeys the words on its stdin."""
+"""A process that uses the embedded server: acquires, says so in one line of JSON, and obeys the
+words on its stdin."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ class ServerUser:
 
     def __init__(self, data_dir: Path, python: str = sys.executable, **options: Any) -> None:
         command = [python, str(USER_PROGRAM), str(data_dir)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", **options)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", **options
+        )
 
     def answer(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -67,7 +69,8 @@ class ServerUser:
 
 @contextlib.contextmanager
 def open_folder() -> Iterator[Path]:
-    """A folder that the server's account can reach also when root runs the tests; pytest's own is closed to it."""
+    """A folder that the server's account can reach also when root runs the tests; pytest's own is
+    closed to it."""
     folder = Path(tempfile.mkdtemp(prefix="regente-test-", dir="/tmp"))
     folder.chmod(0o755)
     yield folder
@@ -78,6 +81,9 @@ def open_folder() -> Iterator[Path]:
 
 def as_ordinary_user() -> dict[str, Any]:
     """Options for `subprocess`: an unprivileged user who finds the same packages as we do."""
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
     switch = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     return {"env": environment, **switch}

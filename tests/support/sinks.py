@@ -14,7 +14,8 @@ import psycopg
 
 CREATE_SINK = """
 CREATE TABLE IF NOT EXISTS public.sink (
-  task_id bigint NOT NULL, step text NOT NULL, attempt integer NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp()
+  task_id bigint NOT NULL, step text NOT NULL, attempt integer NOT NULL,
+  at timestamptz NOT NULL DEFAULT clock_timestamp()
 )
 """
 ARRIVE = "INSERT INTO public.sink (task_id, step, attempt) VALUES (%s, %s, %s)"
@@ -26,12 +27,15 @@ def create_sink(connection: psycopg.Connection[Any]) -> None:
 
 def sink_arrivals(connection: psycopg.Connection[Any]) -> Counter[tuple[int, str]]:
     """How often the effect of each (task, step) is there."""
-    rows = connection.execute("SELECT task_id, step, count(*) FROM public.sink GROUP BY task_id, step").fetchall()
+    rows = connection.execute(
+        "SELECT task_id, step, count(*) FROM public.sink GROUP BY task_id, step"
+    ).fetchall()
     return Counter({(task_id, step): count for task_id, step, count in rows})
 
 
 class ExternalSink:
-    """Stands for a service out there: whatever reaches it has happened, and no transaction takes it back."""
+    """Stands for a service out there: whatever reaches it has happened, and no transaction takes it
+    back."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,7 +43,9 @@ class ExternalSink:
     def arrive(self, key: str, attempt: int) -> None:
         fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(fd, f"{key} {attempt}\n".encode())  # one write: lines of several processes never mix
+            os.write(
+                fd, f"{key} {attempt}\n".encode()
+            )  # one write: lines of several processes never mix
         finally:
             os.close(fd)
 
@@ -47,4 +53,7 @@ class ExternalSink:
         """(idempotency key, attempt) in the order of arrival."""
         if not self.path.exists():
             return []
-        return [(key, int(attempt)) for key, attempt in (line.split() for line in self.path.read_text().splitlines())]
+        return [
+            (key, int(attempt))
+            for key, attempt in (line.split() for line in self.path.read_text().splitlines())
+        ]

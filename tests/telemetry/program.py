@@ -1,4 +1,5 @@
-"""A runner as a process of its own: `python -m tests.telemetry.program DATABASE_URL PEER_URL`. Says which libraries it loaded.
+"""A runner as a process of its own: `python -m tests.telemetry.program DATABASE_URL PEER_URL`. Says
+which libraries it loaded.
 
 The first attempt at a task fails and ends the process; another one has to go on.
 """

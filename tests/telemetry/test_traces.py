@@ -34,7 +34,9 @@ class Collector:
     traceparents: list[str] = field(default_factory=list)
 
     def app(self) -> Starlette:
-        return Starlette(routes=[Route("/v1/traces", self._take, methods=["POST"]), Route("/ads", self._answer)])
+        return Starlette(
+            routes=[Route("/v1/traces", self._take, methods=["POST"]), Route("/ads", self._answer)]
+        )
 
     async def _take(self, request: Request) -> Response:
         body = await request.body()
@@ -42,7 +44,9 @@ class Collector:
             body = gzip.decompress(body)
         self.raw.append(body)
         told = ExportTraceServiceRequest.FromString(body)
-        self.spans += [span for one in told.resource_spans for scope in one.scope_spans for span in scope.spans]
+        self.spans += [
+            span for one in told.resource_spans for scope in one.scope_spans for span in scope.spans
+        ]
         return Response(status_code=200, media_type="application/x-protobuf")
 
     async def _answer(self, request: Request) -> Response:
@@ -50,7 +54,10 @@ class Collector:
         return JSONResponse({})
 
     def named(self, name: str) -> list[Span]:
-        return sorted((span for span in self.spans if span.name == name), key=lambda span: span.start_time_unix_nano)
+        return sorted(
+            (span for span in self.spans if span.name == name),
+            key=lambda span: span.start_time_unix_nano,
+        )
 
 
 @pytest.fixture
@@ -62,11 +69,20 @@ async def collector() -> AsyncIterator[Collector]:
 
 
 async def run_program(database_url: str, collector: Collector, **environment: str) -> str:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "REGENTE_OTEL"))}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OTEL_", "REGENTE_OTEL"))
+    }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.telemetry.program", database_url, collector.url,
-        env=clean | environment, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "tests.telemetry.program",
+        database_url,
+        collector.url,
+        env=clean | environment,
+        stdout=asyncio.subprocess.PIPE,
+    )
     async with asyncio.timeout(60):
         out, _ = await process.communicate()
     assert process.returncode == 0
@@ -82,8 +98,11 @@ async def queued(app: Regente, registry: Registry) -> int:
     return await app.enqueue("traced", {}, batch="a batch")
 
 
-async def test_attempts_in_two_processes_are_one_trace(queued: int, database_url: str, collector: Collector) -> None:
-    """S7: task, step and call hang together; the peer is told the trace; nothing secret is in it."""
+async def test_attempts_in_two_processes_are_one_trace(
+    queued: int, database_url: str, collector: Collector
+) -> None:
+    """S7: task, step and call hang together; the peer is told the trace; nothing
+    secret is in it."""
     for _ in range(2):
         assert await run_program(database_url, collector, REGENTE_OTEL=collector.url) == "traced"
     first, second = collector.named("task traced")
@@ -100,16 +119,26 @@ async def test_attempts_in_two_processes_are_one_trace(queued: int, database_url
     assert not any(b"canary" in body for body in collector.raw)
 
 
-async def test_opentelemetrys_own_variable_turns_it_on(queued: int, database_url: str, collector: Collector) -> None:
+async def test_opentelemetrys_own_variable_turns_it_on(
+    queued: int, database_url: str, collector: Collector
+) -> None:
     """S7: where a team already has a collector, nothing else is to be set."""
-    assert await run_program(database_url, collector, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url) == "traced"
+    assert (
+        await run_program(database_url, collector, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+        == "traced"
+    )
     assert collector.named("task traced")
     assert (
-        await run_program(database_url, collector, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, REGENTE_OTEL="off") == "untraced"
+        await run_program(
+            database_url, collector, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, REGENTE_OTEL="off"
+        )
+        == "untraced"
     )
 
 
-async def test_it_is_not_even_loaded_unless_asked_for(queued: int, database_url: str, collector: Collector) -> None:
+async def test_it_is_not_even_loaded_unless_asked_for(
+    queued: int, database_url: str, collector: Collector
+) -> None:
     """S7: off by default."""
     assert await run_program(database_url, collector) == "untraced"
     assert not collector.spans

@@ -46,7 +46,9 @@ async def coalescer(writer: Writer) -> AsyncIterator[Coalescer[int, int]]:
     await made.stop()
 
 
-async def test_what_gathers_during_a_statement_goes_out_with_the_next(coalescer: Coalescer[int, int], writer: Writer) -> None:
+async def test_what_gathers_during_a_statement_goes_out_with_the_next(
+    coalescer: Coalescer[int, int], writer: Writer
+) -> None:
     """I1: nobody waits for company, and each gets its own verdict."""
     writer.gate.clear()
     first = asyncio.create_task(coalescer.write(0))
@@ -59,15 +61,22 @@ async def test_what_gathers_during_a_statement_goes_out_with_the_next(coalescer:
     assert writer.batches == [[0], [1, 2, 3, 4], [5, 6, 7]]
 
 
-@pytest.mark.parametrize("error", [psycopg.DataError("bad"), TypeError("bad"), UnicodeEncodeError("utf-8", "x", 0, 1, "bad")])
-async def test_one_bad_item_fails_alone(coalescer: Coalescer[int, int], writer: Writer, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [psycopg.DataError("bad"), TypeError("bad"), UnicodeEncodeError("utf-8", "x", 0, 1, "bad")],
+)
+async def test_one_bad_item_fails_alone(
+    coalescer: Coalescer[int, int], writer: Writer, error: Exception
+) -> None:
     """F15: whatever it is that cannot be sent, its neighbours are sent without it."""
     writer.poison[2] = error
     answers = await asyncio.gather(*(coalescer.write(n) for n in range(4)), return_exceptions=True)
     assert answers == [0, 10, error, 30]
 
 
-async def test_while_the_database_is_away_nothing_is_sent_twice(coalescer: Coalescer[int, int], writer: Writer) -> None:
+async def test_while_the_database_is_away_nothing_is_sent_twice(
+    coalescer: Coalescer[int, int], writer: Writer
+) -> None:
     """I1: an outcome that nobody knows is told to all of them."""
     writer.poison[2] = DatabaseUnavailable("away")
     answers = await asyncio.gather(*(coalescer.write(n) for n in range(4)), return_exceptions=True)
@@ -95,7 +104,9 @@ async def test_stopping_waits_for_what_was_handed_in(writer: Writer) -> None:
     assert done == [0, 1, 2, 3, 4]
 
 
-async def test_a_caller_that_went_away_does_no_harm(coalescer: Coalescer[int, int], writer: Writer) -> None:
+async def test_a_caller_that_went_away_does_no_harm(
+    coalescer: Coalescer[int, int], writer: Writer
+) -> None:
     """I8: its row is written all the same, and the others go on."""
     writer.gate.clear()
     gone = asyncio.create_task(coalescer.write(1))

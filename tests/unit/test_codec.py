@@ -37,7 +37,21 @@ def nested(levels: int, kind: str = "list") -> Any:
 
 
 @pytest.mark.parametrize(
-    "value", [None, True, 0, -1.5, "", "ü\u2028😀", [], {}, [1, [2, {"a": None}]], {"a": "\\u0000"}, 10**400, {"1": 2}]
+    "value",
+    [
+        None,
+        True,
+        0,
+        -1.5,
+        "",
+        "ü\u2028😀",
+        [],
+        {},
+        [1, [2, {"a": None}]],
+        {"a": "\\u0000"},
+        10**400,
+        {"1": 2},
+    ],
 )
 def test_what_is_json_comes_back_as_it_was(value: Any) -> None:
     """Q6: the same value, and text that PostgreSQL takes."""
@@ -66,7 +80,9 @@ def test_depth_and_nul_are_found_inside_models() -> None:
         encode({"a": ["\\u0000", Data(datetime(2026, 1, 1), {"\x00"})]}, what="x")  # noqa: DTZ001
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")], Priced(price=float("nan"))])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), [float("-inf")], Priced(price=float("nan"))]
+)
 def test_numbers_that_json_does_not_have(value: Any) -> None:
     """F15: not silently null."""
     with pytest.raises(InvalidArgs, match="cannot be stored as JSON"):
@@ -82,7 +98,9 @@ def test_the_size_is_counted_in_bytes() -> None:
 
 def test_messages_name_what_was_wrong() -> None:
     """F15: for people."""
-    with pytest.raises(InvalidArgs, match=r"the result of FETCH cannot be stored as JSON: .*unknown type"):
+    with pytest.raises(
+        InvalidArgs, match=r"the result of FETCH cannot be stored as JSON: .*unknown type"
+    ):
         encode(object(), what="the result of FETCH")
     with pytest.raises(InvalidArgs, match=r"args are not valid: inner\.0\.name: Field required"):
         validate({"name": "a", "inner": [{}]}, Model, what="args")
@@ -98,7 +116,8 @@ def test_decoding_validates_the_declared_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "storable"), [("", True), ("ü", True), ("a\x00", False), ("\ud800", False), ("\\u0000", True)]
+    ("text", "storable"),
+    [("", True), ("ü", True), ("a\x00", False), ("\ud800", False), ("\\u0000", True)],
 )
 def test_text_that_postgresql_takes(text: str, storable: bool) -> None:
     """F15."""

@@ -31,15 +31,28 @@ def fail() -> None:
         LOGGER.exception("bad page")
 
 
-def test_a_line_is_json_with_its_own_fields_before_those_of_its_task_and_process(capsys: pytest.CaptureFixture[str]) -> None:
-    """S7, Z7: one object a line; `event`, `level`, `logger` and `timestamp` are always there and always these."""
+def test_a_line_is_json_with_its_own_fields_before_those_of_its_task_and_process(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """S7, Z7: one object a line; `event`, `level`, `logger` and `timestamp` are always there and
+    always these."""
     configure_logs(log_format="json", fields={"runner": "r1", "task": 0, "event": "no"})
-    LOGGER.info("read %s", "é", extra={"task": 2, "task_context": {"task": 1, "match_id": 77}, "level": "no", "of": {1}})
+    LOGGER.info(
+        "read %s",
+        "é",
+        extra={"task": 2, "task_context": {"task": 1, "match_id": 77}, "level": "no", "of": {1}},
+    )
     line = json.loads(capsys.readouterr().err)
     assert line.pop("timestamp").endswith("Z")
     assert line == {
-        "event": "read é", "level": "info", "logger": "shop", "runner": "r1", "task": 2, "match_id": 77, "of": "{1}",
-    }  # fmt: skip
+        "event": "read é",
+        "level": "info",
+        "logger": "shop",
+        "runner": "r1",
+        "task": 2,
+        "match_id": 77,
+        "of": "{1}",
+    }
 
 
 def test_an_exception_is_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,17 +67,24 @@ def test_an_exception_is_in_its_line(capsys: pytest.CaptureFixture[str]) -> None
 def test_what_a_page_says_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Security: control characters are shown, not sent; what has lines of its own stands below."""
     configure_logs(log_format="text")
-    LOGGER.warning("title \x1b[2J", extra={"url": "http://a", "said": "\x1b]0;x\x07", "words": "two words", "stack": "a\nb"})
+    LOGGER.warning(
+        "title \x1b[2J",
+        extra={"url": "http://a", "said": "\x1b]0;x\x07", "words": "two words", "stack": "a\nb"},
+    )
     text = capsys.readouterr().err
     first, *below = text.splitlines()
-    assert first.partition(" ")[2] == r"warning  title \x1b[2J url=http://a said='\x1b]0;x\x07' words='two words'"
+    assert (
+        first.partition(" ")[2]
+        == r"warning  title \x1b[2J url=http://a said='\x1b]0;x\x07' words='two words'"
+    )
     assert below == ["a", "b"]
     fail()
     assert "\nTraceback" in capsys.readouterr().err
 
 
 def test_structlog_writes_the_same_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    """Z7: with any name for a field, also those that `logging` keeps for itself, and below its level nothing."""
+    """Z7: with any name for a field, also those that `logging` keeps for itself, and below its
+    level nothing."""
     configure_logs(log_format="json", level="warning", fields={"runner": "r1"})
     adopt_structlog()
     log: Any = structlog.get_logger("shop.pages")
@@ -74,7 +94,14 @@ def test_structlog_writes_the_same_lines(capsys: pytest.CaptureFixture[str]) -> 
     except ValueError:
         log.exception("100% bad", name="Ana", args=[1])
     line = json.loads(capsys.readouterr().err)
-    wanted = {"event": "100% bad", "logger": "shop.pages", "level": "error", "name": "Ana", "args": [1], "runner": "r1"}
+    wanted = {
+        "event": "100% bad",
+        "logger": "shop.pages",
+        "level": "error",
+        "name": "Ana",
+        "args": [1],
+        "runner": "r1",
+    }
     assert wanted.items() <= line.items()
     assert line["exception"].endswith("ValueError: no price")
 

@@ -15,7 +15,9 @@ from regente.pipelines.rounds import setup as rounds
 
 def test_every_pipeline_that_registers_itself_is_offered() -> None:
     """Z9: what `regente run` serves is what is there."""
-    known = [name for one in (missions, quotes, rounds, embeddings, documents) for name in one.PIPELINES]
+    known = [
+        name for one in (missions, quotes, rounds, embeddings, documents) for name in one.PIPELINES
+    ]
     assert sorted(offered.OFFERED) == sorted(known)
 
 
@@ -28,7 +30,10 @@ from regente.engine.pipeline import Registry
 app = Regente("postgresql://nowhere", pipelines=Registry())
 app.conduct(["rounds"])
 assert app.registry.names == ["matches", "rounds"], app.registry.names
-assert not [name for name in ("price_parser", "pypdfium2", "numpy", "fastapi") if name in sys.modules]
+heavy = ("price_parser", "pypdfium2", "numpy", "fastapi")
+assert not [name for name in heavy if name in sys.modules]
 """
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr

@@ -13,14 +13,34 @@ from regente.engine import errors
 from regente.engine.pipeline import Registry
 
 NAMES = {
-    "Blocked", "DatabaseUnavailable", "Fatal", "IllegalTransition", "InvalidArgs", "InvalidInput", "NotFound",
-    "PayloadTooLarge", "Regente", "RegenteError", "Retry", "SchemaOutdated", "Skip", "Task", "TaskError", "Throttled",
-    "Transient", "UnknownPipeline", "hours", "minutes", "pipeline", "seconds",
-}  # fmt: skip
+    "Blocked",
+    "DatabaseUnavailable",
+    "Fatal",
+    "IllegalTransition",
+    "InvalidArgs",
+    "InvalidInput",
+    "NotFound",
+    "PayloadTooLarge",
+    "Regente",
+    "RegenteError",
+    "Retry",
+    "SchemaOutdated",
+    "Skip",
+    "Task",
+    "TaskError",
+    "Throttled",
+    "Transient",
+    "UnknownPipeline",
+    "hours",
+    "minutes",
+    "pipeline",
+    "seconds",
+}
 
 REGENTE = {
     "enqueue": "pipeline, args, key, priority, run_at, batch, max_attempts, draft, connection",
-    "enqueue_many": "pipeline, args, keys, priority, run_at, batch, max_attempts, draft, connection",
+    "enqueue_many": "pipeline, args, keys, priority, run_at, batch, "
+    "max_attempts, draft, connection",
     "queue": "ids, by, connection",
     "release": "ids, connection",
     "get": "task_id",
@@ -85,7 +105,8 @@ def test_the_package_exports_exactly_these_names() -> None:
 
 @pytest.mark.parametrize("name", REGENTE)
 def test_the_methods_of_regente(name: str) -> None:
-    """Issue, Q7: their parameters by name and in order; keywords beyond the first few are keyword-only."""
+    """Issue, Q7: their parameters by name and in order; keywords beyond the first few are
+    keyword-only."""
     assert parameters(getattr(Regente, name)) == REGENTE[name]
 
 
@@ -103,15 +124,31 @@ def test_the_attributes_of_a_task() -> None:
 
 
 def test_the_contracts_defaults() -> None:
-    """Issue: `enqueue(…, key=None, priority=0, run_at=None, batch=None)`; options are keyword-only."""
+    """Issue: `enqueue(…, key=None, priority=0, run_at=None, batch=None)`; options
+    are keyword-only."""
     found = inspect.signature(Regente.enqueue).parameters
     assert {name: found[name].default for name in ("key", "priority", "run_at", "batch")} == {
-        "key": None, "priority": 0, "run_at": None, "batch": None,
-    }  # fmt: skip
+        "key": None,
+        "priority": 0,
+        "run_at": None,
+        "batch": None,
+    }
     assert found["key"].kind is inspect.Parameter.KEYWORD_ONLY
     assert inspect.signature(Regente).parameters["database_url"].default is None
-    assert set(inspect.signature(pipeline).parameters) >= {"name", "args", "retry", "stall_after", "timeout"}
-    assert set(inspect.signature(Retry).parameters) == {"max_attempts", "first", "factor", "maximum", "jitter"}
+    assert set(inspect.signature(pipeline).parameters) >= {
+        "name",
+        "args",
+        "retry",
+        "stall_after",
+        "timeout",
+    }
+    assert set(inspect.signature(Retry).parameters) == {
+        "max_attempts",
+        "first",
+        "factor",
+        "maximum",
+        "jitter",
+    }
 
 
 def test_every_error_has_a_stable_code() -> None:
@@ -122,12 +159,22 @@ def test_every_error_has_a_stable_code() -> None:
         if inspect.isclass(kind) and issubclass(kind, errors.RegenteError)
     }
     assert codes == {
-        "RegenteError": "REGENTE", "InvalidInput": "INVALID_INPUT", "UnknownPipeline": "UNKNOWN_PIPELINE",
-        "InvalidArgs": "INVALID_ARGS", "PayloadTooLarge": "PAYLOAD_TOO_LARGE", "NotFound": "NOT_FOUND",
-        "IllegalTransition": "ILLEGAL_TRANSITION", "DatabaseUnavailable": "DATABASE_UNAVAILABLE",
-        "SchemaOutdated": "SCHEMA_OUTDATED", "TaskError": "TASK_ERROR", "Transient": "TRANSIENT", "Blocked": "BLOCKED",
-        "Throttled": "THROTTLED", "Fatal": "FATAL", "Skip": "SKIPPED",
-    }  # fmt: skip
+        "RegenteError": "REGENTE",
+        "InvalidInput": "INVALID_INPUT",
+        "UnknownPipeline": "UNKNOWN_PIPELINE",
+        "InvalidArgs": "INVALID_ARGS",
+        "PayloadTooLarge": "PAYLOAD_TOO_LARGE",
+        "NotFound": "NOT_FOUND",
+        "IllegalTransition": "ILLEGAL_TRANSITION",
+        "DatabaseUnavailable": "DATABASE_UNAVAILABLE",
+        "SchemaOutdated": "SCHEMA_OUTDATED",
+        "TaskError": "TASK_ERROR",
+        "Transient": "TRANSIENT",
+        "Blocked": "BLOCKED",
+        "Throttled": "THROTTLED",
+        "Fatal": "FATAL",
+        "Skip": "SKIPPED",
+    }
 
 
 def test_control_flow_is_no_exception() -> None:

@@ -35,7 +35,14 @@ def test_no_number_of_failures_overflows(failed: int) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_attempts": 0}, {"first": -1}, {"factor": 0.5}, {"maximum": -1}, {"first": float("nan")}, {"maximum": float("inf")}],
+    [
+        {"max_attempts": 0},
+        {"first": -1},
+        {"factor": 0.5},
+        {"maximum": -1},
+        {"first": float("nan")},
+        {"maximum": float("inf")},
+    ],
 )
 def test_nonsense_is_refused_at_import(options: dict[str, float]) -> None:
     """F15: a wait that PostgreSQL cannot store must not be found out by a failing task."""

@@ -8,7 +8,12 @@ from pydantic import ValidationError
 from regente.engine.lease import LeaseTerms
 from regente.settings import Settings
 
-NAMES = ("JOB_LOCK_TTL_MS", "JOB_HEARTBEAT_INTERVAL_MS", "REGENTE_LOCK_TTL_MS", "REGENTE_HEARTBEAT_INTERVAL_MS")
+NAMES = (
+    "JOB_LOCK_TTL_MS",
+    "JOB_HEARTBEAT_INTERVAL_MS",
+    "REGENTE_LOCK_TTL_MS",
+    "REGENTE_HEARTBEAT_INTERVAL_MS",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +50,12 @@ def test_a_heartbeat_must_be_shorter_than_the_lease(ttl: float, beat: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("JOB_LOCK_TTL_MS", "soon"), ("REGENTE_CONCURRENCY", "0"), ("REGENTE_RETENTION_DAYS", "0")]
+    ("name", "value"),
+    [("JOB_LOCK_TTL_MS", "soon"), ("REGENTE_CONCURRENCY", "0"), ("REGENTE_RETENTION_DAYS", "0")],
 )
-def test_nonsense_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_nonsense_in_the_environment_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     """F15: at the start, by name."""
     monkeypatch.setenv(name, value)
     with pytest.raises(ValidationError):

@@ -1,4 +1,5 @@
-"""The application: middleware, routes and errors put together around an open `Regente`. No state but its own."""
+"""The application: middleware, routes and errors put together around an open `Regente`. No state
+but its own."""
 
 from __future__ import annotations
 
@@ -42,19 +43,27 @@ def create_app(regente: Regente, terms: ApiTerms | None = None) -> FastAPI:
             await feed.close()
 
     app = FastAPI(
-        title="Regente", version=version("regente"), lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None,
+        title="Regente",
+        version=version("regente"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
         redirect_slashes=False,
         servers=[{"url": terms.path_prefix}] if terms.path_prefix else None,
-    )  # fmt: skip
+    )
     app.state.api, app.state.feed, app.state.metrics = api, feed, metrics
     for router in ROUTERS:
-        # Not `include_router`, which makes every route anew for each application, at its first request.
+        # Not `include_router`, which makes every route anew for each application, at its first
+        # request.
         app.router.routes.extend(guard(router).routes)
     describe(app, ROUTERS)
     add_problem_answers(app)
     # What is added last is outermost.
     app.add_middleware(BodyLimits, terms=terms)
-    app.add_middleware(Gate, terms=terms, keys=api.keys, sessions=api.sessions, wrong_keys=api.wrong_keys)
+    app.add_middleware(
+        Gate, terms=terms, keys=api.keys, sessions=api.sessions, wrong_keys=api.wrong_keys
+    )
     app.add_middleware(Console)
     app.add_middleware(Envelope)
     app.add_middleware(RequestTimes, histogram=metrics.requests)

@@ -1,6 +1,8 @@
-"""The audit: every action of an operator leaves one event `operator_action` that says who, what, before and after.
+"""The audit: every action of an operator leaves one event `operator_action` that says who, what,
+before and after.
 
-A route class writes it, so that no route can forget to: a handler only adds what it knows through `Note`.
+A route class writes it, so that no route can forget to: a handler only adds what it knows through
+`Note`.
 """
 
 from __future__ import annotations
@@ -70,9 +72,13 @@ class AuditedRoute(APIRoute):
 async def record(book: Book, request: Request, action: str, note: Note) -> None:
     principal = getattr(request.state, "principal", None)
     details = {
-        "by": principal.name if principal else None, "key_id": principal.key_id if principal else None, "action": action,
-        "target": note.target or request.path_params or None, "before": note.before, "after": note.after,
+        "by": principal.name if principal else None,
+        "key_id": principal.key_id if principal else None,
+        "action": action,
+        "target": note.target or request.path_params or None,
+        "before": note.before,
+        "after": note.after,
         "request_id": request.state.request_id,
-    }  # fmt: skip
+    }
     told = {name: value for name, value in details.items() if value is not None}
     await book.rows("log_operator", details=json.dumps(redacted(jsonable_encoder(told))))

@@ -1,6 +1,8 @@
-"""How the API asks the database: the named blocks in `sql/`, each in a transaction of its own with a limit on its time.
+"""How the API asks the database: the named blocks in `sql/`, each in a transaction of its own with
+a limit on its time.
 
-A line `-- include: NAME` in a block stands for the block of that name, so that a list and its count share one filter.
+A line `-- include: NAME` in a block stands for the block of that name, so that a list and its count
+share one filter.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _INCLUDE = re.compile(r"^\s*-- include: (\w+)\s*$", re.MULTILINE)
 
 def _with_includes() -> dict[str, str]:
     blocks = load_queries(*sorted((Path(__file__).parent / "sql").glob("*.sql")))
-    return {name: _INCLUDE.sub(lambda found: blocks[found[1]], body) for name, body in blocks.items()}
+    return {
+        name: _INCLUDE.sub(lambda found: blocks[found[1]], body) for name, body in blocks.items()
+    }
 
 
 QUERIES = _with_includes()
@@ -33,7 +37,10 @@ class Book:
         self._milliseconds = str(int(statement_seconds * 1000))
 
     async def rows(self, name: str, /, **params: Any) -> list[Row]:
-        async with self.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        async with (
+            self.database.transaction() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
             # Filters come in every combination: a plan that serves any of them serves none.
             await cursor.execute(QUERIES["with_limits"], {"milliseconds": self._milliseconds})
             await cursor.execute(QUERIES[name], params, prepare=False)

@@ -1,4 +1,5 @@
-"""Around every request: its id, the headers of its answer, its log line, and an answer when nobody foresaw the error."""
+"""Around every request: its id, the headers of its answer, its log line, and an answer when nobody
+foresaw the error."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _USABLE_ID = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
 SECURITY_HEADERS = {
     "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "font-src 'self'; connect-src 'self'; "
         "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
@@ -48,8 +50,12 @@ class Envelope:
         try:
             await self._app(scope, receive, sealed)
         except Exception as error:
-            if sealed.status is not None:  # the answer is under way: all that is left is to break it off
-                logger.exception("the answer broke off", extra={"request_id": request.state.request_id})
+            if (
+                sealed.status is not None
+            ):  # the answer is under way: all that is left is to break it off
+                logger.exception(
+                    "the answer broke off", extra={"request_id": request.state.request_id}
+                )
                 raise
             await answer(error, request)(scope, receive, sealed)
         finally:
@@ -79,10 +85,13 @@ class _Sealed:
     def log(self) -> None:
         principal = getattr(self._request.state, "principal", None)
         fields = {
-            "request_id": self._request.state.request_id, "method": self._request.method, "path": self._request.url.path,
-            "status": self.status, "duration_ms": round((time.monotonic() - self._started) * 1000, 1),
+            "request_id": self._request.state.request_id,
+            "method": self._request.method,
+            "path": self._request.url.path,
+            "status": self.status,
+            "duration_ms": round((time.monotonic() - self._started) * 1000, 1),
             "by": principal.name if principal else None,
-        }  # fmt: skip
+        }
         # Something asks for the health every few seconds.
         level = logging.DEBUG if self._request.url.path.endswith("/api/health") else logging.INFO
         logger.log(level, "request", extra=fields)

@@ -1,4 +1,5 @@
-"""What only the API can refuse. Engine and pipelines have their own errors; `problems.py` maps all of them to HTTP."""
+"""What only the API can refuse. Engine and pipelines have their own errors; `problems.py` maps all
+of them to HTTP."""
 
 from __future__ import annotations
 

@@ -14,9 +14,13 @@ PAGE = 500
 AUDIT = ["operator_action"]
 
 
-async def page(api: Api, chosen: EventFilter, cursor: str | None, limit: int) -> tuple[list[Event], str | None]:
+async def page(
+    api: Api, chosen: EventFilter, cursor: str | None, limit: int
+) -> tuple[list[Event], str | None]:
     """Newest first, and where the next page begins."""
-    rows = await api.book.rows("list_events", **await _params(api, chosen), **_after(cursor), limit=limit + 1)
+    rows = await api.book.rows(
+        "list_events", **await _params(api, chosen), **_after(cursor), limit=limit + 1
+    )
     more = rows[limit - 1]["position"] if len(rows) > limit else None
     return [event_of(row) for row in rows[:limit]], more
 
@@ -26,7 +30,9 @@ async def every(api: Api, chosen: EventFilter, most: int) -> AsyncIterator[Event
     cursor: str | None = None
     given = 0
     while given < most:
-        rows = await api.book.rows("list_events", **params, **_after(cursor), limit=min(PAGE, most - given))
+        rows = await api.book.rows(
+            "list_events", **params, **_after(cursor), limit=min(PAGE, most - given)
+        )
         for row in rows:
             yield event_of(row)
         if len(rows) < PAGE:
@@ -35,7 +41,8 @@ async def every(api: Api, chosen: EventFilter, most: int) -> AsyncIterator[Event
 
 
 async def begun(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """The same, with the first one fetched: what is wrong with the question is said before the answer begins."""
+    """The same, with the first one fetched: what is wrong with the question is said before the
+    answer begins."""
     first = await anext(events, None)
 
     async def everything() -> AsyncIterator[Event]:
@@ -59,9 +66,17 @@ def _after(cursor: str | None) -> dict[str, Any]:
 async def _params(api: Api, chosen: EventFilter) -> dict[str, Any]:
     among = None
     if chosen.mission_id is not None:
-        among = [row["id"] for row in await api.book.rows("tasks_of_mission", mission_id=chosen.mission_id)]
+        among = [
+            row["id"]
+            for row in await api.book.rows("tasks_of_mission", mission_id=chosen.mission_id)
+        ]
     elif chosen.worker_id is not None:
-        among = [row["id"] for row in await api.book.rows("tasks_of_worker", worker_id=chosen.worker_id)]
+        among = [
+            row["id"] for row in await api.book.rows("tasks_of_worker", worker_id=chosen.worker_id)
+        ]
     fields = ("mission_id", "task_id", "batch_id", "types", "worker_id", "since", "until")
     # Said as a constant as well, so that their own small index can answer.
-    return {name: getattr(chosen, name) for name in fields} | {"among": among, "only_operators": chosen.types == AUDIT}
+    return {name: getattr(chosen, name) for name in fields} | {
+        "among": among,
+        "only_operators": chosen.types == AUDIT,
+    }

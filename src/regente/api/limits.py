@@ -1,4 +1,5 @@
-"""Limits on what comes in: the body's size, counted as it comes, and the depth of its JSON; and on how much one page holds."""
+"""Limits on what comes in: the body's size, counted as it comes, and the depth of its JSON; and on
+how much one page holds."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ class BodyLimits:
         self._terms = terms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS") or get_route_path(scope) in UPLOADS:
+        if (
+            scope["type"] != "http"
+            or scope["method"] in ("GET", "HEAD", "OPTIONS")
+            or get_route_path(scope) in UPLOADS
+        ):
             return await self._app(scope, receive, send)
         try:
             body = await self._body(Headers(scope=scope), receive)

@@ -1,4 +1,5 @@
-"""What workers, proxies and writers have in common: looked up, switched, tested and removed alike."""
+"""What workers, proxies and writers have in common: looked up, switched,
+tested and removed alike."""
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ from regente.engine.errors import NotFound
 from regente.fleet.health import check_member
 from regente.fleet.members import Kind
 
-LISTS: dict[Kind, str] = {"worker": "list_workers", "proxy": "list_proxies", "writer": "list_writers"}
+LISTS: dict[Kind, str] = {
+    "worker": "list_workers",
+    "proxy": "list_proxies",
+    "writer": "list_writers",
+}
 
 
 async def rows(api: Api, kind: Kind) -> list[Row]:
@@ -33,18 +38,24 @@ async def added(api: Api, kind: Kind, member_id: str, note: Note) -> Row:
     return found
 
 
-async def edit(api: Api, kind: Kind, member_id: str, changes: dict[str, Any], who: Principal, note: Note) -> Row:
+async def edit(
+    api: Api, kind: Kind, member_id: str, changes: dict[str, Any], who: Principal, note: Note
+) -> Row:
     before = await row(api, kind, member_id)
     if changes:
         await api.regente.fleet.edit(kind, member_id, changes, by=who.name)
     after = await row(api, kind, member_id)
     shown = [name for name in changes if name in after]
-    told = {name: after[name] for name in shown} | {name: "changed" for name in changes if name not in after}
+    told = {name: after[name] for name in shown} | {
+        name: "changed" for name in changes if name not in after
+    }
     note.about({kind: member_id}, before={name: before[name] for name in shown}, after=told)
     return after
 
 
-async def switch(api: Api, kind: Kind, member_id: str, active: bool, who: Principal, note: Note) -> Row:
+async def switch(
+    api: Api, kind: Kind, member_id: str, active: bool, who: Principal, note: Note
+) -> Row:
     before = await row(api, kind, member_id)
     await api.regente.fleet.set_active(kind, member_id, active, by=who.name)
     note.about({kind: member_id}, before={"active": before["active"]}, after={"active": active})
@@ -65,4 +76,8 @@ async def remove(api: Api, kind: Kind, member_id: str, who: Principal, note: Not
 
 
 def _told(found: Row) -> Row:
-    return {name: found[name] for name in ("name", "url", "host", "port", "username", "active") if name in found}
+    return {
+        name: found[name]
+        for name in ("name", "url", "host", "port", "username", "active")
+        if name in found
+    }

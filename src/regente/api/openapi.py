@@ -1,4 +1,5 @@
-"""The OpenAPI document: tags that say what they are, the roles, and the same problems for every route."""
+"""The OpenAPI document: tags that say what they are, the roles, and the same problems for every
+route."""
 
 from __future__ import annotations
 
@@ -46,32 +47,49 @@ TAGS = {
     "health": "Is it there?",
 }
 DESCRIPTION = (
-    f"Send an API key in the header {KEY_HEADER}, or sign in and send the session's cookie; with the cookie, whatever changes "
-    "something also needs the header x-csrf-token. Roles: viewer looks, operator acts, admin changes the fleet, the settings "
-    "and the keys. Errors are problem details (RFC 9457) with a stable code. Lists come in pages: give `next` as `cursor`."
+    f"Send an API key in the header {KEY_HEADER}, or sign in and send the session's "
+    "cookie; with the cookie, whatever changes "
+    "something also needs the header x-csrf-token. Roles: viewer looks, operator acts, "
+    "admin changes the fleet, the settings "
+    "and the keys. Errors are problem details (RFC 9457) with a stable code. Lists come in "
+    "pages: give `next` as `cursor`."
 )
 _PROBLEMS = {
-    400: ("Malformed", "The request cannot be read."), 401: ("Unauthorized", "No valid key or session."),
-    403: ("Forbidden", "The role, or the CSRF header, is missing."), 404: ("NotFound", "There is no such thing."),
-    409: ("Conflict", "Its state does not allow that."), 413: ("TooLarge", "The body is too large."),
-    422: ("Invalid", "A field is wrong."), 429: ("TooMany", "Too many requests; see Retry-After."),
+    400: ("Malformed", "The request cannot be read."),
+    401: ("Unauthorized", "No valid key or session."),
+    403: ("Forbidden", "The role, or the CSRF header, is missing."),
+    404: ("NotFound", "There is no such thing."),
+    409: ("Conflict", "Its state does not allow that."),
+    413: ("TooLarge", "The body is too large."),
+    422: ("Invalid", "A field is wrong."),
+    429: ("TooMany", "Too many requests; see Retry-After."),
     503: ("Unavailable", "The database does not answer; see Retry-After."),
-}  # fmt: skip
+}
 
 
 def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """`app.openapi()` gives our document from now on, made once."""
     roles = {
-        operation_id(route): role_of(route) for router in routers for route in router.routes if isinstance(route, APIRoute)
+        operation_id(route): role_of(route)
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute)
     }
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             tags = [{"name": name, "description": about} for name, about in TAGS.items()]
             document = get_openapi(
-                title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes, tags=tags, servers=app.servers
+                title=app.title,
+                version=app.version,
+                description=DESCRIPTION,
+                routes=app.routes,
+                tags=tags,
+                servers=app.servers,
             )
-            app.openapi_schema = _completed(document, {name: role.value if role else None for name, role in roles.items()})
+            app.openapi_schema = _completed(
+                document, {name: role.value if role else None for name, role in roles.items()}
+            )
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -104,7 +122,13 @@ def _complete(path: str, method: str, operation: dict[str, Any], role: str | Non
         operation["x-required-role"] = role
     changes = method not in SAFE_METHODS
     for status, (name, _) in _PROBLEMS.items():
-        needless = {404: "{" not in path, 400: not changes, 409: not changes, 413: not changes, 403: role is None}
+        needless = {
+            404: "{" not in path,
+            400: not changes,
+            409: not changes,
+            413: not changes,
+            403: role is None,
+        }
         if needless.get(status, False):
             continue
         operation["responses"][str(status)] = {"$ref": f"#/components/responses/{name}"}
@@ -115,4 +139,7 @@ def _complete(path: str, method: str, operation: dict[str, Any], role: str | Non
 
 
 def _response(about: str) -> dict[str, Any]:
-    return {"description": about, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    return {
+        "description": about,
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }

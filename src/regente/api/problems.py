@@ -1,6 +1,8 @@
-"""Errors as answers: RFC 9457 problem details, with a stable `code`, the wrong fields, and the id that is in the log line too.
+"""Errors as answers: RFC 9457 problem details, with a stable `code`, the wrong fields, and the id
+that is in the log line too.
 
-The one place that decides which of our errors has which HTTP status. No answer repeats what a field held: it may be a secret.
+The one place that decides which of our errors has which HTTP status. No answer repeats what a field
+held: it may be a secret.
 """
 
 from __future__ import annotations
@@ -61,11 +63,16 @@ class Problem(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "type": "urn:regente:problem:not_found", "title": "Not Found", "status": 404, "code": "NOT_FOUND",
-                "detail": "there is no mission 7", "instance": "/api/missions/7", "request_id": "3f0c5d9a4b7e4f0f",
+                "type": "urn:regente:problem:not_found",
+                "title": "Not Found",
+                "status": 404,
+                "code": "NOT_FOUND",
+                "detail": "there is no mission 7",
+                "instance": "/api/missions/7",
+                "request_id": "3f0c5d9a4b7e4f0f",
             }
         }
-    )  # fmt: skip
+    )
 
     type: str = Field(description="An identifier of the kind of problem; it stays the same.")
     title: str
@@ -73,7 +80,9 @@ class Problem(BaseModel):
     code: str = Field(description="What programs decide by; it stays the same.")
     detail: str = Field(description="What happened, for people.")
     instance: str | None = Field(None, description="The path that was asked for.")
-    request_id: str | None = Field(None, description="Also in the header `x-request-id`, and in the log.")
+    request_id: str | None = Field(
+        None, description="Also in the header `x-request-id`, and in the log."
+    )
     errors: list[FieldError] | None = Field(None, description="The fields that are wrong.")
 
 
@@ -82,27 +91,44 @@ def problem_of(error: Exception) -> tuple[Problem, dict[str, str]]:
     if isinstance(error, RequestValidationError):
         return _of_validation(error), {}
     if isinstance(error, HTTPException):
-        return _problem(HTTPStatus(error.status_code).name, error.status_code, str(error.detail)), dict(error.headers or {})
+        return _problem(
+            HTTPStatus(error.status_code).name, error.status_code, str(error.detail)
+        ), dict(error.headers or {})
     if isinstance(error, errors.RegenteError):
         return _of_ours(error)
     if isinstance(error, psycopg.errors.QueryCanceled):
         detail = "the question takes too long to answer: narrow its filter or its time"
         return _problem("QUERY_TOO_SLOW", 503, detail), _retry_after(AWAY_SECONDS)
     if isinstance(error, psycopg.DataError):
-        return _problem("INVALID_INPUT", 422, "a value cannot be stored or compared: it is out of range, or holds \\u0000"), {}
+        return _problem(
+            "INVALID_INPUT",
+            422,
+            "a value cannot be stored or compared: it is out of range, or holds \\u0000",
+        ), {}
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | PoolTimeout):
-        return _problem("DATABASE_UNAVAILABLE", 503, "the database does not answer"), _retry_after(AWAY_SECONDS)
-    return _problem("INTERNAL", 500, "an unexpected error; the log has it under this request_id"), {}
+        return _problem("DATABASE_UNAVAILABLE", 503, "the database does not answer"), _retry_after(
+            AWAY_SECONDS
+        )
+    return _problem(
+        "INTERNAL", 500, "an unexpected error; the log has it under this request_id"
+    ), {}
 
 
 def answer(error: Exception, request: Request) -> JSONResponse:
     problem, headers = problem_of(error)
     request_id = getattr(request.state, "request_id", None)
     problem = problem.model_copy(update={"instance": request.url.path, "request_id": request_id})
-    fields = {"request_id": request_id, "code": problem.code, "status": problem.status, "path": request.url.path}
+    fields = {
+        "request_id": request_id,
+        "code": problem.code,
+        "status": problem.status,
+        "path": request.url.path,
+    }
     if problem.status >= 500:
         unforeseen = problem.code == "INTERNAL"
-        logger.error("request failed: %s", problem.code, extra=fields, exc_info=error if unforeseen else None)
+        logger.error(
+            "request failed: %s", problem.code, extra=fields, exc_info=error if unforeseen else None
+        )
     else:
         logger.info("request refused: %s", problem.code, extra=fields)
     return JSONResponse(problem.model_dump(exclude_none=True), problem.status, headers, MEDIA_TYPE)
@@ -112,12 +138,21 @@ def add_problem_answers(app: FastAPI) -> None:
     async def handle(request: Request, error: Exception) -> JSONResponse:
         return answer(error, request)
 
-    for kind in (RequestValidationError, HTTPException, errors.RegenteError, psycopg.Error, PoolTimeout):
+    for kind in (
+        RequestValidationError,
+        HTTPException,
+        errors.RegenteError,
+        psycopg.Error,
+        PoolTimeout,
+    ):
         app.add_exception_handler(kind, handle)
 
 
 def _of_ours(error: errors.RegenteError) -> tuple[Problem, dict[str, str]]:
-    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    status = next(
+        (status for kind, status in _STATUSES if isinstance(error, kind)),
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+    )
     headers: dict[str, str] = {}
     if isinstance(error, refusals.Unauthorized):
         headers["www-authenticate"] = 'ApiKey realm="regente", header="x-api-key"'
@@ -133,7 +168,9 @@ def _of_validation(error: RequestValidationError) -> Problem:
     if any(one["type"] == "json_invalid" for one in found):
         return _problem("INVALID_JSON", 400, "the body is not valid JSON")
     fields = [FieldError(field=_place(one), message=one["msg"], code=one["type"]) for one in found]
-    return _problem("VALIDATION", 422, "a field is wrong: see errors").model_copy(update={"errors": fields})
+    return _problem("VALIDATION", 422, "a field is wrong: see errors").model_copy(
+        update={"errors": fields}
+    )
 
 
 def _place(error: Mapping[str, Any]) -> str:
@@ -142,7 +179,9 @@ def _place(error: Mapping[str, Any]) -> str:
 
 def _problem(code: str, status: int, detail: str) -> Problem:
     title = HTTPStatus(status).phrase
-    return Problem(type=f"{TYPE_START}{code.lower()}", title=title, status=status, code=code, detail=detail)
+    return Problem(
+        type=f"{TYPE_START}{code.lower()}", title=title, status=status, code=code, detail=detail
+    )
 
 
 def _retry_after(seconds: float) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""What a task was given or has said may hold secrets of its pipeline: fields that are called like one are not shown."""
+"""What a task was given or has said may hold secrets of its pipeline: fields that are called like
+one are not shown."""
 
 from __future__ import annotations
 
@@ -7,17 +8,25 @@ from typing import Any
 
 HIDDEN = "•••"
 _SECRET_NAME = re.compile(
-    r"(^|[_\-.])(api_?key|password|passwd|secret|token|authorization|cookie|credentials?|private_?key)s?$", re.IGNORECASE
+    r"(^|[_\-.])(api_?key|password|passwd|secret|token|authorization|cookie|credentials?|private_?key)s?$",
+    re.IGNORECASE,
 )
 
 
 def redacted(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: HIDDEN if _is_secret(name, held) else redacted(held) for name, held in value.items()}
+        return {
+            name: HIDDEN if _is_secret(name, held) else redacted(held)
+            for name, held in value.items()
+        }
     if isinstance(value, list):
         return [redacted(one) for one in value]
     return value
 
 
 def _is_secret(name: str, held: Any) -> bool:
-    return isinstance(held, str | int | float) and not isinstance(held, bool) and _SECRET_NAME.search(name) is not None
+    return (
+        isinstance(held, str | int | float)
+        and not isinstance(held, bool)
+        and _SECRET_NAME.search(name) is not None
+    )

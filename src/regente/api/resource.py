@@ -1,4 +1,5 @@
-"""How a resource begins: `routes = resource("/api/missions", "missions")`. Its routes are audited and checked for a role."""
+"""How a resource begins: `routes = resource("/api/missions", "missions")`. Its routes are audited
+and checked for a role."""
 
 from __future__ import annotations
 
@@ -9,7 +10,12 @@ from regente.api.audit import AuditedRoute
 
 
 def resource(prefix: str, tag: str) -> APIRouter:
-    return APIRouter(prefix=prefix, tags=[tag], route_class=AuditedRoute, generate_unique_id_function=operation_id)
+    return APIRouter(
+        prefix=prefix,
+        tags=[tag],
+        route_class=AuditedRoute,
+        generate_unique_id_function=operation_id,
+    )
 
 
 def operation_id(route: APIRoute) -> str:

@@ -1,4 +1,5 @@
-"""What the routes work with: one object per application, on `app.state.api`. Nothing of it is global."""
+"""What the routes work with: one object per application, on `app.state.api`. Nothing of it is
+global."""
 
 from __future__ import annotations
 
@@ -30,9 +31,19 @@ class Api:
     @classmethod
     def over(cls, regente: Regente, terms: ApiTerms) -> Api:
         book = Book(regente.database, terms.statement_seconds)
-        sessions = ConsoleSessions(book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes)
+        sessions = ConsoleSessions(
+            book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes
+        )
         wrong_keys = Rates(terms.wrong_keys_per_second, terms.wrong_key_burst)
-        return cls(regente, terms, book, KeyRing(book), sessions, wrong_keys, BulkRunner(regente, book, terms))
+        return cls(
+            regente,
+            terms,
+            book,
+            KeyRing(book),
+            sessions,
+            wrong_keys,
+            BulkRunner(regente, book, terms),
+        )
 
 
 async def _api(request: Request) -> Api:

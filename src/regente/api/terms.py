@@ -10,7 +10,8 @@ from regente.api.stream.terms import StreamTerms
 @dataclass(frozen=True, slots=True)
 class ApiTerms:
     authentication: bool = True
-    """Without it everybody who reaches the API is its admin: only ever on the loopback interface."""
+    """Without it everybody who reaches the API is its admin: only ever on the
+    loopback interface."""
     path_prefix: str = ""
     """Where the API lies when it is not at the root, like `/regente`."""
     max_body_bytes: int = 4 * 1024 * 1024
@@ -37,5 +38,9 @@ class ApiTerms:
     """How old the database's figures under /metrics may be."""
 
     def __post_init__(self) -> None:
-        if self.path_prefix and (not self.path_prefix.startswith("/") or self.path_prefix.endswith("/")):
-            raise ValueError("a path prefix begins with a slash and does not end with one, like /regente")
+        if self.path_prefix and (
+            not self.path_prefix.startswith("/") or self.path_prefix.endswith("/")
+        ):
+            raise ValueError(
+                "a path prefix begins with a slash and does not end with one, like /regente"
+            )

@@ -1,4 +1,5 @@
-"""Files in a form, read as they come: counted, spooled to disk when they are large, and closed whatever happens."""
+"""Files in a form, read as they come: counted, spooled to disk when they are large, and closed
+whatever happens."""
 
 from __future__ import annotations
 

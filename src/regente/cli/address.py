@@ -1,4 +1,5 @@
-"""Checks the database's address before anybody tries it: an error of the driver would quote it, and the password with it."""
+"""Checks the database's address before anybody tries it: an error of the driver would quote it, and
+the password with it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from psycopg.conninfo import conninfo_to_dict
 from regente.engine.errors import InvalidInput
 
 _ADVICE = (
-    "the database address cannot be read: write it as postgresql://user:password@host:5432/database, "
+    "the database address cannot be read: write it as "
+    "postgresql://user:password@host:5432/database, "
     "with an @ in the password as %40 and a / as %2F"
 )
 

@@ -8,19 +8,37 @@ import typer
 
 from regente.cli.command import Call, command
 from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, batch_reference
-from regente.cli.output import Column, duration, facts, figure, number, plural, status_text, table, when, word
+from regente.cli.output import (
+    Column,
+    duration,
+    facts,
+    figure,
+    number,
+    plural,
+    status_text,
+    table,
+    when,
+    word,
+)
 from regente.engine.models import BatchInfo, as_dict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-batches = typer.Typer(name="batches", help="Look at batches, resume, reprocess and cancel them.", no_args_is_help=True)
+batches = typer.Typer(
+    name="batches", help="Look at batches, resume, reprocess and cancel them.", no_args_is_help=True
+)
 
 _COLUMNS = (
-    figure("ID"), Column("NAME"), word("STATUS"), figure("TOTAL"),
-    figure("DONE"), figure("FAILED"), figure("OPEN"),
+    figure("ID"),
+    Column("NAME"),
+    word("STATUS"),
+    figure("TOTAL"),
+    figure("DONE"),
+    figure("FAILED"),
+    figure("OPEN"),
     figure("ETA"),
-)  # fmt: skip
+)
 
 
 @command(batches, "list", example="regente batches list")
@@ -29,7 +47,10 @@ async def list_batches(call: Call, limit: LimitOption = 50) -> None:
     async with call.app() as app:
         found = await app.batches(limit)
     nothing = "No batches yet. Open one with: regente enqueue PIPELINE '{}' --batch NAME"
-    call.answer([_document(batch) for batch in found], lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    call.answer(
+        [_document(batch) for batch in found],
+        lambda: table(_COLUMNS, map(_row, found)) if found else nothing,
+    )
 
 
 @command(batches, "show", example='regente batches show "round 12"')
@@ -42,7 +63,8 @@ async def show(call: Call, batch: BatchArgument) -> None:
 
 @command(batches, "resume", example='regente batches resume "round 12"')
 async def resume(call: Call, batch: BatchArgument) -> None:
-    """Go on where a stalled batch stopped. Of two callers at once one resumes, the other learns so."""
+    """Go on where a stalled batch stopped. Of two callers at once one resumes, the
+    other learns so."""
     async with call.app() as app:
         answer = await app.resume_batch(batch_reference(batch))
     text = (
@@ -57,16 +79,24 @@ async def resume(call: Call, batch: BatchArgument) -> None:
 async def reprocess(
     call: Call,
     batch: BatchArgument,
-    code: Annotated[list[str] | None, typer.Option(help="Only failures with this code. May be repeated.")] = None,
+    code: Annotated[
+        list[str] | None, typer.Option(help="Only failures with this code. May be repeated.")
+    ] = None,
     task_id: Annotated[
-        list[int] | None, typer.Option("--id", min=1, max=MAX_ID, help="Only this task. May be repeated.")
+        list[int] | None,
+        typer.Option("--id", min=1, max=MAX_ID, help="Only this task. May be repeated."),
     ] = None,
 ) -> None:
     """Retry a batch's failed tasks: all of them, or those with a code or an id."""
     async with call.app() as app:
-        queued = await app.reprocess_batch(batch_reference(batch), codes=code or None, ids=task_id or None)
+        queued = await app.reprocess_batch(
+            batch_reference(batch), codes=code or None, ids=task_id or None
+        )
     nothing = "No failed task of this batch matches: nothing was changed."
-    call.answer({"requeued": queued}, lambda: f"{plural(len(queued), 'task')} back in the queue." if queued else nothing)
+    call.answer(
+        {"requeued": queued},
+        lambda: f"{plural(len(queued), 'task')} back in the queue." if queued else nothing,
+    )
 
 
 @command(batches, "cancel", example='regente batches cancel "round 12"')
@@ -74,7 +104,12 @@ async def cancel(call: Call, batch: BatchArgument) -> None:
     """Cancel the rest of a batch: what has ended stays as it is."""
     async with call.app() as app:
         counts = await app.cancel_batch(batch_reference(batch))
-    call.answer(counts, lambda: f"{plural(counts['canceled'], 'task')} canceled, {counts['canceling']:,} asked to end.")
+    call.answer(
+        counts,
+        lambda: (
+            f"{plural(counts['canceled'], 'task')} canceled, {counts['canceling']:,} asked to end."
+        ),
+    )
 
 
 def _document(batch: BatchInfo) -> dict[str, Any]:
@@ -83,10 +118,15 @@ def _document(batch: BatchInfo) -> dict[str, Any]:
 
 def _row(batch: BatchInfo) -> tuple[RenderableType, ...]:
     return (
-        str(batch.id), batch.name, status_text(batch.status), number(batch.total),
-        number(batch.completed + batch.skipped + batch.canceled), number(batch.failed),
-        number(batch.draft + batch.queued + batch.running), duration(batch.eta_seconds),
-    )  # fmt: skip
+        str(batch.id),
+        batch.name,
+        status_text(batch.status),
+        number(batch.total),
+        number(batch.completed + batch.skipped + batch.canceled),
+        number(batch.failed),
+        number(batch.draft + batch.queued + batch.running),
+        duration(batch.eta_seconds),
+    )
 
 
 def _facts(batch: BatchInfo) -> list[tuple[str, RenderableType | None]]:
@@ -95,12 +135,21 @@ def _facts(batch: BatchInfo) -> list[tuple[str, RenderableType | None]]:
         ("Batch", str(batch.id)),
         ("Name", batch.name),
         ("Status", status_text(batch.status)),
-        ("Total", f"{number(batch.total)} ({'the counts add up' if batch.balanced else 'THE COUNTS DO NOT ADD UP'})"),
+        (
+            "Total",
+            (
+                f"{number(batch.total)} "
+                f"({'the counts add up' if batch.balanced else 'THE COUNTS DO NOT ADD UP'})"
+            ),
+        ),
         *((name.capitalize(), number(getattr(batch, name))) for name in counts),
         ("ETA", duration(batch.eta_seconds)),
         (
             "Resumes",
-            f"{batch.resumes} of {batch.max_resumes}; stalled after {duration(batch.stall_after_seconds)} without progress",
+            (
+                f"{batch.resumes} of {batch.max_resumes}; stalled after "
+                f"{duration(batch.stall_after_seconds)} without progress"
+            ),
         ),
         ("Created", when(batch.created_at)),
         ("Progress", when(batch.progress_at)),

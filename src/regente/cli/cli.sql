@@ -1,7 +1,8 @@
 -- What only the command line asks.
 
 -- name: dead_by_code
-SELECT t.pipeline, t.error_code AS code, count(*) AS tasks, min(t.finished_at) AS first_at, max(t.finished_at) AS last_at,
+SELECT t.pipeline, t.error_code AS code, count(*) AS tasks, min(t.finished_at) AS first_at,
+       max(t.finished_at) AS last_at,
        max(t.id) AS newest_id
 FROM regente.tasks t
 WHERE t.status = 'failed' AND (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
@@ -16,8 +17,10 @@ WHERE e.txid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.txid DESC, e.i
 
 -- name: recent_events
 -- The newest events whose order is final, oldest of them first.
-SELECT e.id, e.txid::text AS txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event, e.details
+SELECT e.id, e.txid::text AS txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event,
+       e.details
 FROM (SELECT * FROM regente.events
-      WHERE txid < pg_snapshot_xmin(pg_current_snapshot()) AND (%(task_id)s::bigint IS NULL OR task_id = %(task_id)s)
+      WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
+        AND (%(task_id)s::bigint IS NULL OR task_id = %(task_id)s)
       ORDER BY txid DESC, id DESC LIMIT %(limit)s) AS e
 ORDER BY e.txid, e.id

@@ -1,6 +1,7 @@
 """How a command is made: an `async` function that takes a `Call` and its own options.
 
-`--json`, `--database-url`, `--log-level` and `--log-format` work with every command, before it or behind it.
+`--json`, `--database-url`, `--log-level` and `--log-format` work with every command, before it or
+behind it.
 """
 
 from __future__ import annotations
@@ -28,30 +29,46 @@ if TYPE_CHECKING:
 CommandFunction = Callable[..., Coroutine[Any, Any, None]]
 
 _PANEL = "Everywhere"
-JsonOption = Annotated[bool, typer.Option("--json", help="Answer as JSON, errors too (on stderr).", rich_help_panel=_PANEL)]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Answer as JSON, errors too (on stderr).", rich_help_panel=_PANEL),
+]
 UrlOption = Annotated[
     str | None,
     typer.Option(
-        "--database-url", metavar="URL", rich_help_panel=_PANEL,
-        help="PostgreSQL to use; else REGENTE_DATABASE_URL; else the embedded one in REGENTE_DATA_DIR.",
+        "--database-url",
+        metavar="URL",
+        rich_help_panel=_PANEL,
+        help="PostgreSQL to use; else REGENTE_DATABASE_URL; else the embedded one in "
+        "REGENTE_DATA_DIR.",
     ),
-]  # fmt: skip
+]
 LevelOption = Annotated[
     LogLevel | None,
     typer.Option(
-        "--log-level", envvar="REGENTE_LOG_LEVEL", case_sensitive=False, rich_help_panel=_PANEL, help="Default: info."
+        "--log-level",
+        envvar="REGENTE_LOG_LEVEL",
+        case_sensitive=False,
+        rich_help_panel=_PANEL,
+        help="Default: info.",
     ),
 ]
 FormatOption = Annotated[
     LogFormat | None,
     typer.Option(
-        "--log-format", envvar="REGENTE_LOG_FORMAT", case_sensitive=False, rich_help_panel=_PANEL,
+        "--log-format",
+        envvar="REGENTE_LOG_FORMAT",
+        case_sensitive=False,
+        rich_help_panel=_PANEL,
         help="Default: text in a terminal, else json.",
     ),
-]  # fmt: skip
+]
 EVERYWHERE: dict[str, Any] = {
-    "as_json": JsonOption, "database_url": UrlOption, "log_level": LevelOption, "log_format": FormatOption,
-}  # fmt: skip
+    "as_json": JsonOption,
+    "database_url": UrlOption,
+    "log_level": LevelOption,
+    "log_format": FormatOption,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +97,9 @@ def command(
 
     def register(function: CommandFunction) -> CommandFunction:
         described = inspect.getdoc(function) or ""
-        group.command(name, help=described, epilog=f"Example: {example}")(_with_everywhere(function, fast_loop))
+        group.command(name, help=described, epilog=f"Example: {example}")(
+            _with_everywhere(function, fast_loop)
+        )
         return function
 
     return register
@@ -89,7 +108,9 @@ def command(
 def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[..., None]:
     def invoke(ctx: typer.Context, **values: Any) -> None:
         before = ctx.find_root().params
-        everywhere: dict[str, Any] = {name: values.pop(name) or before.get(name) for name in EVERYWHERE}
+        everywhere: dict[str, Any] = {
+            name: values.pop(name) or before.get(name) for name in EVERYWHERE
+        }
         call = _call(**everywhere)
         run_async(function(call, **values), fast_loop=fast_loop)
 
@@ -99,7 +120,10 @@ def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[...
         *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own),
         *(
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=False if name == "as_json" else None
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=hint,
+                default=False if name == "as_json" else None,
             )
             for name, hint in EVERYWHERE.items()
         ),
@@ -109,7 +133,12 @@ def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[...
     return invoke
 
 
-def _call(as_json: bool, database_url: str | None, log_level: LogLevel | None, log_format: LogFormat | None) -> Call:
+def _call(
+    as_json: bool,
+    database_url: str | None,
+    log_level: LogLevel | None,
+    log_format: LogFormat | None,
+) -> Call:
     settings = read_settings()
     address = checked_address(database_url or settings.database_url)
     level = log_level or "info"
@@ -122,7 +151,9 @@ def read_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         wrong = (f"{_variable(one['loc'])}: {one['msg']}" for one in error.errors())
-        raise InvalidInput(f"the environment has settings that cannot be used: {'; '.join(wrong)}") from None
+        raise InvalidInput(
+            f"the environment has settings that cannot be used: {'; '.join(wrong)}"
+        ) from None
 
 
 def _variable(place: tuple[int | str, ...]) -> str:

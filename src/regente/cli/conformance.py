@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from regente.conformance import Finding, Report
 
 conformance = typer.Typer(
-    name="conformance", no_args_is_help=True, help="Check a worker or a writer, ours or another's, against the contract."
+    name="conformance",
+    no_args_is_help=True,
+    help="Check a worker or a writer, ours or another's, against the contract.",
 )
 
 PASSWORD_VARIABLE = "REGENTE_CONFORMANCE_PROXY_PASSWORD"  # noqa: S105
@@ -38,64 +40,120 @@ class MediaFormat(StrEnum):
     IMAGE = "image"
 
 
-UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Where the service's routes are, such as http://host:8001.")]
+UrlArgument = Annotated[
+    str,
+    typer.Argument(metavar="URL", help="Where the service's routes are, such as http://host:8001."),
+]
 KeyOption = Annotated[
     str,
-    typer.Option("--api-key", envvar="REGENTE_CONFORMANCE_API_KEY", show_envvar=True, help="The service's x-api-key."),
+    typer.Option(
+        "--api-key",
+        envvar="REGENTE_CONFORMANCE_API_KEY",
+        show_envvar=True,
+        help="The service's x-api-key.",
+    ),
 ]
 TimeoutOption = Annotated[
-    float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="For a session to be ready, and for a job to end.")
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="For a session to be ready, and for a job to end.",
+    ),
 ]
 RequestTimeoutOption = Annotated[
-    float, typer.Option("--request-timeout", min=0.1, metavar="SECONDS", help="For one request to be answered in full.")
+    float,
+    typer.Option(
+        "--request-timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="For one request to be answered in full.",
+    ),
 ]
 
 
-@command(conformance, "worker", example="regente conformance worker http://host:8001 --storage-domain storage.example.com")
+@command(
+    conformance,
+    "worker",
+    example="regente conformance worker http://host:8001 --storage-domain storage.example.com",
+)
 async def worker(
     call: Call,
     url: UrlArgument,
     api_key: KeyOption,
-    proxy: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="For the session; without it, none is sent.")] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="For the session; without it, none is sent."),
+    ] = None,
     proxy_username: Annotated[
         str | None, typer.Option(help=f"User of the proxy; the password is in {PASSWORD_VARIABLE}.")
     ] = None,
-    start: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day to scrape.")] = None,
-    end: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Last day; default: the first.")] = None,
-    media_format: Annotated[MediaFormat, typer.Option("--format", help="Which ads to scrape.")] = MediaFormat.ALL,
+    start: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day to scrape.")
+    ] = None,
+    end: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Last day; default: the first.")
+    ] = None,
+    media_format: Annotated[
+        MediaFormat, typer.Option("--format", help="Which ads to scrape.")
+    ] = MediaFormat.ALL,
     languages: Annotated[str, typer.Option(metavar="CODES", help="Separated by commas.")] = "pt",
     storage_domain: Annotated[
         str | None,
-        typer.Option(help="Where results are: https://DOMAIN/JOB/JOB_results.json; may bring its own scheme and port."),
+        typer.Option(
+            help="Where results are: https://DOMAIN/JOB/JOB_results.json; may bring its own "
+            "scheme and port."
+        ),
     ] = None,
     timeout: TimeoutOption = 180.0,
     request_timeout: RequestTimeoutOption = 10.0,
 ) -> None:
-    """Start a session, scrape, cancel, and try what must be refused. Ends every session of that worker.
+    """Start a session, scrape, cancel, and try what must be refused. Ends every session of that
+    worker.
 
     Ends with 0 only when every required check passes.
     """
-    from regente.conformance import WorkerOptions, examine_worker  # HTTP is slow to import, and no other command needs it
+    from regente.conformance import (
+        WorkerOptions,
+        examine_worker,
+    )  # HTTP is slow to import, and no other command needs it
 
     first = start.date() if start else date(2025, 1, 15)
     options = WorkerOptions(
-        url, api_key, first, end.date() if end else first, media_format.value,
+        url,
+        api_key,
+        first,
+        end.date() if end else first,
+        media_format.value,
         tuple(code.strip() for code in languages.split(",") if code.strip()),
-        proxy, proxy_username, os.environ.get(PASSWORD_VARIABLE), storage_domain, timeout, request_timeout,
-    )  # fmt: skip
+        proxy,
+        proxy_username,
+        os.environ.get(PASSWORD_VARIABLE),
+        storage_domain,
+        timeout,
+        request_timeout,
+    )
     await _examine(call, examine_worker(options))
 
 
-@command(conformance, "writer", example="regente conformance writer http://host:8002 --table ads_try")
+@command(
+    conformance, "writer", example="regente conformance writer http://host:8002 --table ads_try"
+)
 async def writer(
     call: Call,
     url: UrlArgument,
     api_key: KeyOption,
     source_url: Annotated[
         str | None,
-        typer.Option(help="A JSON document with an `ads` array; without it a small one with a bad row is served on loopback."),
+        typer.Option(
+            help="A JSON document with an `ads` array; without it a small one with a bad row is "
+            "served on loopback."
+        ),
     ] = None,
-    table_name: Annotated[str, typer.Option("--table", help="Table to write to: rows stay in it.")] = "ads",
+    table_name: Annotated[
+        str, typer.Option("--table", help="Table to write to: rows stay in it.")
+    ] = "ads",
     schema: Annotated[str, typer.Option(help="Schema of the table.")] = "public",
     conflict_key: Annotated[str, typer.Option(help="Column that tells rows apart.")] = "id",
     timeout: TimeoutOption = 180.0,
@@ -103,11 +161,14 @@ async def writer(
 ) -> None:
     """Store a small document, follow the job to its end, and try what must be refused.
 
-    Ends with 0 only when every required check passes. Two rows, `regente-conformance-1` and `-2`, stay in the table.
+    Ends with 0 only when every required check passes. Two rows, `regente-conformance-1` and `-2`,
+    stay in the table.
     """
     from regente.conformance import WriterOptions, examine_writer
 
-    options = WriterOptions(url, api_key, source_url, table_name, schema, conflict_key, timeout, request_timeout)
+    options = WriterOptions(
+        url, api_key, source_url, table_name, schema, conflict_key, timeout, request_timeout
+    )
     await _examine(call, examine_writer(options))
 
 
@@ -117,7 +178,10 @@ async def _examine(call: Call, examination: Coroutine[Any, Any, Report]) -> None
     try:
         report = await examination
     except ValidationError as error:
-        wrong = (f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg']}" for one in error.errors(include_input=False))
+        wrong = (
+            f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg']}"
+            for one in error.errors(include_input=False)
+        )
         raise InvalidInput(f"no request can be made of these options: {'; '.join(wrong)}") from None
     except ValueError as error:
         raise InvalidInput(str(error)) from None
@@ -127,9 +191,14 @@ async def _examine(call: Call, examination: Coroutine[Any, Any, Report]) -> None
 
 
 def _shown(report: Report) -> RenderableType:
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in report.counts().items() if number)
+    counts = ", ".join(
+        f"{number} {verdict}" for verdict, number in report.counts().items() if number
+    )
     verdict = "conformant" if report.conformant else "NOT conformant"
-    summary = styled(f"\n{report.service} {report.url}: {verdict}; {plural(len(report.findings), 'check')}: {counts}")
+    summary = styled(
+        f"\n{report.service} {report.url}: {verdict}; "
+        f"{plural(len(report.findings), 'check')}: {counts}"
+    )
     return group(table(_COLUMNS, map(_row, report.findings)), summary)
 
 

@@ -20,21 +20,33 @@ from regente.engine.models import TaskInfo
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-dead = typer.Typer(name="dead", help="Dead letters: tasks that failed for good.", no_args_is_help=True)
+dead = typer.Typer(
+    name="dead", help="Dead letters: tasks that failed for good.", no_args_is_help=True
+)
 
 PAGE = 1000
 _NOTHING = "No dead letters: nothing has failed for good."
 _COLUMNS = (
-    figure("ID"), Column("PIPELINE"), Column("CODE"), word("FAILED AT"), Column("MESSAGE"),
-)  # fmt: skip
+    figure("ID"),
+    Column("PIPELINE"),
+    Column("CODE"),
+    word("FAILED AT"),
+    Column("MESSAGE"),
+)
 _BY_CODE = (
-    Column("CODE"), Column("PIPELINE"), figure("TASKS"), word("LAST AT"),
+    Column("CODE"),
+    Column("PIPELINE"),
+    figure("TASKS"),
+    word("LAST AT"),
     figure("NEWEST ID"),
-)  # fmt: skip
+)
 PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline's.")]
 CodeOption = Annotated[str | None, typer.Option(help="Only those with this error code.")]
 SomeIds = Annotated[
-    list[int] | None, typer.Argument(metavar="[ID]...", min=1, max=MAX_ID, help="Ids of dead letters.", show_default=False)
+    list[int] | None,
+    typer.Argument(
+        metavar="[ID]...", min=1, max=MAX_ID, help="Ids of dead letters.", show_default=False
+    ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All of them.")]
 Action = Callable[[Regente, Sequence[int]], Awaitable[list[int]]]
@@ -47,19 +59,28 @@ async def list_dead(
     code: CodeOption = None,
     by_code: Annotated[bool, typer.Option("--by-code", help="Count them by error code.")] = False,
     limit: LimitOption = 50,
-    before: Annotated[int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")] = None,
+    before: Annotated[
+        int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")
+    ] = None,
 ) -> None:
     """List dead letters, newest first, or count them by error code."""
     nothing = "No dead letter matches." if pipeline or code or before else _NOTHING
     async with call.app() as app:
         if by_code:
             groups = await dead_by_code(app, pipeline=pipeline, code=code)
-            call.answer(groups, lambda: table(_BY_CODE, map(_group_row, groups)) if groups else nothing)
+            call.answer(
+                groups, lambda: table(_BY_CODE, map(_group_row, groups)) if groups else nothing
+            )
             return
-        found = await app.tasks(statuses=["failed"], pipeline=pipeline, code=code, before_id=before, limit=limit)
+        found = await app.tasks(
+            statuses=["failed"], pipeline=pipeline, code=code, before_id=before, limit=limit
+        )
     call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
     if len(found) == limit and not call.json:
-        output.note(f"There may be more: add --before {found[-1].id} for the next page, or --by-code to count.")
+        output.note(
+            f"There may be more: add --before {found[-1].id} for the next page, or "
+            "--by-code to count."
+        )
 
 
 @command(dead, "show", example="regente dead show 42 --snapshot page.html > page.html")
@@ -73,7 +94,8 @@ async def show(
         document = await task_document(app, task_id)
         if document["status"] != "failed":
             raise IllegalTransition(
-                f"task {task_id} is {document['status']}, not a dead letter: see regente tasks show {task_id}"
+                f"task {task_id} is {document['status']}, not a dead letter: see regente "
+                f"tasks show {task_id}"
             )
         if snapshot is not None:
             await write_snapshot(app, document, snapshot)
@@ -94,9 +116,14 @@ async def retry(
     everything: AllOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Put dead letters back into the queue, with a fresh budget: by id, by code, by pipeline, or all."""
-    done = await _act(call, "Retry", Selection(ids, code, pipeline, everything), yes, Regente.retry_many)
-    call.answer({"requeued": done}, lambda: f"{plural(len(done), 'dead letter')} back in the queue.")
+    """Put dead letters back into the queue, with a fresh budget: by id, by code, by pipeline, or
+    all."""
+    done = await _act(
+        call, "Retry", Selection(ids, code, pipeline, everything), yes, Regente.retry_many
+    )
+    call.answer(
+        {"requeued": done}, lambda: f"{plural(len(done), 'dead letter')} back in the queue."
+    )
 
 
 @command(dead, "discard", example="regente dead discard 42 43")
@@ -109,16 +136,22 @@ async def discard(
     yes: YesOption = False,
 ) -> None:
     """Give dead letters up for good, by id, by code, by pipeline, or all: they become canceled."""
-    done = await _act(call, "Discard", Selection(ids, code, pipeline, everything), yes, Regente.discard)
+    done = await _act(
+        call, "Discard", Selection(ids, code, pipeline, everything), yes, Regente.discard
+    )
     call.answer({"discarded": done}, lambda: f"{plural(len(done), 'dead letter')} discarded.")
 
 
 class Selection:
     """Which dead letters: some ids, or every one that the filters leave."""
 
-    def __init__(self, ids: list[int] | None, code: str | None, pipeline: str | None, everything: bool) -> None:
+    def __init__(
+        self, ids: list[int] | None, code: str | None, pipeline: str | None, everything: bool
+    ) -> None:
         if not (ids or code or pipeline or everything):
-            raise InvalidInput("say which dead letters: ids, --code, --pipeline or --all", code="USAGE")
+            raise InvalidInput(
+                "say which dead letters: ids, --code, --pipeline or --all", code="USAGE"
+            )
         if ids and (code or pipeline or everything):
             raise InvalidInput("give either ids or filters, not both", code="USAGE")
         self.ids = unique(ids or [])
@@ -132,7 +165,13 @@ class Selection:
         found: list[int] = []
         while True:
             before = found[-1] if found else None
-            page = await app.tasks(statuses=["failed"], pipeline=self.pipeline, code=self.code, before_id=before, limit=PAGE)
+            page = await app.tasks(
+                statuses=["failed"],
+                pipeline=self.pipeline,
+                code=self.code,
+                before_id=before,
+                limit=PAGE,
+            )
             found += [task.id for task in page]
             if len(page) < PAGE:
                 return found
@@ -158,14 +197,28 @@ async def _explain_rest(app: Regente, call: Call, rest: list[int], done: list[in
     if done:
         output.note(f"done: {', '.join(map(str, sorted(done)))}")
     for task_id in rest[1:]:
-        output.write_error("NOT_A_DEAD_LETTER", f"task {task_id} is no dead letter", as_json=call.json)
+        output.write_error(
+            "NOT_A_DEAD_LETTER", f"task {task_id} is no dead letter", as_json=call.json
+        )
     task = await app.get(rest[0])
     raise IllegalTransition(f"task {rest[0]} is {task.status}, not a dead letter")
 
 
 def _row(task: TaskInfo) -> tuple[RenderableType, ...]:
-    return str(task.id), task.pipeline, task.error_code or "", when(task.finished_at), shortened(task.error_message or "", 200)
+    return (
+        str(task.id),
+        task.pipeline,
+        task.error_code or "",
+        when(task.finished_at),
+        shortened(task.error_message or "", 200),
+    )
 
 
 def _group_row(group: dict[str, Any]) -> tuple[RenderableType, ...]:
-    return group["code"] or "", group["pipeline"], f"{group['tasks']:,}", when(group["last_at"]), str(group["newest_id"])
+    return (
+        group["code"] or "",
+        group["pipeline"],
+        f"{group['tasks']:,}",
+        when(group["last_at"]),
+        str(group["newest_id"]),
+    )

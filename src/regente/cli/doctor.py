@@ -23,7 +23,8 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def doctor(call: Call) -> None:
-    """Examine the database: version, pooler, clock, settings that lose data, vacuum, schema. Reads only.
+    """Examine the database: version, pooler, clock, settings that lose data, vacuum, schema. Reads
+    only.
 
     Ends with 1 when it finds an error.
     """
@@ -38,4 +39,8 @@ def _row(finding: Finding) -> tuple[RenderableType, ...]:
     text = styled(" ".join(finding.summary.split()))
     if finding.advice:
         text.append(f" → {finding.advice}", style="bold")
-    return finding.check, status_text(finding.level), plain(text.plain) if not finding.advice else text
+    return (
+        finding.check,
+        status_text(finding.level),
+        plain(text.plain) if not finding.advice else text,
+    )

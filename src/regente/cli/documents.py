@@ -1,4 +1,5 @@
-"""`regente documents …`: classify the files of a folder, look at executions and their documents, resume, reprocess."""
+"""`regente documents …`: classify the files of a folder, look at executions and their documents,
+resume, reprocess."""
 
 from __future__ import annotations
 
@@ -14,9 +15,26 @@ from regente.cli import output
 from regente.cli.command import Call, command
 from regente.cli.following import follow_batch
 from regente.cli.inputs import MAX_ID, LimitOption, batch_reference
-from regente.cli.output import Column, duration, facts, figure, number, plural, styled, table, when, word
+from regente.cli.output import (
+    Column,
+    duration,
+    facts,
+    figure,
+    number,
+    plural,
+    styled,
+    table,
+    when,
+    word,
+)
 from regente.pipelines.documents.desk import DocumentDesk
-from regente.pipelines.documents.models import DocumentStatus, Execution, ExecutionStatus, Project, Row
+from regente.pipelines.documents.models import (
+    DocumentStatus,
+    Execution,
+    ExecutionStatus,
+    Project,
+    Row,
+)
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import documents_in, with_contents
 
@@ -25,30 +43,57 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 documents = typer.Typer(
-    name="documents", help="Classify documents: projects, executions, what became of each file.", no_args_is_help=True
+    name="documents",
+    help="Classify documents: projects, executions, what became of each file.",
+    no_args_is_help=True,
 )
 
-ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION", help="Its id or name.", show_default=False)]
+ExecutionArgument = Annotated[
+    str, typer.Argument(metavar="EXECUTION", help="Its id or name.", show_default=False)
+]
 StatusOption = Annotated[
-    list[DocumentStatus] | None, typer.Option("--status", help="Only documents in this state. May be repeated.")
+    list[DocumentStatus] | None,
+    typer.Option("--status", help="Only documents in this state. May be repeated."),
 ]
 
 _STYLES = {
-    "CONCLUIDO": "green", "ERRO": "red", "TRAVADO": "red", "EM_ANDAMENTO": "cyan", "PROCESSANDO": "cyan", "PENDENTE": "yellow",
-    "PULADO": "dim", "CANCELADO": "dim",
-}  # fmt: skip
+    "CONCLUIDO": "green",
+    "ERRO": "red",
+    "TRAVADO": "red",
+    "EM_ANDAMENTO": "cyan",
+    "PROCESSANDO": "cyan",
+    "PENDENTE": "yellow",
+    "PULADO": "dim",
+    "CANCELADO": "dim",
+}
 
 
-@command(documents, "classify", example="regente documents classify ./inbox --project contratos --follow")
+@command(
+    documents, "classify", example="regente documents classify ./inbox --project contratos --follow"
+)
 async def classify(
     call: Call,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Up to 2,000 files; those below it count.", show_default=False)],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Up to 2,000 files; those below it count.", show_default=False
+        ),
+    ],
     project: Annotated[str, typer.Option(help="Whose classes and limits to use.")] = "default",
-    name: Annotated[str, typer.Option(help="What to call the execution. [default: a new name]", show_default=False)] = "",
+    name: Annotated[
+        str,
+        typer.Option(help="What to call the execution. [default: a new name]", show_default=False),
+    ] = "",
     upload: Annotated[
-        bool, typer.Option("--upload", help="Store the files in the database, for runners that cannot read the folder.")
+        bool,
+        typer.Option(
+            "--upload",
+            help="Store the files in the database, for runners that cannot read the folder.",
+        ),
     ] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for its end, with a bar.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for its end, with a bar.")
+    ] = False,
 ) -> None:
     """Classify every file in a folder. Runners do the work: regente run."""
     async with call.app() as app:
@@ -67,33 +112,58 @@ async def classify(
 
 @command(documents, "projects", example="regente documents projects")
 async def projects(call: Call) -> None:
-    """List projects: their classes, and how often an execution and a document may be tried again."""
+    """List projects: their classes, and how often an execution and a document may
+    be tried again."""
     async with call.app() as app:
         found = await DocumentDesk(app).projects()
-    columns = (Column("PROJECT"), figure("EXECUTION RETRIES"), figure("DOCUMENT RETRIES"), Column("MODEL"), Column("CLASSES"))
-    call.answer([one.model_dump() for one in found], lambda: table(columns, map(_project_row, found)))
+    columns = (
+        Column("PROJECT"),
+        figure("EXECUTION RETRIES"),
+        figure("DOCUMENT RETRIES"),
+        Column("MODEL"),
+        Column("CLASSES"),
+    )
+    call.answer(
+        [one.model_dump() for one in found], lambda: table(columns, map(_project_row, found))
+    )
 
 
-@command(documents, "project", example='regente documents project contratos --class "contrato=an agreement" --class outro')
+@command(
+    documents,
+    "project",
+    example='regente documents project contratos --class "contrato=an agreement" --class outro',
+)
 async def put_project(
     call: Call,
     name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
     classes: Annotated[
-        list[str], typer.Option("--class", metavar="NAME[=DESCRIPTION]", help="A class. Repeat it.", show_default=False)
+        list[str],
+        typer.Option(
+            "--class", metavar="NAME[=DESCRIPTION]", help="A class. Repeat it.", show_default=False
+        ),
     ],
     instructions: Annotated[str, typer.Option(help="What the model is told besides.")] = "",
-    model: Annotated[str | None, typer.Option(help="[default: REGENTE_DOCUMENTS_MODEL]", show_default=False)] = None,
-    max_retries_execucao: Annotated[int, typer.Option(help="How often a stalled execution may be resumed.")] = 3,
-    max_retries_documento: Annotated[int, typer.Option(help="How often a document may be tried again.")] = 2,
+    model: Annotated[
+        str | None, typer.Option(help="[default: REGENTE_DOCUMENTS_MODEL]", show_default=False)
+    ] = None,
+    max_retries_execucao: Annotated[
+        int, typer.Option(help="How often a stalled execution may be resumed.")
+    ] = 3,
+    max_retries_documento: Annotated[
+        int, typer.Option(help="How often a document may be tried again.")
+    ] = 2,
 ) -> None:
     """Make a project, or change it. Executions that were submitted before stay as they are."""
     described = [text.partition("=") for text in classes]
     async with call.app() as app:
         made = await DocumentDesk(app).put_project(
-            name=name, classes=[{"name": one, "description": about} for one, _, about in described],
-            instructions=instructions, model=model, max_retries_execucao=max_retries_execucao,
+            name=name,
+            classes=[{"name": one, "description": about} for one, _, about in described],
+            instructions=instructions,
+            model=model,
+            max_retries_execucao=max_retries_execucao,
             max_retries_documento=max_retries_documento,
-        )  # fmt: skip
+        )
     call.answer(made.model_dump(), lambda: f"Project {made.name} has {len(made.classes)} classes.")
 
 
@@ -103,15 +173,28 @@ async def list_executions(call: Call, limit: LimitOption = 50) -> None:
     async with call.app() as app:
         found = await DocumentDesk(app).executions(limit=limit)
     columns = (
-        figure("ID"), Column("NAME"), Column("PROJECT"), word("STATUS"), figure("TOTAL"), figure("DONE"), figure("SKIPPED"),
-        figure("ERRORS"), figure("OPEN"), figure("ETA"),
-    )  # fmt: skip
+        figure("ID"),
+        Column("NAME"),
+        Column("PROJECT"),
+        word("STATUS"),
+        figure("TOTAL"),
+        figure("DONE"),
+        figure("SKIPPED"),
+        figure("ERRORS"),
+        figure("OPEN"),
+        figure("ETA"),
+    )
     nothing = "No executions yet. Start one with: regente documents classify DIR"
-    call.answer([asdict(one) for one in found], lambda: table(columns, map(_row, found)) if found else nothing)
+    call.answer(
+        [asdict(one) for one in found],
+        lambda: table(columns, map(_row, found)) if found else nothing,
+    )
 
 
 @command(documents, "show", example="regente documents show 12 --status PULADO")
-async def show(call: Call, execution: ExecutionArgument, status: StatusOption = None, limit: LimitOption = 100) -> None:
+async def show(
+    call: Call, execution: ExecutionArgument, status: StatusOption = None, limit: LimitOption = 100
+) -> None:
     """Show an execution and its documents: class, or why there is none."""
     async with call.app() as app:
         desk = DocumentDesk(app)
@@ -120,7 +203,13 @@ async def show(call: Call, execution: ExecutionArgument, status: StatusOption = 
     if call.json:
         output.write_json({**asdict(found), "itens": rows})
         return
-    columns = (figure("ID"), Column("DOCUMENT"), word("STATUS"), figure("TRIES"), Column("CLASS OR REASON"))
+    columns = (
+        figure("ID"),
+        Column("DOCUMENT"),
+        word("STATUS"),
+        figure("TRIES"),
+        Column("CLASS OR REASON"),
+    )
     output.show(facts(_facts(found)), "", table(columns, map(_document_row, rows)))
 
 
@@ -128,14 +217,26 @@ async def show(call: Call, execution: ExecutionArgument, status: StatusOption = 
 async def errors(call: Call, execution: ExecutionArgument, limit: LimitOption = 100) -> None:
     """List the documents with an error: code, message and when."""
     async with call.app() as app:
-        rows = await DocumentDesk(app).documents(batch_reference(execution), statuses=["ERRO"], limit=limit)
-    columns = (figure("ID"), Column("DOCUMENT"), figure("TRIES"), word("LAST ERROR"), Column("CODE"), Column("MESSAGE"))
-    call.answer(rows, lambda: table(columns, map(_error_row, rows)) if rows else "No document has an error.")
+        rows = await DocumentDesk(app).documents(
+            batch_reference(execution), statuses=["ERRO"], limit=limit
+        )
+    columns = (
+        figure("ID"),
+        Column("DOCUMENT"),
+        figure("TRIES"),
+        word("LAST ERROR"),
+        Column("CODE"),
+        Column("MESSAGE"),
+    )
+    call.answer(
+        rows, lambda: table(columns, map(_error_row, rows)) if rows else "No document has an error."
+    )
 
 
 @command(documents, "resume", example="regente documents resume 12")
 async def resume(call: Call, execution: ExecutionArgument) -> None:
-    """Go on where a stalled (TRAVADO) execution stopped. Of two callers at once one resumes, the other learns so."""
+    """Go on where a stalled (TRAVADO) execution stopped. Of two callers at once one resumes, the
+    other learns so."""
     async with call.app() as app:
         answer = await DocumentDesk(app).resume(batch_reference(execution))
     text = f"Resumed: {plural(answer.released, 'stuck document')} back in the queue."
@@ -146,22 +247,33 @@ async def resume(call: Call, execution: ExecutionArgument) -> None:
 async def reprocess(
     call: Call,
     execution: ExecutionArgument,
-    code: Annotated[list[str] | None, typer.Option(help="Only errors with this code. May be repeated.")] = None,
+    code: Annotated[
+        list[str] | None, typer.Option(help="Only errors with this code. May be repeated.")
+    ] = None,
     document_id: Annotated[
-        list[int] | None, typer.Option("--id", min=1, max=MAX_ID, help="Only this document. May be repeated.")
+        list[int] | None,
+        typer.Option("--id", min=1, max=MAX_ID, help="Only this document. May be repeated."),
     ] = None,
 ) -> None:
     """Try the documents with an error again, and no others."""
     async with call.app() as app:
-        queued = await DocumentDesk(app).reprocess(batch_reference(execution), codes=code or None, ids=document_id or None)
+        queued = await DocumentDesk(app).reprocess(
+            batch_reference(execution), codes=code or None, ids=document_id or None
+        )
     nothing = "No document with an error matches: nothing was changed."
-    call.answer({"reprocessed": queued}, lambda: f"{plural(len(queued), 'document')} back in the queue." if queued else nothing)
+    call.answer(
+        {"reprocessed": queued},
+        lambda: f"{plural(len(queued), 'document')} back in the queue." if queued else nothing,
+    )
 
 
 async def _follow(app: Regente, execution_id: int) -> None:
     ended = await follow_batch(app, execution_id, "Documents")
     if ExecutionStatus.of_batch(ended.status) is ExecutionStatus.TRAVADO:
-        output.note(f"It is stalled: look with `regente documents show {execution_id}`, go on with `… resume {execution_id}`.")
+        output.note(
+            f"It is stalled: look with `regente documents show {execution_id}`, go on with "
+            f"`… resume {execution_id}`."
+        )
 
 
 def _project_row(project: Project) -> tuple[RenderableType, ...]:
@@ -174,9 +286,17 @@ def _row(one: Execution) -> tuple[RenderableType, ...]:
     counts = one.documentos
     waiting = counts[DocumentStatus.PENDENTE] + counts[DocumentStatus.PROCESSANDO]
     return (
-        str(one.id), one.nome, one.projeto, _state(one.status), number(one.total), number(counts[DocumentStatus.CONCLUIDO]),
-        number(counts[DocumentStatus.PULADO]), number(counts[DocumentStatus.ERRO]), number(waiting), duration(one.eta_segundos),
-    )  # fmt: skip
+        str(one.id),
+        one.nome,
+        one.projeto,
+        _state(one.status),
+        number(one.total),
+        number(counts[DocumentStatus.CONCLUIDO]),
+        number(counts[DocumentStatus.PULADO]),
+        number(counts[DocumentStatus.ERRO]),
+        number(waiting),
+        duration(one.eta_segundos),
+    )
 
 
 def _document_row(row: Row) -> tuple[RenderableType, ...]:
@@ -186,7 +306,14 @@ def _document_row(row: Row) -> tuple[RenderableType, ...]:
 
 def _error_row(row: Row) -> tuple[RenderableType, ...]:
     last = when(row["ultimo_erro_em"])
-    return str(row["id"]), row["codigo"], str(row["tentativas"]), last, row["erro_codigo"] or "", row["erro_mensagem"] or ""
+    return (
+        str(row["id"]),
+        row["codigo"],
+        str(row["tentativas"]),
+        last,
+        row["erro_codigo"] or "",
+        row["erro_mensagem"] or "",
+    )
 
 
 def _facts(one: Execution) -> list[tuple[str, Any]]:

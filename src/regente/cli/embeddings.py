@@ -21,16 +21,20 @@ from regente.pipelines.embeddings.sources import Format, Source
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-embeddings = typer.Typer(name="embeddings", help="Embed texts, each content once, and search them.", no_args_is_help=True)
+embeddings = typer.Typer(
+    name="embeddings", help="Embed texts, each content once, and search them.", no_args_is_help=True
+)
 
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        "--model", show_default=False,
-        help="hashing, wordllama, or a model of the API (NAME@256 shortens it). [default: REGENTE_EMBEDDINGS_MODEL, or what"
+        "--model",
+        show_default=False,
+        help="hashing, wordllama, or a model of the API (NAME@256 shortens it). [default: "
+        "REGENTE_EMBEDDINGS_MODEL, or what"
         " there is]",
     ),
-]  # fmt: skip
+]
 
 
 @command(embeddings, "add", example="regente embeddings add reviews.jsonl --batch reviews --follow")
@@ -38,16 +42,26 @@ async def add(
     call: Call,
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="One text a line, or .jsonl with a `text` each; - is stdin.", show_default=False),
+        typer.Argument(
+            metavar="FILE",
+            help="One text a line, or .jsonl with a `text` each; - is stdin.",
+            show_default=False,
+        ),
     ],
-    batch: Annotated[str | None, typer.Option(help="A batch's id or name; a new name opens one.")] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="A batch's id or name; a new name opens one.")
+    ] = None,
     model: ModelOption = None,
-    file_format: Annotated[Format | None, typer.Option("--format", help="What the file is, if not what its name says.")] = None,
+    file_format: Annotated[
+        Format | None, typer.Option("--format", help="What the file is, if not what its name says.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait until all are embedded.")] = False,
 ) -> None:
-    """Queue a file's texts, a hundred to a task. What is embedded already, or twice in the file, costs nothing.
+    """Queue a file's texts, a hundred to a task. What is embedded already, or twice in the file,
+    costs nothing.
 
-    The whole file is checked before the first text is queued. Adding the same file again does no harm.
+    The whole file is checked before the first text is queued. Adding the same file again does no
+    harm.
     """
     source = Source.of(file, file_format)
     total = source.count() if source.can_be_read_twice else None
@@ -58,7 +72,10 @@ async def add(
         into = batch_reference(batch) if batch is not None else None
         with output.progress("Queueing texts", total or 0) as bar:
             added = await desk.add(
-                source.texts(), model=model, batch=into, progress=lambda count: bar.update(bar.task_ids[0], completed=count)
+                source.texts(),
+                model=model,
+                batch=into,
+                progress=lambda count: bar.update(bar.task_ids[0], completed=count),
             )
         found = await follow_batch(app, added.batch_id, "Embedding") if follow else None
     document = asdict(added) | ({"outcome": as_dict(found)} if found else {})
@@ -86,10 +103,14 @@ async def stats(call: Call) -> None:
     call.answer(found, lambda: facts(_facts(found)))
 
 
-@command(embeddings, "search", example='regente embeddings search "comfortable office chair" --limit 5')
+@command(
+    embeddings, "search", example='regente embeddings search "comfortable office chair" --limit 5'
+)
 async def search(
     call: Call,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)
+    ],
     model: ModelOption = None,
     limit: LimitOption = 10,
 ) -> None:
@@ -104,10 +125,13 @@ async def search(
 @command(embeddings, "pgvector", example="regente embeddings pgvector --index")
 async def pgvector(
     call: Call,
-    index: Annotated[bool, typer.Option("--index", help="Build an index for the model, too: searches get fast.")] = False,
+    index: Annotated[
+        bool, typer.Option("--index", help="Build an index for the model, too: searches get fast.")
+    ] = False,
     model: ModelOption = None,
 ) -> None:
-    """Store vectors with the extension pgvector, those that are there too. Nothing is embedded while they are rewritten.
+    """Store vectors with the extension pgvector, those that are there too. Nothing is embedded
+    while they are rewritten.
 
     A runner does it by itself when the extension is at hand and the table is small.
     """
@@ -116,23 +140,40 @@ async def pgvector(
         answer: dict[str, Any] = {"storage": await desk.use_pgvector()}
         if index:
             answer["index"] = await desk.index(model)
-    call.answer(answer, lambda: f"Vectors are stored as {answer['storage']}." + (" The index is built." if index else ""))
+    call.answer(
+        answer,
+        lambda: (
+            f"Vectors are stored as {answer['storage']}."
+            + (" The index is built." if index else "")
+        ),
+    )
 
 
 def _told(added: Added, found: BatchInfo | None) -> str:
-    queued = f"{plural(added.texts, 'text')} in {plural(added.tasks, 'task')}, model {added.model}, batch {added.batch_id}"
+    queued = (
+        f"{plural(added.texts, 'text')} in {plural(added.tasks, 'task')}, model {added.model}, "
+        f"batch {added.batch_id}"
+    )
     if found is None:
         return f"Queued {queued}. Follow it with: regente batches show {added.batch_id}"
-    return f"{queued}: {found.status}, {number(found.completed)} tasks completed, {number(found.failed)} failed."
+    return (
+        f"{queued}: {found.status}, {number(found.completed)} tasks completed, "
+        f"{number(found.failed)} failed."
+    )
 
 
 def _facts(found: Stats) -> list[tuple[str, RenderableType | None]]:
-    under_way = ", ".join(f"{number(count)} {state}" for state, count in found.tasks.items() if count)
+    under_way = ", ".join(
+        f"{number(count)} {state}" for state, count in found.tasks.items() if count
+    )
     return [
         ("Vectors", number(found.vectors)),
         ("Stored as", f"{found.storage}, {found.bytes / 1024 / 1024:,.1f} MB"),
         *(
-            (one.model, f"{number(one.vectors)} of {one.dimensions} dimensions, last {when(one.newest_at)}")
+            (
+                one.model,
+                f"{number(one.vectors)} of {one.dimensions} dimensions, last {when(one.newest_at)}",
+            )
             for one in found.models
         ),
         ("Tasks", under_way or "none"),

@@ -18,25 +18,48 @@ def add_to(root: typer.Typer) -> None:
 
 async def enqueue(
     call: Call,
-    pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline to run.", show_default=False)],
-    args: Annotated[str | None, typer.Argument(metavar="[ARGS_JSON]", help="A JSON object; - reads it from stdin.")] = None,
-    key: Annotated[str | None, typer.Option(help="A second task with the same key is not stored.")] = None,
+    pipeline: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="The pipeline to run.", show_default=False)
+    ],
+    args: Annotated[
+        str | None,
+        typer.Argument(metavar="[ARGS_JSON]", help="A JSON object; - reads it from stdin."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="A second task with the same key is not stored.")
+    ] = None,
     priority: Annotated[int, typer.Option(help="Higher comes first.")] = 0,
-    run_at: Annotated[str | None, typer.Option(help="Not before this time, like 2030-01-31T18:00:00Z.")] = None,
-    batch: Annotated[str | None, typer.Option(help="A batch's id or name; a new name opens one.")] = None,
-    draft: Annotated[bool, typer.Option("--draft", help="Leave it in the bank until `regente tasks queue`.")] = False,
+    run_at: Annotated[
+        str | None, typer.Option(help="Not before this time, like 2030-01-31T18:00:00Z.")
+    ] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="A batch's id or name; a new name opens one.")
+    ] = None,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Leave it in the bank until `regente tasks queue`.")
+    ] = False,
     imports: ImportsOption = None,
 ) -> None:
     """Store one task. It is durable when this returns.
 
-    A pipeline is known once a runner has served it; before that, --import the module that defines it. With --import the
-    arguments are checked against the pipeline's own type, too.
+    A pipeline is known once a runner has served it; before that, --import the module that defines
+    it. With --import the arguments are checked against the pipeline's own type, too.
     """
     values, due = parse_args(args), parse_time(run_at)
     import_modules(imports or [])
     into = batch_reference(batch) if batch is not None else None
     async with call.app() as app:
-        task_id = await app.enqueue(pipeline, values, key=key, priority=priority, run_at=due, batch=into, draft=draft)
+        task_id = await app.enqueue(
+            pipeline, values, key=key, priority=priority, run_at=due, batch=into, draft=draft
+        )
         task = await app.get(task_id)
-    document = {"id": task_id, "pipeline": pipeline, "status": task.status, "batch_id": task.batch_id}
-    call.answer(document, lambda: f"Task {task_id} is {task.status}. Follow it with: regente tasks show {task_id}")
+    document = {
+        "id": task_id,
+        "pipeline": pipeline,
+        "status": task.status,
+        "batch_id": task.batch_id,
+    }
+    call.answer(
+        document,
+        lambda: f"Task {task_id} is {task.status}. Follow it with: regente tasks show {task_id}",
+    )

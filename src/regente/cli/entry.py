@@ -13,18 +13,39 @@ from regente.cli.command import FormatOption, JsonOption, LevelOption, UrlOption
 from regente.cli.failure import FAILURE_EXIT, describe
 from regente.cli.leash import wear_leash
 
-# Which module has which command, in the order of the help. A module of one command has `add_to`, one of several a group of the
-# command's name. Only the module of the command that is asked for is loaded: all of them take most of a second.
+# Which module has which command, in the order of the help. A module of one command has `add_to`,
+# one of several a group of the command's name. Only the module of the command that is asked for is
+# loaded: all of them take most of a second.
 COMMANDS = {
-    "up": "up.command", "serve": "serve",
-    "missions": "missions", "fleet": "fleet", "orchestrator": "orchestrator", "settings": "orchestrator", "keys": "keys",
-    "quotes": "quotes", "rounds": "rounds", "embeddings": "embeddings", "documents": "documents",
-    "run": "run", "enqueue": "enqueue",
-    "tasks": "tasks", "batches": "batches", "dead": "dead", "runners": "runners", "pipelines": "pipelines",
-    "schedules": "schedules", "events": "events", "migrate": "migrate", "conformance": "conformance",
-    "worker": "worker", "writer": "writer", "sandbox": "sandbox", "doctor": "doctor", "demo": "demo.command",
+    "up": "up.command",
+    "serve": "serve",
+    "missions": "missions",
+    "fleet": "fleet",
+    "orchestrator": "orchestrator",
+    "settings": "orchestrator",
+    "keys": "keys",
+    "quotes": "quotes",
+    "rounds": "rounds",
+    "embeddings": "embeddings",
+    "documents": "documents",
+    "run": "run",
+    "enqueue": "enqueue",
+    "tasks": "tasks",
+    "batches": "batches",
+    "dead": "dead",
+    "runners": "runners",
+    "pipelines": "pipelines",
+    "schedules": "schedules",
+    "events": "events",
+    "migrate": "migrate",
+    "conformance": "conformance",
+    "worker": "worker",
+    "writer": "writer",
+    "sandbox": "sandbox",
+    "doctor": "doctor",
+    "demo": "demo.command",
     "version": "version",
-}  # fmt: skip
+}
 
 
 def commands(words: Sequence[str]) -> typer.Typer:
@@ -47,11 +68,15 @@ def commands(words: Sequence[str]) -> typer.Typer:
 
 
 def options(
-    as_json: JsonOption = False, database_url: UrlOption = None, log_level: LevelOption = None, log_format: FormatOption = None
+    as_json: JsonOption = False,
+    database_url: UrlOption = None,
+    log_level: LevelOption = None,
+    log_format: FormatOption = None,
 ) -> None:
     """Regente conducts large scraping and batch jobs to their end, whatever breaks on the way.
 
-    See it work: regente demo. Run your own: regente run --import MODULE, then regente enqueue PIPELINE ARGS_JSON.
+    See it work: regente demo. Run your own: regente run --import MODULE, then regente enqueue
+    PIPELINE ARGS_JSON.
     """
 
 

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 _COLUMNS = (
-    word("TIME"), figure("TASK"), Column("EVENT"), figure("ATTEMPT"),
+    word("TIME"),
+    figure("TASK"),
+    Column("EVENT"),
+    figure("ATTEMPT"),
     Column("DETAILS"),
-)  # fmt: skip
+)
 
 
 def add_to(root: typer.Typer) -> None:
@@ -34,21 +37,37 @@ def add_to(root: typer.Typer) -> None:
 
 async def events(
     call: Call,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens from now on, until Ctrl-C.")] = False,
-    task_id: Annotated[int | None, typer.Option("--task", min=1, max=MAX_ID, help="Only this task's.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="POSITION", help="Only what comes after this position.")] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on with what happens from now on, until Ctrl-C."),
+    ] = False,
+    task_id: Annotated[
+        int | None, typer.Option("--task", min=1, max=MAX_ID, help="Only this task's.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="POSITION", help="Only what comes after this position.")
+    ] = None,
     limit: LimitOption = 50,
 ) -> None:
     """Show the latest events, oldest first. With --follow and --json each event is one line."""
     async with call.app() as app:
         end = after or await feed_end(app)
         if after is not None:
-            found = [] if follow else [one for one in await app.feed(after, limit) if _wanted(one, task_id)]
+            found = (
+                []
+                if follow
+                else [one for one in await app.feed(after, limit) if _wanted(one, task_id)]
+            )
         else:
             latest = await recent_events(app, task_id=task_id, limit=limit)
-            found = [one for one in latest if _place(one.position) <= _place(end)] if follow else latest
+            found = (
+                [one for one in latest if _place(one.position) <= _place(end)] if follow else latest
+            )
         if not follow:
-            call.answer([_document(one) for one in found], lambda: table(_COLUMNS, map(_row, found)) if found else _NOTHING)
+            call.answer(
+                [_document(one) for one in found],
+                lambda: table(_COLUMNS, map(_row, found)) if found else _NOTHING,
+            )
             return
         for one in found:
             _write(call, one)
@@ -87,8 +106,19 @@ def _write(call: Call, event: Event) -> None:
     if call.json:
         output.write_json_line(_document(event))
         return
-    subject = f"task {event.task_id}" if event.task_id else f"batch {event.batch_id}" if event.batch_id else ""
-    words = (when(event.at), subject or f"runner {event.runner_id}", event.event, shortened_line(event.details))
+    subject = (
+        f"task {event.task_id}"
+        if event.task_id
+        else f"batch {event.batch_id}"
+        if event.batch_id
+        else ""
+    )
+    words = (
+        when(event.at),
+        subject or f"runner {event.runner_id}",
+        event.event,
+        shortened_line(event.details),
+    )
     output.show("  ".join(word for word in words if word))
 
 
@@ -97,4 +127,10 @@ def _document(event: Event) -> dict[str, Any]:
 
 
 def _row(event: Event) -> tuple[RenderableType, ...]:
-    return when(event.at), str(event.task_id or ""), event.event, str(event.attempt or ""), shortened_line(event.details)
+    return (
+        when(event.at),
+        str(event.task_id or ""),
+        event.event,
+        str(event.attempt or ""),
+        shortened_line(event.details),
+    )

@@ -1,4 +1,5 @@
-"""Any error as one clear line: a stable code, a message, an exit code. The only place that decides which is which."""
+"""Any error as one clear line: a stable code, a message, an exit code. The only place that decides
+which is which."""
 
 from __future__ import annotations
 
@@ -29,9 +30,13 @@ def describe(error: Exception) -> CommandFailure | None:
     if isinstance(error, RegenteError):
         return CommandFailure(error.code, error.message, FAILURE_EXIT)
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return CommandFailure("DATABASE_UNAVAILABLE", f"PostgreSQL went away: {_first_line(error)}", FAILURE_EXIT)
+        return CommandFailure(
+            "DATABASE_UNAVAILABLE", f"PostgreSQL went away: {_first_line(error)}", FAILURE_EXIT
+        )
     if isinstance(error, psycopg.DataError):
-        return CommandFailure("INVALID_INPUT", f"PostgreSQL cannot take this: {_first_line(error)}", USAGE_EXIT)
+        return CommandFailure(
+            "INVALID_INPUT", f"PostgreSQL cannot take this: {_first_line(error)}", USAGE_EXIT
+        )
     if isinstance(error, psycopg.Error):
         return CommandFailure("DATABASE", f"PostgreSQL refused: {_first_line(error)}", FAILURE_EXIT)
     if isinstance(error, typer.Abort):

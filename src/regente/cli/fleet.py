@@ -18,25 +18,45 @@ from regente.fleet.members import KINDS, Kind, Listed
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-fleet = typer.Typer(name="fleet", help="Workers, proxies and writers: add, test, switch on and off.", no_args_is_help=True)
+fleet = typer.Typer(
+    name="fleet",
+    help="Workers, proxies and writers: add, test, switch on and off.",
+    no_args_is_help=True,
+)
 add = typer.Typer(name="add", help="Add a worker, a proxy or a writer.", no_args_is_help=True)
 fleet.add_typer(add)
 
 BY = "cli"
 SECRET_VARIABLE = "REGENTE_FLEET_SECRET"  # noqa: S105 - the name of a variable
 _COLUMNS = (
-    word("KIND"), word("ID"), Column("NAME"), Column("ADDRESS"), word("ACTIVE"), word("STATUS"), word("TESTED"),
+    word("KIND"),
+    word("ID"),
+    Column("NAME"),
+    Column("ADDRESS"),
+    word("ACTIVE"),
+    word("STATUS"),
+    word("TESTED"),
     Column("DETAILS"),
-)  # fmt: skip
+)
 
-MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="Its id or name.", show_default=False)]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What people call it.", show_default=False)]
-UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Where it answers.", show_default=False)]
-_SECRET_HELP = f"Read from {SECRET_VARIABLE}, or from stdin with -; an argument would be seen by everybody."
+MemberArgument = Annotated[
+    str, typer.Argument(metavar="MEMBER", help="Its id or name.", show_default=False)
+]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="What people call it.", show_default=False)
+]
+UrlArgument = Annotated[
+    str, typer.Argument(metavar="URL", help="Where it answers.", show_default=False)
+]
+_SECRET_HELP = (
+    f"Read from {SECRET_VARIABLE}, or from stdin with -; an argument would be seen by everybody."
+)
 
 
 @command(fleet, "list", example="regente fleet list --kind proxy")
-async def list_members(call: Call, kind: Annotated[str | None, typer.Option(help=f"Of {', '.join(KINDS)}.")] = None) -> None:
+async def list_members(
+    call: Call, kind: Annotated[str | None, typer.Option(help=f"Of {', '.join(KINDS)}.")] = None
+) -> None:
     """List the fleet. Secrets are never shown."""
     async with call.app() as app:
         found = await app.fleet.members(_kind(kind) if kind else None)
@@ -44,62 +64,106 @@ async def list_members(call: Call, kind: Annotated[str | None, typer.Option(help
     call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
 
-@command(add, "worker", example="regente fleet add worker w1 https://w1.example.com --storage s3.example.com --key -")
+@command(
+    add,
+    "worker",
+    example="regente fleet add worker w1 https://w1.example.com --storage s3.example.com --key -",
+)
 async def add_worker(
     call: Call,
     name: NameArgument,
     url: UrlArgument,
-    storage: Annotated[str, typer.Option("--storage", metavar="DOMAIN", help="Where its results lie.", show_default=False)],
-    secret: Annotated[str | None, typer.Option("--key", metavar="-", help=f"Its api key. {_SECRET_HELP}")] = None,
+    storage: Annotated[
+        str,
+        typer.Option(
+            "--storage", metavar="DOMAIN", help="Where its results lie.", show_default=False
+        ),
+    ],
+    secret: Annotated[
+        str | None, typer.Option("--key", metavar="-", help=f"Its api key. {_SECRET_HELP}")
+    ] = None,
 ) -> None:
     """Add a worker. Its api key is encrypted at rest."""
     key = _secret(secret, "api key")
     async with call.app() as app:
         member_id = await app.fleet.add_worker(name, url, key, storage, by=BY)
-    call.answer({"id": member_id}, lambda: f"Added worker {name} ({member_id}). Test it with: regente fleet test {name}")
+    call.answer(
+        {"id": member_id},
+        lambda: f"Added worker {name} ({member_id}). Test it with: regente fleet test {name}",
+    )
 
 
-@command(add, "proxy", example=f"{SECRET_VARIABLE}=… regente fleet add proxy br-1 proxy.example.com --port 8080 --username u")
+@command(
+    add,
+    "proxy",
+    example=f"{SECRET_VARIABLE}=… regente fleet add proxy br-1 proxy.example.com --port 8080 "
+    "--username u",
+)
 async def add_proxy(
     call: Call,
     name: NameArgument,
-    host: Annotated[str, typer.Argument(metavar="HOST", help="With a scheme if it is not http.", show_default=False)],
+    host: Annotated[
+        str,
+        typer.Argument(metavar="HOST", help="With a scheme if it is not http.", show_default=False),
+    ],
     port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Its port.")] = None,
     username: Annotated[str | None, typer.Option(help="Its user name.")] = None,
-    secret: Annotated[str | None, typer.Option("--password", metavar="-", help=f"Its password. {_SECRET_HELP}")] = None,
+    secret: Annotated[
+        str | None, typer.Option("--password", metavar="-", help=f"Its password. {_SECRET_HELP}")
+    ] = None,
 ) -> None:
     """Add a proxy. Its password is encrypted at rest."""
     password = _secret(secret, "password") if username else None
     async with call.app() as app:
         member_id = await app.fleet.add_proxy(name, host, port, username, password, by=BY)
-    call.answer({"id": member_id}, lambda: f"Added proxy {name} ({member_id}). Test it with: regente fleet test {name}")
+    call.answer(
+        {"id": member_id},
+        lambda: f"Added proxy {name} ({member_id}). Test it with: regente fleet test {name}",
+    )
 
 
-@command(add, "writer", example=f"{SECRET_VARIABLE}=… regente fleet add writer main https://writer.example.com")
+@command(
+    add,
+    "writer",
+    example=f"{SECRET_VARIABLE}=… regente fleet add writer main https://writer.example.com",
+)
 async def add_writer(
     call: Call,
     name: NameArgument,
     url: UrlArgument,
-    secret: Annotated[str | None, typer.Option("--key", metavar="-", help=f"Its api key. {_SECRET_HELP}")] = None,
+    secret: Annotated[
+        str | None, typer.Option("--key", metavar="-", help=f"Its api key. {_SECRET_HELP}")
+    ] = None,
 ) -> None:
     """Add a writer. Its api key is encrypted at rest."""
     key = _secret(secret, "api key")
     async with call.app() as app:
         member_id = await app.fleet.add_writer(name, url, key, by=BY)
-    call.answer({"id": member_id}, lambda: f"Added writer {name} ({member_id}). Test it with: regente fleet test {name}")
+    call.answer(
+        {"id": member_id},
+        lambda: f"Added writer {name} ({member_id}). Test it with: regente fleet test {name}",
+    )
 
 
 @command(fleet, "test", example="regente fleet test w1")
 async def check(
     call: Call,
-    members: Annotated[list[str] | None, typer.Argument(metavar="[MEMBER]...", help="Ids or names; none: everyone.")] = None,
+    members: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MEMBER]...", help="Ids or names; none: everyone."),
+    ] = None,
 ) -> None:
     """Ask members of the fleet whether they are there and let us in."""
     async with call.app() as app:
         chosen = [await app.fleet.find(which) for which in members or []]
         everyone = {member.id: member for member in await app.fleet.members()}
-        wanted = chosen or [(member.kind, member.id) for member in everyone.values() if member.active]
-        verdicts = [(everyone[member_id], await check_member(app.fleet, kind, member_id)) for kind, member_id in wanted]
+        wanted = chosen or [
+            (member.kind, member.id) for member in everyone.values() if member.active
+        ]
+        verdicts = [
+            (everyone[member_id], await check_member(app.fleet, kind, member_id))
+            for kind, member_id in wanted
+        ]
     rows = [
         (
             member.kind,
@@ -111,7 +175,10 @@ async def check(
         for member, verdict in verdicts
     ]
     columns = (word("KIND"), word("NAME"), word("TEST"), word("TOOK"), Column("WHAT IT SAID"))
-    document = [{"kind": m.kind, "id": m.id, "name": m.name, "ok": v.ok, "message": v.message} for m, v in verdicts]
+    document = [
+        {"kind": m.kind, "id": m.id, "name": m.name, "ok": v.ok, "message": v.message}
+        for m, v in verdicts
+    ]
     call.answer(document, lambda: table(columns, rows) if rows else "Nobody to test.")
     if not all(verdict.ok for _, verdict in verdicts):
         raise typer.Exit(1)
@@ -143,14 +210,20 @@ async def _switch(call: Call, member: str, *, active: bool) -> None:
     async with call.app() as app:
         kind, member_id = await app.fleet.find(member)
         await app.fleet.set_active(kind, member_id, active, by=BY)
-    call.answer({"id": member_id, "active": active}, lambda: f"{kind.capitalize()} {member} is {'on' if active else 'off'}.")
+    call.answer(
+        {"id": member_id, "active": active},
+        lambda: f"{kind.capitalize()} {member} is {'on' if active else 'off'}.",
+    )
 
 
 def _secret(given: str | None, what: str) -> str:
     if given == "-":
         return sys.stdin.readline().rstrip("\n")
     if given is not None:
-        raise InvalidInput(f"the {what} is not taken from the command line, where everybody sees it. {_SECRET_HELP}")
+        raise InvalidInput(
+            f"the {what} is not taken from the command line, where everybody sees it. "
+            f"{_SECRET_HELP}"
+        )
     value = os.environ.get(SECRET_VARIABLE)
     if not value:
         raise InvalidInput(f"the {what} is missing. {_SECRET_HELP}")
@@ -168,8 +241,21 @@ def _row(member: Listed) -> tuple[RenderableType, ...]:
     tested = "never" if member.last_test_at is None else f"{verdict} {when(member.last_test_at)}"
     details = ", ".join(f"{name} {value}" for name, value in _telling(member.details))
     active = status_text("ok") if member.active else plain("off")
-    return member.kind, member.id, member.name, member.address, active, status_text(member.status), tested, details
+    return (
+        member.kind,
+        member.id,
+        member.name,
+        member.address,
+        active,
+        status_text(member.status),
+        tested,
+        details,
+    )
 
 
 def _telling(details: dict[str, Any]) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in details.items() if value not in (0, "") and name != "storage_domain"]
+    return [
+        (name, value)
+        for name, value in details.items()
+        if value not in (0, "") and name != "storage_domain"
+    ]

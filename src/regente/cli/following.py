@@ -13,7 +13,8 @@ ENDED = frozenset({"completed", "canceled", "failed", "stalled"})
 
 
 async def follow_batch(app: Regente, batch: int | str, what: str) -> BatchInfo:
-    """Until it has ended or is stalled, or the caller is interrupted: the work goes on without us."""
+    """Until it has ended or is stalled, or the caller is interrupted: the work
+    goes on without us."""
     found = await app.batch(batch)
     with output.progress(what, found.total) as bar:
         while found.status not in ENDED:

@@ -35,11 +35,16 @@ class ImportFailed(RegenteError):
 def import_pipelines(modules: Sequence[str]) -> None:
     """Import them all; at least one pipeline must be known afterwards."""
     if not modules:
-        raise InvalidInput("name the module that defines the pipelines: --import MODULE", code="USAGE")
+        raise InvalidInput(
+            "name the module that defines the pipelines: --import MODULE", code="USAGE"
+        )
     import_modules(modules)
     if not registry.names:
         names = ", ".join(modules)
-        raise InvalidInput(f"{names} defines no pipeline: decorate an async function with @pipeline(…)", code="NO_PIPELINE")
+        raise InvalidInput(
+            f"{names} defines no pipeline: decorate an async function with @pipeline(…)",
+            code="NO_PIPELINE",
+        )
 
 
 def import_modules(modules: Sequence[str]) -> None:
@@ -62,7 +67,9 @@ def _import_one(module: str) -> None:
     except ModuleNotFoundError as error:
         raise _not_found(module, error) from None
     except SyntaxError as error:
-        raise ImportFailed(f"{module} has a syntax error: {error.msg} ({error.filename}, line {error.lineno})") from None
+        raise ImportFailed(
+            f"{module} has a syntax error: {error.msg} ({error.filename}, line {error.lineno})"
+        ) from None
     except (Exception, SystemExit) as error:
         raise ImportFailed(f"{module} failed while it was imported: {_brief(error)}") from None
 
@@ -77,7 +84,10 @@ def _import_file(path: Path) -> ModuleType:
     known = sys.modules.get(name)
     if known is not None:
         if Path(getattr(known, "__file__", None) or "").resolve() != path.resolve():
-            raise InvalidInput(f"{path} cannot be imported: another module is called {name!r} already. Rename the file.")
+            raise InvalidInput(
+                f"{path} cannot be imported: another module is called {name!r} already. "
+                "Rename the file."
+            )
         return known
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:

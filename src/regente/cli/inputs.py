@@ -1,4 +1,5 @@
-"""What people hand in on the command line, checked: JSON, times, batches, and a yes before anything that hurts."""
+"""What people hand in on the command line, checked: JSON, times, batches, and a yes before anything
+that hurts."""
 
 from __future__ import annotations
 
@@ -14,11 +15,18 @@ from regente.engine.errors import InvalidInput
 
 MAX_ID = 2**63 - 1
 
-IdArgument = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The task's id.", show_default=False)]
-IdsArgument = Annotated[
-    list[int], typer.Argument(metavar="ID...", min=1, max=MAX_ID, help="Ids of one or more tasks.", show_default=False)
+IdArgument = Annotated[
+    int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The task's id.", show_default=False)
 ]
-BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's id or name.", show_default=False)]
+IdsArgument = Annotated[
+    list[int],
+    typer.Argument(
+        metavar="ID...", min=1, max=MAX_ID, help="Ids of one or more tasks.", show_default=False
+    ),
+]
+BatchArgument = Annotated[
+    str, typer.Argument(metavar="BATCH", help="The batch's id or name.", show_default=False)
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")]
 
@@ -37,11 +45,17 @@ def parse_args(text: str | None) -> Any:
         value = json.loads(source)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise InvalidInput(f"the arguments are not valid JSON: {error.msg} at {place}", code="INVALID_JSON") from None
+        raise InvalidInput(
+            f"the arguments are not valid JSON: {error.msg} at {place}", code="INVALID_JSON"
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the arguments are not usable JSON: {error}", code="INVALID_JSON") from None
+        raise InvalidInput(
+            f"the arguments are not usable JSON: {error}", code="INVALID_JSON"
+        ) from None
     if not isinstance(value, dict):
-        raise InvalidInput("the arguments must be a JSON object, like '{\"product\": 7}'", code="INVALID_ARGS")
+        raise InvalidInput(
+            "the arguments must be a JSON object, like '{\"product\": 7}'", code="INVALID_ARGS"
+        )
     return value
 
 
@@ -51,7 +65,9 @@ def parse_time(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidInput(f"{text!r} is not a time: write it like 2030-01-31T18:00:00+00:00") from None
+        raise InvalidInput(
+            f"{text!r} is not a time: write it like 2030-01-31T18:00:00+00:00"
+        ) from None
     if moment.tzinfo is None:
         raise InvalidInput(f"{text!r} has no time zone: write it like 2030-01-31T18:00:00Z")
     return moment
@@ -62,7 +78,9 @@ def confirm(question: str, *, yes: bool, as_json: bool) -> None:
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise InvalidInput(f"{question} Nobody can be asked here: add --yes.", code="CONFIRMATION_NEEDED")
+        raise InvalidInput(
+            f"{question} Nobody can be asked here: add --yes.", code="CONFIRMATION_NEEDED"
+        )
     typer.confirm(question, abort=True, err=True)
 
 

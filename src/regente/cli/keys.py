@@ -24,10 +24,18 @@ keys = typer.Typer(name="keys", help="Keys of the HTTP API: who may come in.", n
 
 BY = "cli"
 _COLUMNS = (
-    word("ID"), Column("NAME"), word("BEGINS"), word("ROLE"), word("STATUS"), word("LAST USED"), word("EXPIRES"),
+    word("ID"),
+    Column("NAME"),
+    word("BEGINS"),
+    word("ROLE"),
+    word("STATUS"),
+    word("LAST USED"),
+    word("EXPIRES"),
     Column("MADE BY"),
-)  # fmt: skip
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Its id or name.", show_default=False)]
+)
+KeyArgument = Annotated[
+    str, typer.Argument(metavar="KEY", help="Its id or name.", show_default=False)
+]
 
 
 @command(keys, "list", example="regente keys list")
@@ -42,9 +50,16 @@ async def list_keys(call: Call) -> None:
 @command(keys, "create", example="regente keys create ana --role operator")
 async def create(
     call: Call,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what it is for.", show_default=False)],
-    role: Annotated[str, typer.Option(help="viewer looks, operator acts, admin changes fleet, settings and keys.")] = "viewer",
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it ends, like 2030-01-31T18:00:00Z.")] = None,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Who or what it is for.", show_default=False)
+    ],
+    role: Annotated[
+        str,
+        typer.Option(help="viewer looks, operator acts, admin changes fleet, settings and keys."),
+    ] = "viewer",
+    expires: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When it ends, like 2030-01-31T18:00:00Z.")
+    ] = None,
 ) -> None:
     """Make a key. It is shown this once and never again."""
     async with call.app() as app:
@@ -52,7 +67,10 @@ async def create(
         made = await KeyRing(book).create(name, _role(role), by=BY, expires_at=parse_time(expires))
         await _note(book, "keys.create", made.id, {"after": {"name": name, "role": role}})
     document = {"id": made.id, "name": made.name, "role": made.role.value, "api_key": made.secret}
-    call.answer(document, lambda: facts([(part.replace("_", " "), value) for part, value in document.items()]))
+    call.answer(
+        document,
+        lambda: facts([(part.replace("_", " "), value) for part, value in document.items()]),
+    )
 
 
 @command(keys, "revoke", example="regente keys revoke ana")
@@ -64,15 +82,24 @@ async def revoke(call: Call, key: KeyArgument, yes: YesOption = False) -> None:
         ring = KeyRing(book)
         key_id = await ring.find(key)
         before = await ring.revoke(key_id, by=BY)
-        await _note(book, "keys.revoke", key_id, {"before": {"name": before["name"], "role": before["role"]}})
+        await _note(
+            book,
+            "keys.revoke",
+            key_id,
+            {"before": {"name": before["name"], "role": before["role"]}},
+        )
     call.answer({"revoked": key_id}, lambda: f"Revoked {key}.")
 
 
 @command(keys, "link", example="regente keys link ana")
 async def link(
     call: Call,
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="Its id or name; none: an admin's.")] = None,
-    url: Annotated[str, typer.Option(metavar="URL", help="Where the API is.")] = f"http://127.0.0.1:{DEFAULT_PORT}",
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Its id or name; none: an admin's.")
+    ] = None,
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="Where the API is.")
+    ] = f"http://127.0.0.1:{DEFAULT_PORT}",
 ) -> None:
     """Make a link that signs in to the console, once, within half an hour."""
     terms = ApiTerms()
@@ -80,7 +107,9 @@ async def link(
         book = Book(app.database)
         ring = KeyRing(book)
         key_id = await ring.find(key) if key else await ring.any_admin()
-        sessions = ConsoleSessions(book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes)
+        sessions = ConsoleSessions(
+            book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes
+        )
         made = await sessions.new_link(key_id, by=BY)
         await _note(book, "keys.sign_in_link", key_id, {})
     address = sign_in_url(url.rstrip("/"), made.token)
@@ -89,7 +118,10 @@ async def link(
 
 async def _note(book: Book, action: str, key_id: str, more: dict[str, Any]) -> None:
     """For the audit, as the API does it."""
-    await book.rows("log_operator", details=to_json({"by": BY, "action": action, "target": {"key": key_id}, **more}))
+    await book.rows(
+        "log_operator",
+        details=to_json({"by": BY, "action": action, "target": {"key": key_id}, **more}),
+    )
 
 
 def _role(text: str) -> Role:
@@ -102,6 +134,12 @@ def _role(text: str) -> Role:
 def _row(key: Row) -> tuple[RenderableType, ...]:
     status = status_text("ok") if key["status"] == "valid" else status_text(key["status"])
     return (
-        key["id"], key["name"], f"{key['prefix']}…", key["role"], status, when(key["last_used_at"]), when(key["expires_at"]),
+        key["id"],
+        key["name"],
+        f"{key['prefix']}…",
+        key["role"],
+        status,
+        when(key["last_used_at"]),
+        when(key["expires_at"]),
         key["created_by"],
-    )  # fmt: skip
+    )

@@ -1,4 +1,5 @@
-"""A leash for child processes: when whoever holds the other end of stdin is gone, they end as if told to."""
+"""A leash for child processes: when whoever holds the other end of stdin is gone, they end as if
+told to."""
 
 from __future__ import annotations
 

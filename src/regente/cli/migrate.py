@@ -15,10 +15,13 @@ from regente.engine.migrations import Migration, MigrationState, Migrator
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-migrate = typer.Typer(name="migrate", help="Install, upgrade and take back the schema.", no_args_is_help=True)
+migrate = typer.Typer(
+    name="migrate", help="Install, upgrade and take back the schema.", no_args_is_help=True
+)
 
 RevisionArgument = Annotated[
-    int | None, typer.Argument(metavar="[REV]", min=0, help="Version to arrive at.", show_default=False)
+    int | None,
+    typer.Argument(metavar="[REV]", min=0, help="Version to arrive at.", show_default=False),
 ]
 _COLUMNS = (
     figure("VERSION"),
@@ -46,7 +49,10 @@ async def down(call: Call, revision: RevisionArgument = None, yes: YesOption = F
         found = await migrator.version()
         target = max(0, found - 1) if revision is None else revision
         if found > target:
-            question = f"Take the schema from version {found} back to {target}? The data of what is removed is deleted."
+            question = (
+                f"Take the schema from version {found} back to {target}? The data of what is "
+                "removed is deleted."
+            )
             confirm(question, yes=yes, as_json=call.json)
         taken = await migrator.down(target)
         version = await migrator.version()
@@ -78,4 +84,9 @@ def _answer(call: Call, version: int, moved: list[Migration], verb: str) -> None
 
 
 def _row(state: MigrationState) -> tuple[RenderableType, ...]:
-    return str(state.version), state.name, status_text("ok" if state.applied_at else "pending"), when(state.applied_at)
+    return (
+        str(state.version),
+        state.name,
+        status_text("ok" if state.applied_at else "pending"),
+        when(state.applied_at),
+    )

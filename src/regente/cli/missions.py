@@ -32,38 +32,76 @@ from regente.pipelines.missions.desk import Mission
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-missions = typer.Typer(name="missions", help="Make missions, queue, watch, cancel and retry them.", no_args_is_help=True)
+missions = typer.Typer(
+    name="missions",
+    help="Make missions, queue, watch, cancel and retry them.",
+    no_args_is_help=True,
+)
 
 BY = "cli"
 _COLUMNS = (
-    figure("ID"), word("STATUS"), word("CHECKPOINT"), word("DAYS"), word("MEDIA"), Column("LANGUAGES"), Column("WORKER"),
-    Column("PROXY"), figure("ADS"), figure("RETRIES"), Column("ERROR"),
-)  # fmt: skip
+    figure("ID"),
+    word("STATUS"),
+    word("CHECKPOINT"),
+    word("DAYS"),
+    word("MEDIA"),
+    Column("LANGUAGES"),
+    Column("WORKER"),
+    Column("PROXY"),
+    figure("ADS"),
+    figure("RETRIES"),
+    Column("ERROR"),
+)
 
-MissionId = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The mission's id.", show_default=False)]
+MissionId = Annotated[
+    int,
+    typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The mission's id.", show_default=False),
+]
 MissionIds = Annotated[
-    list[int] | None, typer.Argument(metavar="[ID]...", min=1, max=MAX_ID, help="Missions.", show_default=False)
+    list[int] | None,
+    typer.Argument(metavar="[ID]...", min=1, max=MAX_ID, help="Missions.", show_default=False),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All missions that it applies to.")]
 
 
-@command(missions, "create", example="regente missions create 2025-01-01 2025-01-31 --media video,image --languages pt --queue")
+@command(
+    missions,
+    "create",
+    example="regente missions create 2025-01-01 2025-01-31 --media video,image --languages pt "
+    "--queue",
+)
 async def create(
     call: Call,
-    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.", show_default=False)],
-    end: Annotated[str | None, typer.Argument(metavar="[END]", help="Last day; else the first.", show_default=False)] = None,
-    media: Annotated[str, typer.Option(metavar="A,B", help=f"Of {', '.join(MEDIA_TYPES)}; one mission each.")] = "all",
-    languages: Annotated[str, typer.Option(metavar="A,B", help="Codes; 'pt+en' looks for both in one mission.")] = "pt",
+    start: Annotated[
+        str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.", show_default=False)
+    ],
+    end: Annotated[
+        str | None,
+        typer.Argument(metavar="[END]", help="Last day; else the first.", show_default=False),
+    ] = None,
+    media: Annotated[
+        str, typer.Option(metavar="A,B", help=f"Of {', '.join(MEDIA_TYPES)}; one mission each.")
+    ] = "all",
+    languages: Annotated[
+        str, typer.Option(metavar="A,B", help="Codes; 'pt+en' looks for both in one mission.")
+    ] = "pt",
     days: Annotated[int, typer.Option(min=1, max=366, help="Days that one mission covers.")] = 1,
-    queue: Annotated[bool, typer.Option("--queue", help="Queue them at once, instead of leaving them in the bank.")] = False,
+    queue: Annotated[
+        bool,
+        typer.Option("--queue", help="Queue them at once, instead of leaving them in the bank."),
+    ] = False,
 ) -> None:
     """Make missions: one for each day (or --days days) × media type × language."""
     first = _day(start)
     groups = [group.split("+") for group in _words(languages, "--languages")]
-    made = missions_of(first, _day(end) if end else first, _words(media, "--media"), groups, days_each=days)
+    made = missions_of(
+        first, _day(end) if end else first, _words(media, "--media"), groups, days_each=days
+    )
     async with call.app() as app:
         ids = await app.missions.create(made, queue=queue, by=BY)
-    where = "in the queue" if queue else "in the bank; queue them with: regente missions queue --all"
+    where = (
+        "in the queue" if queue else "in the bank; queue them with: regente missions queue --all"
+    )
     call.answer({"ids": ids}, lambda: f"{plural(len(ids), 'mission')} {where}.")
 
 
@@ -71,7 +109,9 @@ async def create(
 async def list_missions(
     call: Call,
     status: Annotated[list[str] | None, typer.Option(help="Only these. May be repeated.")] = None,
-    before: Annotated[int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")] = None,
+    before: Annotated[
+        int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
+    ] = None,
     limit: LimitOption = 50,
 ) -> None:
     """List missions, newest first."""
@@ -79,7 +119,11 @@ async def list_missions(
         found = await app.missions.find(statuses=status, before_id=before, limit=limit)
         counts = await app.missions.counts()
     total = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    nothing = "No missions match." if total else "No missions yet. Make some with: regente missions create 2025-01-15 --queue"
+    nothing = (
+        "No missions match."
+        if total
+        else "No missions yet. Make some with: regente missions create 2025-01-15 --queue"
+    )
     call.answer(
         {"missions": [as_dict(mission) for mission in found], "counts": counts},
         lambda: group(table(_COLUMNS, map(_row, found)), total) if found else nothing,
@@ -94,21 +138,32 @@ async def show(call: Call, mission_id: MissionId) -> None:
         log = await app.missions.timeline(mission_id)
         items = await app.missions.failed_items(mission_id, limit=20)
         why = await app.missions.why(mission_id)
-    document = {**as_dict(mission), "why": {"code": why.code, "summary": why.summary}, "log": log, "failed_items": items}
+    document = {
+        **as_dict(mission),
+        "why": {"code": why.code, "summary": why.summary},
+        "log": log,
+        "failed_items": items,
+    }
     call.answer(document, lambda: _shown(mission, why.summary, log, items))
 
 
 @command(missions, "queue", example="regente missions queue 7 8 9")
 async def queue_missions(call: Call, ids: MissionIds = None, everything: AllOption = False) -> None:
-    """Move missions from the bank into the queue. Opens the orchestrator, unless somebody stopped it."""
+    """Move missions from the bank into the queue. Opens the orchestrator, unless somebody stopped
+    it."""
     async with call.app() as app:
         queued = await app.missions.queue(await _chosen(app, ids, everything, "draft"), by=BY)
     nothing = "None of them is in the bank: nothing was changed."
-    call.answer({"queued": queued}, lambda: f"{plural(len(queued), 'mission')} in the queue." if queued else nothing)
+    call.answer(
+        {"queued": queued},
+        lambda: f"{plural(len(queued), 'mission')} in the queue." if queued else nothing,
+    )
 
 
 @command(missions, "cancel", example="regente missions cancel 7")
-async def cancel(call: Call, ids: MissionIds = None, everything: AllOption = False, yes: YesOption = False) -> None:
+async def cancel(
+    call: Call, ids: MissionIds = None, everything: AllOption = False, yes: YesOption = False
+) -> None:
     """Cancel missions. A worker that is at it is told to stop, and confirms."""
     async with call.app() as app:
         chosen = await _chosen(app, ids, everything, "queued", "running", "draft")
@@ -116,7 +171,10 @@ async def cancel(call: Call, ids: MissionIds = None, everything: AllOption = Fal
             confirm(f"Cancel {plural(len(chosen), 'mission')}?", yes=yes, as_json=call.json)
         if len(chosen) == 1:
             answer = await app.missions.cancel(chosen[0], by=BY)
-            counts = {"canceled": int(answer == "canceled"), "canceling": int(answer == "canceling")}
+            counts = {
+                "canceled": int(answer == "canceled"),
+                "canceling": int(answer == "canceling"),
+            }
         else:
             counts = await app.missions.cancel_many(chosen, by=BY)
     text = f"{plural(counts['canceled'], 'mission')} canceled, {counts['canceling']:,} being ended."
@@ -134,7 +192,10 @@ async def retry(call: Call, ids: MissionIds = None, everything: AllOption = Fals
         else:
             done = await app.missions.retry_many(chosen, by=BY)
     nothing = "None of them has failed or was canceled: nothing was changed."
-    call.answer({"requeued": done}, lambda: f"{plural(len(done), 'mission')} back in the queue." if done else nothing)
+    call.answer(
+        {"requeued": done},
+        lambda: f"{plural(len(done), 'mission')} back in the queue." if done else nothing,
+    )
 
 
 @command(missions, "why", example="regente missions why 7")
@@ -142,10 +203,15 @@ async def why(call: Call, mission_id: MissionId) -> None:
     """Say why a mission is not running, or where it stands."""
     async with call.app() as app:
         answer = await app.missions.why(mission_id)
-    call.answer({"code": answer.code, "summary": answer.summary, "details": answer.details}, lambda: answer.summary)
+    call.answer(
+        {"code": answer.code, "summary": answer.summary, "details": answer.details},
+        lambda: answer.summary,
+    )
 
 
-async def _chosen(app: Regente, ids: list[int] | None, everything: bool, *statuses: str) -> list[int]:
+async def _chosen(
+    app: Regente, ids: list[int] | None, everything: bool, *statuses: str
+) -> list[int]:
     if bool(ids) == everything:
         raise InvalidInput("name missions by their ids, or say --all")
     return unique(ids) if ids else await app.missions.ids(statuses)
@@ -166,32 +232,60 @@ def _words(text: str, option: str) -> list[str]:
 
 
 def _row(mission: Mission) -> tuple[RenderableType, ...]:
-    days = str(mission.date_start) if mission.date_start == mission.date_end else f"{mission.date_start} – {mission.date_end}"
+    days = (
+        str(mission.date_start)
+        if mission.date_start == mission.date_end
+        else f"{mission.date_start} – {mission.date_end}"
+    )
     return (
-        str(mission.id), status_text(mission.status), mission.checkpoint or "", days, mission.media_type,
-        ", ".join(mission.languages), mission.worker_name or "", mission.proxy_used or "",
-        "" if mission.ads_count is None else f"{mission.ads_count:,}", str(mission.retry_count or ""), mission.error_code or "",
-    )  # fmt: skip
+        str(mission.id),
+        status_text(mission.status),
+        mission.checkpoint or "",
+        days,
+        mission.media_type,
+        ", ".join(mission.languages),
+        mission.worker_name or "",
+        mission.proxy_used or "",
+        "" if mission.ads_count is None else f"{mission.ads_count:,}",
+        str(mission.retry_count or ""),
+        mission.error_code or "",
+    )
 
 
-def _shown(mission: Mission, why: str, log: list[dict[str, Any]], items: list[dict[str, Any]]) -> RenderableType:
+def _shown(
+    mission: Mission, why: str, log: list[dict[str, Any]], items: list[dict[str, Any]]
+) -> RenderableType:
     about: list[tuple[str, RenderableType | None]] = [
-        ("Mission", str(mission.id)), ("Status", status_text("canceling" if mission.canceling else mission.status)),
-        ("Why", why), ("Checkpoint", mission.checkpoint), ("Days", f"{mission.date_start} – {mission.date_end}"),
-        ("Media", mission.media_type), ("Languages", ", ".join(mission.languages)), ("Worker", mission.worker_name),
-        ("Proxy", mission.proxy_used), ("Scrape job", mission.worker_job_id), ("Data", mission.worker_data_url),
-        ("Writer job", mission.writer_job_id), ("Ads", None if mission.ads_count is None else f"{mission.ads_count:,}"),
-        ("Retries", str(mission.retry_count)), ("Error", _error(mission)), ("Queued", when(mission.queued_at)),
-        ("Finished", when(mission.finished_at)), ("Took", _took(mission)),
+        ("Mission", str(mission.id)),
+        ("Status", status_text("canceling" if mission.canceling else mission.status)),
+        ("Why", why),
+        ("Checkpoint", mission.checkpoint),
+        ("Days", f"{mission.date_start} – {mission.date_end}"),
+        ("Media", mission.media_type),
+        ("Languages", ", ".join(mission.languages)),
+        ("Worker", mission.worker_name),
+        ("Proxy", mission.proxy_used),
+        ("Scrape job", mission.worker_job_id),
+        ("Data", mission.worker_data_url),
+        ("Writer job", mission.writer_job_id),
+        ("Ads", None if mission.ads_count is None else f"{mission.ads_count:,}"),
+        ("Retries", str(mission.retry_count)),
+        ("Error", _error(mission)),
+        ("Queued", when(mission.queued_at)),
+        ("Finished", when(mission.finished_at)),
+        ("Took", _took(mission)),
         ("Result", pretty_json(mission.result) if mission.result else None),
-    ]  # fmt: skip
+    ]
     parts: list[RenderableType] = [facts(about)]
     if log:
         rows = [(when(row["timestamp"]), row["event"], _brief(row["details"])) for row in log]
         parts += [heading("Log"), table((word("TIME"), word("EVENT"), Column("DETAILS")), rows)]
     if items:
         rows = [(str(item["index"]), item["error"], _brief(item["data"])) for item in items]
-        parts += [heading("Rows that could not be stored"), table((figure("INDEX"), Column("ERROR"), Column("DATA")), rows)]
+        parts += [
+            heading("Rows that could not be stored"),
+            table((figure("INDEX"), Column("ERROR"), Column("DATA")), rows),
+        ]
     return group(*parts)
 
 
@@ -209,5 +303,9 @@ def _took(mission: Mission) -> str | None:
 
 def _brief(details: dict[str, Any] | None) -> str:
     hidden = ("mission_config", "session_id")
-    shown = ((name, value) for name, value in (details or {}).items() if name not in hidden and value is not None)
+    shown = (
+        (name, value)
+        for name, value in (details or {}).items()
+        if name not in hidden and value is not None
+    )
     return ", ".join(f"{name} {value}" for name, value in shown)[:200]

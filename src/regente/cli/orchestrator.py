@@ -1,4 +1,5 @@
-"""`regente orchestrator …` and `regente settings …`: open and stop the orchestrator, and what may be changed meanwhile."""
+"""`regente orchestrator …` and `regente settings …`: open and stop the orchestrator, and what may
+be changed meanwhile."""
 
 from __future__ import annotations
 
@@ -11,8 +12,12 @@ from regente.cli.command import Call, command
 from regente.cli.output import Column, facts, status_text, table, when, word
 from regente.pipelines.missions.desk import OrchestratorState
 
-orchestrator = typer.Typer(name="orchestrator", help="Open and stop the orchestrator of missions.", no_args_is_help=True)
-settings = typer.Typer(name="settings", help="What may be changed while everything runs.", no_args_is_help=True)
+orchestrator = typer.Typer(
+    name="orchestrator", help="Open and stop the orchestrator of missions.", no_args_is_help=True
+)
+settings = typer.Typer(
+    name="settings", help="What may be changed while everything runs.", no_args_is_help=True
+)
 
 BY = "cli"
 
@@ -27,7 +32,8 @@ async def status(call: Call) -> None:
 
 @command(orchestrator, "start", example="regente orchestrator start")
 async def start(call: Call) -> None:
-    """Open it: workers get sessions, missions get workers. It ends by itself when nothing is left to do."""
+    """Open it: workers get sessions, missions get workers. It ends by itself when nothing is left
+    to do."""
     async with call.app() as app:
         state = await app.missions.start(by=BY)
     _tell(call, state)
@@ -35,9 +41,13 @@ async def start(call: Call) -> None:
 
 @command(orchestrator, "stop", example="regente orchestrator stop --now")
 async def stop(
-    call: Call, now: Annotated[bool, typer.Option("--now", help="Do not wait: running missions go back to the queue.")] = False
+    call: Call,
+    now: Annotated[
+        bool, typer.Option("--now", help="Do not wait: running missions go back to the queue.")
+    ] = False,
 ) -> None:
-    """Give out no more missions. Those that run may finish. It stays closed until it is started again."""
+    """Give out no more missions. Those that run may finish. It stays closed until it is started
+    again."""
     async with call.app() as app:
         state = await app.missions.stop(now=now, by=BY)
     _tell(call, state)
@@ -48,7 +58,11 @@ async def list_settings(call: Call) -> None:
     """List the settings that may be changed, and the fixed parameters beside them."""
     async with call.app() as app:
         changeable = await app.changeable.all()
-        fixed = {name: value for name, value in asdict(app.fleet.terms).items() if isinstance(value, int | float)}
+        fixed = {
+            name: value
+            for name, value in asdict(app.fleet.terms).items()
+            if isinstance(value, int | float)
+        }
     rows = [(name, _shown(value), "regente settings set") for name, value in changeable.items()]
     rows += [(name, _shown(value), "fixed (environment)") for name, value in fixed.items()]
     columns = (word("SETTING"), word("VALUE"), Column("CHANGED BY"))
@@ -58,8 +72,15 @@ async def list_settings(call: Call) -> None:
 @command(settings, "set", example="regente settings set session_limit 8")
 async def set_setting(
     call: Call,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="One of those that `settings list` shows.", show_default=False)],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.", show_default=False)],
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY", help="One of those that `settings list` shows.", show_default=False
+        ),
+    ],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="The new value.", show_default=False)
+    ],
 ) -> None:
     """Change a setting. What runs obeys it at its next decision."""
     async with call.app() as app:
@@ -72,11 +93,20 @@ def _shown(value: float | bool) -> str:
 
 
 def _tell(call: Call, state: OrchestratorState) -> None:
-    work = [name for name, there in (("queued", state.any_queued), ("running", state.any_running)) if there]
+    work = [
+        name
+        for name, there in (("queued", state.any_queued), ("running", state.any_running))
+        if there
+    ]
     call.answer(
         state,
-        lambda: facts([
-            ("Orchestrator", status_text(state.state)), ("Stopped by", state.stopped_by), ("Opened", when(state.opened_at)),
-            ("Closed", when(state.closed_at)), ("Missions", " and ".join(work) or "nothing queued, nothing running"),
-        ]),
-    )  # fmt: skip
+        lambda: facts(
+            [
+                ("Orchestrator", status_text(state.state)),
+                ("Stopped by", state.stopped_by),
+                ("Opened", when(state.opened_at)),
+                ("Closed", when(state.closed_at)),
+                ("Missions", " and ".join(work) or "nothing queued, nothing running"),
+            ]
+        ),
+    )

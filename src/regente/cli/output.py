@@ -1,6 +1,7 @@
 """What people and programs read: tables or JSON on stdout, errors on stderr.
 
-In a terminal tables fit its width; into a pipe goes one line a row, as wide as it is, without colour.
+In a terminal tables fit its width; into a pipe goes one line a row, as wide as it is, without
+colour.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from regente.logs import ESCAPES
 
-# rich is loaded where something is drawn: for services and for --json it would be a third of their start.
+# rich is loaded where something is drawn: for services and for --json it would be a third of their
+# start.
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.progress import Progress
@@ -28,10 +30,26 @@ PIPE_COLUMNS = 100_000
 MAX_SHOWN_CHARACTERS = 4_000
 
 _STATUS_STYLES = {
-    "completed": "green", "ok": "green", "alive": "green", "failed": "red", "error": "red", "lost": "red", "wrong": "red",
-    "stalled": "red", "running": "cyan", "queued": "yellow", "pending": "yellow", "draining": "yellow", "paused": "yellow",
-    "warning": "yellow", "draft": "magenta", "canceled": "dim", "skipped": "dim", "stopped": "dim", "info": "dim",
-}  # fmt: skip
+    "completed": "green",
+    "ok": "green",
+    "alive": "green",
+    "failed": "red",
+    "error": "red",
+    "lost": "red",
+    "wrong": "red",
+    "stalled": "red",
+    "running": "cyan",
+    "queued": "yellow",
+    "pending": "yellow",
+    "draining": "yellow",
+    "paused": "yellow",
+    "warning": "yellow",
+    "draft": "magenta",
+    "canceled": "dim",
+    "skipped": "dim",
+    "stopped": "dim",
+    "info": "dim",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,9 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_COLUMNS
-    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False)
+    return Console(
+        file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False
+    )
 
 
 def show(*parts: RenderableType) -> None:
@@ -121,7 +141,10 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[RenderableType]]) -
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in columns:
         grid.add_column(
-            column.name, justify="right" if column.right else "left", no_wrap=column.whole or not terminal, overflow="fold"
+            column.name,
+            justify="right" if column.right else "left",
+            no_wrap=column.whole or not terminal,
+            overflow="fold",
         )
     for row in rows:
         grid.add_row(*(cell(value) for value in row))
@@ -148,7 +171,8 @@ def cell(value: RenderableType, *, lines: bool = False) -> RenderableType:
 
 
 def plain(text: str) -> Text:
-    """Text as it is: markup is not markup, and what a scraped page says does not steer the terminal."""
+    """Text as it is: markup is not markup, and what a scraped page says does not steer the
+    terminal."""
     from rich.text import Text
 
     return Text(text.translate(ESCAPES), overflow="fold")
@@ -188,7 +212,11 @@ def duration(seconds: float | None) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+    return (
+        f"{minutes} min {rest:02d} s"
+        if minutes < 120
+        else f"{minutes // 60} h {minutes % 60:02d} min"
+    )
 
 
 def number(value: int) -> str:
@@ -212,10 +240,23 @@ def shortened(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
 @contextlib.contextmanager
 def progress(what: str, total: int) -> Iterator[Progress]:
     """A bar on stderr for what takes long; nothing where nobody watches."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+    ) as bar:
         bar.add_task(what, total=total)
         yield bar
 

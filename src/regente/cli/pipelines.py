@@ -12,22 +12,34 @@ from regente.cli.output import Column, figure, number, status_text, table, when,
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-pipelines = typer.Typer(name="pipelines", help="Look at pipelines, pause and resume them.", no_args_is_help=True)
+pipelines = typer.Typer(
+    name="pipelines", help="Look at pipelines, pause and resume them.", no_args_is_help=True
+)
 
-NameArgument = Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline's name.", show_default=False)]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="PIPELINE", help="The pipeline's name.", show_default=False)
+]
 _COLUMNS = (
-    Column("PIPELINE"), word("STATUS"), figure("QUEUED"),
-    figure("RUNNING"), figure("DONE"), figure("FAILED"),
+    Column("PIPELINE"),
+    word("STATUS"),
+    figure("QUEUED"),
+    figure("RUNNING"),
+    figure("DONE"),
+    figure("FAILED"),
     word("SEEN AT"),
-)  # fmt: skip
+)
 
 
 @command(pipelines, "list", example="regente pipelines list")
 async def list_pipelines(call: Call) -> None:
-    """List the pipelines that runners have told of, with their tasks. DONE counts completed, skipped and canceled ones."""
+    """List the pipelines that runners have told of, with their tasks. DONE counts completed,
+    skipped and canceled ones."""
     async with call.app() as app:
         found = [{**one, "counts": await app.counts(one["name"])} for one in await app.pipelines()]
-    nothing = "No pipelines yet: a runner tells of its own when it starts. Start one with: regente run --import MODULE"
+    nothing = (
+        "No pipelines yet: a runner tells of its own when it starts. Start one with: regente "
+        "run --import MODULE"
+    )
     call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
 
@@ -36,7 +48,10 @@ async def pause(call: Call, name: NameArgument) -> None:
     """Pause a pipeline: nothing of it is claimed any more; what runs goes on."""
     async with call.app() as app:
         await app.pause(name)
-    call.answer({"name": name, "paused": True}, lambda: f"{name} is paused. Resume it with: regente pipelines resume {name}")
+    call.answer(
+        {"name": name, "paused": True},
+        lambda: f"{name} is paused. Resume it with: regente pipelines resume {name}",
+    )
 
 
 @command(pipelines, "resume", example="regente pipelines resume prices")
@@ -50,6 +65,11 @@ async def resume(call: Call, name: NameArgument) -> None:
 def _row(one: dict[str, Any]) -> tuple[RenderableType, ...]:
     counts = one["counts"]
     return (
-        one["name"], status_text("paused" if one["paused"] else "ok"), number(counts["queued"]), number(counts["running"]),
-        number(counts["completed"] + counts["skipped"] + counts["canceled"]), number(counts["failed"]), when(one["seen_at"]),
-    )  # fmt: skip
+        one["name"],
+        status_text("paused" if one["paused"] else "ok"),
+        number(counts["queued"]),
+        number(counts["running"]),
+        number(counts["completed"] + counts["skipped"] + counts["canceled"]),
+        number(counts["failed"]),
+        when(one["seen_at"]),
+    )

@@ -12,12 +12,17 @@ from regente.sql_files import load_queries
 _QUERIES = load_queries(Path(__file__).with_name("cli.sql"))
 
 
-async def dead_by_code(app: Regente, *, pipeline: str | None, code: str | None) -> list[dict[str, Any]]:
+async def dead_by_code(
+    app: Regente, *, pipeline: str | None, code: str | None
+) -> list[dict[str, Any]]:
     return await _rows(app, "dead_by_code", {"pipeline": pipeline, "code": code})
 
 
 async def recent_events(app: Regente, *, task_id: int | None, limit: int) -> list[Event]:
-    return [Event(**row) for row in await _rows(app, "recent_events", {"task_id": task_id, "limit": limit})]
+    return [
+        Event(**row)
+        for row in await _rows(app, "recent_events", {"task_id": task_id, "limit": limit})
+    ]
 
 
 async def feed_end(app: Regente) -> str:

@@ -19,7 +19,19 @@ from regente.cli.command import Call, command
 from regente.cli.failure import FAILURE_EXIT
 from regente.cli.following import follow_batch
 from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, batch_reference
-from regente.cli.output import Column, facts, figure, group, heading, number, plural, status_text, table, when, word
+from regente.cli.output import (
+    Column,
+    facts,
+    figure,
+    group,
+    heading,
+    number,
+    plural,
+    status_text,
+    table,
+    when,
+    word,
+)
 from regente.engine.errors import InvalidInput
 from regente.engine.models import as_dict
 from regente.pipelines.quotes.desk import Lot, Quote, QuoteDesk, QuoteDetail, quote_args
@@ -28,34 +40,73 @@ from regente.pipelines.quotes.models import QuoteArgs
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-quotes = typer.Typer(name="quotes", help="Find out what things cost, with evidence for it.", no_args_is_help=True)
+quotes = typer.Typer(
+    name="quotes", help="Find out what things cost, with evidence for it.", no_args_is_help=True
+)
 
 _QUOTES = (
-    figure("ID"), word("STATUS"), word("CHECKPOINT"), figure("%"), figure("VALUE"), Column("DESCRIPTION"), Column("LOT"),
-    figure("ATTEMPT"), Column("ERROR"),
-)  # fmt: skip
+    figure("ID"),
+    word("STATUS"),
+    word("CHECKPOINT"),
+    figure("%"),
+    figure("VALUE"),
+    Column("DESCRIPTION"),
+    Column("LOT"),
+    figure("ATTEMPT"),
+    Column("ERROR"),
+)
 _SOURCES = (
-    figure("#"), Column("SOURCE"), figure("PRICE"), word("READ FROM"), word("NOTE"), Column("TITLE"), Column("URL"),
-)  # fmt: skip
-_LOTS = (figure("ID"), Column("NAME"), word("STATUS"), figure("QUOTES"), figure("PRICED"), figure("VALUE"), word("CREATED"))
+    figure("#"),
+    Column("SOURCE"),
+    figure("PRICE"),
+    word("READ FROM"),
+    word("NOTE"),
+    Column("TITLE"),
+    Column("URL"),
+)
+_LOTS = (
+    figure("ID"),
+    Column("NAME"),
+    word("STATUS"),
+    figure("QUOTES"),
+    figure("PRICED"),
+    figure("VALUE"),
+    word("CREATED"),
+)
 
-QuoteId = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The quote's id.", show_default=False)]
+QuoteId = Annotated[
+    int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The quote's id.", show_default=False)
+]
 
 
-@command(quotes, "submit", example='regente quotes submit items.csv "Cadeira de escritório" --lot "inventário 2026" --follow')
+@command(
+    quotes,
+    "submit",
+    example='regente quotes submit items.csv "Cadeira de escritório" --lot "inventário 2026" '
+    "--follow",
+)
 async def submit(
     call: Call,
     items: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE|TEXT...", show_default=False,
-            help="A description, or a file of them: .csv (description, reference), .jsonl, or one a line; - reads stdin.",
+            metavar="FILE|TEXT...",
+            show_default=False,
+            help="A description, or a file of them: .csv (description, reference), .jsonl, or "
+            "one a line; - reads stdin.",
         ),
     ],
-    lot: Annotated[str | None, typer.Option(metavar="NAME", help="The lot they belong to; a new name opens one.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for them. Exit 1 when one ends with an error.")] = False,
-) -> None:  # fmt: skip
-    """Submit quotes: all of them or none. A reference that the lot knows already is not quoted twice."""
+    lot: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The lot they belong to; a new name opens one."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Wait for them. Exit 1 when one ends with an error."),
+    ] = False,
+) -> None:
+    """Submit quotes: all of them or none. A reference that the lot knows already is not quoted
+    twice."""
     wanted = [quote for item in items for quote in _quotes_in(item)]
     name = lot or (f"quotes of {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}" if follow else None)
     async with call.app() as app:
@@ -64,31 +115,49 @@ async def submit(
             await _follow(call, app, done.batch_id)
             return
     where = f" in lot {done.batch_id}" if done.batch_id else ""
-    call.answer(asdict(done), lambda: f"{plural(len(done.ids), 'quote')} in the queue{where}: {_ids(done.ids)}.")
+    call.answer(
+        asdict(done),
+        lambda: f"{plural(len(done.ids), 'quote')} in the queue{where}: {_ids(done.ids)}.",
+    )
 
 
 @command(quotes, "list", example="regente quotes list --status ERROR --lot 3")
 async def list_quotes(
     call: Call,
-    status: Annotated[list[str] | None, typer.Option(help="PENDING, PROCESSING, DONE, ERROR, CANCELLED.")] = None,
-    lot: Annotated[str | None, typer.Option(metavar="LOT", help="Only of this lot, by its id or name.")] = None,
-    before: Annotated[int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")] = None,
+    status: Annotated[
+        list[str] | None, typer.Option(help="PENDING, PROCESSING, DONE, ERROR, CANCELLED.")
+    ] = None,
+    lot: Annotated[
+        str | None, typer.Option(metavar="LOT", help="Only of this lot, by its id or name.")
+    ] = None,
+    before: Annotated[
+        int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
+    ] = None,
     limit: LimitOption = 50,
 ) -> None:
     """List quotes, newest first."""
     async with call.app() as app:
         batch_id = (await app.batch(batch_reference(lot))).id if lot is not None else None
-        found = await QuoteDesk(app).find(statuses=status or None, batch_id=batch_id, before_id=before, limit=limit)
+        found = await QuoteDesk(app).find(
+            statuses=status or None, batch_id=batch_id, before_id=before, limit=limit
+        )
     nothing = 'No quotes match. Submit one with: regente quotes submit "Cadeira de escritório"'
-    call.answer([as_dict(one) for one in found], lambda: table(_QUOTES, map(_row, found)) if found else nothing)
+    call.answer(
+        [as_dict(one) for one in found],
+        lambda: table(_QUOTES, map(_row, found)) if found else nothing,
+    )
 
 
 @command(quotes, "show", example="regente quotes show 7")
 async def show(call: Call, quote_id: QuoteId) -> None:
-    """Show one quote: its price, the statistics, the evidence of each source, and the checkpoints that it passed."""
+    """Show one quote: its price, the statistics, the evidence of each source, and the checkpoints
+    that it passed."""
     async with call.app() as app:
         found = await QuoteDesk(app).get(quote_id)
-    document = {**as_dict(found.quote), **{name: value for name, value in as_dict(found).items() if name != "quote"}}
+    document = {
+        **as_dict(found.quote),
+        **{name: value for name, value in as_dict(found).items() if name != "quote"},
+    }
     call.answer(document, lambda: _shown(found))
 
 
@@ -98,7 +167,10 @@ async def lots(call: Call, limit: LimitOption = 50) -> None:
     async with call.app() as app:
         found = await QuoteDesk(app).lots(limit=limit)
     nothing = "No lots yet. Open one with: regente quotes submit items.csv --lot NAME"
-    call.answer([as_dict(one) for one in found], lambda: table(_LOTS, map(_lot_row, found)) if found else nothing)
+    call.answer(
+        [as_dict(one) for one in found],
+        lambda: table(_LOTS, map(_lot_row, found)) if found else nothing,
+    )
 
 
 @command(quotes, "follow", example='regente quotes follow "inventário 2026"')
@@ -112,10 +184,16 @@ async def follow_lot(call: Call, lot: BatchArgument) -> None:
 async def _follow(call: Call, app: Regente, batch_id: int) -> None:
     ledger = await follow_batch(app, batch_id, "Quotes")
     lot, _ = await QuoteDesk(app).lot(batch_id)
-    document = {**as_dict(lot), "completed": ledger.completed, "failed": ledger.failed, "canceled": ledger.canceled}
+    document = {
+        **as_dict(lot),
+        "completed": ledger.completed,
+        "failed": ledger.failed,
+        "canceled": ledger.canceled,
+    }
     text = (
         f"Lot {lot.id} ({lot.name}) is {ledger.status}: {number(ledger.completed)} done, "
-        f"{number(ledger.failed)} with an error; worth {_money(lot.value, lot.currency) or 'nothing'}."
+        f"{number(ledger.failed)} with an error; worth "
+        f"{_money(lot.value, lot.currency) or 'nothing'}."
     )
     call.answer(document, lambda: text)
     if ledger.failed or ledger.status != "completed":
@@ -157,7 +235,9 @@ def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     separator = ";" if ";" in text.partition("\n")[0] else ","
     reader = csv.DictReader(text.splitlines(), delimiter=separator)
     if "description" not in (reader.fieldnames or ()):
-        raise InvalidInput("the CSV file's first line must name the columns: description, and perhaps reference")
+        raise InvalidInput(
+            "the CSV file's first line must name the columns: description, and perhaps reference"
+        )
     for row in reader:
         yield reader.line_num, row
 
@@ -180,44 +260,79 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _row(quote: Quote) -> tuple[RenderableType, ...]:
     return (
-        str(quote.id), status_text(quote.status), quote.processing_checkpoint or "", f"{quote.progress_percentage:.0f}",
-        _money(quote.value, quote.currency), quote.description[:60], quote.lot or "", str(quote.attempt_number),
+        str(quote.id),
+        status_text(quote.status),
+        quote.processing_checkpoint or "",
+        f"{quote.progress_percentage:.0f}",
+        _money(quote.value, quote.currency),
+        quote.description[:60],
+        quote.lot or "",
+        str(quote.attempt_number),
         quote.error_code or "",
-    )  # fmt: skip
+    )
 
 
 def _lot_row(lot: Lot) -> tuple[RenderableType, ...]:
     return (
-        str(lot.id), lot.name, status_text(lot.status), number(lot.total), number(lot.quoted), _money(lot.value, lot.currency),
+        str(lot.id),
+        lot.name,
+        status_text(lot.status),
+        number(lot.total),
+        number(lot.quoted),
+        _money(lot.value, lot.currency),
         when(lot.created_at),
-    )  # fmt: skip
+    )
 
 
 def _shown(found: QuoteDetail) -> RenderableType:
     quote, statistics = found.quote, found.statistics or {}
     error = f"{quote.error_code} {quote.error_message}" if quote.error_code else None
     about: list[tuple[str, RenderableType | None]] = [
-        ("Quote", str(quote.id)), ("Status", status_text(quote.status)), ("Description", quote.description),
-        ("Reference", quote.reference), ("Lot", quote.lot), ("Kind", quote.kind), ("Searched for", found.search_query),
-        ("Value", _money(quote.value, quote.currency)), ("Checkpoint", quote.processing_checkpoint),
-        ("Progress", f"{quote.progress_percentage:g} %"), ("Runner", quote.worker_id),
+        ("Quote", str(quote.id)),
+        ("Status", status_text(quote.status)),
+        ("Description", quote.description),
+        ("Reference", quote.reference),
+        ("Lot", quote.lot),
+        ("Kind", quote.kind),
+        ("Searched for", found.search_query),
+        ("Value", _money(quote.value, quote.currency)),
+        ("Checkpoint", quote.processing_checkpoint),
+        ("Progress", f"{quote.progress_percentage:g} %"),
+        ("Runner", quote.worker_id),
         ("Heartbeat", when(quote.last_heartbeat)),
-        ("Attempt", str(quote.attempt_number)), ("Started", when(quote.started_at)), ("Completed", when(quote.completed_at)),
+        ("Attempt", str(quote.attempt_number)),
+        ("Started", when(quote.started_at)),
+        ("Completed", when(quote.completed_at)),
         ("Error", error),
-    ]  # fmt: skip
+    ]
     parts: list[RenderableType] = [facts(about)]
     if statistics:
-        parts += [heading("Statistics"), facts([(name.capitalize(), str(value)) for name, value in statistics.items()])]
+        parts += [
+            heading("Statistics"),
+            facts([(name.capitalize(), str(value)) for name, value in statistics.items()]),
+        ]
     if found.sources:
         rows = [
-            (str(one.position), one.source, _money(one.price, one.currency), one.method or "",
-             "outlier" if one.outlier else one.error or "", one.title[:60], one.url or "")
+            (
+                str(one.position),
+                one.source,
+                _money(one.price, one.currency),
+                one.method or "",
+                "outlier" if one.outlier else one.error or "",
+                one.title[:60],
+                one.url or "",
+            )
             for one in found.sources
-        ]  # fmt: skip
+        ]
         parts += [heading("Evidence"), table(_SOURCES, rows)]
     if found.checkpoints:
-        passed = [(when(one["at"]), one["checkpoint"], str(one["attempt"])) for one in found.checkpoints]
-        parts += [heading("Checkpoints"), table((word("TIME"), word("CHECKPOINT"), figure("ATTEMPT")), passed)]
+        passed = [
+            (when(one["at"]), one["checkpoint"], str(one["attempt"])) for one in found.checkpoints
+        ]
+        parts += [
+            heading("Checkpoints"),
+            table((word("TIME"), word("CHECKPOINT"), figure("ATTEMPT")), passed),
+        ]
     return group(*parts)
 
 

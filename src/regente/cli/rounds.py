@@ -12,7 +12,18 @@ from regente.cli import output
 from regente.cli.command import Call, command
 from regente.cli.failure import FAILURE_EXIT
 from regente.cli.inputs import MAX_ID, LimitOption
-from regente.cli.output import Column, facts, figure, group, heading, plural, status_text, table, when, word
+from regente.cli.output import (
+    Column,
+    facts,
+    figure,
+    group,
+    heading,
+    plural,
+    status_text,
+    table,
+    when,
+    word,
+)
 from regente.engine.models import as_dict
 from regente.pipelines.rounds.desk import MatchDetail, Round, RoundDesk, RoundMatch
 from regente.pipelines.rounds.states import OPEN, JobState
@@ -21,26 +32,52 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 rounds = typer.Typer(
-    name="rounds", help="Start a league's rounds, watch their matches, run again what is missing.", no_args_is_help=True
+    name="rounds",
+    help="Start a league's rounds, watch their matches, run again what is missing.",
+    no_args_is_help=True,
 )
 
 BY = "cli"
 LOOK_EVERY_SECONDS = 0.5
 _ROUNDS = (
-    figure("ID"), Column("LEAGUE"), figure("ROUND"), word("STATUS"), figure("MATCHES"), figure("FINISHED"), figure("OPEN"),
-    figure("FAILED"), figure("OTHER"), Column("ERROR"),
-)  # fmt: skip
+    figure("ID"),
+    Column("LEAGUE"),
+    figure("ROUND"),
+    word("STATUS"),
+    figure("MATCHES"),
+    figure("FINISHED"),
+    figure("OPEN"),
+    figure("FAILED"),
+    figure("OTHER"),
+    Column("ERROR"),
+)
 _MATCHES = (
-    word("MATCH"), word("STATUS"), Column("HOME"), figure("SCORE"), Column("AWAY"), figure("EVENTS"), figure("STATS"),
-    figure("ATTEMPTS"), Column("ERROR"),
-)  # fmt: skip
+    word("MATCH"),
+    word("STATUS"),
+    Column("HOME"),
+    figure("SCORE"),
+    Column("AWAY"),
+    figure("EVENTS"),
+    figure("STATS"),
+    figure("ATTEMPTS"),
+    Column("ERROR"),
+)
 
-LeagueArgument = Annotated[str, typer.Argument(metavar="LEAGUE", help="Like brasileirao-2025.", show_default=False)]
-NumberArgument = Annotated[
-    int, typer.Argument(metavar="ROUND", min=1, max=1000, help="The round's number.", show_default=False)
+LeagueArgument = Annotated[
+    str, typer.Argument(metavar="LEAGUE", help="Like brasileirao-2025.", show_default=False)
 ]
-RoundId = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The round's id.", show_default=False)]
-FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Wait until nothing of it runs any more.")]
+NumberArgument = Annotated[
+    int,
+    typer.Argument(
+        metavar="ROUND", min=1, max=1000, help="The round's number.", show_default=False
+    ),
+]
+RoundId = Annotated[
+    int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The round's id.", show_default=False)
+]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", "-f", help="Wait until nothing of it runs any more.")
+]
 
 
 @command(rounds, "start", example="regente rounds start brasileirao-2025 12 --follow")
@@ -49,16 +86,23 @@ async def start(
     league: LeagueArgument,
     number: NumberArgument,
     follow: FollowOption = False,
-    refresh: Annotated[bool, typer.Option("--refresh", help="Read the page of a known round again, for new matches.")] = False,
+    refresh: Annotated[
+        bool,
+        typer.Option("--refresh", help="Read the page of a known round again, for new matches."),
+    ] = False,
 ) -> None:
-    """Start a round. One that was started before is the same job. With --follow, exit 1 when a match is missing at the end."""
+    """Start a round. One that was started before is the same job. With --follow, exit 1 when a
+    match is missing at the end."""
     async with call.app() as app:
         desk = RoundDesk(app)
         found = await desk.start(league, number, refresh=refresh)
         if follow:
             await _followed(call, app, desk, found.id)
             return
-    text = f"Round {found.number} of {found.league} is {found.status}. Look at it with: regente rounds show {found.id}"
+    text = (
+        f"Round {found.number} of {found.league} is {found.status}. Look at it with: regente "
+        f"rounds show {found.id}"
+    )
     call.answer(as_dict(found), lambda: text)
 
 
@@ -66,23 +110,33 @@ async def start(
 async def list_rounds(
     call: Call,
     league: Annotated[str | None, typer.Option(help="Only this one's.")] = None,
-    before: Annotated[int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")] = None,
+    before: Annotated[
+        int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
+    ] = None,
     limit: LimitOption = 50,
 ) -> None:
-    """List rounds, newest first. OTHER counts matches that were skipped, canceled, or have no task any more."""
+    """List rounds, newest first. OTHER counts matches that were skipped, canceled, or have no task
+    any more."""
     async with call.app() as app:
         found = await RoundDesk(app).find(league=league, before_id=before, limit=limit)
     nothing = "No rounds yet. Start one with: regente rounds start brasileirao-2025 12"
-    call.answer([as_dict(one) for one in found], lambda: table(_ROUNDS, map(_round_row, found)) if found else nothing)
+    call.answer(
+        [as_dict(one) for one in found],
+        lambda: table(_ROUNDS, map(_round_row, found)) if found else nothing,
+    )
 
 
 @command(rounds, "show", example="regente rounds show 1")
 async def show(
     call: Call,
     round_id: RoundId,
-    match: Annotated[str | None, typer.Option(metavar="MATCH", help="Only this match, with all that is known of it.")] = None,
+    match: Annotated[
+        str | None,
+        typer.Option(metavar="MATCH", help="Only this match, with all that is known of it."),
+    ] = None,
 ) -> None:
-    """Show a round and the table of its matches; with --match, one match with its events, stats and failed attempts."""
+    """Show a round and the table of its matches; with --match, one match with its events, stats and
+    failed attempts."""
     async with call.app() as app:
         desk = RoundDesk(app)
         if match is not None:
@@ -97,12 +151,22 @@ async def show(
 async def retry_failed(
     call: Call,
     round_id: Annotated[
-        int | None, typer.Argument(metavar="[ID]", min=1, max=MAX_ID, help="The round; else all of them.", show_default=False)
+        int | None,
+        typer.Argument(
+            metavar="[ID]",
+            min=1,
+            max=MAX_ID,
+            help="The round; else all of them.",
+            show_default=False,
+        ),
     ] = None,
-    code: Annotated[list[str] | None, typer.Option(help="Only what failed with this code. May be repeated.")] = None,
+    code: Annotated[
+        list[str] | None, typer.Option(help="Only what failed with this code. May be repeated.")
+    ] = None,
     follow: FollowOption = False,
 ) -> None:
-    """Run again only what failed, was canceled or skipped, or is missing. What is stored is left alone."""
+    """Run again only what failed, was canceled or skipped, or is missing. What is stored is left
+    alone."""
     async with call.app() as app:
         desk = RoundDesk(app)
         done = await desk.retry_failed(round_id, codes=code, by=BY)
@@ -115,13 +179,18 @@ async def retry_failed(
 
 
 async def _followed(call: Call, app: Regente, desk: RoundDesk, round_id: int) -> None:
-    """Until nothing of it runs any more, or the caller is interrupted: the work goes on without us."""
+    """Until nothing of it runs any more, or the caller is interrupted: the work
+    goes on without us."""
     found = await desk.get(round_id)
     with output.progress(f"round {found.number} of {found.league}", found.listed) as bar:
         while found.status in OPEN:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
             found = await desk.get(round_id)
-            bar.update(bar.task_ids[0], completed=found.listed - found.pending - found.running, total=found.listed)
+            bar.update(
+                bar.task_ids[0],
+                completed=found.listed - found.pending - found.running,
+                total=found.listed,
+            )
     matches = await desk.matches(round_id)
     call.answer(_document(found, matches), lambda: _shown(found, matches))
     if found.status is not JobState.FINISHED:
@@ -135,25 +204,45 @@ def _document(found: Round, matches: list[RoundMatch]) -> dict[str, Any]:
 def _round_row(one: Round) -> tuple[RenderableType, ...]:
     other = one.skipped + one.canceled + one.missing
     return (
-        str(one.id), one.league, str(one.number), _state(one.status), str(one.listed), str(one.finished),
-        str(one.pending + one.running), str(one.failed), str(other), one.error_code or "",
-    )  # fmt: skip
+        str(one.id),
+        one.league,
+        str(one.number),
+        _state(one.status),
+        str(one.listed),
+        str(one.finished),
+        str(one.pending + one.running),
+        str(one.failed),
+        str(other),
+        one.error_code or "",
+    )
 
 
 def _match_row(one: RoundMatch) -> tuple[RenderableType, ...]:
     score = "" if one.home_goals is None else f"{one.home_goals} x {one.away_goals}"
     return (
-        one.match_id, _state(one.status), one.home or "", score, one.away or "", _number(one.events), _number(one.stats),
-        str(one.attempt_count), _trouble(one),
-    )  # fmt: skip
+        one.match_id,
+        _state(one.status),
+        one.home or "",
+        score,
+        one.away or "",
+        _number(one.events),
+        _number(one.stats),
+        str(one.attempt_count),
+        _trouble(one),
+    )
 
 
 def _shown(found: Round, matches: list[RoundMatch]) -> RenderableType:
     about: list[tuple[str, RenderableType | None]] = [
-        ("Round", f"{found.number} of {found.league}"), ("Id", str(found.id)), ("Status", _state(found.status)),
-        ("Matches", f"{found.finished} of {found.listed} stored"), ("Error", _error(found.error_code, found.error_message)),
-        ("Discovered", when(found.discovered_at)), ("Task", str(found.task_id or "")), ("Batch", str(found.batch_id or "")),
-    ]  # fmt: skip
+        ("Round", f"{found.number} of {found.league}"),
+        ("Id", str(found.id)),
+        ("Status", _state(found.status)),
+        ("Matches", f"{found.finished} of {found.listed} stored"),
+        ("Error", _error(found.error_code, found.error_message)),
+        ("Discovered", when(found.discovered_at)),
+        ("Task", str(found.task_id or "")),
+        ("Batch", str(found.batch_id or "")),
+    ]
     parts: list[RenderableType] = [facts(about)]
     if matches:
         parts += [heading("Matches"), table(_MATCHES, map(_match_row, matches))]
@@ -162,29 +251,54 @@ def _shown(found: Round, matches: list[RoundMatch]) -> RenderableType:
 
 def _detail_shown(detail: MatchDetail) -> RenderableType:
     one = detail.match
-    score = "" if one.home_goals is None else f"{one.home} {one.home_goals} x {one.away_goals} {one.away}"
+    score = (
+        ""
+        if one.home_goals is None
+        else f"{one.home} {one.home_goals} x {one.away_goals} {one.away}"
+    )
     about: list[tuple[str, RenderableType | None]] = [
-        ("Match", one.match_id), ("Status", _state(one.status)), ("Score", score), ("Kick-off", when(one.kickoff_at)),
-        ("Venue", detail.venue), ("Attendance", _number(detail.attendance)), ("Attempts", str(one.attempt_count)),
-        ("Error", _error(one.error_code, one.error_message)), ("Reason", one.reason), ("Task", str(one.task_id)),
+        ("Match", one.match_id),
+        ("Status", _state(one.status)),
+        ("Score", score),
+        ("Kick-off", when(one.kickoff_at)),
+        ("Venue", detail.venue),
+        ("Attendance", _number(detail.attendance)),
+        ("Attempts", str(one.attempt_count)),
+        ("Error", _error(one.error_code, one.error_message)),
+        ("Reason", one.reason),
+        ("Task", str(one.task_id)),
         ("Page", one.url),
-    ]  # fmt: skip
+    ]
     parts: list[RenderableType] = [facts(about)]
     if detail.event_list:
-        rows = [(str(row["minute"]), row["kind"], row["side"], row["player"]) for row in detail.event_list]
-        parts += [heading("Events"), table((figure("MINUTE"), word("KIND"), word("SIDE"), Column("PLAYER")), rows)]
+        rows = [
+            (str(row["minute"]), row["kind"], row["side"], row["player"])
+            for row in detail.event_list
+        ]
+        parts += [
+            heading("Events"),
+            table((figure("MINUTE"), word("KIND"), word("SIDE"), Column("PLAYER")), rows),
+        ]
     if detail.stat_list:
         stats = [(row["name"], row["side"], str(row["value"])) for row in detail.stat_list]
         parts += [heading("Stats"), table((word("STAT"), word("SIDE"), figure("VALUE")), stats)]
     if detail.failures:
-        rows = [(when(row["at"]), str(row["attempt"]), row["code"], row["message"]) for row in detail.failures]
-        parts += [heading("Failed attempts"), table((word("TIME"), figure("ATTEMPT"), word("CODE"), Column("MESSAGE")), rows)]
+        rows = [
+            (when(row["at"]), str(row["attempt"]), row["code"], row["message"])
+            for row in detail.failures
+        ]
+        parts += [
+            heading("Failed attempts"),
+            table((word("TIME"), figure("ATTEMPT"), word("CODE"), Column("MESSAGE")), rows),
+        ]
     return group(*parts)
 
 
 def _state(status: str) -> RenderableType:
     """In the specification's words, in the colours of ours."""
-    ours = {"FINISHED": "completed", "INCOMPLETE": "failed", "MISSING": "failed"}.get(status, status.lower())
+    ours = {"FINISHED": "completed", "INCOMPLETE": "failed", "MISSING": "failed"}.get(
+        status, status.lower()
+    )
     text = status_text(ours)
     text.plain = status
     return text

@@ -34,25 +34,34 @@ def add_to(root: typer.Typer) -> None:
 async def run(
     call: Call,
     imports: ImportsOption = None,
-    pipelines: Annotated[str | None, typer.Option(metavar="A,B", help="Serve only these; default: all imported.")] = None,
+    pipelines: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Serve only these; default: all imported.")
+    ] = None,
     offered: Annotated[
         bool | None,
         typer.Option(
             "--offered/--no-offered",
             show_default=False,
-            help="Serve the pipelines that come with Regente, missions among them. [default: when nothing is imported]",
+            help="Serve the pipelines that come with Regente, missions among them. [default: "
+            "when nothing is imported]",
         ),
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="Tasks at once. [default: 100; with missions 5,000]")
+        int | None,
+        typer.Option(min=1, max=100_000, help="Tasks at once. [default: 100; with missions 5,000]"),
     ] = None,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when nothing is left to do.")] = False,
-    name: Annotated[str, typer.Option(help="The runner's name. [default: HOST:PID]", show_default=False)] = "",
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when nothing is left to do.")
+    ] = False,
+    name: Annotated[
+        str, typer.Option(help="The runner's name. [default: HOST:PID]", show_default=False)
+    ] = "",
 ) -> None:
-    """Conduct missions and the other pipelines that come with Regente, or run your own, until SIGTERM or Ctrl-C.
+    """Conduct missions and the other pipelines that come with Regente, or run your own, until
+    SIGTERM or Ctrl-C.
 
-    The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second hands them back at once, the third leaves
-    them to the other runners. The last line says what became of them.
+    The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second hands them back
+    at once, the third leaves them to the other runners. The last line says what became of them.
     """
     wanted = split_names(pipelines)
     conducts = offered if offered is not None else not imports or _names_offered(wanted)
@@ -118,6 +127,8 @@ class Brake:
         elif self.pulls == 2:
             logger.warning("%s again: running tasks are handed back now", cause)
         else:
-            logger.error("%s a third time: leaving; other runners take over when the lease runs out", cause)
+            logger.error(
+                "%s a third time: leaving; other runners take over when the lease runs out", cause
+            )
             os._exit(FAILURE_EXIT)
         self._app.stop_running()

@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _COLUMNS = (
-    figure("ID"), Column("NAME"), word("STATUS"), figure("BUSY"),
-    figure("STUCK"), figure("DONE"), figure("FAILED"),
-    figure("RETRY"), figure("SAVED"), figure("MEAN"),
-)  # fmt: skip
+    figure("ID"),
+    Column("NAME"),
+    word("STATUS"),
+    figure("BUSY"),
+    figure("STUCK"),
+    figure("DONE"),
+    figure("FAILED"),
+    figure("RETRY"),
+    figure("SAVED"),
+    figure("MEAN"),
+)
 
 
 def add_to(root: typer.Typer) -> None:
@@ -27,14 +34,19 @@ def add_to(root: typer.Typer) -> None:
 
 async def runners(
     call: Call,
-    everyone: Annotated[bool, typer.Option("--all", help="Also those that have stopped or were lost.")] = False,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Also those that have stopped or were lost.")
+    ] = False,
     limit: LimitOption = 50,
 ) -> None:
     """List runners: what each has done, runs now and has rescued from runners that died."""
     async with call.app() as app:
         found = await app.runners(everyone=everyone, limit=limit)
     nothing = "No runner is alive. Start one with: regente run --import MODULE"
-    call.answer([_document(one) for one in found], lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    call.answer(
+        [_document(one) for one in found],
+        lambda: table(_COLUMNS, map(_row, found)) if found else nothing,
+    )
 
 
 def _document(runner: RunnerInfo) -> dict[str, Any]:
@@ -44,7 +56,14 @@ def _document(runner: RunnerInfo) -> dict[str, Any]:
 def _row(runner: RunnerInfo) -> tuple[RenderableType, ...]:
     overdue = runner.status in ("running", "draining") and not runner.alive
     return (
-        str(runner.id), runner.name, status_text("lost" if overdue else runner.status),
-        f"{runner.running:,}/{runner.concurrency:,}", number(runner.stuck), number(runner.completed), number(runner.failed),
-        number(runner.retried), number(runner.recovered), duration(runner.average_seconds),
-    )  # fmt: skip
+        str(runner.id),
+        runner.name,
+        status_text("lost" if overdue else runner.status),
+        f"{runner.running:,}/{runner.concurrency:,}",
+        number(runner.stuck),
+        number(runner.completed),
+        number(runner.failed),
+        number(runner.retried),
+        number(runner.recovered),
+        duration(runner.average_seconds),
+    )

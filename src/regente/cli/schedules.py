@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 schedules = typer.Typer(name="schedules", help="Queue tasks by the clock.", no_args_is_help=True)
 
 _COLUMNS = (
-    Column("NAME"), Column("PIPELINE"), word("CRON"), Column("TIME ZONE"), word("NEXT"),
+    Column("NAME"),
+    Column("PIPELINE"),
+    word("CRON"),
+    Column("TIME ZONE"),
+    word("NEXT"),
     figure("LAST TASK"),
-)  # fmt: skip
+)
 
 
 @command(schedules, "list", example="regente schedules list")
@@ -32,14 +36,23 @@ async def list_schedules(call: Call) -> None:
 
 
 @command(
-    schedules, "add", example="""regente schedules add nightly prices "0 4 * * *" '{"shop": 7}' --timezone America/Sao_Paulo"""
+    schedules,
+    "add",
+    example="""regente schedules add nightly prices "0 4 * * *" '{"shop": 7}' """
+    "--timezone America/Sao_Paulo",
 )
 async def add(
     call: Call,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A schedule of the same name is replaced.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A schedule of the same name is replaced.")
+    ],
     pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline to run.")],
-    cron: Annotated[str, typer.Argument(metavar="CRON", help="Minute, hour, day, month, weekday, in quotes.")],
-    args: Annotated[str | None, typer.Argument(metavar="[ARGS_JSON]", help="Arguments of each task.")] = None,
+    cron: Annotated[
+        str, typer.Argument(metavar="CRON", help="Minute, hour, day, month, weekday, in quotes.")
+    ],
+    args: Annotated[
+        str | None, typer.Argument(metavar="[ARGS_JSON]", help="Arguments of each task.")
+    ] = None,
     timezone: Annotated[str, typer.Option(help="Whose wall clock.")] = "UTC",
     priority: Annotated[int, typer.Option(help="Higher comes first.")] = 0,
     imports: ImportsOption = None,
@@ -47,12 +60,16 @@ async def add(
     """Queue a task of a pipeline at every time of a cron expression."""
     import_modules(imports or [])
     async with call.app() as app:
-        first = await app.schedule(name, pipeline, cron, parse_args(args), timezone=timezone, priority=priority)
+        first = await app.schedule(
+            name, pipeline, cron, parse_args(args), timezone=timezone, priority=priority
+        )
     call.answer({"name": name, "next_at": first}, lambda: f"{name} fires first at {when(first)}.")
 
 
 @command(schedules, "remove", example="regente schedules remove nightly")
-async def remove(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]) -> None:
+async def remove(
+    call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+) -> None:
     """Remove a schedule. Tasks that it has queued stay."""
     async with call.app() as app:
         await app.unschedule(name)
@@ -60,4 +77,11 @@ async def remove(call: Call, name: Annotated[str, typer.Argument(metavar="NAME",
 
 
 def _row(one: dict[str, Any]) -> tuple[RenderableType, ...]:
-    return one["name"], one["pipeline"], one["cron"], one["timezone"], when(one["next_at"]), str(one["last_task"] or "")
+    return (
+        one["name"],
+        one["pipeline"],
+        one["cron"],
+        one["timezone"],
+        when(one["next_at"]),
+        str(one["last_task"] or ""),
+    )

@@ -28,15 +28,26 @@ def add_to(root: typer.Typer) -> None:
 async def serve(
     call: Call,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = DEFAULT_PORT,
-    path_prefix: Annotated[str, typer.Option(metavar="PATH", help="Where it lies behind a proxy, like /regente.")] = "",
-    public_url: Annotated[str | None, typer.Option(metavar="URL", help="Where people reach it; for sign-in links.")] = None,
-    sign_in: Annotated[bool, typer.Option("--sign-in", help="Print a sign-in link for an admin at every start.")] = False,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Let everybody in as admin; loopback only.")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="0 takes a free one.")
+    ] = DEFAULT_PORT,
+    path_prefix: Annotated[
+        str, typer.Option(metavar="PATH", help="Where it lies behind a proxy, like /regente.")
+    ] = "",
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where people reach it; for sign-in links.")
+    ] = None,
+    sign_in: Annotated[
+        bool, typer.Option("--sign-in", help="Print a sign-in link for an admin at every start.")
+    ] = False,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Let everybody in as admin; loopback only.")
+    ] = False,
 ) -> None:
     """Serve the HTTP API, its documentation (/docs) and the console, until SIGTERM or Ctrl-C.
 
-    The first start makes one admin key and prints it, once, with a one-time sign-in link. Later: regente keys.
+    The first start makes one admin key and prints it, once, with a one-time sign-in link. Later:
+    regente keys.
     """
     # The web framework is heavy: only the commands that serve pay for it.
     from regente.api.app import create_app
@@ -49,16 +60,22 @@ async def serve(
         served = create_app(app, terms)
         served.state.demo = DemoBeside(call.settings)
         await serve_until_stopped(
-            served, host, port, lambda url: _announce(call, public_url or url + path_prefix, first, token),
+            served,
+            host,
+            port,
+            lambda url: _announce(call, public_url or url + path_prefix, first, token),
             farewell=served.state.feed.close,
-        )  # fmt: skip
+        )
 
 
 def _terms(host: str, path_prefix: str, no_auth: bool) -> ApiTerms:
     from regente.api.terms import ApiTerms
 
     if no_auth and not is_loopback(host):
-        raise InvalidInput(f"without authentication it listens on the loopback interface only, not on {host}: drop --no-auth")
+        raise InvalidInput(
+            "without authentication it listens on the loopback interface only, not on "
+            f"{host}: drop --no-auth"
+        )
     try:
         return ApiTerms(authentication=not no_auth, path_prefix=path_prefix.rstrip("/"))
     except ValueError as error:
@@ -74,7 +91,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-async def _way_in(app: Regente, terms: ApiTerms, every_time: bool) -> tuple[NewKey | None, str | None]:
+async def _way_in(
+    app: Regente, terms: ApiTerms, every_time: bool
+) -> tuple[NewKey | None, str | None]:
     """The first key, if this is the first start, and the token of a sign-in link."""
     from regente.api.access.keys import KeyRing
     from regente.api.access.sessions import ConsoleSessions
@@ -86,7 +105,9 @@ async def _way_in(app: Regente, terms: ApiTerms, every_time: bool) -> tuple[NewK
     if first is None and not every_time:
         return None, None
     key_id = first.id if first else await ring.any_admin()
-    sessions = ConsoleSessions(book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes)
+    sessions = ConsoleSessions(
+        book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes
+    )
     return first, (await sessions.new_link(key_id, by="start")).token
 
 
@@ -103,7 +124,8 @@ def _announce(call: Call, url: str, first: NewKey | None, token: str | None) -> 
     output.show(output.facts([(name.replace("_", " "), value) for name, value in told.items()]))
     if first:
         output.note(
-            "The link works once. The key of the first admin is shown this once: keep it, or make others (regente keys)."
+            "The link works once. The key of the first admin is shown this once: keep it, "
+            "or make others (regente keys)."
         )
     elif token is None:
         output.note("To sign in: regente keys link")

@@ -1,4 +1,5 @@
-"""The database itself, for commands that must not touch its schema first: where it is, and a plain connection to it."""
+"""The database itself, for commands that must not touch its schema first: where it is, and a plain
+connection to it."""
 
 from __future__ import annotations
 
@@ -43,10 +44,16 @@ async def plain_connection(call: Call) -> AsyncIterator[AsyncConnection[Any]]:
     async with server(call) as found:
         try:
             connection: AsyncConnection[Any] = await AsyncConnection.connect(
-                found.url, autocommit=True, prepare_threshold=None, connect_timeout=10, application_name="regente"
+                found.url,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=10,
+                application_name="regente",
             )
         except psycopg.OperationalError as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise DatabaseUnavailable(f"cannot reach PostgreSQL at {Database(found.url).safe_url}: {reason}") from error
+            raise DatabaseUnavailable(
+                f"cannot reach PostgreSQL at {Database(found.url).safe_url}: {reason}"
+            ) from error
         async with connection:
             yield connection

@@ -35,15 +35,23 @@ MAX_SHOWN_ROWS = 100
 
 SnapshotOption = Annotated[
     str | None,
-    typer.Option("--snapshot", metavar="NAME", help="Write this snapshot of its failures to stdout, and nothing else."),
+    typer.Option(
+        "--snapshot",
+        metavar="NAME",
+        help="Write this snapshot of its failures to stdout, and nothing else.",
+    ),
 ]
 
 _STEPS = (Column("STEP"), figure("ATTEMPT"), figure("TOOK"), Column("OUTPUT"))
 _EVENTS = (word("TIME"), Column("EVENT"), figure("ATTEMPT"), Column("DETAILS"))
 _FAILURES = (
-    word("TIME"), figure("ATTEMPT"), Column("CLASS"), Column("CODE"), Column("STEP"),
+    word("TIME"),
+    figure("ATTEMPT"),
+    Column("CLASS"),
+    Column("CODE"),
+    Column("STEP"),
     Column("MESSAGE"),
-)  # fmt: skip
+)
 
 
 async def task_document(app: Regente, task_id: int) -> dict[str, Any]:
@@ -81,10 +89,17 @@ def show_failures(task_id: int, failures: list[dict[str, Any]]) -> None:
     snapshots = [(failure, one) for failure in failures for one in failure["snapshots"]]
     if snapshots:
         lines = (
-            f"{one['name']} ({one['content_type']}, {plural(one['bytes'], 'byte')}), attempt {failure['attempt']}"
+            (
+                f"{one['name']} ({one['content_type']}, {plural(one['bytes'], 'byte')}), "
+                f"attempt {failure['attempt']}"
+            )
             for failure, one in snapshots
         )
-        show(heading("Snapshots"), "\n".join(lines), f"See one with: regente tasks show {task_id} --snapshot NAME")
+        show(
+            heading("Snapshots"),
+            "\n".join(lines),
+            f"See one with: regente tasks show {task_id} --snapshot NAME",
+        )
 
 
 async def write_snapshot(app: Regente, document: dict[str, Any], name: str) -> None:
@@ -95,13 +110,20 @@ async def write_snapshot(app: Regente, document: dict[str, Any], name: str) -> N
             sys.stdout.buffer.write(body)
             sys.stdout.flush()
             return
-    names = dict.fromkeys(one["name"] for failure in document["failures"] for one in failure["snapshots"])
+    names = dict.fromkeys(
+        one["name"] for failure in document["failures"] for one in failure["snapshots"]
+    )
     raise NotFound(f"there is no snapshot {name!r}; known: {', '.join(names) or 'none'}")
 
 
 def _facts(task: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
     info = TaskInfo(**{name: task[name] for name in TaskInfo.__slots__})
-    error = f"{info.error_code}: {info.error_message}" if info.error_code and info.status != "completed" else None
+    error = (
+        f"{info.error_code}: {info.error_message}"
+        if info.error_code and info.status != "completed"
+        else None
+    )
+    progress = None if info.progress is None else f"{info.progress:.0%}"
     return [
         ("Task", str(info.id)),
         ("Pipeline", info.pipeline),
@@ -112,8 +134,14 @@ def _facts(task: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
         ("Batch", str(info.batch_id) if info.batch_id else None),
         ("Priority", str(info.priority) if info.priority else None),
         ("Attempts", f"{info.attempt} started, {info.tries} failed, {info.crashes} crashed"),
-        ("Checkpoint", f"{info.checkpoint or ''}{f' {info.progress:.0%}' if info.progress is not None else ''}".strip()),
-        ("Runner", f"{info.runner} (lease until {when(info.lease_until)})" if info.runner else None),
+        (
+            "Checkpoint",
+            " ".join(filter(None, [info.checkpoint, progress])),
+        ),
+        (
+            "Runner",
+            f"{info.runner} (lease until {when(info.lease_until)})" if info.runner else None,
+        ),
         ("Created", when(info.created_at)),
         ("Due", when(info.run_at) if info.status in ("draft", "queued") else None),
         ("Started", when(info.started_at)),
@@ -145,15 +173,23 @@ def event_cells(event: Event) -> tuple[RenderableType, ...]:
 
 def _failure_row(failure: dict[str, Any]) -> tuple[RenderableType, ...]:
     return (
-        when(failure["at"]), number(failure["attempt"]), failure["class"], failure["code"], failure["step"] or "",
+        when(failure["at"]),
+        number(failure["attempt"]),
+        failure["class"],
+        failure["code"],
+        failure["step"] or "",
         shortened(failure["message"], 500),
-    )  # fmt: skip
+    )
 
 
 def shortened_line(value: Any, limit: int = 200) -> str:
     if value is None:
         return ""
-    text = ", ".join(f"{name}={_word(one)}" for name, one in value.items()) if isinstance(value, dict) else to_json(value)
+    text = (
+        ", ".join(f"{name}={_word(one)}" for name, one in value.items())
+        if isinstance(value, dict)
+        else to_json(value)
+    )
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 

@@ -20,29 +20,46 @@ from regente.engine.models import STATUSES, TaskInfo
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-tasks = typer.Typer(name="tasks", help="Look at tasks, retry and cancel them.", no_args_is_help=True)
+tasks = typer.Typer(
+    name="tasks", help="Look at tasks, retry and cancel them.", no_args_is_help=True
+)
 
 _COLUMNS = (
-    figure("ID"), Column("PIPELINE"), word("STATUS"), figure("ATTEMPT"),
-    word("SINCE"), Column("AT"),
-)  # fmt: skip
+    figure("ID"),
+    Column("PIPELINE"),
+    word("STATUS"),
+    figure("ATTEMPT"),
+    word("SINCE"),
+    Column("AT"),
+)
 
 
 @command(tasks, "list", example="regente tasks list --status failed --pipeline prices")
 async def list_tasks(
     call: Call,
     pipeline: Annotated[str | None, typer.Option(help="Only this pipeline's.")] = None,
-    status: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(STATUSES)}. May be repeated.")] = None,
+    status: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(STATUSES)}. May be repeated.")
+    ] = None,
     batch: Annotated[str | None, typer.Option(help="Only this batch's: its id or name.")] = None,
-    code: Annotated[str | None, typer.Option(help="Only those whose last error has this code.")] = None,
+    code: Annotated[
+        str | None, typer.Option(help="Only those whose last error has this code.")
+    ] = None,
     limit: LimitOption = 50,
-    before: Annotated[int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")] = None,
+    before: Annotated[
+        int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")
+    ] = None,
 ) -> None:
     """List tasks, newest first."""
     async with call.app() as app:
         batch_id = (await app.batch(batch_reference(batch))).id if batch else None
         found = await app.tasks(
-            pipeline=pipeline, statuses=status or None, batch_id=batch_id, code=code, before_id=before, limit=limit
+            pipeline=pipeline,
+            statuses=status or None,
+            batch_id=batch_id,
+            code=code,
+            before_id=before,
+            limit=limit,
         )
     filtered = any((pipeline, status, batch, code, before))
     call.answer(found, lambda: task_table(found) if found else _nothing(filtered))
@@ -59,7 +76,14 @@ def _row(task: TaskInfo) -> tuple[RenderableType, ...]:
     place = task.error_code if task.status == "failed" else task.checkpoint
     if task.status == "running" and task.progress is not None:
         place = f"{place or ''} {task.progress:.0%}".strip()
-    return str(task.id), task.pipeline, status_text(task.status), number(task.attempt), when(since), place or ""
+    return (
+        str(task.id),
+        task.pipeline,
+        status_text(task.status),
+        number(task.attempt),
+        when(since),
+        place or "",
+    )
 
 
 def _nothing(filtered: bool) -> str:
@@ -70,7 +94,8 @@ def _nothing(filtered: bool) -> str:
 
 @command(tasks, "show", example="regente tasks show 42")
 async def show(call: Call, task_id: IdArgument, snapshot: SnapshotOption = None) -> None:
-    """Show one task: arguments, result, steps, timeline, failures with the stack of the last, snapshots."""
+    """Show one task: arguments, result, steps, timeline, failures with the stack of the last,
+    snapshots."""
     async with call.app() as app:
         document = await task_document(app, task_id)
         if snapshot is not None:
@@ -88,13 +113,15 @@ async def why(call: Call, task_id: IdArgument) -> None:
     async with call.app() as app:
         answer = await app.why(task_id)
     call.answer(
-        {"id": task_id, "code": answer.code, "summary": answer.summary, "details": answer.details}, lambda: answer.summary
+        {"id": task_id, "code": answer.code, "summary": answer.summary, "details": answer.details},
+        lambda: answer.summary,
     )
 
 
 @command(tasks, "retry", example="regente tasks retry 42 43")
 async def retry(call: Call, ids: IdsArgument) -> None:
-    """Start failed, canceled or skipped tasks again, with a fresh budget. Finished steps stay finished."""
+    """Start failed, canceled or skipped tasks again, with a fresh budget. Finished steps stay
+    finished."""
 
     async def act(app: Regente, task_id: int) -> str:
         await app.retry(task_id)
@@ -115,7 +142,10 @@ async def queue(call: Call, ids: IdsArgument) -> None:
     async with call.app() as app:
         moved = await app.queue(unique(ids))
     stayed = [task_id for task_id in unique(ids) if task_id not in moved]
-    call.answer({"queued": moved, "not_drafts": stayed}, lambda: f"{output.plural(len(moved), 'draft')} queued.")
+    call.answer(
+        {"queued": moved, "not_drafts": stayed},
+        lambda: f"{output.plural(len(moved), 'draft')} queued.",
+    )
     if stayed:
         if not call.json:
             output.note(f"Not drafts: {', '.join(map(str, stayed))}.")
@@ -130,12 +160,16 @@ async def _each(call: Call, ids: list[int], act: Callable[[Regente, int], Awaita
             try:
                 results.append({"id": task_id, "status": await act(app, task_id)})
             except RegenteError as error:
-                results.append({"id": task_id, "error": {"code": error.code, "message": error.message}})
+                results.append(
+                    {"id": task_id, "error": {"code": error.code, "message": error.message}}
+                )
     done = [one for one in results if "error" not in one]
     if len(results) == 1 and not done:
         raise RegenteError(results[0]["error"]["message"], code=results[0]["error"]["code"])
     if done or call.json:
-        call.answer(results, lambda: "\n".join(f"Task {one['id']}: {one['status']}." for one in done))
+        call.answer(
+            results, lambda: "\n".join(f"Task {one['id']}: {one['status']}." for one in done)
+        )
     for one in results:
         if "error" in one:
             output.write_error(one["error"]["code"], one["error"]["message"], as_json=call.json)

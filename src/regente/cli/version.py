@@ -22,5 +22,12 @@ async def version(call: Call) -> None:
         own = installed_version("regente")
     except PackageNotFoundError:
         own = "unknown"
-    document = {"regente": own, "schema": read_migrations(MIGRATIONS_FOLDER)[-1].version, "python": platform.python_version()}
-    call.answer(document, lambda: f"regente {own} (schema {document['schema']}, Python {document['python']})")
+    document = {
+        "regente": own,
+        "schema": read_migrations(MIGRATIONS_FOLDER)[-1].version,
+        "python": platform.python_version(),
+    }
+    call.answer(
+        document,
+        lambda: f"regente {own} (schema {document['schema']}, Python {document['python']})",
+    )

@@ -21,7 +21,12 @@ _ADS = "public.ads"
 
 
 def add_to(root: typer.Typer) -> None:
-    command(root, "writer", example="regente writer --port 8201 --allow-private --create-ads", fast_loop=True)(writer)
+    command(
+        root,
+        "writer",
+        example="regente writer --port 8201 --allow-private --create-ads",
+        fast_loop=True,
+    )(writer)
 
 
 async def writer(
@@ -30,20 +35,30 @@ async def writer(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8201,
     allow: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCHEMA.TABLE", help=f"A table to write to; may be repeated. [default: {_ADS}]"),
+        typer.Option(
+            metavar="SCHEMA.TABLE", help=f"A table to write to; may be repeated. [default: {_ADS}]"
+        ),
     ] = None,
-    allow_private: Annotated[bool, typer.Option("--allow-private", help="Read from private and loopback addresses.")] = False,
-    create_ads: Annotated[bool, typer.Option("--create-ads", help=f"Make {_ADS} when it is missing.")] = False,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Read from private and loopback addresses.")
+    ] = False,
+    create_ads: Annotated[
+        bool, typer.Option("--create-ads", help=f"Make {_ADS} when it is missing.")
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Jobs at once; further ones wait.")] = 4,
     lease_seconds: Annotated[
-        float, typer.Option(min=0.5, max=3600, help="Silent for so long, a writer loses its jobs to another.")
+        float,
+        typer.Option(
+            min=0.5, max=3600, help="Silent for so long, a writer loses its jobs to another."
+        ),
     ] = 20.0,
 ) -> None:
     """Be a Writer (POST /process, GET /status/JOB, GET /health), until SIGTERM or Ctrl-C.
 
-    Writes to --database-url, else REGENTE_WRITER_DATABASE_URL, else REGENTE_DATABASE_URL, else the embedded PostgreSQL. The
-    key that callers send as x-api-key is REGENTE_WRITER_API_KEY; without it one is made up and printed once. Unfinished jobs
-    are handed back on the way out and go on at the next start.
+    Writes to --database-url, else REGENTE_WRITER_DATABASE_URL, else REGENTE_DATABASE_URL, else the
+    embedded PostgreSQL. The key that callers send as x-api-key is REGENTE_WRITER_API_KEY; without
+    it one is made up and printed once. Unfinished jobs are handed back on the way out and go on at
+    the next start.
     """
     # The web framework is heavy: only the commands that serve pay for it.
     from regente.services.serving import serve_until_stopped
@@ -54,13 +69,20 @@ async def writer(
     async with server(_with_own_address(call)) as found:
         try:
             terms = WriterTerms(
-                database_url=found.url, api_key=given or made or "", targets=frozenset(allow or [_ADS]),
-                allow_private=allow_private, create_ads=create_ads, concurrent_jobs=jobs, lease_seconds=lease_seconds,
-            )  # fmt: skip
+                database_url=found.url,
+                api_key=given or made or "",
+                targets=frozenset(allow or [_ADS]),
+                allow_private=allow_private,
+                create_ads=create_ads,
+                concurrent_jobs=jobs,
+                lease_seconds=lease_seconds,
+            )
         except ValueError as error:
             raise InvalidInput(str(error)) from None
         await prepare_database(terms)
-        await serve_until_stopped(create_app(terms), host, port, lambda url: _announce(call, url, made))
+        await serve_until_stopped(
+            create_app(terms), host, port, lambda url: _announce(call, url, made)
+        )
 
 
 def _with_own_address(call: Call) -> Call:

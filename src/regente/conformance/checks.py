@@ -1,4 +1,5 @@
-"""One check at a time: each returns its evidence or says why it could not pass; none stops the run."""
+"""One check at a time: each returns its evidence or says why it could not
+pass; none stops the run."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ class Check(Generic[Bench]):
     required: bool = True
 
 
-async def run_checks(checks: Sequence[Check[Bench]], bench: Bench, *, secrets: Sequence[str]) -> tuple[Finding, ...]:
+async def run_checks(
+    checks: Sequence[Check[Bench]], bench: Bench, *, secrets: Sequence[str]
+) -> tuple[Finding, ...]:
     return tuple([await _find(check, bench, secrets) for check in checks])
 
 
@@ -60,7 +63,11 @@ def _one_line(evidence: str, secrets: Sequence[str]) -> str:
 def without(secrets: Sequence[str], text: str) -> str:
     """The text with its secrets hidden: a service may echo what it was sent."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        for form in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        for form in (
+            secret,
+            json.dumps(secret)[1:-1],
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+        ):
             text = text.replace(form, _HIDDEN)
     return text
 

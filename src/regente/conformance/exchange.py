@@ -1,4 +1,5 @@
-"""One request and what came of it: within a time, up to a size, never an exception for what the other side does."""
+"""One request and what came of it: within a time, up to a size, never an exception for what the
+other side does."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The service under examination. Its replies are never followed elsewhere: a redirect is an answer."""
+    """The service under examination. Its replies are never followed elsewhere: a redirect is an
+    answer."""
 
     client: httpx2.AsyncClient = field(repr=False)
     url: str
@@ -80,33 +82,47 @@ class Service:
     async def delete(self, path: str) -> Reply:
         return await self._send("DELETE", path)
 
-    async def post(self, path: str, payload: Any = None, *, headers: Mapping[str, str] | None = None) -> Reply:
+    async def post(
+        self, path: str, payload: Any = None, *, headers: Mapping[str, str] | None = None
+    ) -> Reply:
         if payload is None:
             return await self._send("POST", path, headers=headers or {})
         text = json.dumps(payload, ensure_ascii=False)
         return await self.post_text(path, text, headers=headers)
 
-    async def post_text(self, path: str, text: str, *, headers: Mapping[str, str] | None = None) -> Reply:
+    async def post_text(
+        self, path: str, text: str, *, headers: Mapping[str, str] | None = None
+    ) -> Reply:
         typed = {"content-type": "application/json", **(headers or {})}
         return await self._send("POST", path, content=text.encode(), headers=typed)
 
     async def _send(
-        self, method: str, path: str, *, content: bytes = b"", headers: Mapping[str, str] | None = None,
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes = b"",
+        headers: Mapping[str, str] | None = None,
         max_bytes: int = MAX_REPLY_BYTES,
-    ) -> Reply:  # fmt: skip
-        """A service may limit how fast it is asked (9.3): when it says how long to wait, that is waited for, once."""
+    ) -> Reply:
+        """A service may limit how fast it is asked (9.3): when it says how long to wait, that is
+        waited for, once."""
         reply = await self._send_once(method, path, content, headers or {}, max_bytes)
         if reply.status != 429 or not 0 < reply.retry_after_seconds <= _LONGEST_WAIT_SECONDS:
             return reply
         await asyncio.sleep(reply.retry_after_seconds)
         return await self._send_once(method, path, content, headers or {}, max_bytes)
 
-    async def _send_once(self, method: str, path: str, content: bytes, headers: Mapping[str, str], max_bytes: int) -> Reply:
+    async def _send_once(
+        self, method: str, path: str, content: bytes, headers: Mapping[str, str], max_bytes: int
+    ) -> Reply:
         sent = f"{method} {path}{self.note} {_shown(content, self.secrets, _SHOWN_SENT)}".rstrip()
         keyed = dict(headers) if self.key is None else {**headers, API_KEY_HEADER: self.key}
         try:
             async with asyncio.timeout(self.request_seconds):
-                request = self.client.stream(method, f"{self.url}{path}", content=content or None, headers=keyed)
+                request = self.client.stream(
+                    method, f"{self.url}{path}", content=content or None, headers=keyed
+                )
                 async with request as response:
                     return replace(await _read(response, sent, max_bytes), secrets=self.secrets)
         except (TimeoutError, httpx2.TimeoutException):
@@ -120,16 +136,30 @@ async def _read(response: httpx2.Response, sent: str, max_bytes: int) -> Reply:
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > max_bytes:
-            return Reply(sent, response.status_code, trouble=f"{response.status_code} with more than {max_bytes:,} bytes")
-    return Reply(sent, response.status_code, bytes(body), retry_after_seconds=_seconds(response.headers.get("retry-after")))
+            return Reply(
+                sent,
+                response.status_code,
+                trouble=f"{response.status_code} with more than {max_bytes:,} bytes",
+            )
+    return Reply(
+        sent,
+        response.status_code,
+        bytes(body),
+        retry_after_seconds=_seconds(response.headers.get("retry-after")),
+    )
 
 
 def _seconds(retry_after: str | None) -> float:
-    return float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else 0.0
+    return (
+        float(retry_after)
+        if retry_after and retry_after.isascii() and retry_after.isdigit()
+        else 0.0
+    )
 
 
 def _shown(content: bytes, secrets: tuple[str, ...], limit: int = _SHOWN_CAME) -> str:
-    """The beginning, on one line. Secrets are hidden before it is cut: half a secret is one, too."""
+    """The beginning, on one line. Secrets are hidden before it is cut: half a
+    secret is one, too."""
     text = " ".join(without(secrets, content[:_LOOKED_AT].decode("utf-8", "replace")).split())
     return text if len(text) <= limit else f"{text[:limit]}… ({len(content):,} bytes)"
 
@@ -141,20 +171,28 @@ def checked_url(url: str) -> str:
     except httpx2.InvalidURL as error:
         raise ValueError(f"{url!r} is not a URL: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ValueError(f"{url!r} is not the URL of a service: it starts with http:// or https:// and names a host")
+        raise ValueError(
+            f"{url!r} is not the URL of a service: it starts with http:// or https:// and "
+            "names a host"
+        )
     if parsed.userinfo:
         raise ValueError("a URL holds a user or a password: it would be shown with the evidence")
     if parsed.query or parsed.fragment:
-        raise ValueError(f"{url!r} has a query or a fragment: give the address that the routes are under")
+        raise ValueError(
+            f"{url!r} has a query or a fragment: give the address that the routes are under"
+        )
     return url.rstrip("/")
 
 
 @asynccontextmanager
-async def opened(url: str, key: str, request_seconds: float, secrets: tuple[str, ...]) -> AsyncIterator[Service]:
+async def opened(
+    url: str, key: str, request_seconds: float, secrets: tuple[str, ...]
+) -> AsyncIterator[Service]:
     if not key or not key.isascii() or not key.isprintable():
         raise ValueError("the key is empty or has characters that no header can carry")
     timeout = httpx2.Timeout(request_seconds)
-    # Every request on its own connection: what one answer did to a connection is not the next check's evidence.
+    # Every request on its own connection: what one answer did to a connection is not the next
+    # check's evidence.
     limits = httpx2.Limits(max_keepalive_connections=0)
     async with httpx2.AsyncClient(timeout=timeout, limits=limits, trust_env=False) as client:
         yield Service(client, checked_url(url), key, request_seconds, secrets)

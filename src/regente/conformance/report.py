@@ -1,4 +1,5 @@
-"""What an examination found: one finding a check, and whether the service may call itself conformant."""
+"""What an examination found: one finding a check, and whether the service may call itself
+conformant."""
 
 from __future__ import annotations
 
@@ -49,13 +50,22 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         checks = [
-            {"name": one.name, "section": one.section, "required": one.required, "verdict": one.verdict.value,
-             "evidence": one.evidence}
+            {
+                "name": one.name,
+                "section": one.section,
+                "required": one.required,
+                "verdict": one.verdict.value,
+                "evidence": one.evidence,
+            }
             for one in self.findings
-        ]  # fmt: skip
+        ]
         return {
-            "service": self.service, "url": self.url, "conformant": self.conformant, "counts": self.counts(), "checks": checks,
-        }  # fmt: skip
+            "service": self.service,
+            "url": self.url,
+            "conformant": self.conformant,
+            "counts": self.counts(),
+            "checks": checks,
+        }
 
 
 __all__ = ["Finding", "Report", "Verdict"]

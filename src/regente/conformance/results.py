@@ -1,4 +1,5 @@
-"""Reads a worker's result document as it streams: how many ads it holds, never the ads themselves."""
+"""Reads a worker's result document as it streams: how many ads it holds, never
+the ads themselves."""
 
 from __future__ import annotations
 

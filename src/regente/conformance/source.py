@@ -1,4 +1,5 @@
-"""A small document on loopback for a writer to read: three rows, one of them bad, and a record of who asked for it."""
+"""A small document on loopback for a writer to read: three rows, one of them bad, and a record of
+who asked for it."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class LocalSource:
 
     @property
     def rows(self) -> list[dict[str, str | None]]:
-        """The same keys each time: run after run upserts the same two rows. The bad one has no key to be stored under."""
+        """The same keys each time: run after run upserts the same two rows. The bad one has no key
+        to be stored under."""
         keys: list[str | None] = ["regente-conformance-1", None, "regente-conformance-2"]
         return [{self.conflict_key: key} for key in keys]
 
@@ -48,12 +50,20 @@ class LocalSource:
         method, target, _ = first.split(" ", 2)
         if method not in ("GET", "HEAD") or target.split("?")[0] != _PATH:
             return _response("404 Not Found", b'{"detail": "not here"}', method)
-        self.heads.append({name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)})
+        self.heads.append(
+            {
+                name.strip().lower(): value.strip()
+                for name, _, value in (line.partition(":") for line in lines)
+            }
+        )
         return _response("200 OK", json.dumps({"ads": self.rows}).encode(), method)
 
 
 def _response(status: str, body: bytes, method: str) -> bytes:
-    head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: "
+        f"{len(body)}\r\nconnection: close\r\n\r\n"
+    )
     return head.encode() + (b"" if method == "HEAD" else body)
 
 
@@ -66,7 +76,9 @@ async def local_source(conflict_key: str) -> AsyncIterator[LocalSource]:
         answering.add(task)
         task.add_done_callback(answering.discard)
 
-    async with await asyncio.start_server(connected, "127.0.0.1", 0, limit=_MAX_HEAD_BYTES) as server:
+    async with await asyncio.start_server(
+        connected, "127.0.0.1", 0, limit=_MAX_HEAD_BYTES
+    ) as server:
         source.port = server.sockets[0].getsockname()[1]
         try:
             yield source

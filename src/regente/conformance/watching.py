@@ -42,7 +42,11 @@ class Watch:
 
 
 async def watch(
-    ask: Callable[[], Awaitable[Reply]], *, known: type[StrEnum], final: Collection[str], within_seconds: float
+    ask: Callable[[], Awaitable[Reply]],
+    *,
+    known: type[StrEnum],
+    final: Collection[str],
+    within_seconds: float,
 ) -> Watch:
     found, started, pause, broken = Watch(), time.monotonic(), _FIRST_PAUSE_SECONDS, 0
     while True:

@@ -21,7 +21,8 @@ _REFUSED = "9.3"
 
 
 async def examine_worker(options: WorkerOptions) -> Report:
-    """Every check, in order. ValueError (pydantic's among them) for options that no request can be made of."""
+    """Every check, in order. ValueError (pydantic's among them) for options that no request can be
+    made of."""
     checks = worker_checks(options)
     if options.storage_domain:
         checked_url(result_url(options.storage_domain, "job"))
@@ -36,7 +37,14 @@ async def examine_worker(options: WorkerOptions) -> Report:
 
 
 def worker_checks(options: WorkerOptions) -> tuple[Check[WorkerBench], ...]:
-    return (*_locked_routes(options), *_SESSION, *_SCRAPE, *_refused_payloads(options), *_LATER, *_END)
+    return (
+        *_locked_routes(options),
+        *_SESSION,
+        *_SCRAPE,
+        *_refused_payloads(options),
+        *_LATER,
+        *_END,
+    )
 
 
 _SESSION = (
@@ -56,7 +64,9 @@ _SCRAPE = (
 )
 _LATER = (
     Check("oversize body is 413", _REFUSED, scrape.refuses_oversize, required=False),
-    Check("Idempotency-Key is honoured", "extension", scrape.honours_idempotency_key, required=False),
+    Check(
+        "Idempotency-Key is honoured", "extension", scrape.honours_idempotency_key, required=False
+    ),
     Check("cancel answers 200 and the job is cancelled", "9.1, 5.4", scrape.cancels),
 )
 _END = (
@@ -76,7 +86,8 @@ def _locked_routes(options: WorkerOptions) -> tuple[Check[WorkerBench], ...]:
         "POST /scrape/{job_id}/cancel": lambda service: service.post("/scrape/scrape_none/cancel"),
     }
     return tuple(
-        Check(f"401 without the key: {route}", _LOCKED, partial(_locked, request)) for route, request in requests.items()
+        Check(f"401 without the key: {route}", _LOCKED, partial(_locked, request))
+        for route, request in requests.items()
     )
 
 
@@ -95,7 +106,9 @@ def _refused_payloads(options: WorkerOptions) -> tuple[Check[WorkerBench], ...]:
         "no date_range": {**good, "filters": without_dates},
         "no filters": {"options": good["options"]},
     }
-    checks = [_refused(what, partial(scrape.refuses, payload=payload)) for what, payload in bad.items()]
+    checks = [
+        _refused(what, partial(scrape.refuses, payload=payload)) for what, payload in bad.items()
+    ]
     return (*checks, _refused("not JSON", partial(scrape.refuses, text='{"filters": ')))
 
 

@@ -1,4 +1,5 @@
-"""What the checks of a Worker share: the payloads they send, its routes, and what one check leaves for the next."""
+"""What the checks of a Worker share: the payloads they send, its routes, and what one check leaves
+for the next."""
 
 from __future__ import annotations
 
@@ -28,7 +29,13 @@ MAX_JOB_BYTES = 8 << 20
 _SETTLE_SECONDS = 5.0
 
 FINAL_SCRAPES = frozenset(
-    {ScrapeStatus.COMPLETED, ScrapeStatus.EMPTY, ScrapeStatus.FAILED, ScrapeStatus.CANCELLED, ScrapeStatus.PAUSED}
+    {
+        ScrapeStatus.COMPLETED,
+        ScrapeStatus.EMPTY,
+        ScrapeStatus.FAILED,
+        ScrapeStatus.CANCELLED,
+        ScrapeStatus.PAUSED,
+    }
 )
 
 
@@ -54,13 +61,21 @@ class WorkerOptions:
         proxy = None
         if self.proxy_server:
             if "@" in self.proxy_server:
-                raise ValueError("the proxy holds a user or a password: give them apart from its host and port")
-            proxy = ProxyAddress(server=self.proxy_server, username=self.proxy_username, password=self.proxy_password)
-        return SessionRequest(force_refresh=True, proxy=proxy).model_dump(mode="json", exclude_none=True)
+                raise ValueError(
+                    "the proxy holds a user or a password: give them apart from its host and port"
+                )
+            proxy = ProxyAddress(
+                server=self.proxy_server, username=self.proxy_username, password=self.proxy_password
+            )
+        return SessionRequest(force_refresh=True, proxy=proxy).model_dump(
+            mode="json", exclude_none=True
+        )
 
     def scrape_payload(self) -> dict[str, Any]:
         dates = DateRange(start=self.start, end=self.end)
-        filters = Filters(date_range=dates, format=self.media_format, languages=list(self.languages))
+        filters = Filters(
+            date_range=dates, format=self.media_format, languages=list(self.languages)
+        )
         return ScrapeRequest(filters=filters).model_dump(mode="json")
 
 
@@ -79,8 +94,12 @@ class WorkerBench:
     async def session_status(self) -> Reply:
         return await self.service.get("/session/status")
 
-    async def scrape(self, payload: dict[str, Any] | None = None, *, headers: Mapping[str, str] | None = None) -> Reply:
-        return await self.service.post("/scrape", payload or self.options.scrape_payload(), headers=headers)
+    async def scrape(
+        self, payload: dict[str, Any] | None = None, *, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        return await self.service.post(
+            "/scrape", payload or self.options.scrape_payload(), headers=headers
+        )
 
     async def status(self, job_id: str) -> Reply:
         return await self.service.get(job_path(job_id), max_bytes=MAX_JOB_BYTES)
@@ -90,13 +109,22 @@ class WorkerBench:
 
     async def watch_job(self, job_id: str) -> Watch:
         return await watch(
-            lambda: self.status(job_id), known=ScrapeStatus, final=FINAL_SCRAPES, within_seconds=self.options.timeout_seconds
+            lambda: self.status(job_id),
+            known=ScrapeStatus,
+            final=FINAL_SCRAPES,
+            within_seconds=self.options.timeout_seconds,
         )
 
     async def settle(self) -> None:
-        """A job may be over a moment before its session is ready again; the contract gives that moment no name."""
+        """A job may be over a moment before its session is ready again; the contract gives that
+        moment no name."""
         within = min(_SETTLE_SECONDS, self.options.timeout_seconds)
-        await watch(self.session_status, known=SessionStatus, final={SessionStatus.READY}, within_seconds=within)
+        await watch(
+            self.session_status,
+            known=SessionStatus,
+            final={SessionStatus.READY},
+            within_seconds=within,
+        )
 
     async def clear_away(self, reply: Reply) -> None:
         """Cancel the job that this reply started, so that it is in nobody's way."""

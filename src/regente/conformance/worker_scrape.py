@@ -1,4 +1,5 @@
-"""Checks of a Worker's scrape: accepted, followed to its end, counted, stored where the formula says."""
+"""Checks of a Worker's scrape: accepted, followed to its end, counted, stored where the formula
+says."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ async def is_done(bench: WorkerBench) -> str:
     if job.final not in _DONE:
         problem = job.last.get("problem")
         why = f" (problem: {problem})" if problem else ""
-        raise Unmet(f"{job}{why}; expected completed or empty within {bench.options.timeout_seconds:g} s")
+        raise Unmet(
+            f"{job}{why}; expected completed or empty within {bench.options.timeout_seconds:g} s"
+        )
     return f"{job} after {job.seconds:.1f} s"
 
 
@@ -50,7 +53,10 @@ async def counts_ads(bench: WorkerBench) -> str:
     if job.final == ScrapeStatus.EMPTY and count in (None, 0) and count is not False:
         return shown
     if not _is_count(count) or job.final == ScrapeStatus.EMPTY:
-        raise Unmet(f"{shown}; expected {'a whole number' if job.final == ScrapeStatus.COMPLETED else '0 or none'}")
+        raise Unmet(
+            f"{shown}; expected "
+            f"{'a whole number' if job.final == ScrapeStatus.COMPLETED else '0 or none'}"
+        )
     return shown
 
 
@@ -59,11 +65,15 @@ async def stores_its_result(bench: WorkerBench) -> str:
         raise NotAsked("not asked for: give --storage-domain to have it read")
     job = _done(bench)
     if job.final == ScrapeStatus.EMPTY or bench.job_id is None:
-        raise Unproven("the scrape found no ads: choose dates, a format and languages that have some")
+        raise Unproven(
+            "the scrape found no ads: choose dates, a format and languages that have some"
+        )
     url = result_url(bench.options.storage_domain, bench.job_id)
     ads = await count_ads(bench.service.client, url, within_seconds=bench.options.timeout_seconds)
     if ads != job.last.get("ads_count"):
-        raise Unmet(f"GET {url} → {ads:,} ads; the job said ads_count {job.last.get('ads_count')!r}")
+        raise Unmet(
+            f"GET {url} → {ads:,} ads; the job said ads_count {job.last.get('ads_count')!r}"
+        )
     return f"GET {url} → {ads:,} ads, as the job said"
 
 
@@ -91,7 +101,9 @@ async def refuses(bench: WorkerBench, *, payload: Any = None, text: str | None =
     need_session(bench)
     await bench.settle()
     service = bench.service
-    reply = await (service.post("/scrape", payload) if text is None else service.post_text("/scrape", text))
+    reply = await (
+        service.post("/scrape", payload) if text is None else service.post_text("/scrape", text)
+    )
     await bench.clear_away(reply)
     return str(reply.expect(400, 422))
 
@@ -99,7 +111,9 @@ async def refuses(bench: WorkerBench, *, payload: Any = None, text: str | None =
 async def refuses_oversize(bench: WorkerBench) -> str:
     need_session(bench)
     await bench.settle()
-    reply = await bench.scrape({**bench.options.scrape_payload(), "padding": "x" * bench.options.oversize_bytes})
+    reply = await bench.scrape(
+        {**bench.options.scrape_payload(), "padding": "x" * bench.options.oversize_bytes}
+    )
     await bench.clear_away(reply)
     return str(reply.expect(413))
 
@@ -150,4 +164,6 @@ async def cancels(bench: WorkerBench) -> str:
             return f"{cancel}; {job}"
         if job.final not in _DONE or len(job.statuses) > 1:
             raise Unmet(f"{cancel}; {job}; expected cancelled")
-    raise Unproven(f"{_CANCEL_ATTEMPTS} jobs were done before they could be cancelled: choose a longer scrape")
+    raise Unproven(
+        f"{_CANCEL_ATTEMPTS} jobs were done before they could be cancelled: choose a longer scrape"
+    )

@@ -7,14 +7,20 @@ from regente.conformance.watching import watch
 from regente.conformance.worker_bench import WorkerBench
 from regente.contracts.worker import SessionStatus
 
-_FINAL = frozenset({SessionStatus.READY, SessionStatus.STUCK, SessionStatus.DISCONNECTED, SessionStatus.TERMINATED})
+_FINAL = frozenset(
+    {SessionStatus.READY, SessionStatus.STUCK, SessionStatus.DISCONNECTED, SessionStatus.TERMINATED}
+)
 
 
 async def refuses_scrape_without_session(bench: WorkerBench) -> str:
     await bench.service.delete("/session")
     reply = await bench.scrape()
     # 500 is a crash, not a refusal.
-    if reply.trouble or reply.status is None or not (400 <= reply.status < 500 or reply.status == 503):
+    if (
+        reply.trouble
+        or reply.status is None
+        or not (400 <= reply.status < 500 or reply.status == 503)
+    ):
         await bench.clear_away(reply)
         raise Unmet(f"after DELETE /session: {reply}; expected a refusal (4xx)")
     return f"after DELETE /session: {reply}"
@@ -27,7 +33,10 @@ async def starts(bench: WorkerBench) -> str:
 
 async def says_known_values(bench: WorkerBench) -> str:
     bench.session = await watch(
-        bench.session_status, known=SessionStatus, final=_FINAL, within_seconds=bench.options.timeout_seconds
+        bench.session_status,
+        known=SessionStatus,
+        final=_FINAL,
+        within_seconds=bench.options.timeout_seconds,
     )
     bench.session.expect_known_values()
     return str(bench.session)
@@ -55,6 +64,11 @@ def need_session(bench: WorkerBench) -> None:
 
 
 __all__ = [
-    "becomes_ready", "ends", "ends_twice", "need_session", "refuses_scrape_without_session", "says_known_values",
+    "becomes_ready",
+    "ends",
+    "ends_twice",
+    "need_session",
+    "refuses_scrape_without_session",
+    "says_known_values",
     "starts",
-]  # fmt: skip
+]

@@ -1,4 +1,5 @@
-"""Examines a Writer: which checks, in which order. Leaves two rows, always the same, in the table that it is given."""
+"""Examines a Writer: which checks, in which order. Leaves two rows, always the same, in the table
+that it is given."""
 
 from __future__ import annotations
 
@@ -22,13 +23,19 @@ _EXAMPLE_URL = "http://127.0.0.1/conformance.json"
 
 
 async def examine_writer(options: WriterOptions) -> Report:
-    """Every check, in order. ValueError (pydantic's among them) for options that no request can be made of."""
+    """Every check, in order. ValueError (pydantic's among them) for options that no request can be
+    made of."""
     checks = writer_checks(options)
     token = token_hex(16)
     # The query of a source may be its signature.
     secrets = (options.api_key, token, (options.source_url or "").partition("?")[2])
-    async with opened(options.url, options.api_key, options.request_seconds, secrets) as service, _source(options) as local:
-        findings = await run_checks(checks, WriterBench(options, service, local, token), secrets=secrets)
+    async with (
+        opened(options.url, options.api_key, options.request_seconds, secrets) as service,
+        _source(options) as local,
+    ):
+        findings = await run_checks(
+            checks, WriterBench(options, service, local, token), secrets=secrets
+        )
     return Report("writer", service.url, findings)
 
 
@@ -75,7 +82,10 @@ def _locked_routes(options: WriterOptions) -> tuple[Check[WriterBench], ...]:
     healthy = Check("GET /health is healthy without a key", "9.2", refusals.is_healthy)
     return (
         healthy,
-        *(Check(f"401 without the key: {route}", "9.2, 9.3", partial(_locked, request)) for route, request in requests.items()),
+        *(
+            Check(f"401 without the key: {route}", "9.2, 9.3", partial(_locked, request))
+            for route, request in requests.items()
+        ),
     )
 
 
@@ -88,11 +98,16 @@ def _refused_payloads(options: WriterOptions) -> tuple[Check[WriterBench], ...]:
     bad: dict[str, Any] = {
         "no config": {"source": good["source"]},
         "no source": {"config": good["config"]},
-        "no table": {**good, "config": {name: value for name, value in good["config"].items() if name != "table"}},
+        "no table": {
+            **good,
+            "config": {name: value for name, value in good["config"].items() if name != "table"},
+        },
         "no url": {**good, "source": {"type": "url", "json_path": "ads"}},
         "unknown operation": {**good, "config": {**good["config"], "operation": "truncate"}},
     }
-    checks = [_refused(what, partial(refusals.refuses, payload=payload)) for what, payload in bad.items()]
+    checks = [
+        _refused(what, partial(refusals.refuses, payload=payload)) for what, payload in bad.items()
+    ]
     return (*checks, _refused("not JSON", partial(refusals.refuses, text='{"config": ')))
 
 

@@ -1,4 +1,5 @@
-"""What the checks of a Writer share: the payloads they send, its routes, and what one check leaves for the next."""
+"""What the checks of a Writer share: the payloads they send, its routes, and what one check leaves
+for the next."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ FINAL_JOBS = frozenset({WriterStatus.COMPLETED, WriterStatus.FAILED, WriterStatu
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """Without `source_url` a small document of our own is served on loopback. `timeout_seconds`: for a job to end."""
+    """Without `source_url` a small document of our own is served on loopback. `timeout_seconds`:
+    for a job to end."""
 
     url: str
     api_key: str = field(repr=False)
@@ -36,10 +38,19 @@ class WriterOptions:
     oversize_bytes: int = OVERSIZE_BYTES
 
     def payload(
-        self, source_url: str, *, table: str | None = None, job_id: str | None = None, **headers: str
+        self,
+        source_url: str,
+        *,
+        table: str | None = None,
+        job_id: str | None = None,
+        **headers: str,
     ) -> dict[str, Any]:
-        target = Target(table=table or self.table, schema=self.schema, conflict_key=self.conflict_key)
-        request = ProcessRequest(job_id=job_id, config=target, source=Source(url=source_url, headers=headers))
+        target = Target(
+            table=table or self.table, schema=self.schema, conflict_key=self.conflict_key
+        )
+        request = ProcessRequest(
+            job_id=job_id, config=target, source=Source(url=source_url, headers=headers)
+        )
         dumped = request.model_dump(mode="json", by_alias=True, exclude_none=True)
         if not headers:
             del dumped["source"]["headers"]
@@ -68,7 +79,8 @@ class WriterBench:
         return urljoin(self.source_url, f"missing-{secrets.token_hex(8)}.json")
 
     def keyed_payload(self) -> dict[str, Any]:
-        """The whole request of 9.2. The header is ours to check on loopback; another's source may not want it."""
+        """The whole request of 9.2. The header is ours to check on loopback; another's source may
+        not want it."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.local else {}
         return self.options.payload(self.source_url, job_id=self.wanted_id, **headers)
 
@@ -80,7 +92,10 @@ class WriterBench:
 
     async def watch_job(self, job_id: str) -> Watch:
         return await watch(
-            lambda: self.status(job_id), known=WriterStatus, final=FINAL_JOBS, within_seconds=self.options.timeout_seconds
+            lambda: self.status(job_id),
+            known=WriterStatus,
+            final=FINAL_JOBS,
+            within_seconds=self.options.timeout_seconds,
         )
 
     def ended_job(self) -> Watch:

@@ -34,7 +34,8 @@ async def names_its_status(bench: WriterBench) -> str:
 
 
 async def names_its_own_job(bench: WriterBench) -> str:
-    """The request of 3.1.2, without a `job_id`. Waits for the end, so that what follows has the writer to itself."""
+    """The request of 3.1.2, without a `job_id`. Waits for the end, so that what follows has the
+    writer to itself."""
     reply = await bench.process(bench.options.payload(bench.source_url))
     job_id = job_id_of(reply)
     await bench.watch_job(job_id)
@@ -58,7 +59,9 @@ async def ends(bench: WriterBench) -> str:
     job = bench.job
     wanted = "partial" if bench.local else "completed or partial"
     if job.final is None or job.final not in wanted.split(" or "):
-        raise Unmet(f"{job}{_why(job)}; expected {wanted} within {bench.options.timeout_seconds:g} s")
+        raise Unmet(
+            f"{job}{_why(job)}; expected {wanted} within {bench.options.timeout_seconds:g} s"
+        )
     return f"{job} after {job.seconds:.1f} s"
 
 
@@ -69,11 +72,17 @@ def _why(job: Watch) -> str:
 
 async def has_every_field(bench: WriterBench) -> str:
     job = bench.ended_job()
-    missing = [name for name in ("job_id", "progress", "failed_items", "started_at", "completed_at") if name not in job.last]
+    missing = [
+        name
+        for name in ("job_id", "progress", "failed_items", "started_at", "completed_at")
+        if name not in job.last
+    ]
     if missing:
         raise Unmet(f"{job.sent} → {_brief(job)} without {', '.join(missing)}")
     if job.last["job_id"] != bench.job_id:
-        raise Unmet(f"{job.sent} → job_id {job.last['job_id']!r}; expected the one that was asked for")
+        raise Unmet(
+            f"{job.sent} → job_id {job.last['job_id']!r}; expected the one that was asked for"
+        )
     for name in ("started_at", "completed_at"):
         if not _is_time(job.last[name]):
             raise Unmet(f"{job.sent} → {name} {job.last[name]!r}; expected a time of ISO 8601")
@@ -93,7 +102,10 @@ async def counts_add_up(bench: WriterBench) -> str:
     if wrong:
         raise Unmet(f"{job.sent} → {job.final}, progress {last}; {wrong}")
     if (last["failed_count"] > 0) != (job.final == WriterStatus.PARTIAL):
-        raise Unmet(f"{job.sent} → {job.final}, progress {last}; `partial` is for rows that failed, `completed` for none")
+        raise Unmet(
+            f"{job.sent} → {job.final}, progress {last}; `partial` is for rows that "
+            "failed, `completed` for none"
+        )
     return f"{job.sent} → progress {last}"
 
 
@@ -127,12 +139,24 @@ async def names_failed_rows(bench: WriterBench) -> str:
     if not isinstance(items, list):
         raise Unmet(f"{shown}; expected an array")
     if not items and bench.local is None:
-        raise NotAsked("no row of the source failed: without --source-url a document with a bad row is used")
+        raise NotAsked(
+            "no row of the source failed: without --source-url a document with a bad row is used"
+        )
     for item in items:
-        if not (isinstance(item, dict) and _is_count(item.get("index")) and "data" in item and _is_text(item.get("error"))):
+        if not (
+            isinstance(item, dict)
+            and _is_count(item.get("index"))
+            and "data" in item
+            and _is_text(item.get("error"))
+        ):
             raise Unmet(f"{shown}; expected index, data and error of each")
-    if bench.local and [(item["index"], item["data"]) for item in items] != [(BAD_INDEX, bench.local.rows[BAD_INDEX])]:
-        raise Unmet(f"{shown}; expected the one bad row, index {BAD_INDEX}, data {bench.local.rows[BAD_INDEX]}")
+    if bench.local and [(item["index"], item["data"]) for item in items] != [
+        (BAD_INDEX, bench.local.rows[BAD_INDEX])
+    ]:
+        raise Unmet(
+            f"{shown}; expected the one bad row, index {BAD_INDEX}, data "
+            f"{bench.local.rows[BAD_INDEX]}"
+        )
     return shown
 
 

@@ -1,4 +1,5 @@
-"""Checks of what a Writer must not take: unknown jobs, bad payloads, tables that are not there, sources that are gone."""
+"""Checks of what a Writer must not take: unknown jobs, bad payloads, tables that are not there,
+sources that are gone."""
 
 from __future__ import annotations
 
@@ -26,18 +27,25 @@ async def knows_no_job(bench: WriterBench) -> str:
 
 async def refuses(bench: WriterBench, *, payload: Any = None, text: str | None = None) -> str:
     service = bench.service
-    reply = await (service.post("/process", payload) if text is None else service.post_text("/process", text))
+    reply = await (
+        service.post("/process", payload) if text is None else service.post_text("/process", text)
+    )
     return str(reply.expect(400, 422))
 
 
 async def refuses_oversize(bench: WriterBench) -> str:
-    payload = {**bench.options.payload(bench.source_url), "padding": "x" * bench.options.oversize_bytes}
+    payload = {
+        **bench.options.payload(bench.source_url),
+        "padding": "x" * bench.options.oversize_bytes,
+    }
     return str((await bench.process(payload)).expect(413))
 
 
 async def refuses_unknown_table(bench: WriterBench) -> str:
     """At once, or by a job that fails: the contract allows both."""
-    reply = await bench.process(bench.options.payload(bench.source_url, table=UNKNOWN_TABLE, job_id=str(uuid.uuid4())))
+    reply = await bench.process(
+        bench.options.payload(bench.source_url, table=UNKNOWN_TABLE, job_id=str(uuid.uuid4()))
+    )
     if reply.status is not None and 400 <= reply.status < 500 and not reply.trouble:
         return str(reply)
     return f"{reply}; {await _expect_failed(bench, job_id_of(reply))}"

@@ -1,4 +1,5 @@
-"""The web console as it is served: files that `console/` is built into. It knows nothing of the API but its address."""
+"""The web console as it is served: files that `console/` is built into. It knows nothing of the API
+but its address."""
 
 from __future__ import annotations
 

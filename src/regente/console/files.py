@@ -1,4 +1,5 @@
-"""The built files in memory, each also compressed: there are few, and every one is asked for by every browser."""
+"""The built files in memory, each also compressed: there are few, and every one is asked for by
+every browser."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "static"
 INDEX = "index.html"
-_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+_TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +31,21 @@ def load(folder: Path = FOLDER) -> dict[str, File]:
     """By their path from the console's root; nothing when it was not built."""
     if not (folder / INDEX).is_file():
         return {}
-    return {path.relative_to(folder).as_posix(): _file(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): _file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def from_bytes(body: bytes, media_type: str) -> File:
-    return File(media_type, body, gzip.compress(body, mtime=0), f'"{hashlib.sha256(body).hexdigest()[:20]}"')
+    return File(
+        media_type, body, gzip.compress(body, mtime=0), f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+    )
 
 
 def _file(path: Path) -> File:
-    kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    kind = (
+        _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    )
     return from_bytes(path.read_bytes(), kind)

@@ -1,6 +1,8 @@
-"""Serves the console in front of the API: its files and its pages go out, everything else goes on to the API.
+"""Serves the console in front of the API: its files and its pages go out, everything else goes on
+to the API.
 
-Its files hold no data, so nobody is asked who they are. Each page is the same document; the browser shows the right one.
+Its files hold no data, so nobody is asked who they are. Each page is the same document; the browser
+shows the right one.
 """
 
 from __future__ import annotations
@@ -15,17 +17,29 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regente.console.files import INDEX, File, from_bytes, load
 
-PAGES = frozenset({
-    "", "sign-in", "missions", "batches", "results", "failures", "fleet", "runners", "audit", "settings",
-})  # fmt: skip
+PAGES = frozenset(
+    {
+        "",
+        "sign-in",
+        "missions",
+        "batches",
+        "results",
+        "failures",
+        "fleet",
+        "runners",
+        "audit",
+        "settings",
+    }
+)
 ASSETS = "assets/"
 _FOR_A_YEAR = "public, max-age=31536000, immutable"
 _ASK_EVERY_TIME = "no-cache"
 _NOT_BUILT = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Regente</title></head>
-<body><h1>Regente</h1><p>The console has not been built here: this is a source tree, or an installation without it.
-In the source tree, run <code>python scripts/console.py</code>.</p>
-<p>The API is there: <a href="docs">its documentation</a>, <a href="sign-in">sign in</a>.</p></body></html>
+<body><h1>Regente</h1><p>The console has not been built here: this is a source tree,
+or an installation without it. In the source tree, run <code>python scripts/console.py</code>.</p>
+<p>The API is there: <a href="docs">its documentation</a>, <a href="sign-in">sign in</a>.</p>
+</body></html>
 """
 
 
@@ -38,7 +52,11 @@ class Console:
         self._page = functools.lru_cache(maxsize=8)(self._page_of_depth)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = self._response(scope) if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") else None
+        response = (
+            self._response(scope)
+            if scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+            else None
+        )
         await (response or self._app)(scope, receive, send)
 
     def _response(self, scope: Scope) -> Response | None:
@@ -47,17 +65,30 @@ class Console:
             return RedirectResponse(f"{scope['root_path']}/")
         name = path.removeprefix("/")
         if not self._files:
-            return _answer(scope, from_bytes(_NOT_BUILT, "text/html"), "no-store") if name == "" else None
+            return (
+                _answer(scope, from_bytes(_NOT_BUILT, "text/html"), "no-store")
+                if name == ""
+                else None
+            )
         if name in self._files and name != INDEX:
-            return _answer(scope, self._files[name], _FOR_A_YEAR if name.startswith(ASSETS) else _ASK_EVERY_TIME)
+            return _answer(
+                scope,
+                self._files[name],
+                _FOR_A_YEAR if name.startswith(ASSETS) else _ASK_EVERY_TIME,
+            )
         if name.split("/")[0] in PAGES:
             return _answer(scope, self._page(name.count("/")), _ASK_EVERY_TIME)
         return None
 
     def _page_of_depth(self, depth: int) -> File:
-        """The document names its files from its own place: a page deeper down has to go up first."""
+        """The document names its files from its own place: a page deeper down has to
+        go up first."""
         index = self._files[INDEX]
-        return from_bytes(index.body.replace(b'="./', b'="' + b"../" * depth), "text/html") if depth else index
+        return (
+            from_bytes(index.body.replace(b'="./', b'="' + b"../" * depth), "text/html")
+            if depth
+            else index
+        )
 
 
 def _answer(scope: Scope, file: File, cache: str) -> Response:
@@ -66,5 +97,9 @@ def _answer(scope: Scope, file: File, cache: str) -> Response:
     if asked.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
     if "gzip" in asked.get("accept-encoding", ""):
-        return Response(file.gzipped, media_type=file.media_type, headers={**headers, "content-encoding": "gzip"})
+        return Response(
+            file.gzipped,
+            media_type=file.media_type,
+            headers={**headers, "content-encoding": "gzip"},
+        )
     return Response(file.body, media_type=file.media_type, headers=headers)

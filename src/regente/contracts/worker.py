@@ -1,4 +1,5 @@
-"""The Worker API (original specification, 9.1). Fields marked *ours* are optional additions that a worker may leave out."""
+"""The Worker API (original specification, 9.1). Fields marked *ours* are optional additions that a
+worker may leave out."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 API_KEY_HEADER = "x-api-key"
 IDEMPOTENCY_HEADER = "idempotency-key"
-"""*Ours*, on `POST /scrape`: the same key twice is one job. A worker that ignores it is used all the same."""
+"""*Ours*, on `POST /scrape`: the same key twice is one job. A worker that ignores it is used
+all the same."""
 
 
 class SessionStatus(StrEnum):
@@ -60,13 +62,17 @@ class Problem(BaseModel):
     cause: Cause
     message: str = Field(max_length=2000)
     http_status: int | None = None
-    retry_after: float | None = Field(None, ge=0, description="seconds, when the cause is `throttled`")
+    retry_after: float | None = Field(
+        None, ge=0, description="seconds, when the cause is `throttled`"
+    )
 
 
 class ProxyAddress(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    server: str = Field(min_length=1, max_length=300, description="host:port, host alone, or with a scheme")
+    server: str = Field(
+        min_length=1, max_length=300, description="host:port, host alone, or with a scheme"
+    )
     username: str | None = None
     password: str | None = Field(None, repr=False)
 

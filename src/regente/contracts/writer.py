@@ -35,7 +35,9 @@ class Source(BaseModel):
 
 
 class ProcessRequest(BaseModel):
-    job_id: str | None = Field(None, min_length=1, max_length=100, description="the same id twice is one job")
+    job_id: str | None = Field(
+        None, min_length=1, max_length=100, description="the same id twice is one job"
+    )
     config: Target
     source: Source
 
@@ -65,9 +67,9 @@ class WriterJob(BaseModel):
     progress: Progress = Progress()
     failed_items: list[FailedItem] = Field(default_factory=list)
     error: str | None = Field(None, description="*ours*: why the whole job failed")
-    error_code: Literal["ERROR300", "ERROR301", "ERROR302", "ERROR303", "ERROR400", "ERROR401"] | None = Field(
-        None, description="*ours*: the code of that failure"
-    )
+    error_code: (
+        Literal["ERROR300", "ERROR301", "ERROR302", "ERROR303", "ERROR400", "ERROR401"] | None
+    ) = Field(None, description="*ours*: the code of that failure")
     started_at: datetime | None = None
     completed_at: datetime | None = None
 

@@ -1,5 +1,6 @@
-"""Ends background work for certain. In Python 3.11 `asyncio.wait_for`, and with it psycopg, swallows a cancellation that meets
-the very event it waits for; one `cancel()` is then not enough, and waiting for its effect would be waiting for ever."""
+"""Ends background work for certain. In Python 3.11 `asyncio.wait_for`, and with it psycopg,
+swallows a cancellation that meets the very event it waits for; one `cancel()` is then not enough,
+and waiting for its effect would be waiting for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The door for programs: enqueue, ask, cancel, retry, batches, schedules, the feed. Everything a console could want."""
+"""The door for programs: enqueue, ask, cancel, retry, batches, schedules, the feed. Everything a
+console could want."""
 
 from __future__ import annotations
 
@@ -54,9 +55,10 @@ class Client:
     ) -> int:
         """Store one task and return its id. It is durable when this returns.
 
-        With `key`, a task of the same pipeline and key is stored once: the second call returns the first one's id. Higher
-        `priority` comes first. `batch` is a batch's id, or its name: a new name opens one. `draft` leaves it in the bank.
-        With `connection` it becomes part of the caller's own transaction.
+        With `key`, a task of the same pipeline and key is stored once: the second call returns the
+        first one's id. Higher `priority` comes first. `batch` is a batch's id, or its name: a new
+        name opens one. `draft` leaves it in the bank. With `connection` it becomes part of the
+        caller's own transaction.
         """
         await self._intake.check_pipeline(pipeline)
         text = self._intake.checked_args(pipeline, {} if args is None else args)
@@ -85,9 +87,18 @@ class Client:
             raise InvalidInput(f"{len(keys)} keys for {len(every)} tasks")
         check_options(keys or (), priority, run_at, max_attempts)
         like = NewTask(pipeline, "", None, priority, run_at, max_attempts, None, draft)
-        if connection is None and keys is None and not isinstance(batch, str) and goes_by_copy(like, len(every)):
-            return await self._intake.alike(like._replace(batch_id=await self._batch_id(batch, None)), every)
-        texts = [self._intake.checked_args(pipeline, one) for one in every]  # before a batch is opened for them
+        if (
+            connection is None
+            and keys is None
+            and not isinstance(batch, str)
+            and goes_by_copy(like, len(every))
+        ):
+            return await self._intake.alike(
+                like._replace(batch_id=await self._batch_id(batch, None)), every
+            )
+        texts = [
+            self._intake.checked_args(pipeline, one) for one in every
+        ]  # before a batch is opened for them
         batch_id = await self._batch_id(batch, connection)
         tasks = [
             NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft)
@@ -96,7 +107,11 @@ class Client:
         return await self._intake.many(tasks, connection)
 
     async def queue(
-        self, ids: Sequence[int], *, by: str | None = None, connection: AsyncConnection[Any] | None = None
+        self,
+        ids: Sequence[int],
+        *,
+        by: str | None = None,
+        connection: AsyncConnection[Any] | None = None,
     ) -> list[int]:
         """Move drafts from the bank into the queue; returns those that were moved."""
         params = {"ids": _ids(ids), "details": _by(by)}
@@ -104,8 +119,11 @@ class Client:
             return [row[0] for row in await fetch_on(connection, "queue_drafts", params)]
         return [row[0] for row in await self.database.fetch("queue_drafts", params)]
 
-    async def release(self, ids: Sequence[int], *, connection: AsyncConnection[Any] | None = None) -> list[int]:
-        """Let tasks run that were held back (`task.hold`, or queued with `run_at=HELD`); returns those that were."""
+    async def release(
+        self, ids: Sequence[int], *, connection: AsyncConnection[Any] | None = None
+    ) -> list[int]:
+        """Let tasks run that were held back (`task.hold`, or queued with `run_at=HELD`); returns
+        those that were."""
         params = {"ids": _ids(ids)}
         if connection is not None:
             return [row[0] for row in await fetch_on(connection, "release", params)]
@@ -132,7 +150,9 @@ class Client:
         """Newest first; the next page begins with `before_id` of the last one seen."""
         unknown = [status for status in statuses or () if status not in STATUSES]
         if unknown:
-            raise InvalidInput(f"{', '.join(unknown)} is not a status; known: {', '.join(STATUSES)}")
+            raise InvalidInput(
+                f"{', '.join(unknown)} is not a status; known: {', '.join(STATUSES)}"
+            )
         params = {
             "pipeline": pipeline,
             "statuses": None if statuses is None else text_array(list(statuses)),
@@ -145,7 +165,9 @@ class Client:
 
     async def counts(self, pipeline: str | None = None) -> dict[str, int]:
         """How many tasks are in each state."""
-        return dict.fromkeys(STATUSES, 0) | dict(await self.database.fetch("counts", {"pipeline": pipeline}))
+        return dict.fromkeys(STATUSES, 0) | dict(
+            await self.database.fetch("counts", {"pipeline": pipeline})
+        )
 
     async def why(self, task_id: int) -> Why:
         """Why it is not running, or where it stands."""
@@ -155,15 +177,21 @@ class Client:
         return explain(rows[0])
 
     async def steps(self, task_id: int, limit: int = MAX_PAGE) -> list[dict[str, Any]]:
-        return await self.database.fetch_dicts("steps_of_task", {"task_id": task_id, "limit": limit})
+        return await self.database.fetch_dicts(
+            "steps_of_task", {"task_id": task_id, "limit": limit}
+        )
 
     async def task_events(self, task_id: int, limit: int = MAX_PAGE) -> list[Event]:
-        rows = await self.database.fetch_dicts("events_of_task", {"task_id": task_id, "limit": limit})
+        rows = await self.database.fetch_dicts(
+            "events_of_task", {"task_id": task_id, "limit": limit}
+        )
         return [Event(**row) for row in rows]
 
     async def failures(self, task_id: int, limit: int = MAX_PAGE) -> list[dict[str, Any]]:
         """One row per failed attempt, newest first, with the list of its snapshots."""
-        return await self.database.fetch_dicts("failures_of_task", {"task_id": task_id, "limit": limit})
+        return await self.database.fetch_dicts(
+            "failures_of_task", {"task_id": task_id, "limit": limit}
+        )
 
     async def snapshot(self, failure_id: int, name: str) -> tuple[str, bool, bytes]:
         rows = await self.database.fetch("snapshot", {"failure_id": failure_id, "name": name})
@@ -172,11 +200,14 @@ class Client:
         return rows[0][0], rows[0][1], bytes(rows[0][2])
 
     async def runners(self, *, everyone: bool = False, limit: int = 100) -> list[RunnerInfo]:
-        rows = await self.database.fetch_dicts("list_runners", {"everyone": everyone, "limit": limit})
+        rows = await self.database.fetch_dicts(
+            "list_runners", {"everyone": everyone, "limit": limit}
+        )
         return [RunnerInfo(**row) for row in rows]
 
     async def feed(self, after: str = "0-0", limit: int = MAX_PAGE) -> list[Event]:
-        """Events in their final order, after the given position. Nothing can appear before what was returned."""
+        """Events in their final order, after the given position. Nothing can appear before what was
+        returned."""
         if not _POSITION.fullmatch(after):
             raise InvalidInput(f"{after!r} is not a position in the feed")
         txid, _, event_id = after.partition("-")
@@ -187,13 +218,17 @@ class Client:
 
     async def cancel(self, task_id: int, *, by: str | None = None) -> str:
         """`canceled` when it ended at once, `canceling` when a runner has been asked to end it."""
-        rows = await self.database.fetch_dicts("cancel", {"ids": _ids([task_id]), "details": _by(by)})
+        rows = await self.database.fetch_dicts(
+            "cancel", {"ids": _ids([task_id]), "details": _by(by)}
+        )
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         if rows[0]["requested"]:
             return "canceling"
         if rows[0]["after"] != "canceled":
-            raise IllegalTransition(f"task {task_id} is {rows[0]['before']}: there is nothing to cancel")
+            raise IllegalTransition(
+                f"task {task_id} is {rows[0]['before']}: there is nothing to cancel"
+            )
         return "canceled"
 
     async def cancel_many(self, ids: Sequence[int], *, by: str | None = None) -> dict[str, int]:
@@ -202,13 +237,17 @@ class Client:
         return {"canceled": ended, "canceling": sum(row["requested"] for row in rows)}
 
     async def retry(self, task_id: int, *, by: str | None = None) -> None:
-        """Start a failed, canceled or skipped task again, with a fresh budget; finished steps stay finished."""
-        rows = await self.database.fetch_dicts("retry", {"ids": _ids([task_id]), "details": _by(by)})
+        """Start a failed, canceled or skipped task again, with a fresh budget; finished steps stay
+        finished."""
+        rows = await self.database.fetch_dicts(
+            "retry", {"ids": _ids([task_id]), "details": _by(by)}
+        )
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         if not rows[0]["done"]:
             raise IllegalTransition(
-                f"task {task_id} is {rows[0]['before']}: only failed, canceled and skipped tasks can be retried"
+                f"task {task_id} is {rows[0]['before']}: only failed, canceled and skipped "
+                "tasks can be retried"
             )
 
     async def retry_many(self, ids: Sequence[int], *, by: str | None = None) -> list[int]:
@@ -217,21 +256,42 @@ class Client:
 
     async def discard(self, ids: Sequence[int], *, by: str | None = None) -> list[int]:
         """Give dead letters up for good: they become `canceled`."""
-        return [row[0] for row in await self.database.fetch("discard", {"ids": _ids(ids), "details": _by(by)})]
+        return [
+            row[0]
+            for row in await self.database.fetch("discard", {"ids": _ids(ids), "details": _by(by)})
+        ]
 
     async def recover_stuck(
-        self, stuck_seconds: float, *, pipeline: str | None = None, task_id: int | None = None, by: str | None = None
+        self,
+        stuck_seconds: float,
+        *,
+        pipeline: str | None = None,
+        task_id: int | None = None,
+        by: str | None = None,
     ) -> list[int]:
-        """Put running tasks that have shown no sign of life for so long back into the queue; whoever holds one is fenced."""
+        """Put running tasks that have shown no sign of life for so long back into the queue;
+        whoever holds one is fenced."""
         params = {"stuck_seconds": stuck_seconds, "pipeline": pipeline, "id": task_id, "by": by}
         return [row[0] for row in await self.database.fetch("recover_stuck", params)]
 
     async def give_up_old(
-        self, seconds: float, *, pipeline: str | None = None, between_attempts: bool = False, by: str | None = None
+        self,
+        seconds: float,
+        *,
+        pipeline: str | None = None,
+        between_attempts: bool = False,
+        by: str | None = None,
     ) -> list[int]:
-        """End running tasks that were first started so long ago, with `between_attempts` also those that wait for the next."""
+        """End running tasks that were first started so long ago, with `between_attempts` also those
+        that wait for the next."""
         what = f"{seconds / 3600:g} hours"
-        params = {"seconds": seconds, "what": what, "pipeline": pipeline, "between_attempts": between_attempts, "by": by}
+        params = {
+            "seconds": seconds,
+            "what": what,
+            "pipeline": pipeline,
+            "between_attempts": between_attempts,
+            "by": by,
+        }
         return [row[0] for row in await self.database.fetch("give_up_old", params)]
 
     # Pipelines.
@@ -239,11 +299,15 @@ class Client:
     async def pause(self, pipeline: str, *, by: str | None = None) -> None:
         """Nothing of it is claimed any more; what runs goes on."""
         await self._intake.check_pipeline(pipeline)
-        await self.database.fetch("pause_pipeline", {"name": pipeline, "paused": True, "details": _by(by)})
+        await self.database.fetch(
+            "pause_pipeline", {"name": pipeline, "paused": True, "details": _by(by)}
+        )
 
     async def resume(self, pipeline: str, *, by: str | None = None) -> None:
         await self._intake.check_pipeline(pipeline)
-        await self.database.fetch("pause_pipeline", {"name": pipeline, "paused": False, "details": _by(by)})
+        await self.database.fetch(
+            "pause_pipeline", {"name": pipeline, "paused": False, "details": _by(by)}
+        )
 
     async def pipelines(self) -> list[dict[str, Any]]:
         return await self.database.fetch_dicts("pipelines")
@@ -273,13 +337,18 @@ class Client:
         return found[0]
 
     async def resume_batch(self, batch: int | str, *, by: str | None = None) -> Resumed:
-        """Go on where a stalled batch stopped. Idempotent: of two callers at once one resumes, the other learns so."""
+        """Go on where a stalled batch stopped. Idempotent: of two callers at once one resumes, the
+        other learns so."""
         ledger = await self.batch(batch)
-        rows = await self.database.fetch("resume_batch", {"batch_id": ledger.id, "details": _by(by)})
+        rows = await self.database.fetch(
+            "resume_batch", {"batch_id": ledger.id, "details": _by(by)}
+        )
         if rows:
             return Resumed(True, "resumed", rows[0][2], rows[0][1])
         ledger = await self.batch(ledger.id)
-        return Resumed(False, f"the batch is {ledger.status}: there is nothing to resume", 0, ledger.resumes)
+        return Resumed(
+            False, f"the batch is {ledger.status}: there is nothing to resume", 0, ledger.resumes
+        )
 
     async def reprocess_batch(
         self,
@@ -289,27 +358,40 @@ class Client:
         ids: Sequence[int] | None = None,
         by: str | None = None,
     ) -> list[int]:
-        """Retry the batch's failed tasks: all of them, those with one of the codes, or those with one of the ids."""
+        """Retry the batch's failed tasks: all of them, those with one of the codes, or those with
+        one of the ids."""
         params = {
             "batch_id": (await self.batch(batch)).id,
             "codes": None if codes is None else text_array(list(codes)),
             "ids": None if ids is None else _ids(ids),
         }
-        return await self.retry_many([row[0] for row in await self.database.fetch("batch_failures", params)], by=by)
+        return await self.retry_many(
+            [row[0] for row in await self.database.fetch("batch_failures", params)], by=by
+        )
 
     async def cancel_batch(self, batch: int | str, *, by: str | None = None) -> dict[str, int]:
         """Cancel the rest: what has ended stays as it is."""
         ledger = await self.batch(batch)
-        await self.database.fetch("close_canceled_batch", {"batch_id": ledger.id, "details": _by(by)})
+        await self.database.fetch(
+            "close_canceled_batch", {"batch_id": ledger.id, "details": _by(by)}
+        )
         rest = [row[0] for row in await self.database.fetch("batch_rest", {"batch_id": ledger.id})]
         return await self.cancel_many(rest, by=by)
 
     # Schedules.
 
     async def schedule(
-        self, name: str, pipeline: str, cron: str, args: Any = None, *, timezone: str = "UTC", priority: int = 0
+        self,
+        name: str,
+        pipeline: str,
+        cron: str,
+        args: Any = None,
+        *,
+        timezone: str = "UTC",
+        priority: int = 0,
     ) -> datetime:
-        """Queue a task at every time of the cron expression; returns the first. Scheduling the same name replaces it."""
+        """Queue a task at every time of the cron expression; returns the first. Scheduling the same
+        name replaces it."""
         if not isinstance(name, str) or not 0 < len(name) <= 200 or not is_storable(name):
             raise InvalidInput("a schedule's name has 1 to 200 characters")
         await self._intake.check_pipeline(pipeline)
@@ -337,7 +419,9 @@ class Client:
 
     # Private.
 
-    async def _batch_id(self, batch: int | str | None, connection: AsyncConnection[Any] | None) -> int | None:
+    async def _batch_id(
+        self, batch: int | str | None, connection: AsyncConnection[Any] | None
+    ) -> int | None:
         if batch is None or not isinstance(batch, str):
             return None if batch is None else _id(batch)
         if connection is None:
@@ -350,7 +434,10 @@ class Client:
 
 
 def _new_batch(
-    name: str, stall_after: float = 300.0, max_resumes: int = 3, details: dict[str, Any] | None = None
+    name: str,
+    stall_after: float = 300.0,
+    max_resumes: int = 3,
+    details: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     if not name or len(name) > 200 or not is_storable(name):
         raise InvalidInput("a batch's name has 1 to 200 characters")

@@ -1,7 +1,8 @@
-"""Gathers what many coroutines want written into few statements, without making anybody wait for company.
+"""Gathers what many coroutines want written into few statements, without making anybody wait for
+company.
 
-Whatever has gathered while one statement was under way goes out with the next. A caller is released only when its own row is
-committed: durability is never traded for speed.
+Whatever has gathered while one statement was under way goes out with the next. A caller is released
+only when its own row is committed: durability is never traded for speed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Entry(NamedTuple, Generic[Item, Verdict]):
 
 
 class Coalescer(Generic[Item, Verdict]):
-    """`flush` writes a batch and gives a verdict for each item, in order: an id, or whether the fence let it pass."""
+    """`flush` writes a batch and gives a verdict for each item, in order: an id, or whether the
+    fence let it pass."""
 
     def __init__(
         self,
@@ -55,7 +57,12 @@ class Coalescer(Generic[Item, Verdict]):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._runner
 
-    def hand_in(self, item: Item, done: Callable[[Item, Verdict], None], failed: Callable[[Item, BaseException], None]) -> None:
+    def hand_in(
+        self,
+        item: Item,
+        done: Callable[[Item, Verdict], None],
+        failed: Callable[[Item, BaseException], None],
+    ) -> None:
         """Write the item, then call `done` with it and its verdict."""
         self._waiting.append(Entry(item, done, failed))
         self._wake.set()
@@ -100,8 +107,8 @@ class Coalescer(Generic[Item, Verdict]):
         try:
             verdicts = await self._flush([entry.item for entry in batch])
         except Exception as error:
-            # Refused for what one item contains: not committed, so the others may be sent again without it. Only while the
-            # database is away nobody knows.
+            # Refused for what one item contains: not committed, so the others may be sent again
+            # without it. Only while the database is away nobody knows.
             if len(batch) > 1 and not isinstance(error, DatabaseUnavailable):
                 for entry in batch:
                     await self._write_out([entry])

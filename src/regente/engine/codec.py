@@ -20,18 +20,25 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def encode(value: Any, *, what: str, max_bytes: int = MAX_OUTPUT_BYTES) -> str:
-    """The value as JSON text that PostgreSQL accepts as `jsonb`, or `InvalidArgs` that says why it cannot be."""
+    """The value as JSON text that PostgreSQL accepts as `jsonb`, or `InvalidArgs` that says why it
+    cannot be."""
     try:
         text = _ENCODER.encode(value)
         size_bytes = len(text.encode("utf-8"))
     except RecursionError as error:
-        raise InvalidArgs(f"{what} cannot be stored as JSON: it is nested too deeply or contains itself") from error
+        raise InvalidArgs(
+            f"{what} cannot be stored as JSON: it is nested too deeply or contains itself"
+        ) from error
     except UnicodeEncodeError as error:
-        raise InvalidArgs(f"{what} contains a lone surrogate, which is not valid Unicode text") from error
+        raise InvalidArgs(
+            f"{what} contains a lone surrogate, which is not valid Unicode text"
+        ) from error
     except (TypeError, ValueError, PydanticSerializationError) as error:
         raise InvalidArgs(f"{what} cannot be stored as JSON: {error}") from error
     if size_bytes > max_bytes:
-        raise PayloadTooLarge(f"{what} takes {size_bytes:,} bytes as JSON; at most {max_bytes:,} are accepted")
+        raise PayloadTooLarge(
+            f"{what} takes {size_bytes:,} bytes as JSON; at most {max_bytes:,} are accepted"
+        )
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
         raise InvalidArgs(f"{what} is nested more than {MAX_DEPTH} levels deep")
     if "\\u0000" in text and _has_nul(value):
@@ -52,11 +59,14 @@ def _jsonable(value: Any) -> Any:
 
 
 # Made once: `json.dumps` with these options makes a new one at every call.
-_ENCODER = json.JSONEncoder(default=_jsonable, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(
+    default=_jsonable, allow_nan=False, ensure_ascii=False, separators=(",", ":")
+)
 
 
 def _has_nul(value: Any) -> bool:
-    # The escape may also be a backslash followed by the letters u0000, which is harmless: look at the strings themselves.
+    # The escape may also be a backslash followed by the letters u0000, which is harmless: look at
+    # the strings themselves.
     if isinstance(value, str):
         return "\x00" in value
     if isinstance(value, dict):
@@ -69,7 +79,8 @@ def _has_nul(value: Any) -> bool:
 
 
 def _is_deep(value: Any) -> bool:
-    # Level by level over the values: twice as fast as counting brackets outside of quotes in the text.
+    # Level by level over the values: twice as fast as counting brackets outside of quotes in the
+    # text.
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [item for outer in level for item in _containers_in(outer)]
@@ -93,7 +104,8 @@ def adapter(hint: Any) -> TypeAdapter[Any]:
 
 @lru_cache(maxsize=512)
 def return_hint(function: Any) -> Any:
-    """The function's declared return type, so that a replayed step gives back what the first run gave; else `Any`."""
+    """The function's declared return type, so that a replayed step gives back what the first run
+    gave; else `Any`."""
     while isinstance(function, partial):
         function = function.func
     if not inspect.isroutine(function):
@@ -112,16 +124,23 @@ def decode(text: str | None, hint: Any = Any) -> Any:
     value = json.loads(text)
     if hint is Any or hint is None or hint is type(None):
         return value
-    return adapter(hint).validate_python(value) if not isinstance(hint, type) or hint not in _PLAIN else value
+    return (
+        adapter(hint).validate_python(value)
+        if not isinstance(hint, type) or hint not in _PLAIN
+        else value
+    )
 
 
 _PLAIN = frozenset({dict, list, str, int, float, bool})
 
 
 def validate(value: Any, hint: Any, *, what: str) -> Any:
-    """The value as an instance of the declared type, or `InvalidArgs` naming each field that is wrong."""
+    """The value as an instance of the declared type, or `InvalidArgs` naming each field that is
+    wrong."""
     try:
         return adapter(hint).validate_python(value)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors()
+        )
         raise InvalidArgs(f"{what} are not valid: {problems}") from error

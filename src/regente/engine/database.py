@@ -1,7 +1,8 @@
-"""Connections: how the engine reaches PostgreSQL, and what it does while PostgreSQL cannot be reached.
+"""Connections: how the engine reaches PostgreSQL, and what it does while PostgreSQL cannot be
+reached.
 
-Owns the pools, knows whether a transaction pooler stands in between, and turns driver errors into ours. Never holds session
-state: through a pooler each statement may meet another server process.
+Owns the pools, knows whether a transaction pooler stands in between, and turns driver errors into
+ours. Never holds session state: through a pooler each statement may meet another server process.
 """
 
 from __future__ import annotations
@@ -28,13 +29,23 @@ FOREVER = float("inf")
 PATIENCE_SECONDS = 10.0
 
 # A peer that vanished without a word must not hold a statement for longer than a lease would stand.
-KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+KEEPALIVE = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 
 # A process that is frozen in the midst of a transaction of ours must not hold its locks for ever.
-# One plan for any length of the arrays, the one with an index probe for each row: plans made for the values of the first
-# executions, on a table without statistics, joined each with each and took ten times as long.
-OPTIONS = "-c jit=off -c idle_in_transaction_session_timeout=5s -c plan_cache_mode=force_generic_plan"
-TASK_OPTIONS = "-c jit=off"  # in a pipeline's own transaction only the pipeline knows how long is too long
+# One plan for any length of the arrays, the one with an index probe for each row: plans made for
+# the values of the first executions, on a table without statistics, joined each with each and took
+# ten times as long.
+OPTIONS = (
+    "-c jit=off -c idle_in_transaction_session_timeout=5s -c plan_cache_mode=force_generic_plan"
+)
+TASK_OPTIONS = (
+    "-c jit=off"  # in a pipeline's own transaction only the pipeline knows how long is too long
+)
 
 T = TypeVar("T")
 
@@ -49,14 +60,18 @@ class TaskConnection(AsyncConnection[Any]):
 
 
 class Database:
-    """Two pools on one address: a small one for the engine's own statements, one for pipelines' transactions.
+    """Two pools on one address: a small one for the engine's own statements, one for pipelines'
+    transactions.
 
-    They are apart so that a pipeline that holds every connection it can get cannot keep the engine from recording.
+    They are apart so that a pipeline that holds every connection it can get cannot keep the engine
+    from recording.
     """
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = url
-        self.revive_with: Callable[[], object] | None = None  # starts a server that died, when it is ours to start
+        self.revive_with: Callable[[], object] | None = (
+            None  # starts a server that died, when it is ours to start
+        )
         self.through_pooler = False
         self.losses = 0  # how often an answer did not come
         self._pool_size = pool_size
@@ -66,7 +81,13 @@ class Database:
     async def open(self) -> None:
         self.through_pooler = await self._finds_pooler()
         self._engine = AsyncConnectionPool(
-            self.url, kwargs=self.connect_arguments(), min_size=1, max_size=4, open=False, name="regente-engine", timeout=30
+            self.url,
+            kwargs=self.connect_arguments(),
+            min_size=1,
+            max_size=4,
+            open=False,
+            name="regente-engine",
+            timeout=30,
         )
         self._tasks = AsyncConnectionPool(
             self.url,
@@ -88,8 +109,14 @@ class Database:
                 await pool.close()
 
     def connect_arguments(self, options: str = OPTIONS) -> dict[str, Any]:
-        """For every connection of ours. A pooler forwards neither options nor prepared statements."""
-        common: dict[str, Any] = {"autocommit": True, "application_name": "regente", "connect_timeout": 10, **KEEPALIVE}
+        """For every connection of ours. A pooler forwards neither options nor prepared
+        statements."""
+        common: dict[str, Any] = {
+            "autocommit": True,
+            "application_name": "regente",
+            "connect_timeout": 10,
+            **KEEPALIVE,
+        }
         if self.through_pooler:
             return {**common, "prepare_threshold": None}
         given = conninfo_to_dict(self.url).get("options") or ""
@@ -97,36 +124,54 @@ class Database:
 
     async def _finds_pooler(self) -> bool:
         try:
-            async with await AsyncConnection.connect(self.url, autocommit=True, connect_timeout=10) as connection:
+            async with await AsyncConnection.connect(
+                self.url, autocommit=True, connect_timeout=10
+            ) as connection:
                 connection.prepare_threshold = None
                 row = await (await connection.execute(query("backend_pid"))).fetchone()
                 return row is None or row[0] != connection.info.backend_pid
         except psycopg.OperationalError as error:
-            raise DatabaseUnavailable(f"cannot reach PostgreSQL at {self.safe_url}: {_first_line(error)}") from error
+            raise DatabaseUnavailable(
+                f"cannot reach PostgreSQL at {self.safe_url}: {_first_line(error)}"
+            ) from error
 
     @property
     def safe_url(self) -> str:
         """The address without its password, fit for people and logs."""
-        parts = {key: value for key, value in conninfo_to_dict(self.url).items() if key not in ("password", "sslpassword")}
+        parts = {
+            key: value
+            for key, value in conninfo_to_dict(self.url).items()
+            if key not in ("password", "sslpassword")
+        }
         return make_conninfo("", **parts)
 
     async def fetch(
-        self, name: str, params: Mapping[str, Any] | None = None, *, give_up_at: Callable[[], float] | None = None
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        give_up_at: Callable[[], float] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Run a named query. While the database is away, try again until `give_up_at`, a point in monotonic time.
+        """Run a named query. While the database is away, try again until `give_up_at`, a point in
+        monotonic time.
 
         Only for statements that may be sent again when the answer to the first got lost.
         """
         return await self.insist(lambda: self._fetch_once(name, params or {}), give_up_at)
 
-    async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    async def fetch_dicts(
+        self, name: str, params: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
         return await self.insist(lambda: self._fetch_dicts_once(name, params or {}), None)
 
     async def ask(self, statement: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Run a statement of somebody else's, alone in its transaction. Only what may be sent again if its answer got lost."""
+        """Run a statement of somebody else's, alone in its transaction. Only what may be sent again
+        if its answer got lost."""
         return await self.insist(lambda: self._ask_once(statement, params), None)
 
-    async def insist(self, attempt: Callable[[], Awaitable[T]], give_up_at: Callable[[], float] | None) -> T:
+    async def insist(
+        self, attempt: Callable[[], Awaitable[T]], give_up_at: Callable[[], float] | None
+    ) -> T:
         """Try again while the database is away, until `give_up_at`; only what may be done twice."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         pause_seconds = 0.05
@@ -140,7 +185,9 @@ class Database:
                 if time.monotonic() + pause_seconds > (give_up_at() if give_up_at else deadline):
                     if not lost:
                         raise
-                    raise DatabaseUnavailable(f"PostgreSQL at {self.safe_url} is away: {_first_line(error)}") from error
+                    raise DatabaseUnavailable(
+                        f"PostgreSQL at {self.safe_url} is away: {_first_line(error)}"
+                    ) from error
                 if lost:
                     self.losses += 1
                     await asyncio.to_thread(self.revive_now)
@@ -155,18 +202,23 @@ class Database:
     async def _fetch_dicts_once(self, name: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         assert self._engine is not None, "the database is not open"
         async with self._engine.connection() as connection, connection.transaction():
-            # Questions come with one filter or another, and a plan that serves any of them serves none.
+            # Questions come with one filter or another, and a plan that serves any of them serves
+            # none.
             await connection.execute(query("plan_for_these_values"))
             async with connection.cursor(row_factory=dict_row) as cursor:
                 return await (await cursor.execute(query(name), params, prepare=False)).fetchall()
 
     async def _ask_once(self, statement: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-        async with self.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        async with (
+            self.connection() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
             await cursor.execute(statement, params)
             return await cursor.fetchall() if cursor.description is not None else []
 
     def revive_now(self) -> None:
-        """Give an embedded server the chance to be started again; its own error would hide the one being handled."""
+        """Give an embedded server the chance to be started again; its own error would hide the one
+        being handled."""
         if self.revive_with is not None:
             with contextlib.suppress(Exception):
                 self.revive_with()
@@ -185,7 +237,8 @@ class Database:
             yield await self.insist(lambda: self._begin(stack), None)
 
     async def _begin(self, stack: contextlib.AsyncExitStack) -> AsyncConnection[Any]:
-        # Nothing has been asked yet: a connection that died in the pool costs another try, and no doubt.
+        # Nothing has been asked yet: a connection that died in the pool costs another try, and no
+        # doubt.
         assert self._engine is not None, "the database is not open"
         async with contextlib.AsyncExitStack() as begun:
             connection = await begun.enter_async_context(self._engine.connection())
@@ -203,14 +256,17 @@ class Database:
 class OwnConnection:
     """A connection beside the pools, for who asks often, one statement at a time.
 
-    Taking one out of a pool and putting it back is a good part of the time between a hint and a claim.
+    Taking one out of a pool and putting it back is a good part of the time between a hint and a
+    claim.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection: AsyncConnection[Any] | None = None
 
-    async def fetch(self, name: str, params: Mapping[str, Any], give_up_at: Callable[[], float]) -> list[tuple[Any, ...]]:
+    async def fetch(
+        self, name: str, params: Mapping[str, Any], give_up_at: Callable[[], float]
+    ) -> list[tuple[Any, ...]]:
         """As `Database.fetch`."""
         return await self._database.insist(lambda: self._fetch_once(name, params), give_up_at)
 
@@ -230,7 +286,9 @@ class OwnConnection:
             await connection.close()
 
 
-async def fetch_on(connection: AsyncConnection[Any], name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+async def fetch_on(
+    connection: AsyncConnection[Any], name: str, params: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
     """Run a named query on a connection that the caller holds."""
     try:
         cursor = await connection.execute(query(name), params)
@@ -246,14 +304,16 @@ async def _check_alive(connection: AsyncConnection[Any]) -> None:
 
 
 def is_quiet(connection: AsyncConnection[Any]) -> bool:
-    """Whether the server has said nothing unasked: its last word, when it ends a connection, lies there to be read."""
+    """Whether the server has said nothing unasked: its last word, when it ends a connection, lies
+    there to be read."""
     poll = select.poll()
     poll.register(connection.pgconn.socket, select.POLLIN)
     return not poll.poll(0)
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the server went away, shut down or ran out of resources: what waiting may cure, as opposed to a refusal."""
+    """Whether the server went away, shut down or ran out of resources: what waiting may cure, as
+    opposed to a refusal."""
     if isinstance(error, errors.IdleInTransactionSessionTimeout):
         return True  # we were frozen in the midst of a transaction
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):

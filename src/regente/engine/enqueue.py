@@ -1,4 +1,5 @@
-"""The way in: checks what is handed in, refuses what cannot be stored, and writes tasks with their events.
+"""The way in: checks what is handed in, refuses what cannot be stored, and writes tasks with their
+events.
 
 Single tasks from concurrent callers share a statement; many at once go by COPY.
 """
@@ -17,8 +18,22 @@ from psycopg import AsyncConnection
 from regente.engine.coalescer import Coalescer
 from regente.engine.codec import MAX_ARGS_BYTES, encode, is_storable, validate
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import TIES, Database, fetch_on, is_lost, is_quiet, number_array, text_array
-from regente.engine.errors import DatabaseUnavailable, InvalidArgs, InvalidInput, NotFound, UnknownPipeline
+from regente.engine.database import (
+    TIES,
+    Database,
+    fetch_on,
+    is_lost,
+    is_quiet,
+    number_array,
+    text_array,
+)
+from regente.engine.errors import (
+    DatabaseUnavailable,
+    InvalidArgs,
+    InvalidInput,
+    NotFound,
+    UnknownPipeline,
+)
 from regente.engine.pipeline import Registry
 from regente.engine.queries import query
 
@@ -60,7 +75,9 @@ class Intake:
     async def check_pipeline(self, name: str) -> None:
         """Known by code here, or to some runner that has told the database."""
         here = self._registry
-        if isinstance(name, str) and (here.get(name) is not None or name in here.declared or name in self._known):
+        if isinstance(name, str) and (
+            here.get(name) is not None or name in here.declared or name in self._known
+        ):
             return
         self._known = {row[0] for row in await self._database.fetch("known_pipelines")}
         if not isinstance(name, str) or name not in self._known:
@@ -83,7 +100,9 @@ class Intake:
             return await self._single.write(task)
         return (await self.many([task], connection))[0]
 
-    async def many(self, tasks: Sequence[NewTask], connection: AsyncConnection[Any] | None) -> list[int]:
+    async def many(
+        self, tasks: Sequence[NewTask], connection: AsyncConnection[Any] | None
+    ) -> list[int]:
         """All of them or none, in one transaction: the caller's, when a connection is given."""
         if not tasks:
             return []
@@ -94,21 +113,28 @@ class Intake:
     async def alike(self, like: NewTask, args: Sequence[Any]) -> list[int]:
         """Many that differ in their arguments only, by COPY in a transaction of their own.
 
-        PostgreSQL stores the first while the next are being checked; when one is refused, none is stored.
+        PostgreSQL stores the first while the next are being checked; when one is refused, none is
+        stored.
         """
 
         def checked() -> Iterator[str]:
             return (self.checked_args(like.pipeline, one) for one in args)
 
-        return await self._insist(lambda own: self._within(own, like, lambda: self._copy(own, like, checked(), len(args))))
+        return await self._insist(
+            lambda own: self._within(own, like, lambda: self._copy(own, like, checked(), len(args)))
+        )
 
-    async def _insist(self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]) -> list[int]:
+    async def _insist(
+        self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]
+    ) -> list[int]:
         for _ in range(MAX_TIES):
             with contextlib.suppress(*TIES):  # rolled back: two callers met over the same keys
                 return await self._in_transaction(write)
         return await self._in_transaction(write)
 
-    async def _in_transaction(self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]) -> list[int]:
+    async def _in_transaction(
+        self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]
+    ) -> list[int]:
         try:
             async with self._database.transaction() as connection:
                 ids = await write(connection)
@@ -123,14 +149,21 @@ class Intake:
     async def _write(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
         like = tasks[0]
         if any(task.key is not None for task in tasks):
-            return await self._within(connection, like, lambda: self._insert_keyed(connection, tasks))
+            return await self._within(
+                connection, like, lambda: self._insert_keyed(connection, tasks)
+            )
         if goes_by_copy(like, len(tasks)):
             texts = (task.args for task in tasks)
-            return await self._within(connection, like, lambda: self._copy(connection, like, texts, len(tasks)))
+            return await self._within(
+                connection, like, lambda: self._copy(connection, like, texts, len(tasks))
+            )
         return await self._within(connection, like, lambda: _insert(connection, tasks))
 
     async def _within(
-        self, connection: AsyncConnection[Any], like: NewTask, store: Callable[[], Awaitable[tuple[list[int], int]]]
+        self,
+        connection: AsyncConnection[Any],
+        like: NewTask,
+        store: Callable[[], Awaitable[tuple[list[int], int]]],
     ) -> list[int]:
         """Into their batch, if they have one: locked first, and counted with those that are new."""
         if like.batch_id is None:
@@ -145,7 +178,10 @@ class Intake:
         try:
             async with self._connection() as connection:
                 if len(tasks) == 1:
-                    return [row[0] for row in await fetch_on(connection, "insert_task", tasks[0]._asdict())]
+                    return [
+                        row[0]
+                        for row in await fetch_on(connection, "insert_task", tasks[0]._asdict())
+                    ]
                 return (await _insert(connection, tasks))[0]
         except psycopg.Error as error:
             if not is_lost(error):
@@ -154,7 +190,8 @@ class Intake:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
-        """One that is alive, as far as can be told without asking; else one whose BEGIN has shown it."""
+        """One that is alive, as far as can be told without asking; else one whose BEGIN has shown
+        it."""
         async with contextlib.AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self._database.connection())
             if not is_quiet(connection):
@@ -162,35 +199,69 @@ class Intake:
                 connection = await stack.enter_async_context(self._database.transaction())
             yield connection
 
-    async def _insert_keyed(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> tuple[list[int], int]:
-        """A key that exists already gives its task's id and adds nothing. Two of the same here are one, too."""
+    async def _insert_keyed(
+        self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]
+    ) -> tuple[list[int], int]:
+        """A key that exists already gives its task's id and adds nothing. Two of the same here are
+        one, too."""
         new, ids = 0, []
         for start in range(0, len(tasks), CHUNK):
             chunk = tasks[start : start + CHUNK]
             unkeyed = [task for task in chunk if task.key is None]
-            fresh = iter([row[0] for row in await fetch_on(connection, "insert_tasks", _columns(unkeyed))] if unkeyed else [])
-            keyed = list({(task.pipeline, task.key): task for task in reversed(chunk) if task.key is not None}.values())
+            fresh = iter(
+                [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(unkeyed))]
+                if unkeyed
+                else []
+            )
+            keyed = list(
+                {
+                    (task.pipeline, task.key): task
+                    for task in reversed(chunk)
+                    if task.key is not None
+                }.values()
+            )
             keyed.reverse()
             new += len(unkeyed) + len(await fetch_on(connection, "insert_tasks", _columns(keyed)))
-            found = {(pipeline, key): task_id for pipeline, key, task_id in await fetch_on(connection, "tasks_by_key", {
-                "pipelines": text_array([task.pipeline for task in keyed]),
-                "keys": text_array([task.key for task in keyed]),
-            })}  # fmt: skip
-            ids += [next(fresh) if task.key is None else found[task.pipeline, task.key] for task in chunk]
+            found = {
+                (pipeline, key): task_id
+                for pipeline, key, task_id in await fetch_on(
+                    connection,
+                    "tasks_by_key",
+                    {
+                        "pipelines": text_array([task.pipeline for task in keyed]),
+                        "keys": text_array([task.key for task in keyed]),
+                    },
+                )
+            }
+            ids += [
+                next(fresh) if task.key is None else found[task.pipeline, task.key]
+                for task in chunk
+            ]
         return ids, new
 
     async def _copy(
         self, connection: AsyncConnection[Any], like: NewTask, texts: Iterable[str], count: int
     ) -> tuple[list[int], int]:
-        reserved = (await fetch_on(connection, "reserve_task_ids", {"count": count}))[0][0].split(",")
+        reserved = (await fetch_on(connection, "reserve_task_ids", {"count": count}))[0][0].split(
+            ","
+        )
         batch = "\\N" if like.batch_id is None else like.batch_id
         limit = "\\N" if like.max_attempts is None else like.max_attempts
         before, after = f"\t{like.pipeline}\t", f"\t{like.priority}\t{limit}\t{batch}\n"
         # JSON text has no other character that COPY would misread than the backslash.
-        rows = (task_id + before + args.replace("\\", "\\\\") + after for task_id, args in zip(reserved, texts, strict=True))
+        rows = (
+            task_id + before + args.replace("\\", "\\\\") + after
+            for task_id, args in zip(reserved, texts, strict=True)
+        )
         await _copy_rows(connection, "copy_tasks", rows)
-        await _copy_rows(connection, "copy_events", (f"{task_id}\t{batch}\ttask_queued\n" for task_id in reserved))
-        await fetch_on(connection, "notify_queued", {"pipeline": like.pipeline, "priority": str(like.priority)})
+        await _copy_rows(
+            connection,
+            "copy_events",
+            (f"{task_id}\t{batch}\ttask_queued\n" for task_id in reserved),
+        )
+        await fetch_on(
+            connection, "notify_queued", {"pipeline": like.pipeline, "priority": str(like.priority)}
+        )
         return [int(task_id) for task_id in reserved], count
 
 
@@ -198,13 +269,17 @@ def goes_by_copy(like: NewTask, count: int) -> bool:
     return count >= COPY_FROM and not like.draft and like.run_at is None
 
 
-def check_options(keys: Iterable[str | None], priority: int, run_at: datetime | None, max_attempts: int | None) -> None:
+def check_options(
+    keys: Iterable[str | None], priority: int, run_at: datetime | None, max_attempts: int | None
+) -> None:
     """Refuse what PostgreSQL would refuse, before anything is written."""
     for key in keys:
         if key is not None:
             _check_key(key)
     if not _is_whole(priority) or not -32768 <= priority <= 32767:
-        raise InvalidInput(f"priority {priority!r} is out of range: a whole number from -32768 to 32767")
+        raise InvalidInput(
+            f"priority {priority!r} is out of range: a whole number from -32768 to 32767"
+        )
     if max_attempts is not None and not (_is_whole(max_attempts) and 1 <= max_attempts <= 1000):
         raise InvalidInput(f"max_attempts is 1 to 1000, not {max_attempts!r}")
     if run_at is not None and (not isinstance(run_at, datetime) or run_at.tzinfo is None):
@@ -236,10 +311,17 @@ def _columns(tasks: Iterable[NewTask]) -> dict[str, str]:
     }
 
 
-async def _insert(connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> tuple[list[int], int]:
+async def _insert(
+    connection: AsyncConnection[Any], tasks: Sequence[NewTask]
+) -> tuple[list[int], int]:
     ids: list[int] = []
     for start in range(0, len(tasks), CHUNK):
-        ids += [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(tasks[start : start + CHUNK]))]
+        ids += [
+            row[0]
+            for row in await fetch_on(
+                connection, "insert_tasks", _columns(tasks[start : start + CHUNK])
+            )
+        ]
     return ids, len(ids)
 
 
@@ -253,6 +335,7 @@ async def _copy_rows(connection: AsyncConnection[Any], name: str, lines: Iterabl
 
 def _outcome_unknown(error: psycopg.Error) -> DatabaseUnavailable:
     return DatabaseUnavailable(
-        f"the database went away while tasks were being stored ({str(error).strip()}): they may or may not be there. "
+        f"the database went away while tasks were being stored ({str(error).strip()}): "
+        "they may or may not be there. "
         "With key= the same call can be repeated safely."
     )

@@ -75,7 +75,9 @@ class TaskError(RegenteError):
 
     code = "TASK_ERROR"
 
-    def __init__(self, message: str = "", *, code: str | None = None, details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, code: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message or type(self).__name__, code=code)
         self.details = details or {}
 
@@ -118,7 +120,8 @@ class ControlFlow(BaseException):
 
 
 class LeaseLost(ControlFlow):
-    """The task was taken over, canceled or finished elsewhere: this attempt may write nothing more."""
+    """The task was taken over, canceled or finished elsewhere: this attempt may
+    write nothing more."""
 
 
 class Suspended(ControlFlow):

@@ -35,7 +35,9 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
         value = await pipeline.function(task)
         if value is None:
             return NOTHING
-        return Completed(encode(value, what=f"the result of {pipeline.name}", max_bytes=MAX_OUTPUT_BYTES))
+        return Completed(
+            encode(value, what=f"the result of {pipeline.name}", max_bytes=MAX_OUTPUT_BYTES)
+        )
     except Exception as error:
         return classify(task, pipeline, error)
     except LeaseLost:
@@ -48,7 +50,9 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
         return _from_group(task, pipeline, group)
     except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as error:  # `sys.exit`, or a library's own: it ends the attempt, not the runner
+    except (
+        BaseException
+    ) as error:  # `sys.exit`, or a library's own: it ends the attempt, not the runner
         return classify(task, pipeline, error)
 
 
@@ -56,8 +60,15 @@ def classify(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Outco
     """What an exception means for the task."""
     try:
         return _classified(task, pipeline, error)
-    except Exception as trouble:  # an error that cannot even be read must not cost the runner a slot
-        failure = Failure("transient", type(error).__name__, f"the error could not be read: {trouble!r}", step=task.standing)
+    except (
+        Exception
+    ) as trouble:  # an error that cannot even be read must not cost the runner a slot
+        failure = Failure(
+            "transient",
+            type(error).__name__,
+            f"the error could not be read: {trouble!r}",
+            step=task.standing,
+        )
         return failed_attempt(task, pipeline, failure)
 
 
@@ -69,9 +80,21 @@ def _classified(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Ou
     if isinstance(error, Throttled):
         failure = failure_of(task, "throttled", error)
         wait = max(0.0, error.retry_after)
-        return Ended("queued", "task_throttled", delay_seconds=wait, failure=failure, details={"retry_after": wait})
+        return Ended(
+            "queued",
+            "task_throttled",
+            delay_seconds=wait,
+            failure=failure,
+            details={"retry_after": wait},
+        )
     if isinstance(error, Fatal | InvalidInput):
-        return Ended("failed", "task_failed", charged=1, failure=failure_of(task, "fatal", error), details=_brief(error))
+        return Ended(
+            "failed",
+            "task_failed",
+            charged=1,
+            failure=failure_of(task, "fatal", error),
+            details=_brief(error),
+        )
     return failed_attempt(task, pipeline, failure_of(task, _class_of(error), error))
 
 
@@ -85,7 +108,12 @@ def failed_attempt(task: Task[Any], pipeline: Pipeline, failure: Failure) -> End
     """Another try by the pipeline's policy, or the dead letters when they are used up."""
     used = task.tries + 1
     allowed = task.claim.max_attempts or pipeline.retry.max_attempts
-    details = {"class": failure.failure_class, "code": failure.code, "tries": used, "max_attempts": allowed}
+    details = {
+        "class": failure.failure_class,
+        "code": failure.code,
+        "tries": used,
+        "max_attempts": allowed,
+    }
     if used >= allowed:
         return Ended("failed", "task_failed", charged=1, failure=failure, details=details)
     wait = pipeline.retry.delay_seconds(used)
@@ -101,12 +129,24 @@ def failed_attempt(task: Task[Any], pipeline: Pipeline, failure: Failure) -> End
 
 def suspended(sleep: Suspended) -> Ended:
     details = {"seconds": sleep.seconds}
-    return Ended("queued", "task_sleeping", delay_seconds=sleep.seconds, sleep_step=sleep.step, details=details)
+    return Ended(
+        "queued",
+        "task_sleeping",
+        delay_seconds=sleep.seconds,
+        sleep_step=sleep.step,
+        details=details,
+    )
 
 
 def held(task: Task[Any], hold: Held) -> Ended:
     failure = None if hold.error is None else failure_of(task, _class_of(hold.error), hold.error)
-    return Ended("queued", "task_held", delay_seconds=HELD_SECONDS, failure=failure, details={"reason": hold.reason})
+    return Ended(
+        "queued",
+        "task_held",
+        delay_seconds=HELD_SECONDS,
+        failure=failure,
+        details={"reason": hold.reason},
+    )
 
 
 def stopped(reason: StopReason) -> Ended | None:
@@ -122,10 +162,14 @@ def failure_of(task: Task[Any], failure_class: FailureClass, error: BaseExceptio
     code = error.code if isinstance(error, RegenteError) else type(error).__name__
     details = error.details if isinstance(error, TaskError) else {}
     message = str(error) or type(error).__name__
-    return Failure(failure_class, code, message, stack_of(error), task.standing, details, task.snapshots)
+    return Failure(
+        failure_class, code, message, stack_of(error), task.standing, details, task.snapshots
+    )
 
 
-def _from_group(task: Task[Any], pipeline: Pipeline, group: BaseExceptionGroup[BaseException]) -> Outcome | None:
+def _from_group(
+    task: Task[Any], pipeline: Pipeline, group: BaseExceptionGroup[BaseException]
+) -> Outcome | None:
     """A TaskGroup inside the pipeline wraps control flow: what it carries decides."""
     control, rest = group.split(ControlFlow)
     if control is not None:

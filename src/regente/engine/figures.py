@@ -1,4 +1,5 @@
-"""What a runner did, in numbers: for its row in the database, for metrics and for the report of its drain."""
+"""What a runner did, in numbers: for its row in the database, for metrics and for the report of its
+drain."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class Figures:
 class Report:
     """How a drain went: of the tasks that were running when it began.
 
-    `left` are those about which the database could not be told any more, or which another runner had taken over: they are in
-    the hands of the lease.
+    `left` are those about which the database could not be told any more, or which another runner
+    had taken over: they are in the hands of the lease.
     """
 
     finished: int = 0

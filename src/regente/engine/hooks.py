@@ -1,6 +1,8 @@
-"""What somebody may watch: attempts, steps and calls. Nobody does unless the composition root hands the runner an observer.
+"""What somebody may watch: attempts, steps and calls. Nobody does unless the composition root hands
+the runner an observer.
 
-The engine knows no tracing library. Without an observer an attempt and a step pay for one look at nothing.
+The engine knows no tracing library. Without an observer an attempt and a step pay for one look at
+nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Call(Protocol):
 
 class Observer(Protocol):
     async def attempt(self, task: Task[Any], work: Awaitable[Outcome | None]) -> Outcome | None:
-        """Awaits the work, whatever it raises, and makes itself the observer of all that happens in it."""
+        """Awaits the work, whatever it raises, and makes itself the observer of all that happens in
+        it."""
         ...
 
     async def step(self, task: Task[Any], name: str, work: Awaitable[T]) -> T: ...

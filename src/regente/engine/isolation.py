@@ -1,7 +1,8 @@
-"""Runs a step in a child process with a time and a memory limit: a parser that crashes takes down nothing but its step.
+"""Runs a step in a child process with a time and a memory limit: a parser that crashes takes down
+nothing but its step.
 
-Arguments go in by pickle (ours to the child); the result comes back as JSON only, for the child may have read hostile input.
-This module's `main` is also the child's program.
+Arguments go in by pickle (ours to the child); the result comes back as JSON only, for the child may
+have read hostile input. This module's `main` is also the child's program.
 """
 
 from __future__ import annotations
@@ -22,13 +23,24 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from regente.engine.codec import MAX_OUTPUT_BYTES, decode, encode, return_hint
-from regente.engine.errors import Blocked, Fatal, InvalidInput, RegenteError, Skip, TaskError, Throttled, Transient
+from regente.engine.errors import (
+    Blocked,
+    Fatal,
+    InvalidInput,
+    RegenteError,
+    Skip,
+    TaskError,
+    Throttled,
+    Transient,
+)
 from regente.engine.nursery import Child, child_environment, current_nursery
 from regente.engine.outcome import storable, storable_details
 
 _HEADER = struct.Struct(">BQ")
 _VALUE, _ERROR = 0, 1
-_RAISABLE: dict[str, type[TaskError]] = {kind.__name__: kind for kind in (Transient, Blocked, Throttled, Fatal, Skip)}
+_RAISABLE: dict[str, type[TaskError]] = {
+    kind.__name__: kind for kind in (Transient, Blocked, Throttled, Fatal, Skip)
+}
 
 
 async def run_isolated(
@@ -40,7 +52,8 @@ async def run_isolated(
     memory_mb: int | None,
     on_start: Callable[[int], None],
 ) -> Any:
-    """The function's result, or `Transient` with code ISOLATED_CRASH, ISOLATED_TIMEOUT or ISOLATED_MEMORY."""
+    """The function's result, or `Transient` with code ISOLATED_CRASH, ISOLATED_TIMEOUT or
+    ISOLATED_MEMORY."""
     module, request = _request(function, args, kwargs, memory_mb)
     nursery = current_nursery.get()
     child = (await nursery.child(module) if nursery is not None else None) or await _started()
@@ -49,7 +62,9 @@ async def run_isolated(
         async with asyncio.timeout(timeout_seconds):
             kind, text = await _converse(child, request)
     except TimeoutError:
-        raise Transient(f"the isolated step took longer than {timeout_seconds:g} s", code="ISOLATED_TIMEOUT") from None
+        raise Transient(
+            f"the isolated step took longer than {timeout_seconds:g} s", code="ISOLATED_TIMEOUT"
+        ) from None
     except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
         raise _crash(await child.wait()) from None
     finally:
@@ -60,24 +75,41 @@ async def run_isolated(
 async def _started() -> asyncio.subprocess.Process:
     """The long way: an interpreter that has yet to import everything."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "from regente.engine.isolation import main; main()",
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True, env=child_environment(),
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        "from regente.engine.isolation import main; main()",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        env=child_environment(),
+    )
 
 
 def _request(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], memory_mb: int | None
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    memory_mb: int | None,
 ) -> tuple[str, bytes]:
     module, name = function.__module__, getattr(function, "__qualname__", "")
     owner = getattr(function, "__self__", None)
-    if "<" in name or not name or not (owner is None or inspect.ismodule(owner) or inspect.isclass(owner)):
-        raise Fatal(f"{function!r} cannot run isolated: only functions at module level can", code="NOT_ISOLATABLE")
+    if (
+        "<" in name
+        or not name
+        or not (owner is None or inspect.ismodule(owner) or inspect.isclass(owner))
+    ):
+        raise Fatal(
+            f"{function!r} cannot run isolated: only functions at module level can",
+            code="NOT_ISOLATABLE",
+        )
     if module == "__main__":
         module = _main_module()
     try:
         return module, pickle.dumps((module, name, args, kwargs, memory_mb))
     except Exception as error:  # whatever an argument's own __reduce__ raises
-        raise Fatal(f"the arguments of {name} cannot be sent to its process: {error}", code="NOT_ISOLATABLE") from error
+        raise Fatal(
+            f"the arguments of {name} cannot be sent to its process: {error}", code="NOT_ISOLATABLE"
+        ) from error
 
 
 def _main_module() -> str:
@@ -95,12 +127,16 @@ async def _converse(child: Child | asyncio.subprocess.Process, request: bytes) -
     await child.stdin.drain()
     kind, length = _HEADER.unpack(await child.stdout.readexactly(_HEADER.size))
     if length > MAX_OUTPUT_BYTES:
-        raise Fatal(f"the isolated step returned {length:,} bytes; at most {MAX_OUTPUT_BYTES:,} are accepted")
+        raise Fatal(
+            f"the isolated step returned {length:,} bytes; at most {MAX_OUTPUT_BYTES:,} "
+            "are accepted"
+        )
     return kind, (await child.stdout.readexactly(length)).decode("utf-8")
 
 
 async def _end(child: Child | asyncio.subprocess.Process) -> None:
-    """The child and whatever it started are gone when this returns, also when the step was canceled."""
+    """The child and whatever it started are gone when this returns, also when the step was
+    canceled."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     await asyncio.shield(asyncio.ensure_future(child.wait()))
@@ -111,15 +147,26 @@ async def _end(child: Child | asyncio.subprocess.Process) -> None:
 def _crash(return_code: int) -> Transient:
     if return_code < 0:
         name = signal.Signals(-return_code).name
-        return Transient(f"the isolated step was killed by {name}", code="ISOLATED_CRASH", details={"signal": name})
-    return Transient(f"the isolated step ended with status {return_code} before it answered", code="ISOLATED_CRASH")
+        return Transient(
+            f"the isolated step was killed by {name}",
+            code="ISOLATED_CRASH",
+            details={"signal": name},
+        )
+    return Transient(
+        f"the isolated step ended with status {return_code} before it answered",
+        code="ISOLATED_CRASH",
+    )
 
 
 def _raise(error: dict[str, Any]) -> None:
     if error["kind"] == "MemoryError":
-        raise Transient("the isolated step needed more memory than it may have", code="ISOLATED_MEMORY")
+        raise Transient(
+            "the isolated step needed more memory than it may have", code="ISOLATED_MEMORY"
+        )
     kind = _RAISABLE.get(error["kind"], Transient)
-    raised = kind(error["message"], code=error["code"], details={**error["details"], "stack": error["stack"]})
+    raised = kind(
+        error["message"], code=error["code"], details={**error["details"], "stack": error["stack"]}
+    )
     if isinstance(raised, Throttled):
         raised.retry_after = float(error.get("retry_after") or 60)
     raise raised
@@ -149,7 +196,9 @@ def main() -> None:
     except BaseException as error:
         _answer(answer, _ERROR, encode(_described(error), what="the error"))
     sys.stderr.flush()
-    os._exit(0)  # not by way of the interpreter's end, where the thread that reads stdin would be in the way
+    os._exit(
+        0
+    )  # not by way of the interpreter's end, where the thread that reads stdin would be in the way
 
 
 def _encoded(result: Any) -> str:
@@ -191,7 +240,10 @@ def _leave_no_core() -> None:
 
 
 def _described(error: BaseException) -> dict[str, Any]:
-    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _RAISABLE), type(error).__name__)
+    kind = next(
+        (base.__name__ for base in type(error).__mro__ if base.__name__ in _RAISABLE),
+        type(error).__name__,
+    )
     return {
         "kind": "MemoryError" if isinstance(error, MemoryError) else kind,
         "code": error.code if isinstance(error, RegenteError) else type(error).__name__,

@@ -1,4 +1,5 @@
-"""How long finished tasks and their events are kept: what was set in the database, else what the process was started with."""
+"""How long finished tasks and their events are kept: what was set in the database, else what the
+process was started with."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ class Keeping:
         days = checked_days(value)
         request = current_request.get()
         who = {"by": by} | ({"request_id": request} if request else {})
-        params = {"days": json.dumps(days), "default_days": self._default_days, "who": json.dumps(who)}
+        params = {
+            "days": json.dumps(days),
+            "default_days": self._default_days,
+            "who": json.dumps(who),
+        }
         async with self._database.transaction() as connection:
             await fetch_on(connection, "put_retention_days", params)
         return days
@@ -43,5 +48,7 @@ def checked_days(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         days = math.nan
     if not LEAST_DAYS <= days <= MOST_DAYS:
-        raise InvalidInput(f"{RETENTION} is a number of days from 0.0417 (an hour) to {MOST_DAYS:g}, not {value!r}")
+        raise InvalidInput(
+            f"{RETENTION} is a number of days from 0.0417 (an hour) to {MOST_DAYS:g}, not {value!r}"
+        )
     return days

@@ -1,6 +1,8 @@
-"""The runner's lease, kept from a thread and a connection of its own: neither a busy event loop nor an exhausted pool loses it.
+"""The runner's lease, kept from a thread and a connection of its own: neither a busy event loop nor
+an exhausted pool loses it.
 
-The same thread watches the runner's tasks for stalls and timeouts, because it still runs when the event loop does not.
+The same thread watches the runner's tasks for stalls and timeouts, because it still runs when the
+event loop does not.
 """
 
 from __future__ import annotations
@@ -32,13 +34,15 @@ class LeaseTerms:
     def __post_init__(self) -> None:
         if not 0 < self.renew_every_seconds < self.ttl_seconds:
             raise ValueError(
-                f"the heartbeat ({self.renew_every_seconds} s) must be shorter than the lease ({self.ttl_seconds} s)"
+                f"the heartbeat ({self.renew_every_seconds} s) must be shorter than the "
+                f"lease ({self.ttl_seconds} s)"
             )
 
 
 @dataclass
 class LeaseKeeper:
-    """Renews until told to stop. Calls `on_lost` once, from any thread, when the lease can no longer be trusted."""
+    """Renews until told to stop. Calls `on_lost` once, from any thread, when the lease can no
+    longer be trusted."""
 
     url: str
     connect_arguments: dict[str, Any]
@@ -73,13 +77,16 @@ class LeaseKeeper:
                 self._give_up_overdue()
             if time.monotonic() >= next_renewal:
                 next_renewal = time.monotonic() + (
-                    self.terms.renew_every_seconds if self._renew() else min(1.0, self.terms.renew_every_seconds / 4)
+                    self.terms.renew_every_seconds
+                    if self._renew()
+                    else min(1.0, self.terms.renew_every_seconds / 4)
                 )
         self._close()
 
     def is_over(self) -> bool:
-        """Whether others may have taken over by now. Asked from the event loop too: this thread may hang in a statement, and a
-        process that was frozen must know before it does anything else. Once over, it stays over."""
+        """Whether others may have taken over by now. Asked from the event loop too: this thread may
+        hang in a statement, and a process that was frozen must know before it does anything else.
+        Once over, it stays over."""
         if not self._lost and time.monotonic() - self._renewed_at > self.terms.ttl_seconds:
             self._declare_lost("it could not be renewed in time")
         return self._lost
@@ -87,7 +94,9 @@ class LeaseKeeper:
     def _renew(self) -> bool:
         sent_at = time.monotonic()
         try:
-            renewed = self._execute("renew_lease", {"ttl_seconds": self.terms.ttl_seconds, **self.figures()})
+            renewed = self._execute(
+                "renew_lease", {"ttl_seconds": self.terms.ttl_seconds, **self.figures()}
+            )
         except psycopg.Error as error:
             log.database_away("renewing the lease", error)
             self._close()
@@ -122,7 +131,11 @@ class LeaseKeeper:
         if self._connection is None or self._connection.closed:
             # A server that does not answer must not hold the thread past the lease.
             limit = max(2, int(self.terms.ttl_seconds / 4))
-            arguments = {**self.connect_arguments, "connect_timeout": limit, "tcp_user_timeout": limit * 1000}
+            arguments = {
+                **self.connect_arguments,
+                "connect_timeout": limit,
+                "tcp_user_timeout": limit * 1000,
+            }
             self._connection = psycopg.connect(self.url, **arguments)
         cursor = self._connection.execute(query(name), {"runner_id": self.runner_id, **params})
         return cursor.fetchall()

@@ -1,6 +1,7 @@
 """The runner's book: claims and every write on behalf of a running task, each under its fence.
 
-Turns values into the parameters of the named statements and back. Decides nothing; retries while the database is away.
+Turns values into the parameters of the named statements and back. Decides nothing; retries while
+the database is away.
 """
 
 from __future__ import annotations
@@ -15,12 +16,21 @@ from typing import Any, NamedTuple
 
 from regente.engine.coalescer import Coalescer
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import FOREVER, Database, OwnConnection, fetch_on, number_array, text_array
+from regente.engine.database import (
+    FOREVER,
+    Database,
+    OwnConnection,
+    fetch_on,
+    number_array,
+    text_array,
+)
 from regente.engine.outcome import Completed, Ended
 
 MAX_BATCH = 500
 WARM_CONNECTIONS = 2  # for what has ended and for the watchdog
-COMMIT_WITHIN_SECONDS = 5.0  # a runner that is frozen between a transaction's last statement and its commit loses it
+COMMIT_WITHIN_SECONDS = (
+    5.0  # a runner that is frozen between a transaction's last statement and its commit loses it
+)
 DOUBT_SECONDS = 30.0  # for so long a claim whose answer got lost may still be committed
 
 
@@ -111,14 +121,21 @@ class Ledger:
         await self._claims.close()
 
     async def warm_up(self) -> None:
-        """Have the statements of every task planned on a few connections, before the first one waits for it. Writes nothing."""
+        """Have the statements of every task planned on a few connections, before the first one
+        waits for it. Writes nothing."""
         if not self.database.through_pooler:
-            await self._claim("claim", pipelines="{}", priorities="{}", floors="{}", limits="{}", free=0)
-            endings = (self._fetch("finish", ids="{}", attempts="{}", results="{}") for _ in range(WARM_CONNECTIONS))
+            await self._claim(
+                "claim", pipelines="{}", priorities="{}", floors="{}", limits="{}", free=0
+            )
+            endings = (
+                self._fetch("finish", ids="{}", attempts="{}", results="{}")
+                for _ in range(WARM_CONNECTIONS)
+            )
             await asyncio.gather(*endings)
 
     async def claim(self, levels: Sequence[tuple[str, int, str, int]], free: int) -> list[Claim]:
-        """Up to `free` due tasks, oldest first within each (pipeline, priority, floor, limit), in the given order."""
+        """Up to `free` due tasks, oldest first within each (pipeline, priority, floor, limit), in
+        the given order."""
         pipelines, priorities, floors, limits = zip(*levels, strict=True)
         rows = await self._claim(
             "claim",
@@ -140,21 +157,26 @@ class Ledger:
         async with self._claiming:
             losses = self.database.losses
             try:
-                return await self._claims.fetch(name, {"runner_id": self.runner_id, **params}, self._give_up_at)
+                return await self._claims.fetch(
+                    name, {"runner_id": self.runner_id, **params}, self._give_up_at
+                )
             finally:
                 if self.database.losses > losses:
                     self._doubt_until = time.monotonic() + DOUBT_SECONDS
                 self.lease_is_over()  # if it is, it is noticed before any of these tasks has begun
 
     async def return_unknown(self, known: Callable[[], Iterable[int]]) -> int:
-        """Hand back what a claim brought whose answer got lost: this runner holds it and does not know."""
+        """Hand back what a claim brought whose answer got lost: this runner holds it and does not
+        know."""
         if time.monotonic() > self._doubt_until:
             return 0
         async with self._claiming:
             return len(await self._fetch("hand_back", **{"except": number_array(list(known()))}))
 
     async def survey(self, pipelines: Sequence[str]) -> list[Level]:
-        return [Level._make(row) for row in await self._fetch("survey", pipelines=text_array(pipelines))]
+        return [
+            Level._make(row) for row in await self._fetch("survey", pipelines=text_array(pipelines))
+        ]
 
     async def anything_running(self, pipelines: Sequence[str]) -> bool:
         return bool((await self._fetch("anything_running", pipelines=text_array(pipelines)))[0][0])
@@ -165,11 +187,18 @@ class Ledger:
 
     async def add_event(self, claim: Claim, step: str, event: str, details: str) -> bool:
         fence = {"task_id": claim.id, "attempt": claim.attempt}
-        return bool(await self._fetch("add_event", **fence, step=step, event=event, details=details))
+        return bool(
+            await self._fetch("add_event", **fence, step=step, event=event, details=details)
+        )
 
     async def add_event_on(self, connection: Any, claim: Claim, event: str, details: str) -> None:
         """Inside the pipeline's own transaction, whose end checks the fence."""
-        about = {"task_id": claim.id, "batch_id": claim.batch_id, "attempt": claim.attempt, "runner_id": self.runner_id}
+        about = {
+            "task_id": claim.id,
+            "batch_id": claim.batch_id,
+            "attempt": claim.attempt,
+            "runner_id": self.runner_id,
+        }
         await fetch_on(connection, "log_event", {**about, "event": event, "details": details})
 
     async def canceled_here(self) -> list[tuple[int, int]]:
@@ -182,8 +211,14 @@ class Ledger:
     async def _finish(self, batch: Sequence[Finish]) -> list[bool]:
         crash_point("finish.before")
         fences = _fences(claim for claim, _, _ in batch)
-        results = {claim.id: outcome.result for claim, outcome, _ in batch if claim.attempt == fences[claim.id]}
-        ids = sorted(results)  # whoever locks several tasks does it in this order, so that nobody waits in a circle
+        results = {
+            claim.id: outcome.result
+            for claim, outcome, _ in batch
+            if claim.attempt == fences[claim.id]
+        }
+        ids = sorted(
+            results
+        )  # whoever locks several tasks does it in this order, so that nobody waits in a circle
         rows = await self._fetch(
             "finish",
             ids=number_array(ids),
@@ -197,11 +232,15 @@ class Ledger:
         crash_point("settle.before")
         rows = await self._fetch("settle", **settle_params(batch))
         crash_point("settle.committed")
-        return _verdicts((claim for claim, _, _ in batch), _fences(claim for claim, _, _ in batch), rows)
+        return _verdicts(
+            (claim for claim, _, _ in batch), _fences(claim for claim, _, _ in batch), rows
+        )
 
     async def _mark(self, batch: Sequence[Mark]) -> list[bool]:
         rows = await self._fetch("record_steps", **self._mark_params(batch))
-        return _verdicts((mark.claim for mark in batch), _fences(mark.claim for mark in batch), rows)
+        return _verdicts(
+            (mark.claim for mark in batch), _fences(mark.claim for mark in batch), rows
+        )
 
     def _mark_params(self, batch: Sequence[Mark]) -> dict[str, Any]:
         fences = _fences(mark.claim for mark in batch)
@@ -223,27 +262,42 @@ class Ledger:
         }
 
     async def _fetch(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
-        return await self.database.fetch(name, {"runner_id": self.runner_id, **params}, give_up_at=self._give_up_at)
+        return await self.database.fetch(
+            name, {"runner_id": self.runner_id, **params}, give_up_at=self._give_up_at
+        )
 
 
 def settle_params(batch: Sequence[Settlement]) -> dict[str, Any]:
     fences = _fences(claim for claim, _, _ in batch)
-    current = {claim.id: (claim, outcome) for claim, outcome, _ in batch if claim.attempt == fences[claim.id]}
-    snapshots = [(claim.id, shot) for claim, outcome in current.values() for shot in outcome.snapshots]
+    current = {
+        claim.id: (claim, outcome)
+        for claim, outcome, _ in batch
+        if claim.attempt == fences[claim.id]
+    }
+    snapshots = [
+        (claim.id, shot) for claim, outcome in current.values() for shot in outcome.snapshots
+    ]
     return {
         "ids": number_array(list(current)),
         "attempts": number_array([fences[task_id] for task_id in current]),
-        "outcomes": text_array([json.dumps(outcome.as_json(claim.pipeline)) for claim, outcome in current.values()]),
+        "outcomes": text_array(
+            [json.dumps(outcome.as_json(claim.pipeline)) for claim, outcome in current.values()]
+        ),
         "snapshot_ids": number_array([task_id for task_id, _ in snapshots]),
         "snapshot_names": text_array([shot.name for _, shot in snapshots]),
         "snapshot_types": text_array([shot.content_type for _, shot in snapshots]),
-        "snapshots_truncated": text_array(["t" if shot.truncated else "f" for _, shot in snapshots]),
-        "snapshot_bodies": "{" + ",".join([b64encode(shot.body).decode("ascii") or '""' for _, shot in snapshots]) + "}",
+        "snapshots_truncated": text_array(
+            ["t" if shot.truncated else "f" for _, shot in snapshots]
+        ),
+        "snapshot_bodies": "{"
+        + ",".join([b64encode(shot.body).decode("ascii") or '""' for _, shot in snapshots])
+        + "}",
     }
 
 
 def _fences(claims: Iterable[Claim]) -> dict[int, int]:
-    """The highest attempt per task: one that this runner lost and claimed again may be in a batch twice."""
+    """The highest attempt per task: one that this runner lost and claimed again may be in a batch
+    twice."""
     fences: dict[int, int] = {}
     for claim in claims:
         if claim.attempt > fences.get(claim.id, 0):
@@ -251,6 +305,8 @@ def _fences(claims: Iterable[Claim]) -> dict[int, int]:
     return fences
 
 
-def _verdicts(claims: Iterable[Claim], fences: dict[int, int], rows: Sequence[tuple[Any, ...]]) -> list[bool]:
+def _verdicts(
+    claims: Iterable[Claim], fences: dict[int, int], rows: Sequence[tuple[Any, ...]]
+) -> list[bool]:
     passed = {row[0] for row in rows}
     return [claim.id in passed and claim.attempt == fences[claim.id] for claim in claims]

@@ -1,4 +1,5 @@
-"""What a runner knows of the queue: which priority levels each pipeline uses, where each begins, when the next task is due."""
+"""What a runner knows of the queue: which priority levels each pipeline uses, where each begins,
+when the next task is due."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ BEGINNING = "-infinity"
 
 
 class Levels:
-    """Learned from surveys and hints. Level 0 is always asked for, so that an idle runner claims in one statement."""
+    """Learned from surveys and hints. Level 0 is always asked for, so that an idle runner claims in
+    one statement."""
 
     def __init__(self, pipelines: Sequence[str]) -> None:
         self._pipelines = list(pipelines)
@@ -28,8 +30,11 @@ class Levels:
     def learn(self, found: Sequence[Level]) -> None:
         floors: dict[str, dict[int, str]] = {name: {0: BEGINNING} for name in self._pipelines}
         for level in found:
-            # Where nothing is due yet, whatever falls due before the first one must be found as well.
-            floors[level.pipeline][level.priority] = level.floor if level.due_seconds <= 0 else BEGINNING
+            # Where nothing is due yet, whatever falls due before the first one must be found as
+            # well.
+            floors[level.pipeline][level.priority] = (
+                level.floor if level.due_seconds <= 0 else BEGINNING
+            )
         self._floors = floors
         self._surveyed_at = now = time.monotonic()
         self.next_due_at = min((now + level.due_seconds for level in found), default=FOREVER)
@@ -44,7 +49,8 @@ class Levels:
         self.next_due_at = min(self.next_due_at, time.monotonic() + due_seconds)
 
     def ask_for(self, room: dict[str, int]) -> list[tuple[str, int, str, int]]:
-        """Highest priority first in each pipeline; which pipeline comes first goes round, so that none starves another."""
+        """Highest priority first in each pipeline; which pipeline comes first goes round, so that
+        none starves another."""
         self._turn = (self._turn + 1) % len(self._pipelines)
         names = self._pipelines[self._turn :] + self._pipelines[: self._turn]
         return [

@@ -1,4 +1,5 @@
-"""Hears NOTIFY: a hint that something is to be done. Polling is the guarantee; without LISTEN everything still works."""
+"""Hears NOTIFY: a hint that something is to be done. Polling is the guarantee; without LISTEN
+everything still works."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ QUEUED, CANCEL = "regente_queued", "regente_cancel"
 
 
 class Listener:
-    """`listening` says whether hints can be expected; the runner polls more often while they cannot."""
+    """`listening` says whether hints can be expected; the runner polls more often while they
+    cannot."""
 
     def __init__(self, database: Database, hear: Callable[[str, str], None]) -> None:
         self._database = database
@@ -54,7 +56,8 @@ class Listener:
             await self._hear_until_lost(connection)
 
     async def _hear_until_lost(self, connection: AsyncConnection[Any]) -> None:
-        """In a callback of the loop: `notifies()` would arm itself again before whoever waits for the hint has a turn."""
+        """In a callback of the loop: `notifies()` would arm itself again before whoever waits for
+        the hint has a turn."""
         loop = asyncio.get_running_loop()
         socket, lost = connection.fileno(), loop.create_future()
 

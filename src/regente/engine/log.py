@@ -1,7 +1,7 @@
 """Every log line of the engine, in one place, as structured fields on the logger `regente`.
 
-`task_fields` tells any log processor which task the current code belongs to: runner, task, pipeline, attempt, and whatever
-the pipeline put into `task.context` (a match id, say).
+`task_fields` tells any log processor which task the current code belongs to: runner, task,
+pipeline, attempt, and whatever the pipeline put into `task.context` (a match id, say).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ logger = logging.getLogger("regente")
 current_task: ContextVar[Task[Any] | None] = ContextVar("regente_task", default=None)
 current_runner: ContextVar[str | None] = ContextVar("regente_runner", default=None)
 current_request: ContextVar[str | None] = ContextVar("regente_request", default=None)
-"""The request on whose behalf something happens: in every line about it, and in the events of what it changes."""
+"""The request on whose behalf something happens: in every line about it, and in the events of what
+it changes."""
 
 
 def task_fields() -> dict[str, Any]:
@@ -29,11 +30,18 @@ def task_fields() -> dict[str, Any]:
     if request is not None:
         fields["request_id"] = request
     if task is not None:
-        fields |= {"task": task.id, "pipeline": task.pipeline, "attempt": task.attempt, **task.context}
+        fields |= {
+            "task": task.id,
+            "pipeline": task.pipeline,
+            "attempt": task.attempt,
+            **task.context,
+        }
     return fields
 
 
-def task_ended(task: Task[Any], status: str, duration_seconds: float, failure: Failure | None = None) -> None:
+def task_ended(
+    task: Task[Any], status: str, duration_seconds: float, failure: Failure | None = None
+) -> None:
     level = logging.WARNING if failure is not None else logging.INFO
     if not logger.isEnabledFor(level):
         return
@@ -44,7 +52,11 @@ def task_ended(task: Task[Any], status: str, duration_seconds: float, failure: F
 
 
 def task_overdue(task: Task[Any], failure: Failure) -> None:
-    logger.warning("task taken back: %s", failure.message, extra=_which(task) | {"code": failure.code, "stack": failure.stack})
+    logger.warning(
+        "task taken back: %s",
+        failure.message,
+        extra=_which(task) | {"code": failure.code, "stack": failure.stack},
+    )
 
 
 def write_refused(task: Task[Any]) -> None:
@@ -56,12 +68,18 @@ def _which(task: Task[Any]) -> dict[str, Any]:
         "task": task.id,
         "pipeline": task.pipeline,
         "attempt": task.attempt,
-        "task_context": task.context,  # in one piece: logging refuses some names as fields of their own
+        # in one piece: logging refuses some names as fields of their own
+        "task_context": task.context,
     }
 
 
 def runner_started(runner_id: int, name: str, pipelines: list[str], concurrency: int) -> None:
-    fields = {"runner_id": runner_id, "runner": name, "pipelines": pipelines, "concurrency": concurrency}
+    fields = {
+        "runner_id": runner_id,
+        "runner": name,
+        "pipelines": pipelines,
+        "concurrency": concurrency,
+    }
     logger.info("runner started", extra=fields)
 
 
@@ -70,7 +88,10 @@ def runner_stopped(runner_id: int, name: str, report: str) -> None:
 
 
 def lease_lost(runner_id: int, reason: str) -> None:
-    logger.error("lease lost: every task of this runner is given up", extra={"runner_id": runner_id, "reason": reason})
+    logger.error(
+        "lease lost: every task of this runner is given up",
+        extra={"runner_id": runner_id, "reason": reason},
+    )
 
 
 def database_away(what: str, error: BaseException) -> None:

@@ -1,8 +1,10 @@
-"""Schema migrations: numbered pairs of `.up.sql` and `.down.sql`, each applied in one transaction with its record.
+"""Schema migrations: numbered pairs of `.up.sql` and `.down.sql`, each applied in one transaction
+with its record.
 
-Killed in the middle, a migration is either wholly there or not at all. A file whose first line is `-- outside a transaction`
-(CREATE INDEX CONCURRENTLY) is applied statement by statement; its statements must bear being repeated. Locks are waited for
-briefly and asked for again, so that a migration queues up behind running code without stopping it.
+Killed in the middle, a migration is either wholly there or not at all. A file whose first line is
+`-- outside a transaction` (CREATE INDEX CONCURRENTLY) is applied statement by statement; its
+statements must bear being repeated. Locks are waited for briefly and asked for again, so that a
+migration queues up behind running code without stopping it.
 """
 
 from __future__ import annotations
@@ -62,12 +64,15 @@ class Migrator:
         return [MigrationState(m.version, m.name, applied.get(m.version)) for m in self._migrations]
 
     async def up(self, target: int | None = None) -> list[Migration]:
-        """Apply what is missing, oldest first. Two callers at once: the second finds nothing left to do."""
+        """Apply what is missing, oldest first. Two callers at once: the second finds nothing left
+        to do."""
         wanted = self._checked(target if target is not None else self.newest)
         await self._connection.execute(query("create_migrations_table"))
         done: list[Migration] = []
         for migration in self._migrations:
-            if migration.version <= wanted and await self._step(migration, migration.up, "record_migration"):
+            if migration.version <= wanted and await self._step(
+                migration, migration.up, "record_migration"
+            ):
                 done.append(migration)
         return done
 
@@ -78,22 +83,28 @@ class Migrator:
             return []
         done: list[Migration] = []
         for migration in reversed(self._migrations):
-            if migration.version > wanted and await self._step(migration, migration.down, "unrecord_migration"):
+            if migration.version > wanted and await self._step(
+                migration, migration.down, "unrecord_migration"
+            ):
                 done.append(migration)
         return done
 
     async def require(self) -> None:
-        """Refuse to work on a schema that is older than this code. A newer one is fine: migrations only add."""
+        """Refuse to work on a schema that is older than this code. A newer one is fine: migrations
+        only add."""
         found = await self.version()
         if found < self.newest:
             raise SchemaOutdated(
-                f"the database's schema is at version {found}, this program needs {self.newest}: run `regente migrate up`"
+                f"the database's schema is at version {found}, this program needs "
+                f"{self.newest}: run `regente migrate up`"
             )
 
     def _checked(self, target: int) -> int:
         known = {0, *(migration.version for migration in self._migrations)}
         if target not in known:
-            raise InvalidInput(f"there is no migration {target}; known: {', '.join(map(str, sorted(known)))}")
+            raise InvalidInput(
+                f"there is no migration {target}; known: {', '.join(map(str, sorted(known)))}"
+            )
         return target
 
     async def _step(self, migration: Migration, script: str, record: str) -> bool:
@@ -136,7 +147,9 @@ class Migrator:
         return (migration.version in await self._applied()) == (record == "unrecord_migration")
 
     async def _record(self, migration: Migration, record: str) -> None:
-        await self._connection.execute(query(record), {"version": migration.version, "name": migration.name})
+        await self._connection.execute(
+            query(record), {"version": migration.version, "name": migration.name}
+        )
 
     async def _applied(self) -> dict[int, datetime]:
         rows = await (await self._connection.execute(query("applied_migrations"))).fetchall()

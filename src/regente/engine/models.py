@@ -68,7 +68,15 @@ class BatchInfo:
     @property
     def balanced(self) -> bool:
         """Whether every accepted task is accounted for."""
-        counted = self.draft + self.queued + self.running + self.completed + self.failed + self.canceled + self.skipped
+        counted = (
+            self.draft
+            + self.queued
+            + self.running
+            + self.completed
+            + self.failed
+            + self.canceled
+            + self.skipped
+        )
         return self.total == counted
 
 
@@ -123,7 +131,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """`resumed` is False for the caller who came second, or when there was nothing to resume; `reason` says which."""
+    """`resumed` is False for the caller who came second, or when there was nothing to resume;
+    `reason` says which."""
 
     resumed: bool
     reason: str

@@ -1,8 +1,9 @@
-"""Children for isolated steps, without the time that a process takes to start: one process imports the step's module once, and
-forks for each step. Each step still has a process of its own, and nothing of one is left for the next.
+"""Children for isolated steps, without the time that a process takes to start: one process imports
+the step's module once, and forks for each step. Each step still has a process of its own, and
+nothing of one is left for the next.
 
-It must never have a thread when it forks: a module that starts one has its children started the long way. This module is also
-the nursery's program.
+It must never have a thread when it forks: a module that starts one has its children started the
+long way. This module is also the nursery's program.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Child:
 
 
 class Nursery:
-    """A runner's own. It is started when the first child is asked for, and again should it have died."""
+    """A runner's own. It is started when the first child is asked for, and again should it have
+    died."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -99,10 +101,15 @@ class Nursery:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", f"from regente.engine.nursery import main; main({theirs.fileno()})",
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, pass_fds=(theirs.fileno(),),
-                start_new_session=True, env=child_environment(),
-            )  # fmt: skip
+                sys.executable,
+                "-c",
+                f"from regente.engine.nursery import main; main({theirs.fileno()})",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env=child_environment(),
+            )
         self._listening = asyncio.create_task(self._listen(self._process))
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:

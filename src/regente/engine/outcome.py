@@ -50,7 +50,8 @@ class Failure:
         }
 
     def _fingerprint(self, pipeline: str) -> str:
-        # The frames without their line's text and number would be better still; code and step group well enough.
+        # The frames without their line's text and number would be better still; code and step group
+        # well enough.
         marks = "\n".join((pipeline, self.code, self.step or "", _last_place(self.stack)))
         return hashlib.md5(marks.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
 
@@ -62,7 +63,8 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Every end but completion. `charged` is 1 when the attempt counts against the pipeline's retry budget."""
+    """Every end but completion. `charged` is 1 when the attempt counts against the pipeline's retry
+    budget."""
 
     status: NextStatus
     event: str
@@ -103,11 +105,15 @@ def storable(text: str) -> str:
 
 
 def storable_details(details: dict[str, Any]) -> Any:
-    """What a pipeline attached to its error; whatever cannot be stored must not cost the failure its record."""
+    """What a pipeline attached to its error; whatever cannot be stored must not cost the failure
+    its record."""
     try:
         return json.loads(encode(details, what="details"))
     except InvalidInput as error:
-        return {"not_storable": storable(str(error)), "text": storable(repr(details))[:MAX_MESSAGE_CHARACTERS]}
+        return {
+            "not_storable": storable(str(error)),
+            "text": storable(repr(details))[:MAX_MESSAGE_CHARACTERS],
+        }
 
 
 def stack_of(error: BaseException) -> str:
@@ -115,5 +121,7 @@ def stack_of(error: BaseException) -> str:
 
 
 def _last_place(stack: str | None) -> str:
-    places = [line.strip() for line in (stack or "").splitlines() if line.lstrip().startswith("File ")]
+    places = [
+        line.strip() for line in (stack or "").splitlines() if line.lstrip().startswith("File ")
+    ]
     return places[-1].partition(", line")[0] + places[-1].rpartition(", in")[2] if places else ""

@@ -1,4 +1,5 @@
-"""Pipelines: the Python functions that do one kind of task, and the register in which runners and clients find them."""
+"""Pipelines: the Python functions that do one kind of task, and the register in which runners and
+clients find them."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ class Registry:
     def add(self, pipeline: Pipeline) -> None:
         known = self._pipelines.get(pipeline.name)
         if known is not None and _origin(known.function) != _origin(pipeline.function):
-            raise ValueError(f"two pipelines are called {pipeline.name!r}: {known.function} and {pipeline.function}")
+            raise ValueError(
+                f"two pipelines are called {pipeline.name!r}: {known.function} and "
+                f"{pipeline.function}"
+            )
         self._pipelines[pipeline.name] = pipeline
 
     def declare(self, *names: str) -> None:
@@ -63,24 +67,34 @@ class Registry:
     ) -> Callable[[Function], Function]:
         """Make an `async` function the pipeline called `name`.
 
-        `args` is the type that a task's arguments must have (a pydantic model, dataclass or TypedDict; `dict` takes any JSON
-        object). `stall_after` is how long a task may show no progress before it is taken back, `timeout` how long one
-        attempt may last, `expire_after` how long after its first start a task is given up, whatever it has left; all in
-        seconds or as a timedelta, None for no limit. `concurrency` limits how many run at once in one runner.
+        `args` is the type that a task's arguments must have (a pydantic model, dataclass or
+        TypedDict; `dict` takes any JSON object). `stall_after` is how long a task may show no
+        progress before it is taken back, `timeout` how long one attempt may last, `expire_after`
+        how long after its first start a task is given up, whatever it has left; all in seconds or
+        as a timedelta, None for no limit. `concurrency` limits how many run at once in one runner.
 
-        `endless` is for tasks that mostly wait for somebody else, for hours: a runner that is told to stop hands them on at
-        once, and the death of a runner is not held against them. `grace` is how long a task may take to clean up when it is
-        stopped (`task.stopping` says why).
+        `endless` is for tasks that mostly wait for somebody else, for hours: a runner that is told
+        to stop hands them on at once, and the death of a runner is not held against them. `grace`
+        is how long a task may take to clean up when it is stopped (`task.stopping` says why).
         """
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot name a pipeline: letters, digits, '_', '-' and '.', at most 100")
+            raise ValueError(
+                f"{name!r} cannot name a pipeline: letters, digits, '_', '-' and '.', at most 100"
+            )
 
         def register(function: Function) -> Function:
             if not _is_async(function):
                 raise TypeError(f"the pipeline {name!r} must be an `async def` function")
-            limits = (_in_seconds(stall_after), _in_seconds(timeout), concurrency, _in_seconds(expire_after))
+            limits = (
+                _in_seconds(stall_after),
+                _in_seconds(timeout),
+                concurrency,
+                _in_seconds(expire_after),
+            )
             grace_seconds = _in_seconds(grace) or 0.0
-            self.add(Pipeline(name, function, args, retry or Retry(), *limits, endless, grace_seconds))
+            self.add(
+                Pipeline(name, function, args, retry or Retry(), *limits, endless, grace_seconds)
+            )
             return function
 
         return register
@@ -95,7 +109,9 @@ class Registry:
         missing = [name for name in names if name not in self._pipelines]
         if missing:
             known = ", ".join(sorted(self._pipelines)) or "none"
-            raise UnknownPipeline(f"no pipeline is called {', '.join(missing)}; known here: {known}")
+            raise UnknownPipeline(
+                f"no pipeline is called {', '.join(missing)}; known here: {known}"
+            )
         return [self._pipelines[name] for name in names]
 
     @property

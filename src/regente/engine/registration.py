@@ -15,7 +15,9 @@ from regente.engine.pipeline import Pipeline
 Fetch = Callable[[str, dict[str, Any]], Awaitable[list[tuple[Any, ...]]]]
 
 
-async def register_runner(fetch: Fetch, name: str, pipelines: Iterable[str], concurrency: int, ttl_seconds: float) -> int:
+async def register_runner(
+    fetch: Fetch, name: str, pipelines: Iterable[str], concurrency: int, ttl_seconds: float
+) -> int:
     """The runner's id, new at every start, with its first lease."""
     params = {
         "name": name,

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Exponential backoff: `first` seconds, times `factor` for each further try, never more than `maximum`.
+    """Exponential backoff: `first` seconds, times `factor` for each further try, never more than
+    `maximum`.
 
-    With `jitter` each wait is drawn between half and the whole of that, so that tasks that failed together do not
-    come back together. `max_attempts` counts attempts that failed by the task's own fault: throttling, deploys and
-    crashes of the runner do not use them up.
+    With `jitter` each wait is drawn between half and the whole of that, so that tasks that failed
+    together do not come back together. `max_attempts` counts attempts that failed by the task's own
+    fault: throttling, deploys and crashes of the runner do not use them up.
     """
 
     max_attempts: int = 3
@@ -25,8 +26,14 @@ class Retry:
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
             raise ValueError("Retry.max_attempts must be at least 1")
-        if not (0 <= self.first < math.inf and 1 <= self.factor < math.inf and 0 <= self.maximum < math.inf):
-            raise ValueError("Retry needs first >= 0, factor >= 1 and maximum >= 0, all of them finite")
+        if not (
+            0 <= self.first < math.inf
+            and 1 <= self.factor < math.inf
+            and 0 <= self.maximum < math.inf
+        ):
+            raise ValueError(
+                "Retry needs first >= 0, factor >= 1 and maximum >= 0, all of them finite"
+            )
 
     def delay_seconds(self, failed_attempts: int) -> float:
         """The wait after the n-th failed attempt, n from 1."""

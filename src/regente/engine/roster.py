@@ -1,4 +1,5 @@
-"""The tasks in a runner's hands: who is on, who must stop and why, who has been silent for too long."""
+"""The tasks in a runner's hands: who is on, who must stop and why, who has been silent for too
+long."""
 
 from __future__ import annotations
 
@@ -76,12 +77,16 @@ class Roster:
 
     @property
     def has_suspect(self) -> bool:
-        return any(running.task.claim.crashes >= SUSPICIOUS_CRASHES for running in self._running.values())
+        return any(
+            running.task.claim.crashes >= SUSPICIOUS_CRASHES for running in self._running.values()
+        )
 
     def overdue(self) -> Iterator[tuple[Task[Any], Ended]]:
-        """Tasks past their timeout or silent past `stall_after`, each with its end. Called from the lease keeper's thread.
+        """Tasks past their timeout or silent past `stall_after`, each with its end. Called from the
+        lease keeper's thread.
 
-        While one task blocks the loop, the others cannot move: they are handed on, and only the one is charged.
+        While one task blocks the loop, the others cannot move: they are handed on, and only the one
+        is charged.
         """
         loop = self._loop if time.monotonic() - self._ticked_at > BLOCKED_SECONDS else None
         guilty = asyncio.current_task(loop) if loop is not None else None
@@ -103,13 +108,22 @@ def _complaint(running: Running) -> tuple[FailureClass, str, str] | None:
     task, pipeline = running.task, running.pipeline
     if pipeline.timeout_seconds is not None and task.running_seconds > pipeline.timeout_seconds:
         return "timeout", "TIMEOUT", f"the attempt took longer than {pipeline.timeout_seconds:g} s"
-    if pipeline.stall_after_seconds is not None and task.silent_seconds > pipeline.stall_after_seconds:
+    if (
+        pipeline.stall_after_seconds is not None
+        and task.silent_seconds > pipeline.stall_after_seconds
+    ):
         return "stall", "STALLED", f"no progress for {task.silent_seconds:.1f} s"
     return None
 
 
-def _overdue(running: Running, loop_thread_id: int, failure_class: FailureClass, code: str, message: str) -> Ended:
+def _overdue(
+    running: Running, loop_thread_id: int, failure_class: FailureClass, code: str, message: str
+) -> Ended:
     task = running.task
-    stack = stack_of_task(running.handle, task.thread_id, loop_thread_id) if running.handle is not None else None
+    stack = (
+        stack_of_task(running.handle, task.thread_id, loop_thread_id)
+        if running.handle is not None
+        else None
+    )
     failure = Failure(failure_class, code, message, stack, task.standing, snapshots=task.snapshots)
     return failed_attempt(task, running.pipeline, failure)

@@ -1,7 +1,7 @@
 """The runner: one process that claims tasks, keeps them alive and hands every one of them on.
 
-Owns the claim loop, the slots and the way out (drain, hand back, lost lease). What a task does is the executor's business,
-how it is written down the ledger's.
+Owns the claim loop, the slots and the way out (drain, hand back, lost lease). What a task does is
+the executor's business, how it is written down the ledger's.
 """
 
 from __future__ import annotations
@@ -44,9 +44,17 @@ SURVEY_SECONDS = 1.0  # how long a busy runner works on what it knows of the que
 MIN_IMPATIENCE_SECONDS = 0.02
 MAX_IMPATIENCE_SECONDS = 0.5
 CLAIM_AT_MOST = 500  # so that the first of many start while the next are being claimed
-GATHER_SECONDS = 0.004  # how long few free slots wait for more, so that a claim is worth its round trip
-CALM_GC = (50_000, 20, 50)  # thousands of short-lived tasks are no garbage: collecting at 700 took a fifth of the time
-LOST_CLAIMS_SECONDS = 1.0  # how often claims whose answer got lost are looked for, if there can be any
+GATHER_SECONDS = (
+    0.004  # how long few free slots wait for more, so that a claim is worth its round trip
+)
+CALM_GC = (
+    50_000,
+    20,
+    50,
+)  # thousands of short-lived tasks are no garbage: collecting at 700 took a fifth of the time
+LOST_CLAIMS_SECONDS = (
+    1.0  # how often claims whose answer got lost are looked for, if there can be any
+)
 STUBBORN_SECONDS = 2.0  # beside the tasks' own grace: how long the last writes may take
 
 
@@ -113,9 +121,12 @@ class Runner:
         return self._report
 
     def stop(self) -> None:
-        """First call: no new tasks, let the running ones finish in time. Second call: hand them back now."""
+        """First call: no new tasks, let the running ones finish in time. Second call: hand them
+        back now."""
         self._stop_requests += 1
-        grace_seconds = STUBBORN_SECONDS + (self.terms.drain_seconds if self._stop_requests == 1 else STUBBORN_SECONDS)
+        grace_seconds = STUBBORN_SECONDS + (
+            self.terms.drain_seconds if self._stop_requests == 1 else STUBBORN_SECONDS
+        )
         self._give_up_at = min(self._give_up_at, time.monotonic() + grace_seconds)
         self._wake.set()
         self._slots.set()
@@ -130,7 +141,9 @@ class Runner:
         """True when the runner is done, False when it lost its lease and has to begin anew."""
         self.id = await self._register()
         self._lease_lost = False
-        self._ledger = Ledger(self._database, self.id, lambda: self._give_up_at, self.terms.lease.ttl_seconds)
+        self._ledger = Ledger(
+            self._database, self.id, lambda: self._give_up_at, self.terms.lease.ttl_seconds
+        )
         self._ledger.start()
         keeper = self._lease_keeper()
         self._ledger.lease_is_over = keeper.is_over
@@ -144,7 +157,9 @@ class Runner:
             asyncio.create_task(_again_and_again("ticks", self._tick)),
         ]
         try:
-            with contextlib.suppress(DatabaseUnavailable):  # only once we are told to stop: until then we wait for it
+            with contextlib.suppress(
+                DatabaseUnavailable
+            ):  # only once we are told to stop: until then we wait for it
                 await self._work(until_idle)
             if self._lease_lost:
                 self._give_up_everything()  # also what a claim brought in last
@@ -162,7 +177,9 @@ class Runner:
 
     async def _register(self) -> int:
         names, terms = list(self._pipelines), self.terms
-        runner_id = await register_runner(self._fetch, self.name, names, terms.concurrency, terms.lease.ttl_seconds)
+        runner_id = await register_runner(
+            self._fetch, self.name, names, terms.concurrency, terms.lease.ttl_seconds
+        )
         log.runner_started(runner_id, self.name, names, terms.concurrency)
         return runner_id
 
@@ -193,7 +210,12 @@ class Runner:
 
     async def _set_status(self, status: str, report: Report | None = None) -> None:
         details = "null" if report is None else f'{{"report": "{report}"}}'
-        params = {"runner_id": self.id, "status": status, "details": details, **self.figures.as_params()}
+        params = {
+            "runner_id": self.id,
+            "status": status,
+            "details": details,
+            **self.figures.as_params(),
+        }
         await self._fetch("renew_lease", {**params, "ttl_seconds": self.terms.lease.ttl_seconds})
         await self._fetch("set_runner_status", params)
 
@@ -212,14 +234,17 @@ class Runner:
                 self._launch(claim)
             if len(claims) < free and await self._rest(bool(claims), until_idle):
                 return
-            if claims and self._levels.age_seconds > SURVEY_SECONDS:  # also when there is always a little to do
+            if (
+                claims and self._levels.age_seconds > SURVEY_SECONDS
+            ):  # also when there is always a little to do
                 await self._survey()
 
     async def _survey(self) -> None:
         self._levels.learn(await self._ledger.survey(list(self._pipelines)))
 
     async def _free_slots(self) -> int:
-        """Wait for slots worth a claim's round trip: a good part of all, or what came free within a moment. 0: it is over."""
+        """Wait for slots worth a claim's round trip: a good part of all, or what came free within a
+        moment. 0: it is over."""
         while True:
             if self._stop_requests or self._lease_lost:
                 return 0
@@ -247,7 +272,8 @@ class Runner:
         }
 
     async def _rest(self, claimed_some: bool, until_idle: bool) -> bool:
-        """Wait for a hint or the next due task. True when nothing is left to do and that was the wish."""
+        """Wait for a hint or the next due task. True when nothing is left to do and that was the
+        wish."""
         if not claimed_some:
             await self._survey()
         while not self._stop_requests and not self._lease_lost:
@@ -282,7 +308,9 @@ class Runner:
             return False
         if await self._ledger.anything_running(list(self._pipelines)):
             return False
-        await self._survey()  # the last one may be older than the retry that the last task has left behind
+        await (
+            self._survey()
+        )  # the last one may be older than the retry that the last task has left behind
         return not len(self._roster) and self._levels.next_due_at == FOREVER
 
     def _poll_seconds(self, until_idle: bool) -> float:
@@ -291,7 +319,8 @@ class Runner:
         return POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS
 
     def _hear(self, channel: str, payload: str) -> None:
-        """`runner` on the cancel channel; `pipeline priority seconds` on the other, or `pipeline`, or nothing: look around."""
+        """`runner` on the cancel channel; `pipeline priority seconds` on the other, or `pipeline`,
+        or nothing: look around."""
         if channel == CANCEL:
             if payload == str(self.id):
                 self._loop.create_task(self._stop_canceled())
@@ -318,7 +347,8 @@ class Runner:
             work = perform(task, running.pipeline)
             outcome = await (work if self._observer is None else self._observer.attempt(task, work))
         except asyncio.CancelledError as error:
-            # Cancelled by nobody here: the pipeline did it to itself, which is a failure like any other.
+            # Cancelled by nobody here: the pipeline did it to itself, which is a failure like any
+            # other.
             outcome = failed_attempt(task, running.pipeline, failure_of(task, "transient", error))
         if running.stop_reason is not None and not isinstance(outcome, Completed):
             outcome = stopped(running.stop_reason)
@@ -331,9 +361,13 @@ class Runner:
         running.ending = True
         claim = running.task.claim
         if isinstance(outcome, Completed):
-            self._ledger.finished.hand_in(Finish(claim, outcome, running), self._written, self._not_storable)
+            self._ledger.finished.hand_in(
+                Finish(claim, outcome, running), self._written, self._not_storable
+            )
         else:
-            self._ledger.settled.hand_in(Settlement(claim, outcome, running), self._written, self._not_storable)
+            self._ledger.settled.hand_in(
+                Settlement(claim, outcome, running), self._written, self._not_storable
+            )
 
     def _written(self, ending: Finish | Settlement, passed: bool) -> None:
         self._release(ending.owner, ending.outcome, passed)
@@ -349,7 +383,8 @@ class Runner:
         )
 
     def _not_written(self, running: Running) -> None:
-        """The database is away and we may wait no longer: the lease will run out, and somebody else takes over."""
+        """The database is away and we may wait no longer: the lease will run out, and somebody else
+        takes over."""
         self._left += 1
         self._release(running, None, passed=False)
 
@@ -373,7 +408,9 @@ class Runner:
         if isinstance(outcome, Completed):
             log.task_ended(running.task, "completed", seconds)
             return
-        log.task_ended(running.task, outcome.event.removeprefix("task_"), seconds, failure=outcome.failure)
+        log.task_ended(
+            running.task, outcome.event.removeprefix("task_"), seconds, failure=outcome.failure
+        )
         if outcome.event == "task_handed_back":
             crash_point("drain.handed_back")
         elif outcome.status == "queued":
@@ -383,7 +420,8 @@ class Runner:
             self._wake.set()
 
     def _abandon(self, claim: Claim, outcome: Ended | None) -> None:
-        """Its outcome is written already; the coroutine may end when it likes, the slot is free now."""
+        """Its outcome is written already; the coroutine may end when it likes, the slot is free
+        now."""
         running = self._roster.holding(claim.id, claim.attempt)
         if running is not None:
             running.stop("lost")
@@ -393,7 +431,9 @@ class Runner:
     # Cancel.
 
     async def _watch_cancels(self) -> None:
-        await asyncio.sleep(POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS)
+        await asyncio.sleep(
+            POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS
+        )
         if self._roster:
             await self._stop_canceled()
 
@@ -405,7 +445,8 @@ class Runner:
                 self._loop.call_later(running.pipeline.grace_seconds, self._insist, running)
 
     def _insist(self, running: Running) -> None:
-        """A coroutine that swallows its cancellation does not keep its task: the outcome is written without it."""
+        """A coroutine that swallows its cancellation does not keep its task: the outcome is written
+        without it."""
         reason = running.stop_reason
         if running not in self._roster or running.ending or reason is None:
             return
@@ -420,7 +461,8 @@ class Runner:
 
     async def _run_suspect(self) -> None:
         with contextlib.suppress(TimeoutError):
-            # Not `wait_for`: in Python 3.11 it swallows a cancellation that meets the event, and this would never end.
+            # Not `wait_for`: in Python 3.11 it swallows a cancellation that meets the event, and
+            # this would never end.
             async with asyncio.timeout(self.terms.watchdog.suspects_every_seconds):
                 await self._suspects.wait()
         idle = not self._suspects.is_set() and not self._roster  # then a survey will tell of them
@@ -449,14 +491,23 @@ class Runner:
     # The way out.
 
     async def _drain(self) -> None:
-        held, handed_back_before, left_before = len(self._roster), self.figures.handed_back, self._left
+        held, handed_back_before, left_before = (
+            len(self._roster),
+            self.figures.handed_back,
+            self._left,
+        )
         with contextlib.suppress(DatabaseUnavailable):
             await self._set_status("draining")
         for running in self._roster:
             if running.pipeline.endless:
                 running.stop("drain")
         deadline = time.monotonic() + self.terms.drain_seconds
-        while self._roster and time.monotonic() < deadline and self._stop_requests < 2 and not self._lease_lost:
+        while (
+            self._roster
+            and time.monotonic() < deadline
+            and self._stop_requests < 2
+            and not self._lease_lost
+        ):
             await asyncio.sleep(0.02)
         await self._hand_back_rest()
         handed_back = self.figures.handed_back - handed_back_before
@@ -469,7 +520,9 @@ class Runner:
     async def _hand_back_rest(self) -> None:
         for running in self._roster:
             running.stop("drain")
-        deadline = time.monotonic() + max((running.pipeline.grace_seconds for running in self._roster), default=0.0)
+        deadline = time.monotonic() + max(
+            (running.pipeline.grace_seconds for running in self._roster), default=0.0
+        )
         while self._roster and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         for running in self._roster:

@@ -1,4 +1,5 @@
-"""Where a coroutine or a thread stands right now, as text for people. Called from a thread of its own, it only looks."""
+"""Where a coroutine or a thread stands right now, as text for people. Called from a thread of its
+own, it only looks."""
 
 from __future__ import annotations
 
@@ -12,10 +13,13 @@ MAX_CHILDREN = 5
 
 
 def stack_of_task(running: asyncio.Task[Any], thread_id: int | None, loop_thread_id: int) -> str:
-    """The awaits of the coroutine, outermost first; the tasks it waits for; the thread in which its synchronous step runs."""
+    """The awaits of the coroutine, outermost first; the tasks it waits for; the thread in which its
+    synchronous step runs."""
     coroutine = running.get_coro()
     lines = ["coroutine:\n", *_task_lines(running, MAX_CHILDREN)]
-    if getattr(coroutine, "cr_running", False):  # it does not await anything: it blocks the event loop
+    if getattr(
+        coroutine, "cr_running", False
+    ):  # it does not await anything: it blocks the event loop
         lines += ["blocking the event loop in:\n", *_thread_lines(loop_thread_id)]
     if thread_id is not None:
         lines += ["thread of its synchronous step:\n", *_thread_lines(thread_id)]
@@ -43,7 +47,8 @@ def _coroutine_lines(awaited: Any) -> tuple[list[str], list[Any]]:
 
 
 def _awaited_by(task: asyncio.Task[Any], frames: list[Any]) -> list[asyncio.Task[Any]]:
-    """The tasks behind an `await task`, a `gather` or a `TaskGroup`. asyncio does not tell before 3.14, so we look inside."""
+    """The tasks behind an `await task`, a `gather` or a `TaskGroup`. asyncio does not tell before
+    3.14, so we look inside."""
     waiter = getattr(task, "_fut_waiter", None)
     found = [waiter, *getattr(waiter, "_children", ())]
     for frame in frames[-1:]:

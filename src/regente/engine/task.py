@@ -1,6 +1,8 @@
-"""What a pipeline sees of its task: arguments, durable steps, loops, sleep, transactions, signs of life.
+"""What a pipeline sees of its task: arguments, durable steps, loops, sleep, transactions, signs of
+life.
 
-Everything that it writes goes through the ledger under the attempt's fence; refused means `LeaseLost`.
+Everything that it writes goes through the ledger under the attempt's fence; refused means
+`LeaseLost`.
 """
 
 from __future__ import annotations
@@ -54,9 +56,22 @@ class Task(Generic[ArgsT]):
     """One attempt at one task. `step` names are the checkpoints that people see."""
 
     __slots__ = (
-        "_args", "_beat_at", "_calls", "_claim", "_ledger", "_lost", "_marked_at", "_memory", "_pipeline", "_snapshots",
-        "_started_at", "_thread_id", "context", "standing", "stopping",
-    )  # fmt: skip
+        "_args",
+        "_beat_at",
+        "_calls",
+        "_claim",
+        "_ledger",
+        "_lost",
+        "_marked_at",
+        "_memory",
+        "_pipeline",
+        "_snapshots",
+        "_started_at",
+        "_thread_id",
+        "context",
+        "standing",
+        "stopping",
+    )
 
     def __init__(self, claim: Claim, pipeline: Pipeline, ledger: Ledger) -> None:
         self._claim = claim
@@ -107,7 +122,11 @@ class Task(Generic[ArgsT]):
             raw = decode(self._claim.args)
             declared = self._pipeline.args_type
             try:
-                self._args = raw if declared is dict else validate(raw, declared, what=f"{self.pipeline}'s arguments")
+                self._args = (
+                    raw
+                    if declared is dict
+                    else validate(raw, declared, what=f"{self.pipeline}'s arguments")
+                )
             except InvalidArgs as error:
                 raise Fatal(str(error), code="INVALID_ARGS") from error
         return self._args  # type: ignore[no-any-return]
@@ -156,8 +175,9 @@ class Task(Generic[ArgsT]):
     ) -> Any:
         """Call the function once in the life of the task; later attempts get the stored result.
 
-        A synchronous function runs in a thread; with `isolated` in a child process, limited by `timeout` (seconds) and
-        `memory_mb`. The result must be storable as JSON and comes back as the function's declared return type.
+        A synchronous function runs in a thread; with `isolated` in a child process, limited by
+        `timeout` (seconds) and `memory_mb`. The result must be storable as JSON and comes back as
+        the function's declared return type.
         """
         key = self._numbered(name)
         memory = await self._recall()
@@ -165,10 +185,14 @@ class Task(Generic[ArgsT]):
             return decode(memory[key, -1], return_hint(function))
         self._stand_at(key)
         started_at = time.monotonic()
-        value = await self._watched(key, self._call(function, args, kwargs, isolated, timeout, memory_mb))
+        value = await self._watched(
+            key, self._call(function, args, kwargs, isolated, timeout, memory_mb)
+        )
         output = self._encoded(value, key)
         crash_point("step.before_record")
-        await self._mark(Mark(self._claim, key, output=output, duration_ms=_ms_since(started_at), checkpoint=key))
+        await self._mark(
+            Mark(self._claim, key, output=output, duration_ms=_ms_since(started_at), checkpoint=key)
+        )
         crash_point("step.recorded")
         return decode(output, return_hint(function))
 
@@ -211,15 +235,17 @@ class Task(Generic[ArgsT]):
     ) -> list[Any]:
         """Call the function once per item, `concurrency` at a time; results in the items' order.
 
-        Each finished item is durable: a later attempt goes on with those that are missing. The items must be the same at
-        every attempt, so take them from a step.
+        Each finished item is durable: a later attempt goes on with those that are missing. The
+        items must be the same at every attempt, so take them from a step.
         """
         key = self._numbered(name)
         memory = await self._recall()
         todo = list(items)
         hint = return_hint(function)
         results: dict[int, Any] = {
-            index: decode(memory[key, index], hint) for index in range(len(todo)) if (key, index) in memory
+            index: decode(memory[key, index], hint)
+            for index in range(len(todo))
+            if (key, index) in memory
         }
         missing = iter([index for index in range(len(todo)) if index not in results])
         self._stand_at(key)
@@ -232,19 +258,25 @@ class Task(Generic[ArgsT]):
                 output = self._encoded(value, key)
                 results[index] = decode(output, hint)
                 share = len(results) / len(todo)
-                await self._mark(Mark(self._claim, key, index, output, _ms_since(started_at), key, share))
+                await self._mark(
+                    Mark(self._claim, key, index, output, _ms_since(started_at), key, share)
+                )
 
-        await _all_or_first_error([work() for _ in range(max(1, min(concurrency, len(todo) - len(results))))])
+        await _all_or_first_error(
+            [work() for _ in range(max(1, min(concurrency, len(todo) - len(results))))]
+        )
         return [results[index] for index in range(len(todo))]
 
     @contextlib.asynccontextmanager
     async def transaction(self, name: str | None = None) -> AsyncIterator[TaskConnection]:
         """A database transaction that also records the step: both are committed, or neither.
 
-        Without a name nothing is recorded: it is committed only if the task is still ours, each time anew.
+        Without a name nothing is recorded: it is committed only if the task is still ours, each
+        time anew.
 
-        When an earlier attempt committed it, the block runs once more on a transaction that is rolled back, so that what it
-        reads is there and what it writes happens once; ask `done(name)` first to leave it out altogether.
+        When an earlier attempt committed it, the block runs once more on a transaction that is
+        rolled back, so that what it reads is there and what it writes happens once; ask
+        `done(name)` first to leave it out altogether.
         """
         key = None if name is None else self._numbered(name)
         replayed = key is not None and (key, -1) in await self._recall()
@@ -260,12 +292,15 @@ class Task(Generic[ArgsT]):
                     yield connection
                     mark = Mark(self._claim, key, duration_ms=_ms_since(started_at), checkpoint=key)
                     if self._lost or not await self._ledger.mark_on(connection, mark):
-                        raise LeaseLost(f"task {self.id} was taken over before {key or 'it'} was committed")
+                        raise LeaseLost(
+                            f"task {self.id} was taken over before {key or 'it'} was committed"
+                        )
                     crash_point("transaction.before_commit")
         except psycopg.Error as error:
             if not is_lost(error) or isinstance(error, psycopg.errors.QueryCanceled):
                 raise
-            # Not the task's fault, so no attempt is charged; the wait grows, in case it is what the block asks of the server.
+            # Not the task's fault, so no attempt is charged; the wait grows, in case it is what the
+            # block asks of the server.
             wait_seconds = min(60.0, 0.5 * 2.0 ** min(self.attempt - 1, 7))
             raise Throttled(
                 f"the database went away during {key or 'a transaction'}: {error}",
@@ -276,7 +311,8 @@ class Task(Generic[ArgsT]):
         crash_point("transaction.committed")
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep durably: the slot goes back, and another runner may wake up in this line. Survives restarts."""
+        """Sleep durably: the slot goes back, and another runner may wake up in this line. Survives
+        restarts."""
         key = self._numbered("sleep")
         if not math.isfinite(seconds):
             raise InvalidInput(f"a task sleeps for a number of seconds, not {seconds}")
@@ -284,7 +320,8 @@ class Task(Generic[ArgsT]):
             raise Suspended(key, seconds)
 
     def hold(self, reason: str, error: TaskError | None = None) -> NoReturn:
-        """Give the slot back until somebody releases the task (`Regente.release`). It begins anew, its steps remembered.
+        """Give the slot back until somebody releases the task (`Regente.release`). It begins anew,
+        its steps remembered.
 
         `error`, if one is the reason, is kept as the failure of this attempt; it is not charged.
         """
@@ -298,7 +335,8 @@ class Task(Generic[ArgsT]):
         await self._mark(Mark(self._claim, checkpoint=checkpoint, progress=share))
 
     def check_lease(self) -> None:
-        """`LeaseLost` when others may have taken over: to be asked right before anything outside is told to act."""
+        """`LeaseLost` when others may have taken over: to be asked right before anything outside is
+        told to act."""
         if self._lost or self._ledger.lease_is_over():
             raise LeaseLost(f"task {self.id} was taken over")
 
@@ -308,17 +346,23 @@ class Task(Generic[ArgsT]):
         if self._beat_at - self._marked_at > HEARTBEAT_EVERY_SECONDS:
             await self._mark(Mark(self._claim))
 
-    async def event(self, name: str, /, *, connection: TaskConnection | None = None, **details: Any) -> None:
-        """Add an event of the pipeline's own to the task's log: once, however many attempts come by here.
+    async def event(
+        self, name: str, /, *, connection: TaskConnection | None = None, **details: Any
+    ) -> None:
+        """Add an event of the pipeline's own to the task's log: once, however many attempts come by
+        here.
 
         With the connection of a `transaction` it belongs to that: committed with it, or not at all.
         """
         if name.startswith(RESERVED_EVENTS):
             raise Fatal(
-                f"{name!r} is a name of the engine's own: {', '.join(RESERVED_EVENTS)} are taken", code="RESERVED_EVENT"
+                f"{name!r} is a name of the engine's own: {', '.join(RESERVED_EVENTS)} are taken",
+                code="RESERVED_EVENT",
             )
         if connection is not None:
-            await self._ledger.add_event_on(connection, self._claim, name, encode(details, what=f"the details of {name}"))
+            await self._ledger.add_event_on(
+                connection, self._claim, name, encode(details, what=f"the details of {name}")
+            )
             return
         key = self._numbered(f"event:{name}")
         if (key, -1) in await self._recall():
@@ -329,10 +373,16 @@ class Task(Generic[ArgsT]):
         self._beat_at = self._marked_at = time.monotonic()
 
     def snapshot(self, name: str, body: str | bytes, content_type: str = "text/html") -> None:
-        """Keep what was seen (a page, a screenshot, a response). It is stored if this attempt fails."""
-        name, content_type = storable(name)[:MAX_NAME_CHARACTERS], storable(content_type)[:MAX_NAME_CHARACTERS]
+        """Keep what was seen (a page, a screenshot, a response). It is stored if this attempt
+        fails."""
+        name, content_type = (
+            storable(name)[:MAX_NAME_CHARACTERS],
+            storable(content_type)[:MAX_NAME_CHARACTERS],
+        )
         data = body.encode("utf-8", "backslashreplace") if isinstance(body, str) else bytes(body)
-        kept = [snapshot for snapshot in self._snapshots if snapshot.name != name][-(MAX_SNAPSHOTS - 1) :]
+        kept = [snapshot for snapshot in self._snapshots if snapshot.name != name][
+            -(MAX_SNAPSHOTS - 1) :
+        ]
         cut = len(data) > MAX_SNAPSHOT_BYTES
         self._snapshots = [*kept, Snapshot(name, content_type, data[:MAX_SNAPSHOT_BYTES], cut)]
 
@@ -369,7 +419,8 @@ class Task(Generic[ArgsT]):
     # Private, in call order.
 
     def _numbered(self, name: str) -> str:
-        """The n-th call of one name is a step of its own: a loop may call `step("PAGE", …)` again and again."""
+        """The n-th call of one name is a step of its own: a loop may call `step("PAGE", …)` again
+        and again."""
         _check_name(name)
         if self._calls is None:
             self._calls = {}
@@ -401,7 +452,12 @@ class Task(Generic[ArgsT]):
     ) -> Any:
         if isolated:
             return await run_isolated(
-                function, tuple(args), kwargs, timeout_seconds=timeout, memory_mb=memory_mb, on_start=lambda _: None
+                function,
+                tuple(args),
+                kwargs,
+                timeout_seconds=timeout,
+                memory_mb=memory_mb,
+                on_start=lambda _: None,
             )
         called = self._called(function, args, kwargs)
         if timeout is None:
@@ -410,16 +466,22 @@ class Task(Generic[ArgsT]):
             async with asyncio.timeout(timeout):
                 return await called
         except TimeoutError as error:
-            raise Transient(f"the step took longer than {timeout} s", code="STEP_TIMEOUT") from error
+            raise Transient(
+                f"the step took longer than {timeout} s", code="STEP_TIMEOUT"
+            ) from error
 
-    async def _called(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    async def _called(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
         try:
             if _is_async(function):
                 return await function(*args, **kwargs)
             result = await run_in_thread(function, *args, on_start=self._in_thread, **kwargs)
             return await result if inspect.isawaitable(result) else result
         except SystemExit as error:  # asyncio would end the whole loop with it
-            raise Transient(f"the step called sys.exit({error.code!r})", code="SystemExit") from error
+            raise Transient(
+                f"the step called sys.exit({error.code!r})", code="SystemExit"
+            ) from error
         finally:
             self._thread_id = None
 
@@ -440,12 +502,19 @@ class Task(Generic[ArgsT]):
 
 
 def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARACTERS or not is_storable(name):
-        raise InvalidInput(f"{name!r:.100} cannot name a step: 1 to {MAX_NAME_CHARACTERS} characters, no NUL")
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= MAX_NAME_CHARACTERS
+        or not is_storable(name)
+    ):
+        raise InvalidInput(
+            f"{name!r:.100} cannot name a step: 1 to {MAX_NAME_CHARACTERS} characters, no NUL"
+        )
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    called = getattr(function, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _ms_since(started_at: float) -> float:
@@ -453,7 +522,8 @@ def _ms_since(started_at: float) -> float:
 
 
 async def _to_the_end(written: asyncio.Future[bool]) -> bool:
-    """What is done is done: a task that is stopped while its step is being recorded goes when it is recorded."""
+    """What is done is done: a task that is stopped while its step is being recorded goes when it is
+    recorded."""
     try:
         return await asyncio.shield(written)
     except asyncio.CancelledError:
@@ -476,7 +546,8 @@ async def _all_or_first_error(work: list[Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def _rolled_back(connection: TaskConnection) -> AsyncIterator[None]:
-    """Whatever happens inside leaves no trace; that it clashes with its own first run is no error."""
+    """Whatever happens inside leaves no trace; that it clashes with its own first
+    run is no error."""
     with contextlib.suppress(psycopg.errors.IntegrityError):
         async with connection.transaction(force_rollback=True):
             yield

@@ -1,7 +1,8 @@
-"""Runs a synchronous step in a thread of its own, so that the event loop goes on and the step can be given up.
+"""Runs a synchronous step in a thread of its own, so that the event loop goes on and the step can
+be given up.
 
-A thread cannot be killed. A step that is canceled gets `StepCanceled` raised inside it at its next Python instruction; one
-that sits in C code is left behind, and its result is thrown away.
+A thread cannot be killed. A step that is canceled gets `StepCanceled` raised inside it at its next
+Python instruction; one that sits in C code is left behind, and its result is thrown away.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ class StepCanceled(BaseException):
     """Raised inside the thread of a synchronous step whose task was canceled or taken over."""
 
 
-async def run_in_thread(function: Callable[..., Any], *args: Any, on_start: Callable[[int], None], **kwargs: Any) -> Any:
+async def run_in_thread(
+    function: Callable[..., Any], *args: Any, on_start: Callable[[int], None], **kwargs: Any
+) -> Any:
     loop = asyncio.get_running_loop()
     finished: asyncio.Future[Any] = loop.create_future()
     context = copy_context()
@@ -31,7 +34,9 @@ async def run_in_thread(function: Callable[..., Any], *args: Any, on_start: Call
         else:
             _report(loop, finished, result, None)
 
-    thread = threading.Thread(target=body, name=f"step-{getattr(function, '__name__', 'call')}", daemon=True)
+    thread = threading.Thread(
+        target=body, name=f"step-{getattr(function, '__name__', 'call')}", daemon=True
+    )
     thread.start()
     on_start(thread.ident or 0)
     try:
@@ -41,7 +46,12 @@ async def run_in_thread(function: Callable[..., Any], *args: Any, on_start: Call
         raise
 
 
-def _report(loop: asyncio.AbstractEventLoop, finished: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _report(
+    loop: asyncio.AbstractEventLoop,
+    finished: asyncio.Future[Any],
+    result: Any,
+    error: BaseException | None,
+) -> None:
     def settle() -> None:
         if finished.done() or isinstance(error, StepCanceled):
             return
@@ -60,4 +70,6 @@ def _report(loop: asyncio.AbstractEventLoop, finished: asyncio.Future[Any], resu
 
 def _interrupt(thread: threading.Thread) -> None:
     if thread.is_alive() and thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(StepCanceled))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(StepCanceled)
+        )

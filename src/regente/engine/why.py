@@ -42,7 +42,10 @@ def _answer(row: dict[str, Any]) -> tuple[str, str]:
         tries = f"{row['tries']} failed attempts, {row['crashes']} crashes"
         return (
             "DEAD",
-            f"It is a dead letter after {tries}: {row['error_code']}: {row['error_message']}. Retry or discard it.",
+            (
+                f"It is a dead letter after {tries}: {row['error_code']}: "
+                f"{row['error_message']}. Retry or discard it."
+            ),
         )
     return status.upper(), f"It is {status}."
 
@@ -52,31 +55,54 @@ def _why_waiting(row: dict[str, Any]) -> tuple[str, str]:
         return "HELD", "It is held back until somebody releases it."
     if row["due_in_seconds"] > 0:
         reason = _WAITS.get(row["last_event"], "it is scheduled")
-        cause = f" (last error {row['error_code']}: {row['error_message']})" if row["error_code"] and row["tries"] else ""
+        cause = (
+            f" (last error {row['error_code']}: {row['error_message']})"
+            if row["error_code"] and row["tries"]
+            else ""
+        )
         return (
             "WAITING",
-            f"It waits until {row['run_at']:%Y-%m-%d %H:%M:%S %Z}, {row['due_in_seconds']:.0f} s: {reason}{cause}.",
+            (
+                f"It waits until {row['run_at']:%Y-%m-%d %H:%M:%S %Z}, "
+                f"{row['due_in_seconds']:.0f} s: {reason}{cause}."
+            ),
         )
     if row["paused"]:
         return "PAUSED", f"The pipeline {row['pipeline']} is paused."
     if row["runners"] == 0:
-        return "NO_RUNNER", f"No living runner serves the pipeline {row['pipeline']}: start one with `regente run`."
+        return (
+            "NO_RUNNER",
+            (
+                f"No living runner serves the pipeline {row['pipeline']}: start one with "
+                "`regente run`."
+            ),
+        )
     if row["crashes"] >= 2:
         return "SUSPECT", "It was running when its runner died, twice: it waits to be run alone."
     if row["busy"] >= row["slots"]:
-        return "BUSY", f"All {row['slots']} slots of {row['runners']} runner(s) are taken; {_ahead(row)}."
+        return (
+            "BUSY",
+            f"All {row['slots']} slots of {row['runners']} runner(s) are taken; {_ahead(row)}.",
+        )
     return "NEXT", f"It is due and will be claimed in a moment; {_ahead(row)}."
 
 
 def _ahead(row: dict[str, Any]) -> str:
     count = row["ahead"]
-    return "more than 10,000 tasks are ahead of it" if count > 10_000 else f"{count} tasks are ahead of it"
+    return (
+        "more than 10,000 tasks are ahead of it"
+        if count > 10_000
+        else f"{count} tasks are ahead of it"
+    )
 
 
 def _why_running(row: dict[str, Any]) -> tuple[str, str]:
     where = f" at {row['checkpoint']}" if row["checkpoint"] else ""
     held = (
-        f"runner {row['runner'] or row['runner_id']} holds it until {row['lease_until']:%H:%M:%S %Z}"
+        (
+            f"runner {row['runner'] or row['runner_id']} holds it until "
+            f"{row['lease_until']:%H:%M:%S %Z}"
+        )
         if row["lease_until"]
         else "its runner is gone"
     )
@@ -85,6 +111,12 @@ def _why_running(row: dict[str, Any]) -> tuple[str, str]:
     if row["stall_after_seconds"] and row["silent_seconds"] > row["stall_after_seconds"]:
         return (
             "STALLED",
-            f"It shows no progress{where} for {row['silent_seconds']:.0f} s and will be taken back; {held}.",
+            (
+                f"It shows no progress{where} for {row['silent_seconds']:.0f} s and will be "
+                f"taken back; {held}."
+            ),
         )
-    return "RUNNING", f"It runs{where}, last sign of life {row['silent_seconds']:.0f} s ago; {held}."
+    return (
+        "RUNNING",
+        f"It runs{where}, last sign of life {row['silent_seconds']:.0f} s ago; {held}.",
+    )

@@ -1,1 +1,2 @@
-"""The fleet: workers, proxies and writers. Who they are, how they are spoken to, and how well they are."""
+"""The fleet: workers, proxies and writers. Who they are, how they are spoken to, and how well they
+are."""

@@ -31,10 +31,14 @@ class WorkerClient:
 
     async def open_session(self, proxy: Proxy | None) -> None:
         request = SessionRequest(force_refresh=True, proxy=proxy.address if proxy else None)
-        await self._http.call("POST", f"{self._url}/session", api_key=self._key, body=request, answer=_Anything)
+        await self._http.call(
+            "POST", f"{self._url}/session", api_key=self._key, body=request, answer=_Anything
+        )
 
     async def session(self) -> Session:
-        return await self._http.call("GET", f"{self._url}/session/status", api_key=self._key, answer=Session)
+        return await self._http.call(
+            "GET", f"{self._url}/session/status", api_key=self._key, answer=Session
+        )
 
     async def end_session(self) -> None:
         await self._http.call("DELETE", f"{self._url}/session", api_key=self._key, answer=_Anything)
@@ -51,10 +55,17 @@ class WorkerClient:
         return accepted.job_id
 
     async def job(self, job_id: str) -> ScrapeJob:
-        return await self._http.call("GET", f"{self._url}/scrape/{_safe(job_id)}", api_key=self._key, answer=ScrapeJob)
+        return await self._http.call(
+            "GET", f"{self._url}/scrape/{_safe(job_id)}", api_key=self._key, answer=ScrapeJob
+        )
 
     async def cancel(self, job_id: str) -> None:
-        await self._http.call("POST", f"{self._url}/scrape/{_safe(job_id)}/cancel", api_key=self._key, answer=_Anything)
+        await self._http.call(
+            "POST",
+            f"{self._url}/scrape/{_safe(job_id)}/cancel",
+            api_key=self._key,
+            answer=_Anything,
+        )
 
 
 class WriterClient:
@@ -70,7 +81,9 @@ class WriterClient:
         return accepted.job_id
 
     async def job(self, job_id: str) -> WriterJob:
-        return await self._http.call("GET", f"{self._url}/status/{_safe(job_id)}", api_key=self._key, answer=WriterJob)
+        return await self._http.call(
+            "GET", f"{self._url}/status/{_safe(job_id)}", api_key=self._key, answer=WriterJob
+        )
 
     async def health(self) -> str:
         return (await self._http.call("GET", f"{self._url}/health", answer=Health)).status

@@ -1,4 +1,5 @@
-"""The test buttons: is this worker, proxy or writer there, and does it let us in? Sets `last_test_at` and `last_test_ok`."""
+"""The test buttons: is this worker, proxy or writer there, and does it let us in? Sets
+`last_test_at` and `last_test_ok`."""
 
 from __future__ import annotations
 
@@ -52,11 +53,14 @@ async def _test_worker(fleet: Fleet, worker_id: str) -> tuple[bool, str]:
         if error.trouble is Trouble.MISSING:
             return True, "it answers; it has no session"
         return False, error.message
-    return True, "it answers; its session is " + (session.status.value if session.status else SessionStatus.TERMINATED)
+    return True, "it answers; its session is " + (
+        session.status.value if session.status else SessionStatus.TERMINATED
+    )
 
 
 async def _test_writer(fleet: Fleet, writer_id: str) -> tuple[bool, str]:
-    """`/health` needs no key, so a status is asked for as well: the answer must be about the job, not about the key."""
+    """`/health` needs no key, so a status is asked for as well: the answer must be about the job,
+    not about the key."""
     client = fleet.speak_to_writer(await fleet.writer(writer_id))
     try:
         health = await client.health()
@@ -69,11 +73,14 @@ async def _test_writer(fleet: Fleet, writer_id: str) -> tuple[bool, str]:
 
 
 async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
-    """A request through it, or, without an address to ask for, a question that only a proxy refuses in its own way."""
+    """A request through it, or, without an address to ask for, a question that only a proxy refuses
+    in its own way."""
     auth = (proxy.username, proxy.password or "") if proxy.username else None
     try:
         through = httpx2.Proxy(proxy.url, auth=auth)
-        async with httpx2.AsyncClient(proxy=through, timeout=TEST_TIMEOUT_SECONDS, trust_env=False) as client:
+        async with httpx2.AsyncClient(
+            proxy=through, timeout=TEST_TIMEOUT_SECONDS, trust_env=False
+        ) as client:
             response = await client.get(url or "http://127.0.0.1:9/")
     except httpx2.ProxyError as error:
         return False, f"it refuses: {error}"

@@ -28,7 +28,8 @@ class Worker:
     active: bool
 
     def data_url(self, job_id: str) -> str:
-        """Where the result of a job lies. A storage domain that brings its own scheme is taken as it is."""
+        """Where the result of a job lies. A storage domain that brings its own scheme is taken as
+        it is."""
         domain = (self.storage_domain or "").rstrip("/")
         base = domain if "://" in domain else f"https://{domain}"
         return f"{base}/{job_id}/{job_id}_results.json"

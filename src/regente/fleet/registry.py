@@ -1,4 +1,5 @@
-"""The fleet's register: who belongs to it. Adding, changing, testing, switching on and off, each with its event."""
+"""The fleet's register: who belongs to it. Adding, changing, testing, switching on and off, each
+with its event."""
 
 from __future__ import annotations
 
@@ -22,14 +23,18 @@ from regente.outgoing.http import Http
 from regente.sql_files import load_queries
 
 QUERIES = load_queries(Path(__file__).with_name("fleet.sql"))
-_HOST = re.compile(r"(?:(?:https?|socks5h?)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+)(?P<port>:\d{1,5})?")
+_HOST = re.compile(
+    r"(?:(?:https?|socks5h?)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+)(?P<port>:\d{1,5})?"
+)
 MAX_NAME_CHARACTERS = 100
 
 
 class Fleet:
     """Who belongs to the fleet, and the means to speak to them."""
 
-    def __init__(self, database: Database, secrets: Secrets, terms: FleetTerms | None = None) -> None:
+    def __init__(
+        self, database: Database, secrets: Secrets, terms: FleetTerms | None = None
+    ) -> None:
         self.database = database
         self.secrets = secrets
         self.terms = terms or FleetTerms()
@@ -53,7 +58,9 @@ class Fleet:
     async def proxy(self, proxy_id: str) -> Proxy:
         row = await self._one("proxy", proxy_id)
         password = row["password"]
-        return Proxy(**{**row, "password": self.secrets.decrypt(password) if password is not None else None})
+        return Proxy(
+            **{**row, "password": self.secrets.decrypt(password) if password is not None else None}
+        )
 
     async def writer(self, writer_id: str) -> Writer:
         row = await self._one("writer", writer_id)
@@ -61,11 +68,18 @@ class Fleet:
 
     async def active_writer(self) -> Writer | None:
         rows = await self.database.ask(QUERIES["active_writer"], {})
-        return Writer(**{**rows[0], "api_key": self.secrets.decrypt(rows[0]["api_key"])}) if rows else None
+        return (
+            Writer(**{**rows[0], "api_key": self.secrets.decrypt(rows[0]["api_key"])})
+            if rows
+            else None
+        )
 
     async def members(self, kind: Kind | None = None) -> list[Listed]:
         rows = await self.rows("list_members", {"kind": kind})
-        return [Listed(**{name: value for name, value in row.items() if name != "place"}) for row in rows]
+        return [
+            Listed(**{name: value for name, value in row.items() if name != "place"})
+            for row in rows
+        ]
 
     async def find(self, which: str) -> tuple[Kind, str]:
         """A member by id or name."""
@@ -79,11 +93,17 @@ class Fleet:
 
     # Changes.
 
-    async def add_worker(self, name: str, url: str, api_key: str, storage_domain: str | None, *, by: str = "user") -> str:
+    async def add_worker(
+        self, name: str, url: str, api_key: str, storage_domain: str | None, *, by: str = "user"
+    ) -> str:
         if not storage_domain:
-            raise InvalidInput("a worker needs a storage_domain: without it nobody finds its results")
+            raise InvalidInput(
+                "a worker needs a storage_domain: without it nobody finds its results"
+            )
         fields = {"name": _name(name), "url": _url(url), "storage_domain": _storage(storage_domain)}
-        return await self._add("worker", {**fields, "api_key": self._secret(api_key, "api_key")}, by)
+        return await self._add(
+            "worker", {**fields, "api_key": self._secret(api_key, "api_key")}, by
+        )
 
     async def add_proxy(
         self,
@@ -97,19 +117,35 @@ class Fleet:
     ) -> str:
         if port is not None and _has_port(_host(host)):
             raise InvalidInput("the port is given twice: in the host and by itself")
-        fields = {"name": _name(name), "host": _host(host), "port": _port(port), "username": _username(username)}
+        fields = {
+            "name": _name(name),
+            "host": _host(host),
+            "port": _port(port),
+            "username": _username(username),
+        }
         secret = self._secret(password, "password") if password else None
         return await self._add("proxy", {**fields, "password": secret}, by)
 
     async def add_writer(self, name: str, url: str, api_key: str, *, by: str = "user") -> str:
-        fields = {"name": _name(name), "url": _url(url), "api_key": self._secret(api_key, "api_key")}
+        fields = {
+            "name": _name(name),
+            "url": _url(url),
+            "api_key": self._secret(api_key, "api_key"),
+        }
         return await self._add("writer", fields, by)
 
-    async def edit(self, kind: Kind, member_id: str, changes: dict[str, Any], *, by: str = "user") -> None:
+    async def edit(
+        self, kind: Kind, member_id: str, changes: dict[str, Any], *, by: str = "user"
+    ) -> None:
         """Change what is given; what is None stays."""
         checks: dict[str, Callable[[object], Any]] = {
-            "name": _name, "url": _url, "storage_domain": _storage, "host": _host, "port": _port, "username": _username,
-        }  # fmt: skip
+            "name": _name,
+            "url": _url,
+            "storage_domain": _storage,
+            "host": _host,
+            "port": _port,
+            "username": _username,
+        }
         fields = {
             "worker": ("name", "url", "api_key", "storage_domain"),
             "proxy": ("name", "host", "port", "username", "password"),
@@ -124,11 +160,15 @@ class Fleet:
                 secret = name in ("api_key", "password")
                 values[name] = self._secret(value, name) if secret else checks[name](value)
         try:
-            await self._change(f"edit_{kind}", kind, member_id, values, f"{kind}_edited", by, sorted(changes))
+            await self._change(
+                f"edit_{kind}", kind, member_id, values, f"{kind}_edited", by, sorted(changes)
+            )
         except UniqueViolation:
             raise InvalidInput(f"there is a {kind} called {values['name']!r} already") from None
 
-    async def set_active(self, kind: Kind, member_id: str, active: bool, *, by: str = "user") -> None:
+    async def set_active(
+        self, kind: Kind, member_id: str, active: bool, *, by: str = "user"
+    ) -> None:
         event = f"{kind}_{'activated' if active else 'deactivated'}"
         await self._change(f"set_{kind}_active", kind, member_id, {"active": active}, event, by)
 
@@ -137,12 +177,17 @@ class Fleet:
         try:
             await self._change(f"remove_{kind}", kind, member_id, {}, f"{kind}_removed", by)
         except NotFound:
-            raise IllegalTransition(f"the {kind} {member_id} is in use: deactivate it and wait until it is idle") from None
+            raise IllegalTransition(
+                f"the {kind} {member_id} is in use: deactivate it and wait until it is idle"
+            ) from None
 
     # Questions over the fleet's own connections.
 
     async def rows(self, name: str, params: dict[str, Any]) -> list[dict[str, Any]]:
-        async with self.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        async with (
+            self.database.transaction() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
             await cursor.execute(QUERIES[name], params)
             return list(await cursor.fetchall()) if cursor.description is not None else []
 
@@ -173,7 +218,9 @@ class Fleet:
     ) -> None:
         if not await self.rows(query, {**values, "id": member_id}):
             raise NotFound(f"there is no {kind} {member_id!r}")
-        await self._log(event, {"id": member_id, "by": by, **({"changed": changed} if changed else {})})
+        await self._log(
+            event, {"id": member_id, "by": by, **({"changed": changed} if changed else {})}
+        )
 
     async def _log(self, event: str, details: dict[str, Any]) -> None:
         await self.rows("log_fleet", {"event": event, "details": json.dumps(details)})
@@ -185,7 +232,11 @@ class Fleet:
 
 
 def _name(value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value.strip()) <= MAX_NAME_CHARACTERS or not value.isprintable():
+    if (
+        not isinstance(value, str)
+        or not 0 < len(value.strip()) <= MAX_NAME_CHARACTERS
+        or not value.isprintable()
+    ):
         raise InvalidInput(f"a name has 1 to {MAX_NAME_CHARACTERS} printable characters")
     return value.strip()
 
@@ -193,13 +244,19 @@ def _name(value: object) -> str:
 def _url(value: object) -> str:
     try:
         parts = urlsplit(str(value))
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        usable = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
     except ValueError:
         usable = False
     text = str(value)
     plain = text.isprintable() and not any(sign.isspace() for sign in text)
     if not usable or not plain or len(text) > 500 or parts.query or parts.fragment:
-        raise InvalidInput(f"{str(value)[:200]!r} is not an address like https://worker.example.com")
+        raise InvalidInput(
+            f"{str(value)[:200]!r} is not an address like https://worker.example.com"
+        )
     if parts.username or parts.password:
         raise InvalidInput("an address carries no user name or password: use the api_key")
     return str(value).rstrip("/")
@@ -208,14 +265,19 @@ def _url(value: object) -> str:
 def _storage(value: object) -> str:
     text = str(value).rstrip("/")
     if not 0 < len(text) <= 255 or any(sign.isspace() for sign in text):
-        raise InvalidInput("a storage_domain has 1 to 255 characters without spaces, for example storage.example.com")
+        raise InvalidInput(
+            "a storage_domain has 1 to 255 characters without spaces, for example "
+            "storage.example.com"
+        )
     _url(text if "://" in text else f"https://{text}")
     return text
 
 
 def _host(value: object) -> str:
     if not isinstance(value, str) or len(value) > 200 or not _HOST.fullmatch(value):
-        raise InvalidInput(f"{str(value)[:100]!r} is not a host, for example proxy.example.com or socks5://10.0.0.7")
+        raise InvalidInput(
+            f"{str(value)[:100]!r} is not a host, for example proxy.example.com or socks5://10.0.0.7"
+        )
     return value
 
 

@@ -30,9 +30,12 @@ class Secrets:
 
     @classmethod
     def of(cls, secret_key: str | None, folder: Path) -> Secrets:
-        """From the given passphrase, or from the key file in the folder, which is made when there is none."""
+        """From the given passphrase, or from the key file in the folder, which is made when there
+        is none."""
         if secret_key:
-            digest = hashlib.scrypt(secret_key.encode(), salt=b"regente", n=2**14, r=8, p=1, dklen=32)
+            digest = hashlib.scrypt(
+                secret_key.encode(), salt=b"regente", n=2**14, r=8, p=1, dklen=32
+            )
             return cls(base64.urlsafe_b64encode(digest))
         return cls(_key_file(folder / KEY_FILE))
 
@@ -44,7 +47,8 @@ class Secrets:
             text = self._fernet.decrypt(token.encode()).decode()
         except InvalidToken:
             raise SecretsUnreadable(
-                "a stored secret cannot be decrypted: set REGENTE_SECRET_KEY to the key that it was stored with "
+                "a stored secret cannot be decrypted: set REGENTE_SECRET_KEY to the key "
+                "that it was stored with "
                 f"(or bring the file {KEY_FILE} of that machine), or enter the secret anew"
             ) from None
         if len(text) >= SHORTEST_BLOTTED:
@@ -52,7 +56,8 @@ class Secrets:
         return text
 
     def blot(self, text: str) -> str:
-        """Without any secret that this process has used: those whom they are told may repeat them."""
+        """Without any secret that this process has used: those whom they are told may
+        repeat them."""
         for secret in self._spoken:
             if secret in text:
                 text = text.replace(secret, BLOT)

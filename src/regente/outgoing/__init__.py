@@ -1,1 +1,2 @@
-"""Calls to other people's HTTP services: capped, timed, watched by the observer, without a secret in what they say."""
+"""Calls to other people's HTTP services: capped, timed, watched by the observer, without a secret
+in what they say."""

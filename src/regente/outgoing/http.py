@@ -1,7 +1,7 @@
 """One HTTP call to a service, and what went wrong with it, as a value.
 
-Answers are capped and read as a stream: a worker may put every ad into its status. What it says back is made storable, and
-a secret that it repeats is blotted out before anybody sees it.
+Answers are capped and read as a stream: a worker may put every ad into its status. What it says
+back is made storable, and a secret that it repeats is blotted out before anybody sees it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ MAX_ERROR_BYTES = 65_536
 SLICE_BYTES = 65_536
 MAX_DEPTH = 200
 SLOW_ANSWERS = 4
-"""A whole answer may take so many times the timeout: each byte on its own would keep a slow one alive for ever."""
+"""A whole answer may take so many times the timeout: each byte on its own would keep a slow one
+alive for ever."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -99,7 +100,9 @@ class Http:
         self._blot = blot
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(timeout_seconds, pool=120.0),
-            limits=httpx2.Limits(max_connections=500, max_keepalive_connections=500, keepalive_expiry=60.0),
+            limits=httpx2.Limits(
+                max_connections=500, max_keepalive_connections=500, keepalive_expiry=60.0
+            ),
             transport=transport,
             trust_env=False,
         )
@@ -128,7 +131,9 @@ class Http:
         """A page of a web site, redirects followed; `CallFailed` for everything that is not one."""
         what = f"GET {url}"
         try:
-            async with self._answer("GET", url, headers or {}, None, follow_redirects=True) as response:
+            async with self._answer(
+                "GET", url, headers or {}, None, follow_redirects=True
+            ) as response:
                 body = await _whole(response, what)
                 text = storable(body.decode(response.charset_encoding or "utf-8", "replace"))
                 return Page(str(response.url), response.headers.get("content-type", ""), text)
@@ -136,35 +141,56 @@ class Http:
             raise self._told(error) from None
 
     async def _fields_of(
-        self, method: str, url: str, api_key: str | None, body: BaseModel | None, headers: dict[str, str] | None
+        self,
+        method: str,
+        url: str,
+        api_key: str | None,
+        body: BaseModel | None,
+        headers: dict[str, str] | None,
     ) -> Any:
         sent = {**(headers or {}), **({API_KEY_HEADER: api_key} if api_key is not None else {})}
-        content = None if body is None else body.model_dump(mode="json", by_alias=True, exclude_none=True)
+        content = (
+            None if body is None else body.model_dump(mode="json", by_alias=True, exclude_none=True)
+        )
         async with self._answer(method, url, sent, content) as response:
             return await _fields(response, f"{method} {url}")
 
     @asynccontextmanager
     async def _answer(
-        self, method: str, url: str, headers: dict[str, str], content: Any, *, follow_redirects: bool = False
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        content: Any,
+        *,
+        follow_redirects: bool = False,
     ) -> AsyncIterator[httpx2.Response]:
         what = f"{method} {url}"
         try:
             async with asyncio.timeout(self._limit_seconds):
                 with _watched(method, url) as watched:
                     async with self._client.stream(
-                        method, url, headers=headers | watched.headers, json=content, follow_redirects=follow_redirects
+                        method,
+                        url,
+                        headers=headers | watched.headers,
+                        json=content,
+                        follow_redirects=follow_redirects,
                     ) as response:
                         watched.answered(response.status_code)
                         await _refuse_errors(response, what)
                         yield response
         except (httpx2.TimeoutException, TimeoutError) as error:
-            raise CallFailed(Trouble.TIMEOUT, f"{what}: no answer in time ({type(error).__name__})") from None
+            raise CallFailed(
+                Trouble.TIMEOUT, f"{what}: no answer in time ({type(error).__name__})"
+            ) from None
         except httpx2.ConnectError as error:
             raise CallFailed(Trouble.REFUSED, f"{what}: cannot connect: {error}") from None
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError) as error:
             raise CallFailed(Trouble.PROTOCOL, f"{what}: {error}") from None
         except httpx2.TransportError as error:
-            raise CallFailed(Trouble.BROKEN, f"{what}: the connection broke ({type(error).__name__}: {error})") from None
+            raise CallFailed(
+                Trouble.BROKEN, f"{what}: the connection broke ({type(error).__name__}: {error})"
+            ) from None
         except httpx2.HTTPError as error:
             raise CallFailed(Trouble.PROTOCOL, f"{what}: {type(error).__name__}: {error}") from None
 
@@ -172,20 +198,30 @@ class Http:
         """As anybody may read it."""
         message = self._blot(storable(error.message))
         body = None if error.body is None else self._blot(storable(error.body))
-        return CallFailed(error.trouble, message, status=error.status, retry_after=error.retry_after, body=body)
+        return CallFailed(
+            error.trouble, message, status=error.status, retry_after=error.retry_after, body=body
+        )
 
     def _checked(self, fields: Any, answer: type[Answer], what: str) -> Answer:
         try:
             if isinstance(fields, dict):
-                fields = {name: self._clean(fields[name]) for name in answer.model_fields if name in fields}
+                fields = {
+                    name: self._clean(fields[name])
+                    for name in answer.model_fields
+                    if name in fields
+                }
             return answer.model_validate(fields)
         except RecursionError:
-            raise CallFailed(Trouble.PROTOCOL, f"{what} answered something that is nested too deeply") from None
+            raise CallFailed(
+                Trouble.PROTOCOL, f"{what} answered something that is nested too deeply"
+            ) from None
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             place = ".".join(map(str, first["loc"])) or "the answer"
             shown = repr(first.get("input"))[:100]
-            raise CallFailed(Trouble.PROTOCOL, f"{what}: {place}: {first['msg']} (got {shown})") from None
+            raise CallFailed(
+                Trouble.PROTOCOL, f"{what}: {place}: {first['msg']} (got {shown})"
+            ) from None
 
     def _clean(self, value: Any) -> Any:
         """Every text in it as PostgreSQL can store it, without a secret of ours."""
@@ -218,9 +254,13 @@ async def _refuse_errors(response: httpx2.Response, what: str) -> None:
     text = " ".join(body.split())[:MAX_SHOWN_CHARACTERS]
     message = f"{what} answered {status}" + (f": {text}" if text else "")
     if status == 429:
-        raise CallFailed(Trouble.THROTTLED, message, status=status, retry_after=_retry_after(response), body=body)
+        raise CallFailed(
+            Trouble.THROTTLED, message, status=status, retry_after=_retry_after(response), body=body
+        )
     known = {401: Trouble.UNAUTHORIZED, 403: Trouble.UNAUTHORIZED, 404: Trouble.MISSING}
-    other = Trouble.SERVER if status >= 500 else Trouble.INVALID if status >= 400 else Trouble.PROTOCOL
+    other = (
+        Trouble.SERVER if status >= 500 else Trouble.INVALID if status >= 400 else Trouble.PROTOCOL
+    )
     raise CallFailed(known.get(status, other), message, status=status, body=body)
 
 
@@ -256,7 +296,9 @@ async def _whole(response: httpx2.Response, what: str) -> bytes:
     async for chunk in response.aiter_bytes(SLICE_BYTES):
         read += chunk
         if len(read) > MAX_ANSWER_BYTES:
-            raise CallFailed(Trouble.PROTOCOL, f"{what} answered more than {MAX_ANSWER_BYTES:,} bytes")
+            raise CallFailed(
+                Trouble.PROTOCOL, f"{what} answered more than {MAX_ANSWER_BYTES:,} bytes"
+            )
     return bytes(read)
 
 
@@ -272,8 +314,12 @@ async def _fields(response: httpx2.Response, what: str) -> Any:
     try:
         return json.loads(read, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        shown = " ".join(bytes(read[: 4 * MAX_SHOWN_CHARACTERS]).decode("utf-8", "replace").split())[:MAX_SHOWN_CHARACTERS]
-        raise CallFailed(Trouble.PROTOCOL, f"{what} answered something that is not JSON: {shown}") from None
+        shown = " ".join(
+            bytes(read[: 4 * MAX_SHOWN_CHARACTERS]).decode("utf-8", "replace").split()
+        )[:MAX_SHOWN_CHARACTERS]
+        raise CallFailed(
+            Trouble.PROTOCOL, f"{what} answered something that is not JSON: {shown}"
+        ) from None
 
 
 def _no_number(text: str) -> None:
@@ -294,12 +340,17 @@ async def _skimmed(begun: bytes, rest: AsyncIterator[bytes], what: str) -> dict[
         async for chunk in rest:
             total += len(chunk)
             if total > MAX_SKIMMED_BYTES:
-                raise CallFailed(Trouble.PROTOCOL, f"{what} answered more than {MAX_SKIMMED_BYTES:,} bytes")
+                raise CallFailed(
+                    Trouble.PROTOCOL, f"{what} answered more than {MAX_SKIMMED_BYTES:,} bytes"
+                )
             parser.send(chunk)
             _take(events, found)
         parser.close()
     except ijson.JSONError as error:
-        raise CallFailed(Trouble.PROTOCOL, f"{what} answered {len(begun) + total:,} bytes that are not JSON: {error}") from None
+        raise CallFailed(
+            Trouble.PROTOCOL,
+            f"{what} answered {len(begun) + total:,} bytes that are not JSON: {error}",
+        ) from None
     return found
 
 
@@ -332,7 +383,9 @@ def _take(events: list[tuple[int, str, Any]], found: dict[str, Any]) -> None:
         if kind == "map_key":
             key = value
             if not events:
-                events.insert(0, (1, kind, value))  # its value is in the next chunk, or is not plain
+                events.insert(
+                    0, (1, kind, value)
+                )  # its value is in the next chunk, or is not plain
                 return
         elif key is not None:
             found[key], key = value, None

@@ -22,7 +22,11 @@ def as_task_errors() -> Iterator[None]:
 
 
 def task_error(failed: CallFailed) -> TaskError:
-    code = f"HTTP_{failed.status}" if failed.status is not None else f"HTTP_{failed.trouble.value.upper()}"
+    code = (
+        f"HTTP_{failed.status}"
+        if failed.status is not None
+        else f"HTTP_{failed.trouble.value.upper()}"
+    )
     match failed.trouble:
         case Trouble.THROTTLED:
             rest = failed.retry_after if failed.retry_after is not None else DEFAULT_REST_SECONDS

@@ -1,7 +1,8 @@
-"""The pipelines that come with Regente besides the missions, put together for a process that runs them.
+"""The pipelines that come with Regente besides the missions, put together for a process that runs
+them.
 
-The one place that knows all of them: each is a folder with a `setup.py` that registers it. Each brings its own libraries
-along, so only those that are wanted are loaded.
+The one place that knows all of them: each is a folder with a `setup.py` that registers it. Each
+brings its own libraries along, so only those that are wanted are loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class SandboxSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="REGENTE_", frozen=True, extra="ignore")
 
-    sandbox_url: str = Field("http://127.0.0.1:8100", description="`regente sandbox`: answers for providers without a key")
+    sandbox_url: str = Field(
+        "http://127.0.0.1:8100",
+        description="`regente sandbox`: answers for providers without a key",
+    )
 
 
 def _quotes(registry: Registry, client: Client, sandbox_url: str) -> Closing:
@@ -72,6 +76,11 @@ OFFERED = (*MISSIONS, *(name for names in _OFFERS for name in names))
 
 
 def offer(registry: Registry, client: Client, wanted: Collection[str] | None) -> list[Closing]:
-    """Register those of which something is wanted, or all; what is returned is to be closed at the end."""
+    """Register those of which something is wanted, or all; what is returned is to be closed at the
+    end."""
     url = SandboxSettings().sandbox_url
-    return [register(registry, client, url) for names, register in _OFFERS.items() if wanted is None or {*names} & {*wanted}]
+    return [
+        register(registry, client, url)
+        for names, register in _OFFERS.items()
+        if wanted is None or {*names} & {*wanted}
+    ]

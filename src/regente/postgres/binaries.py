@@ -1,7 +1,7 @@
 """Finds the PostgreSQL programs of the wheel, and the account that may run them.
 
-PostgreSQL refuses to run as root, so root hands it to an account without rights. That account must be able to reach
-the programs and the data: nothing here ever opens a folder of the user's for it.
+PostgreSQL refuses to run as root, so root hands it to an account without rights. That account must
+be able to reach the programs and the data: nothing here ever opens a folder of the user's for it.
 """
 
 from __future__ import annotations
@@ -53,16 +53,25 @@ class Account:
         return self._succeeds([str(program), "--version"])
 
     def _succeeds(self, command: list[str]) -> bool:
-        # Tried instead of computed from mode bits: access lists and security modules have a say as well.
+        # Tried instead of computed from mode bits: access lists and security modules have a say as
+        # well.
         try:
-            done = subprocess.run(command, cwd="/", env=server_environment(), capture_output=True, check=False, **self.switch)
+            done = subprocess.run(
+                command,
+                cwd="/",
+                env=server_environment(),
+                capture_output=True,
+                check=False,
+                **self.switch,
+            )
         except PermissionError:
             return False
         return done.returncode == 0
 
 
 def server_environment() -> dict[str, str]:
-    """Nothing of the caller's: PGHOST, PGOPTIONS, an invalid LC_ALL and their like must not reach the server."""
+    """Nothing of the caller's: PGHOST, PGOPTIONS, an invalid LC_ALL and their like must not reach
+    the server."""
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -79,7 +88,8 @@ def choose_account(cluster: Path) -> Account:
         if account:
             return account
     raise EmbeddedPostgresError(
-        "PostgreSQL refuses to run as root, and there is neither an account regente-postgres nor nobody to run it: "
+        "PostgreSQL refuses to run as root, and there is neither an account "
+        "regente-postgres nor nobody to run it: "
         "create one (useradd --system regente-postgres), or run Regente as an ordinary user."
     )
 
@@ -95,7 +105,14 @@ def _find_account(name: str) -> Account | None:
 def _create_account(name: str) -> Account | None:
     if name != _ACCOUNT_NAME or not shutil.which("useradd"):
         return None
-    options = ["--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
+    options = [
+        "--system",
+        "--no-create-home",
+        "--home-dir",
+        "/nonexistent",
+        "--shell",
+        "/usr/sbin/nologin",
+    ]
     # A failure is no news: somebody else may have created it in this moment, or /etc is read-only.
     subprocess.run(["useradd", *options, name], capture_output=True, check=False)
     return _find_account(name)
@@ -114,7 +131,8 @@ def programs_for(account: Account, data_dir: Path) -> Path:
     copy = _copy_programs(data_dir)
     if not account.can_run(copy / "postgres"):
         raise EmbeddedPostgresError(
-            f"The account with uid {account.uid} cannot run {original / 'postgres'}, nor the copy of it in {copy}. "
+            f"The account with uid {account.uid} cannot run {original / 'postgres'}, nor "
+            f"the copy of it in {copy}. "
             "Is the folder on a file system that forbids programs (noexec)?"
         )
     return copy
@@ -125,14 +143,15 @@ def _package_folder() -> Path:
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedPostgresError(
-            f"The package {_DISTRIBUTION} is missing: install it, or set REGENTE_DATABASE_URL to a server of your own."
+            f"The package {_DISTRIBUTION} is missing: install it, or set "
+            "REGENTE_DATABASE_URL to a server of your own."
         )
     return Path(spec.submodule_search_locations[0])
 
 
 def _copy_programs(data_dir: Path) -> Path:
-    """Copies the programs beside the data. A virtual environment below /root (mode 700) is out of the account's reach,
-    and opening root's home is not ours to do."""
+    """Copies the programs beside the data. A virtual environment below /root (mode 700) is out of
+    the account's reach, and opening root's home is not ours to do."""
     package = _package_folder()
     target = data_dir / f"binaries-{importlib.metadata.version(_DISTRIBUTION)}"
     programs = target / _PACKAGE / f"pginstall{MAJOR_VERSION}" / "bin"
@@ -144,7 +163,8 @@ def _copy_programs(data_dir: Path) -> Path:
     needless = shutil.ignore_patterns("include", "*.a", "pkgconfig", "pgxs")
     install = programs.parent.relative_to(target)
     shutil.copytree(package.parent / install, unfinished / install, ignore=needless)
-    # The libraries that the programs look for by a relative path: beside the package on Linux, inside it on macOS.
+    # The libraries that the programs look for by a relative path: beside the package on Linux,
+    # inside it on macOS.
     for libraries in (f"{_PACKAGE}.libs", f"{_PACKAGE}/.dylibs"):
         with contextlib.suppress(FileNotFoundError):
             shutil.copytree(package.parent / libraries, unfinished / libraries)

@@ -46,7 +46,8 @@ _CHECKS: tuple[Check, ...] = (
 
 
 async def examine(database_url: str, *, data_dir: Path | None = None) -> list[Finding]:
-    """All findings, in the order of the checks; `data_dir` is the embedded server's, if it is that."""
+    """All findings, in the order of the checks; `data_dir` is the embedded
+    server's, if it is that."""
     findings = [await check_disk(data_dir)] if data_dir else []
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -70,4 +71,10 @@ async def _run(check: Check, examination: Examination) -> list[Finding]:
         return [Finding(name, "info", f"This role may not examine it: {error}")]
     except (psycopg.Error, TimeoutError) as error:
         lost = examination.connection.closed
-        return [Finding(name, "error" if lost else "warning", f"It could not be examined: {error or 'no answer'}")]
+        return [
+            Finding(
+                name,
+                "error" if lost else "warning",
+                f"It could not be examined: {error or 'no answer'}",
+            )
+        ]

@@ -1,5 +1,6 @@
--- What the doctor asks. Every statement reads only, works from PostgreSQL 14 on, without any special privilege,
--- and in a transaction of its own, so that a transaction pooler may stand in between.
+-- What the doctor asks. Every statement reads only, works from PostgreSQL 14 on, without any
+-- special privilege, and in a transaction of its own, so that a transaction pooler may stand in
+-- between.
 
 -- name: backend_pid
 SELECT pg_backend_pid() AS pid;
@@ -24,12 +25,14 @@ ORDER BY name;
 -- name: settings
 SELECT name, setting, source
 FROM pg_settings
-WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'data_checksums', 'autovacuum', 'track_counts');
+WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'data_checksums', 'autovacuum',
+               'track_counts');
 
 -- name: timeouts
 SELECT name, setting::bigint AS milliseconds, source
 FROM pg_settings
-WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout', 'lock_timeout',
+WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout',
+               'lock_timeout',
                'idle_session_timeout')
   AND setting::bigint > 0
 ORDER BY name;
@@ -45,11 +48,16 @@ SELECT current_setting('max_connections')::int
        (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS database_used;
 
 -- name: horizon
--- Whatever keeps VACUUM from removing dead rows, the oldest first. Slots hold no session, so they have no start.
-SELECT holder, pid, name, state, age_xids, since, extract(epoch FROM clock_timestamp() - since)::float8 AS held_seconds
+-- Whatever keeps VACUUM from removing dead rows, the oldest first. Slots hold no session, so they
+-- have no start.
+SELECT holder, pid, name, state, age_xids, since, extract(epoch
+                                                          FROM clock_timestamp() - since)::float8
+                                                          AS held_seconds
 FROM (
-    SELECT 'session' AS holder, pid, coalesce(nullif(application_name, ''), usename::text, backend_type) AS name, state,
-           greatest(age(backend_xmin), age(backend_xid)) AS age_xids, coalesce(xact_start, query_start) AS since
+    SELECT 'session' AS holder, pid, coalesce(nullif(application_name, ''), usename::text,
+                                              backend_type) AS name, state,
+           greatest(age(backend_xmin), age(backend_xid)) AS age_xids,
+           coalesce(xact_start, query_start) AS since
     FROM pg_stat_activity
     WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
       AND pid <> pg_backend_pid()
@@ -60,7 +68,8 @@ FROM (
     FROM pg_prepared_xacts
     WHERE database = current_database()
     UNION ALL
-    SELECT 'replication slot', active_pid, slot_name::text, CASE WHEN active THEN 'active' ELSE 'inactive' END,
+    SELECT 'replication slot', active_pid, slot_name::text, CASE WHEN active THEN 'active'
+        ELSE 'inactive' END,
            greatest(age(xmin), age(catalog_xmin)), NULL
     FROM pg_replication_slots
     WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
@@ -84,11 +93,13 @@ LIMIT 1;
 -- Not to_regclass(): that is an error for a role that may not use the schema.
 SELECT to_regnamespace('regente') IS NOT NULL AS has_schema,
        EXISTS (
-           SELECT FROM pg_class WHERE relnamespace = to_regnamespace('regente') AND relname = 'migrations'
+           SELECT FROM pg_class WHERE relnamespace = to_regnamespace('regente')
+               AND relname = 'migrations'
        ) AS has_migrations,
        has_database_privilege(current_database(), 'CREATE') AS may_create_schema,
        coalesce(has_schema_privilege(to_regnamespace('regente')::oid, 'USAGE'), false) AS may_use,
-       coalesce(has_schema_privilege(to_regnamespace('regente')::oid, 'CREATE'), false) AS may_create;
+       coalesce(has_schema_privilege(to_regnamespace('regente')::oid, 'CREATE'), false)
+           AS may_create;
 
 -- name: schema_version
 SELECT version, name, applied_at FROM regente.migrations ORDER BY version DESC LIMIT 1;

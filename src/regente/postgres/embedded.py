@@ -1,7 +1,9 @@
-"""The embedded PostgreSQL: a real server that starts with its first user and ends with its last, never before.
+"""The embedded PostgreSQL: a real server that starts with its first user and ends with its last,
+never before.
 
-Any number of processes share one server per data folder. Who uses it is told by kernel locks (see `keeper`), so a user
-that dies by kill -9 is gone at once. Durability stays at PostgreSQL's defaults.
+Any number of processes share one server per data folder. Who uses it is told by kernel locks (see
+`keeper`), so a user that dies by kill -9 is gone at once. Durability stays at PostgreSQL's
+defaults.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "default_data_dir"]
 
-# Counted from the server's last sign of life: crash recovery may take long, and reports itself in the log.
+# Counted from the server's last sign of life: crash recovery may take long, and reports itself in
+# the log.
 _SILENCE_SECONDS = 60.0
 _TURN_SECONDS = 600.0
 _RELEASE_SECONDS = 5.0
@@ -46,12 +49,14 @@ _QUERIES = load_queries(Path(__file__).with_name("embedded.sql"))
 
 
 def default_data_dir() -> Path:
-    """The user's data folder. Root's home is closed to the account that runs root's server, hence /var/lib."""
+    """The user's data folder. Root's home is closed to the account that runs root's server, hence
+    /var/lib."""
     return Path("/var/lib/regente") if os.geteuid() == 0 else platformdirs.user_data_path("regente")
 
 
 class EmbeddedPostgres:
-    """One use of the server in a data folder; the server lives at least as long as this is not released."""
+    """One use of the server in a data folder; the server lives at least as long as this is not
+    released."""
 
     def __init__(self, data_dir: Path, users: Lock) -> None:
         self._files = ServerFiles(data_dir)
@@ -84,9 +89,12 @@ class EmbeddedPostgres:
         return self._files.live_postmaster()
 
     def ensure_running(self) -> None:
-        """Starts the server anew if it died, and waits for it; for when the database does not answer."""
+        """Starts the server anew if it died, and waits for it; for when the database does not
+        answer."""
         if self._users.fd < 0:
-            raise EmbeddedPostgresError("This use of the embedded server was released: acquire it again.")
+            raise EmbeddedPostgresError(
+                "This use of the embedded server was released: acquire it again."
+            )
         with _clear_errors(self.data_dir), _turn(self._files):
             self._bring_up()
 
@@ -94,7 +102,8 @@ class EmbeddedPostgres:
         """Ends this use, and the server with it if nobody else uses it."""
         if self._users.fd < 0:
             return
-        # Where our turn does not come, or the folder was deleted, letting go is enough: the keeper sees to the rest.
+        # Where our turn does not come, or the folder was deleted, letting go is enough: the keeper
+        # sees to the rest.
         with suppress(OSError), Lock(self._files.start_lock) as start:
             if start.exclusive(within_seconds=_RELEASE_SECONDS):
                 self._leave()
@@ -112,19 +121,24 @@ class EmbeddedPostgres:
             stop_server(self._files)
 
     def _bring_up(self) -> None:
-        """Starts what is not there, and waits for what is starting, recovering or ending, until the server answers."""
+        """Starts what is not there, and waits for what is starting, recovering or ending, until the
+        server answers."""
         files, starts, patience = self._files, 0, _Patience(self._files.log)
         ensure_keeper(files)
         while not _answers(files):
             if files.server_is_gone():
                 if starts == _STARTS:
-                    raise explain(f"PostgreSQL does not start in {files.data_dir}.", log_tail(files.log))
+                    raise explain(
+                        f"PostgreSQL does not start in {files.data_dir}.", log_tail(files.log)
+                    )
                 starts += 1
                 account = choose_account(files.cluster)
                 ensure_cluster(files, account)
                 start_server(files, account)
             elif patience.is_over():
-                raise explain(f"PostgreSQL in {files.data_dir} does not answer.", log_tail(files.log))
+                raise explain(
+                    f"PostgreSQL in {files.data_dir} does not answer.", log_tail(files.log)
+                )
             elif starts == 0 and files.live_postmaster() is None:
                 end_orphans(files)
             elif socket_was_removed(files):
@@ -138,7 +152,9 @@ def _answers(files: ServerFiles) -> bool:
     if not is_ready(files):
         return False
     try:
-        with psycopg.connect(server_url(files, "postgres"), autocommit=True, connect_timeout=10) as connection:
+        with psycopg.connect(
+            server_url(files, "postgres"), autocommit=True, connect_timeout=10
+        ) as connection:
             if connection.execute(_QUERIES["database_exists"]).fetchone() is None:
                 connection.execute(_QUERIES["own_schema"])
                 connection.execute(_QUERIES["create_database"])
@@ -166,11 +182,14 @@ def _clear_errors(data_dir: Path) -> Iterator[None]:
     except OSError as error:
         raise EmbeddedPostgresError(
             f"The data folder {data_dir} cannot be used: {error.strerror} ({error.filename}). "
-            "Set REGENTE_DATA_DIR to a folder that this user can write, with space left on its disk, "
+            "Set REGENTE_DATA_DIR to a folder that this user can write, with space left on "
+            "its disk, "
             "or REGENTE_DATABASE_URL to a PostgreSQL server of your own."
         ) from error
     except subprocess.SubprocessError as error:
-        raise EmbeddedPostgresError(f"A program of PostgreSQL failed in {data_dir}: {error}") from error
+        raise EmbeddedPostgresError(
+            f"A program of PostgreSQL failed in {data_dir}: {error}"
+        ) from error
 
 
 class _Patience:

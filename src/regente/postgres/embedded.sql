@@ -7,5 +7,6 @@ SELECT 1 FROM pg_database WHERE datname = 'regente';
 CREATE DATABASE regente;
 
 -- name: own_schema
--- The role bears the schema's name: without this, what users create without naming a schema would land among our tables.
+-- The role bears the schema's name: without this, what users create without naming a schema would
+-- land among our tables.
 ALTER ROLE regente SET search_path = public;

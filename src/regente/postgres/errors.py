@@ -17,11 +17,26 @@ _ADVICE = (
     ("No space left on device", "The disk is full: free some space and start again."),
     ("Check free disk space", "The disk is full: free some space and start again."),
     ("invalid permissions", "Give the folder back to its owner alone: chmod 700."),
-    ("Permission denied", "The server's account may not use this folder: check the owner and the mode of its files."),
-    ("Read-only file system", "The file system is read-only: set REGENTE_DATA_DIR to a folder that can be written."),
-    ("could not create shared memory segment", "The kernel gave no shared memory: raise its limit or free memory."),
-    ("could not look up effective user ID", "This uid has no entry in /etc/passwd, which initdb needs: add one."),
-    ("Operation not supported", "This file system has no sockets or no sync: set REGENTE_DATA_DIR to a local disk."),
+    (
+        "Permission denied",
+        "The server's account may not use this folder: check the owner and the mode of its files.",
+    ),
+    (
+        "Read-only file system",
+        "The file system is read-only: set REGENTE_DATA_DIR to a folder that can be written.",
+    ),
+    (
+        "could not create shared memory segment",
+        "The kernel gave no shared memory: raise its limit or free memory.",
+    ),
+    (
+        "could not look up effective user ID",
+        "This uid has no entry in /etc/passwd, which initdb needs: add one.",
+    ),
+    (
+        "Operation not supported",
+        "This file system has no sockets or no sync: set REGENTE_DATA_DIR to a local disk.",
+    ),
 )
 
 

@@ -1,12 +1,15 @@
-"""Owns the end of the embedded server: who still uses it, whether it still lives, and how it is stopped.
+"""Owns the end of the embedded server: who still uses it, whether it still lives, and how it is
+stopped.
 
-Liveness is told by kernel locks (flock), which vanish with their holder however it dies; recorded pids are only hints.
-Runs as a script too: the keeper waits for the last user and then stops the server, also after kill -9.
-It imports the standard library only, so that it starts in an instant and stays small.
+Liveness is told by kernel locks (flock), which vanish with their holder however it dies; recorded
+pids are only hints. Runs as a script too: the keeper waits for the last user and then stops the
+server, also after kill -9. It imports the standard library only, so that it starts in an instant
+and stays small.
 
     start.lock    exclusive, while somebody starts or stops the server
     users.lock    shared, by every user of the server for as long as it uses it
-    server.lock   exclusive, inherited by the postmaster and all its children: free means that none of them lives
+    server.lock   exclusive, inherited by the postmaster and all its children: free means that none
+      of them lives
     keeper.lock   exclusive, by the keeper
 """
 
@@ -32,7 +35,8 @@ _IMMEDIATE_STOP_SECONDS = 15.0
 
 
 class Lock:
-    """One flock on its own open file, so that two of them exclude each other within one process as well."""
+    """One flock on its own open file, so that two of them exclude each other within one process as
+    well."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -91,7 +95,8 @@ class ServerFiles:
         self.keeper_lock = data_dir / "keeper.lock"
 
     def server_is_gone(self) -> bool:
-        """True when neither the postmaster nor any backend that it left behind lives. Ask under the start lock only."""
+        """True when neither the postmaster nor any backend that it left behind lives. Ask under the
+        start lock only."""
         try:
             with Lock(self.server_lock, create=False) as lock:
                 return lock.try_exclusive()
@@ -99,7 +104,8 @@ class ServerFiles:
             return True
 
     def recorded_postmaster(self) -> list[str]:
-        """The lines of postmaster.pid, which may be stale: pid, folder, start, port, socket folder, …"""
+        """The lines of postmaster.pid, which may be stale: pid, folder, start, port, socket folder,
+        …"""
         try:
             return self.postmaster_pid.read_text(errors="surrogateescape").splitlines()
         except FileNotFoundError:
@@ -117,12 +123,15 @@ def nobody_uses(files: ServerFiles) -> bool:
         while not users.try_exclusive():
             if users.shared(within_seconds=0):
                 return users.try_exclusive()  # the keeper may have let go of it just now
-            time.sleep(_POLL_SECONDS)  # the keeper has it for a moment, and lets go of it (see `keep`)
+            time.sleep(
+                _POLL_SECONDS
+            )  # the keeper has it for a moment, and lets go of it (see `keep`)
         return True
 
 
 def stop_server(files: ServerFiles) -> bool:
-    """Stops the server the fast way, then the hard ways; crash recovery makes up for those. Needs the start lock."""
+    """Stops the server the fast way, then the hard ways; crash recovery makes up for those. Needs
+    the start lock."""
     for sign, patience_seconds in (
         (signal.SIGINT, _FAST_STOP_SECONDS),
         (signal.SIGQUIT, _IMMEDIATE_STOP_SECONDS),
@@ -140,8 +149,11 @@ def stop_server(files: ServerFiles) -> bool:
 
 
 def end_orphans(files: ServerFiles, patience_seconds: float = 5.0) -> bool:
-    """Backends end by themselves when their postmaster was killed, but not in the midst of a long computation."""
-    _wait_until(lambda: files.server_is_gone() or files.live_postmaster() is not None, patience_seconds)
+    """Backends end by themselves when their postmaster was killed, but not in the midst of a long
+    computation."""
+    _wait_until(
+        lambda: files.server_is_gone() or files.live_postmaster() is not None, patience_seconds
+    )
     if files.live_postmaster() is not None:
         return False  # it was only starting, and had not yet recorded itself
     orphans = _processes_in(files.cluster)
@@ -158,7 +170,8 @@ def keep(data_dir: Path, keeper_lock_fd: int) -> None:
     with Lock(files.users_lock) as users, Lock(files.start_lock) as start:
         while True:
             users.exclusive()
-            # Let go at once: whoever holds the start lock may be waiting for this one, and we are to wait for his.
+            # Let go at once: whoever holds the start lock may be waiting for this one, and we are
+            # to wait for his.
             users.unlock()
             start.exclusive()
             if users.try_exclusive():
@@ -167,19 +180,24 @@ def keep(data_dir: Path, keeper_lock_fd: int) -> None:
         try:
             stop_server(files)
         finally:
-            # Before the start lock goes: the next user must not take us for a keeper that will stay.
+            # Before the start lock goes: the next user must not take us for a keeper that will
+            # stay.
             os.close(keeper_lock_fd)
 
 
 def _serves(pid: int, cluster: Path) -> bool:
-    """Whether this process is a server of this cluster. Pids are reused, in containers after every restart."""
+    """Whether this process is a server of this cluster. Pids are reused, in containers after every
+    restart."""
     if _HAS_PROC:
         try:
             return os.path.samefile(f"/proc/{pid}/cwd", cluster)
         except OSError:
             return False
     seen = subprocess.run(
-        ["ps", "-p", str(pid), "-o", "stat=", "-o", "comm="], capture_output=True, text=True, check=False
+        ["ps", "-p", str(pid), "-o", "stat=", "-o", "comm="],
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout
     return "postgres" in seen and not seen.lstrip().startswith("Z")
 
@@ -210,12 +228,14 @@ def _wait_until(condition: Callable[[], bool], within_seconds: float) -> bool:
 
 def main() -> None:
     data_dir, keeper_lock_fd = Path(sys.argv[1]), int(sys.argv[2])
-    # It ends by itself right after the last user; ending sooner would leave the server without one who stops it.
+    # It ends by itself right after the last user; ending sooner would leave the server without one
+    # who stops it.
     for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sign, signal.SIG_IGN)
     os.ftruncate(keeper_lock_fd, 0)
     os.write(keeper_lock_fd, f"{os.getpid()}\n".encode())
-    # A folder that was deleted under us leaves nothing to keep: PostgreSQL notices the loss and ends by itself.
+    # A folder that was deleted under us leaves nothing to keep: PostgreSQL notices the loss and
+    # ends by itself.
     with contextlib.suppress(FileNotFoundError):
         keep(data_dir, keeper_lock_fd)
 

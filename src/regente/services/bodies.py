@@ -1,4 +1,5 @@
-"""The body of a request, read with a limit before anything else sees it, and handed on as if it had just come."""
+"""The body of a request, read with a limit before anything else sees it, and handed on as if it had
+just come."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from starlette.types import Message, Receive
 async def read_body(receive: Receive, limit: int, *, discard_bytes: int = 0) -> bytes | None:
     """None when it is larger than the limit, counted as it comes.
 
-    So much of what is too large is read and thrown away, so that the client gets to hear the answer.
+    So much of what is too large is read and thrown away, so that the client gets to hear the
+    answer.
     """
     pieces, size, more = [], 0, True
     while more and size <= max(limit, discard_bytes):

@@ -15,11 +15,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Holds the port without listening on it: whoever connects is refused, and nobody else takes it."""
+    """Holds the port without listening on it: whoever connects is refused, and nobody else takes
+    it."""
     if not 0 <= port <= 65_535:
         raise OSError(f"cannot listen on port {port}: ports go up to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol left open asyncio does not set TCP_NODELAY, and every answer waits 40 ms for an acknowledgement.
+    # With the protocol left open asyncio does not set TCP_NODELAY, and every answer waits 40 ms for
+    # an acknowledgement.
     held = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,4 +1,5 @@
-"""Rates: so many requests at once, and so many more every second, for each key, client or address."""
+"""Rates: so many requests at once, and so many more every second, for each
+key, client or address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runs an ASGI application on a real server: inside a running program (`serving`), or as a command (`serve_until_stopped`)."""
+"""Runs an ASGI application on a real server: inside a running program (`serving`), or as a command
+(`serve_until_stopped`)."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ async def serving(
     drain_seconds: int = DRAIN_SECONDS,
     farewell: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[str]:
-    """The base URL of the application while it is served; port 0 takes a free one. Signals are left alone.
+    """The base URL of the application while it is served; port 0 takes a free one. Signals are left
+    alone.
 
     `farewell` is called before it stops, to end what would not end by itself.
     """
@@ -120,9 +122,15 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 def _config(app: ASGIApp, drain_seconds: int) -> uvicorn.Config:
     return uvicorn.Config(
-        app, log_config=None, log_level="warning", access_log=False, ws="none", server_header=False,
-        timeout_graceful_shutdown=drain_seconds, timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-    )  # fmt: skip
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=drain_seconds,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+    )
 
 
 def _base_url(listener: socket.socket) -> str:

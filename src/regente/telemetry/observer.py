@@ -1,8 +1,9 @@
 """Spans for attempts, steps and outgoing calls.
 
-A task's trace id follows from its id, so all attempts at it are one trace, whichever process makes them, without anything to
-carry along. A sampler that goes by the trace id (`OTEL_TRACES_SAMPLER=traceidratio`) takes a task with all its attempts or not
-at all. Messages of errors stay out: only their codes are told.
+A task's trace id follows from its id, so all attempts at it are one trace, whichever process makes
+them, without anything to carry along. A sampler that goes by the trace id
+(`OTEL_TRACES_SAMPLER=traceidratio`) takes a task with all its attempts or not at all. Messages of
+errors stay out: only their codes are told.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from regente.engine.hooks import current_observer
@@ -48,15 +57,22 @@ class Traces:
         links = [] if task.batch_id is None else [Link(self._context("batch", task.batch_id))]
         parent = trace.set_span_in_context(NonRecordingSpan(self._context("task", task.id)))
         with self._tracer.start_as_current_span(
-            f"task {task.pipeline}", parent, SpanKind.CONSUMER, _facts(task), links, record_exception=False,
+            f"task {task.pipeline}",
+            parent,
+            SpanKind.CONSUMER,
+            _facts(task),
+            links,
+            record_exception=False,
             set_status_on_exception=False,
-        ) as span:  # fmt: skip
+        ) as span:
             outcome = await work
             _tell(span, outcome)
             return outcome
 
     async def step(self, task: Task[Any], name: str, work: Awaitable[T]) -> T:
-        with self._span(f"step {name}", SpanKind.INTERNAL, {"regente.task.id": task.id, "regente.step": name}):
+        with self._span(
+            f"step {name}", SpanKind.INTERNAL, {"regente.task.id": task.id, "regente.step": name}
+        ):
             return await work
 
     @contextmanager
@@ -70,7 +86,7 @@ class Traces:
     def _span(self, name: str, kind: SpanKind, facts: dict[str, Any]) -> Iterator[Span]:
         with self._tracer.start_as_current_span(
             name, None, kind, facts, record_exception=False, set_status_on_exception=False
-        ) as span:  # fmt: skip
+        ) as span:
             try:
                 yield span
             except Exception as error:
@@ -82,7 +98,9 @@ class Traces:
     def _context(self, kind: str, number: int) -> SpanContext:
         digest = hashlib.sha256(f"{self._installation}/{kind}/{number}".encode()).digest()
         trace_id, span_id = int.from_bytes(digest[:16]), int.from_bytes(digest[16:24])
-        return SpanContext(trace_id or 1, span_id or 1, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+        return SpanContext(
+            trace_id or 1, span_id or 1, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+        )
 
 
 class TracedCall:
@@ -97,13 +115,16 @@ class TracedCall:
 
 
 def _provider(endpoint: str) -> TracerProvider:
-    """One that the program has set up already is taken; ours is the program's from then on, for spans of its own."""
+    """One that the program has set up already is taken; ours is the program's from then on, for
+    spans of its own."""
     known = trace.get_tracer_provider()
     if isinstance(known, TracerProvider):
         return known
     resource = Resource({SERVICE_NAME: "regente"}).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource)
-    exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces") if endpoint else OTLPSpanExporter()
+    exporter = (
+        OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces") if endpoint else OTLPSpanExporter()
+    )
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     return provider
@@ -111,9 +132,12 @@ def _provider(endpoint: str) -> TracerProvider:
 
 def _facts(task: Task[Any]) -> dict[str, Any]:
     facts = {
-        "regente.task.id": task.id, "regente.pipeline": task.pipeline, "regente.attempt": task.attempt,
-        "regente.batch.id": task.batch_id, "regente.runner": current_runner.get(),
-    }  # fmt: skip
+        "regente.task.id": task.id,
+        "regente.pipeline": task.pipeline,
+        "regente.attempt": task.attempt,
+        "regente.batch.id": task.batch_id,
+        "regente.runner": current_runner.get(),
+    }
     return {name: value for name, value in facts.items() if value is not None}
 
 
@@ -133,7 +157,9 @@ def _place(method: str, url: str) -> dict[str, Any]:
     host = parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""
     facts = {
-        "http.request.method": method, "url.full": f"{parts.scheme}://{host}{port}{parts.path}", "server.address": host,
+        "http.request.method": method,
+        "url.full": f"{parts.scheme}://{host}{port}{parts.path}",
+        "server.address": host,
         "server.port": parts.port,
-    }  # fmt: skip
+    }
     return {name: value for name, value in facts.items() if value is not None}

@@ -21,7 +21,8 @@ _QUERIES = load_queries(Path(__file__).with_name("telemetry.sql"))
 
 
 async def traces(database: Database, wish: str | None) -> Traces | None:
-    """None when nobody asked for them. `wish` is `on`, `off` or a URL; without one OpenTelemetry's own variables decide."""
+    """None when nobody asked for them. `wish` is `on`, `off` or a URL; without one OpenTelemetry's
+    own variables decide."""
     endpoint = _endpoint(wish)
     if endpoint is None:
         return None
@@ -43,5 +44,7 @@ def _endpoint(wish: str | None) -> str | None:
     if word in ON:
         return ""
     if not word.startswith(("http://", "https://")):
-        raise InvalidInput("REGENTE_OTEL is on, off or the URL of a collector, like http://localhost:4318")
+        raise InvalidInput(
+            "REGENTE_OTEL is on, off or the URL of a collector, like http://localhost:4318"
+        )
     return wish.strip().rstrip("/")

@@ -1,7 +1,8 @@
 -- name: installation
 -- One random id for this database, whoever asks first.
 WITH made AS (
-  INSERT INTO regente.settings (key, value) VALUES ('installation_id', to_jsonb(gen_random_uuid()::text))
+  INSERT INTO regente.settings (key, value)
+      VALUES ('installation_id', to_jsonb(gen_random_uuid()::text))
   ON CONFLICT (key) DO NOTHING RETURNING value
 )
 SELECT value #>> '{}' AS id FROM made

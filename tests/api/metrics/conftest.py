@@ -23,14 +23,18 @@ class Figures:
             value
             for (known, given), value in self.samples.items()
             if known == name and labels.items() <= dict(given).items()
-        ]  # fmt: skip
+        ]
         assert found, f"no sample of {name} with {labels}"
         return sum(found)
 
     def names(self) -> set[str]:
         """What a query may ask for, also of families without a sample yet."""
         suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
-        return {family.name + suffix for family in self.families for suffix in suffixes.get(family.type, ("",))}
+        return {
+            family.name + suffix
+            for family in self.families
+            for suffix in suffixes.get(family.type, ("",))
+        }
 
     def labels(self, name: str) -> set[str]:
         return {label for known, given in self.samples if known == name for label, _ in given}

@@ -23,9 +23,16 @@ _METRIC = re.compile(r"\b(regente_[a-z0-9_]+)(\{[^}]*\})?")
 _LABEL = re.compile(r"([a-z_]+)(?:=~|!~|!=|=)\"")
 SEED_ALERTS = ("HighStuckQuotes", "SlowProcessing", "WorkerHealthCheck")
 OURS = (
-    "NoRunner", "OldestWaiting", "DeadLettersGrow", "ProxiesMostlyInactive", "ProxyBreakerOpen", "FeedLag", "BatchStalled",
-    "DatabaseDown", "RunnersKeepDying",
-)  # fmt: skip
+    "NoRunner",
+    "OldestWaiting",
+    "DeadLettersGrow",
+    "ProxiesMostlyInactive",
+    "ProxyBreakerOpen",
+    "FeedLag",
+    "BatchStalled",
+    "DatabaseDown",
+    "RunnersKeepDying",
+)
 
 
 def queries_of_dashboard() -> list[str]:
@@ -51,7 +58,8 @@ async def known(api: Served, database_url: str) -> Figures:
         await connection.execute("INSERT INTO regente.proxies (name, host) VALUES ('a', 'h')")
         await connection.execute("INSERT INTO regente.tasks (pipeline) VALUES ('quotes')")
         await connection.execute(
-            "INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, lease_until) "
+            "INSERT INTO regente.runners (name, host, pid, version, pipelines, "
+            "concurrency, lease_until) "
             "VALUES ('one', 'h', 1, '0', '{quotes}', 4, now() + interval '1 hour')"
         )
     await scrape(api)
@@ -74,7 +82,15 @@ async def test_every_panel_of_the_dashboard_names_metrics_that_exist(known: Figu
     for query in queries:
         assert check(query, known), f"asks for nothing of ours: {query}"
     shown = "\n".join(queries)
-    for figure in ("claimed", "completed", "failed", "retried", "recovered", "average_seconds", "stuck"):
+    for figure in (
+        "claimed",
+        "completed",
+        "failed",
+        "retried",
+        "recovered",
+        "average_seconds",
+        "stuck",
+    ):
         assert f"regente_runner_{figure}" in shown
 
 

@@ -40,7 +40,8 @@ async def _analyse() -> int:
 async def test_the_figures_of_runners_queues_and_failures(
     api: Served, app: Regente, registry: Registry, database_url: str
 ) -> None:
-    """Q9, S6: claimed, completed, failed, retried, average duration; depth, dead letters, failures by class and code."""
+    """Q9, S6: claimed, completed, failed, retried, average duration; depth, dead letters, failures
+    by class and code."""
     work_of(registry)
     await scrape(api)  # failures count from here
     await app.enqueue_many("quotes", [{}] * 5 + [{"ends": "fatally"}, {"ends": "late"}])
@@ -54,7 +55,9 @@ async def test_the_figures_of_runners_queues_and_failures(
     assert found("regente_runner_average_seconds", runner="first") > 0
     assert found("regente_tasks", pipeline="quotes", status="queued") == 3
     assert found("regente_tasks", pipeline="quotes", status="failed") == 1
-    assert found("regente_failures_total", pipeline="quotes", code="LAYOUT", **{"class": "fatal"}) == 1
+    assert (
+        found("regente_failures_total", pipeline="quotes", code="LAYOUT", **{"class": "fatal"}) == 1
+    )
     assert found("regente_retries_by_class_total", pipeline="quotes", **{"class": "transient"}) == 1
     assert found("regente_task_duration_average_seconds", pipeline="quotes") > 0
     assert found("regente_oldest_waiting_seconds", pipeline="quotes") > 0
@@ -85,15 +88,25 @@ async def test_the_fleets_health_is_shown(api: Served, app: Regente, database_ur
     """O18: proxies, workers, orchestrator and breaker; missions by status and checkpoint."""
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         await connection.execute(
-            "INSERT INTO regente.proxies (name, host, active, fail_count) VALUES ('a', 'h', true, 0), ('b', 'h', false, 3)"
+            "INSERT INTO regente.proxies (name, host, active, fail_count) VALUES ('a', "
+            "'h', true, 0), ('b', 'h', false, 3)"
         )
-        await connection.execute("INSERT INTO regente.workers (name, url, api_key) VALUES ('w', 'http://w', 'x')")
-        await connection.execute("INSERT INTO regente.settings (key, value) VALUES ('proxy_breaker', '{}')")
-        await connection.execute("INSERT INTO regente.batches (name, status) VALUES ('round', 'stalled')")
+        await connection.execute(
+            "INSERT INTO regente.workers (name, url, api_key) VALUES ('w', 'http://w', 'x')"
+        )
+        await connection.execute(
+            "INSERT INTO regente.settings (key, value) VALUES ('proxy_breaker', '{}')"
+        )
+        await connection.execute(
+            "INSERT INTO regente.batches (name, status) VALUES ('round', 'stalled')"
+        )
     created = await api.operator.post("/api/missions", json={"missions": [_MISSION]})
     assert created.status_code in (200, 201), created.text
     found = await scrape(api)
-    assert (found("regente_proxies", state="active"), found("regente_proxies", state="inactive")) == (1, 1)
+    assert (
+        found("regente_proxies", state="active"),
+        found("regente_proxies", state="inactive"),
+    ) == (1, 1)
     assert found("regente_proxy_fail_count", proxy="b") == 3
     assert found("regente_workers", status="idle", active="true") == 1
     assert found("regente_proxy_breaker_open") == 1
@@ -108,16 +121,23 @@ async def test_requests_are_counted_by_route_and_not_by_path(api: Served) -> Non
         await api.viewer.get(f"/api/runners/{number + 1}")
     await api.nobody.get("/api/runners/7")
     found = await scrape(api)
-    assert found("regente_http_request_seconds_count", route="/api/runners/{runner_id}", status="404") == 3
+    assert (
+        found("regente_http_request_seconds_count", route="/api/runners/{runner_id}", status="404")
+        == 3
+    )
     assert found("regente_http_request_seconds_count", route="none", status="401") == 1
 
 
-async def test_a_transaction_that_pins_the_feed_shows_as_lag(api: Served, database_url: str) -> None:
+async def test_a_transaction_that_pins_the_feed_shows_as_lag(
+    api: Served, database_url: str
+) -> None:
     """I11: whoever watches the feed learns that it is late."""
     async with await psycopg.AsyncConnection.connect(database_url) as slow:
         await slow.execute("INSERT INTO regente.events (event) VALUES ('pins')")
         async with await psycopg.AsyncConnection.connect(database_url) as quick:
-            await quick.execute("INSERT INTO regente.events (event, at) VALUES ('late', now() - interval '90 s')")
+            await quick.execute(
+                "INSERT INTO regente.events (event, at) VALUES ('late', now() - interval '90 s')"
+            )
         assert (await scrape(api))("regente_feed_lag_seconds") >= 90
 
 
@@ -129,18 +149,28 @@ async def test_metrics_need_a_key(api: Served) -> None:
 async def _pretend_runner(connection: psycopg.AsyncConnection[Any], ids: list[int]) -> None:
     """A runner that took four tasks, said nothing of three of them for an hour, and is gone."""
     await connection.execute(
-        "INSERT INTO regente.pipelines (name, stall_after) VALUES ('quotes', '10 minutes') ON CONFLICT DO NOTHING"
+        "INSERT INTO regente.pipelines (name, stall_after) VALUES ('quotes', '10 minutes') "
+        "ON CONFLICT DO NOTHING"
     )
     row = await connection.execute(
-        "INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, heartbeat_at, lease_until) "
-        "VALUES ('silent', 'h', 1, '0', '{quotes}', 4, now() - interval '1 hour', now() - interval '59 minutes') RETURNING id"
+        "INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, "
+        "heartbeat_at, lease_until) "
+        "VALUES ('silent', 'h', 1, '0', '{quotes}', 4, now() - interval '1 hour', now() - "
+        "interval '59 minutes') RETURNING id"
     )
     (runner_id,) = await row.fetchone() or (None,)
     await connection.execute(
-        "UPDATE regente.tasks SET status = 'running', runner_id = %s, attempt = 1, checkpoint = 'AI_ANALYSIS', "
-        "heartbeat_at = CASE WHEN id = %s THEN now() ELSE now() - interval '1 hour' END WHERE id = ANY (%s)",
+        "UPDATE regente.tasks SET status = 'running', runner_id = %s, attempt = 1, "
+        "checkpoint = 'AI_ANALYSIS', "
+        "heartbeat_at = CASE WHEN id = %s THEN now() ELSE now() - interval '1 hour' END "
+        "WHERE id = ANY (%s)",
         (runner_id, ids[0], ids),
     )
 
 
-_MISSION = {"date_start": "2025-01-15", "date_end": "2025-01-15", "media_type": "video", "languages": ["pt"]}
+_MISSION = {
+    "date_start": "2025-01-15",
+    "date_end": "2025-01-15",
+    "media_type": "video",
+    "languages": ["pt"],
+}

@@ -1,4 +1,5 @@
-"""What watching costs: no question of the metrics or the stream reads a large table from end to end."""
+"""What watching costs: no question of the metrics or the stream reads a large table from end to
+end."""
 
 from __future__ import annotations
 
@@ -17,9 +18,16 @@ from tests.support.clean_database import clean_database
 ROWS = 20_000
 QUERIES = figures.QUERIES | source.QUERIES
 PARAMS: dict[str, Any] = {
-    "cap": 1000, "events": 500, "since": datetime(2025, 1, 1, tzinfo=UTC), "after_id": 0, "settle_seconds": 0.0, "back": 100,
-    "after_txid": "1", "limit": 100, "ids": "{key_1}",
-}  # fmt: skip
+    "cap": 1000,
+    "events": 500,
+    "since": datetime(2025, 1, 1, tzinfo=UTC),
+    "after_id": 0,
+    "settle_seconds": 0.0,
+    "back": 100,
+    "after_txid": "1",
+    "limit": 100,
+    "ids": "{key_1}",
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +38,11 @@ def large(server_url: str, template: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))
-def test_watching_scans_neither_tasks_nor_events(name: str, large: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I10, S6: the stream with the plan that the server makes once, for any values; the metrics under their own limits."""
+def test_watching_scans_neither_tasks_nor_events(
+    name: str, large: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I10, S6: the stream with the plan that the server makes once, for any values; the metrics
+    under their own limits."""
     monkeypatch.setattr(plans, "query", QUERIES.__getitem__)
     of_stream = name in source.QUERIES
     with psycopg.connect(large) as connection:

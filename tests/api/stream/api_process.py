@@ -14,16 +14,27 @@ class ApiProcess:
     def __init__(self, database_url: str, folder: Path) -> None:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._environment = os.environ | {"REGENTE_DATABASE_URL": database_url, "REGENTE_DATA_DIR": str(folder)}
+        self._environment = os.environ | {
+            "REGENTE_DATABASE_URL": database_url,
+            "REGENTE_DATA_DIR": str(folder),
+        }
         self._log = folder / f"serve-{self.port}.log"
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "regente", "serve", "--port", str(self.port), "--json",
-                env=self._environment, stdout=asyncio.subprocess.PIPE, stderr=log,
-            )  # fmt: skip
+                sys.executable,
+                "-m",
+                "regente",
+                "serve",
+                "--port",
+                str(self.port),
+                "--json",
+                env=self._environment,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )
         assert self._process.stdout is not None
         async with asyncio.timeout(60):
             assert json.loads(await self._process.stdout.readline())["url"]

@@ -46,7 +46,9 @@ def opened(app: Regente) -> Open:
         feed: Feed = served.state.feed
         async with (
             serving(served, drain_seconds=0, farewell=feed.close) as url,
-            httpx2.AsyncClient(base_url=url, headers={"x-api-key": made.secret}, trust_env=False, timeout=30) as client,
+            httpx2.AsyncClient(
+                base_url=url, headers={"x-api-key": made.secret}, trust_env=False, timeout=30
+            ) as client,
         ):
             yield Stage(url, client, feed, made.secret, made.id)
 
@@ -65,7 +67,8 @@ async def put(url: str, *events: str, **fields: object) -> None:
     async with await psycopg.AsyncConnection.connect(url) as connection:
         for event in events:
             await connection.execute(
-                "INSERT INTO regente.events (event, task_id, batch_id, details) VALUES (%s, %s, %s, %s)",
+                "INSERT INTO regente.events (event, task_id, batch_id, details) VALUES "
+                "(%s, %s, %s, %s)",
                 (event, columns["task_id"], columns["batch_id"], Jsonb(columns["details"])),
             )
 
@@ -73,5 +76,7 @@ async def put(url: str, *events: str, **fields: object) -> None:
 async def positions(url: str) -> list[str]:
     """Every event in the database, in the order of the feed."""
     async with await psycopg.AsyncConnection.connect(url) as connection:
-        rows = await connection.execute("SELECT txid::text || '-' || id FROM regente.events ORDER BY txid, id")
+        rows = await connection.execute(
+            "SELECT txid::text || '-' || id FROM regente.events ORDER BY txid, id"
+        )
         return [row[0] for row in await rows.fetchall()]

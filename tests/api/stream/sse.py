@@ -1,4 +1,5 @@
-"""A client of the stream that knows nothing of our code: frames as the standard says, over a plain connection."""
+"""A client of the stream that knows nothing of our code: frames as the standard says, over a plain
+connection."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ async def stream(
     client: httpx2.AsyncClient, last_event_id: str | None = None, **query: Any
 ) -> AsyncIterator[AsyncIterator[Frame]]:
     headers = {} if last_event_id is None else {"last-event-id": last_event_id}
-    async with client.stream("GET", "/api/stream", params=query, headers=headers, timeout=None) as response:
+    async with client.stream(
+        "GET", "/api/stream", params=query, headers=headers, timeout=None
+    ) as response:
         assert response.status_code == 200, await response.aread()
         yield frames(response.aiter_lines())
 
@@ -45,7 +48,9 @@ async def frames(lines: AsyncIterator[str]) -> AsyncIterator[Frame]:
             name, data = "message", None
 
 
-async def take(source: AsyncIterator[Frame], count: int, *, within_seconds: float = 10.0) -> list[Frame]:
+async def take(
+    source: AsyncIterator[Frame], count: int, *, within_seconds: float = 10.0
+) -> list[Frame]:
     """The next so many events; heartbeats go by."""
     found: list[Frame] = []
     async with asyncio.timeout(within_seconds):
@@ -57,7 +62,9 @@ async def take(source: AsyncIterator[Frame], count: int, *, within_seconds: floa
     raise AssertionError(f"the stream ended after {len(found)} of {count} events")
 
 
-async def next_named(source: AsyncIterator[Frame], name: str, *, within_seconds: float = 10.0) -> Frame:
+async def next_named(
+    source: AsyncIterator[Frame], name: str, *, within_seconds: float = 10.0
+) -> Frame:
     async with asyncio.timeout(within_seconds):
         async for frame in source:
             if frame.name == name:
@@ -65,11 +72,16 @@ async def next_named(source: AsyncIterator[Frame], name: str, *, within_seconds:
     raise AssertionError(f"the stream ended without {name}")
 
 
-async def connect(url: str, key: str, path: str = "/api/stream") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Without a library between: for hundreds of clients, and for one that does not read. The headers have been read."""
+async def connect(
+    url: str, key: str, path: str = "/api/stream"
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Without a library between: for hundreds of clients, and for one that does not read. The
+    headers have been read."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=2**16)
-    writer.write(f"GET {path} HTTP/1.1\r\nhost: {parts.netloc}\r\nx-api-key: {key}\r\n\r\n".encode())
+    writer.write(
+        f"GET {path} HTTP/1.1\r\nhost: {parts.netloc}\r\nx-api-key: {key}\r\n\r\n".encode()
+    )
     head = await reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200"), head
     return reader, writer

@@ -1,4 +1,5 @@
-"""I11 under races: what every client saw is what the database holds, whoever was killed in between."""
+"""I11 under races: what every client saw is what the database holds, whoever
+was killed in between."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class Follower:
     async def follow(self) -> None:
         while True:
             url = self._chance.choice(self._urls)
-            async with httpx2.AsyncClient(base_url=url, headers={"x-api-key": self._key}, trust_env=False) as client:
+            async with httpx2.AsyncClient(
+                base_url=url, headers={"x-api-key": self._key}, trust_env=False
+            ) as client:
                 with contextlib.suppress(httpx2.TransportError):
                     await self._read(client, frames=self._chance.randrange(1, 200))
             await asyncio.sleep(0.02)  # not in a busy loop while nobody listens there
@@ -58,17 +61,21 @@ class Follower:
 
 
 async def write_out_of_order(url: str, chance: random.Random, half_way: asyncio.Event) -> None:
-    """Every round all have a transaction open at once, each with some events; they commit in any order."""
+    """Every round all have a transaction open at once, each with some events; they commit in any
+    order."""
     async with contextlib.AsyncExitStack() as stack:
         connections = [
-            await stack.enter_async_context(await psycopg.AsyncConnection.connect(url)) for _ in range(WRITERS)
-        ]  # fmt: skip
+            await stack.enter_async_context(await psycopg.AsyncConnection.connect(url))
+            for _ in range(WRITERS)
+        ]
         for number in range(ROUNDS):
             if number == ROUNDS // 2:
                 half_way.set()
             for connection in chance.sample(connections, WRITERS):
                 for _ in range(chance.randrange(1, 4)):
-                    await connection.execute("INSERT INTO regente.events (event) VALUES ('written')")
+                    await connection.execute(
+                        "INSERT INTO regente.events (event) VALUES ('written')"
+                    )
             for connection in chance.sample(connections, WRITERS):
                 await connection.commit()
 
@@ -94,12 +101,16 @@ async def _have_all(followers: Sequence[Follower], count: int) -> bool:
 async def test_every_client_sees_every_event_once_although_an_api_is_killed(
     app: Regente, database_url: str, processes: list[ApiProcess]
 ) -> None:
-    """I11, F19, Z9: 20 writers commit out of order, 5 clients come and go, one of two APIs is killed and started again."""
+    """I11, F19, Z9: 20 writers commit out of order, 5 clients come and go, one of two APIs is
+    killed and started again."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
     key, half_way = await key_of(app), asyncio.Event()
-    followers = [Follower([one.url for one in processes], key, random.Random(seed + n)) for n in range(CLIENTS)]
+    followers = [
+        Follower([one.url for one in processes], key, random.Random(seed + n))
+        for n in range(CLIENTS)
+    ]
     reading = [asyncio.create_task(one.follow()) for one in followers]
     writing = asyncio.create_task(write_out_of_order(database_url, chance, half_way))
     await half_way.wait()
@@ -118,15 +129,21 @@ async def test_every_client_sees_every_event_once_although_an_api_is_killed(
     assert sum(one.connections for one in followers) > CLIENTS
 
 
-async def test_sigterm_ends_open_streams_at_once(app: Regente, database_url: str, tmp_path: Path) -> None:
+async def test_sigterm_ends_open_streams_at_once(
+    app: Regente, database_url: str, tmp_path: Path
+) -> None:
     """O13: a deploy does not wait for consoles that are open."""
     process = ApiProcess(database_url, tmp_path)
     await process.start()
     async with (
-        httpx2.AsyncClient(base_url=process.url, headers={"x-api-key": await key_of(app)}, trust_env=False) as client,
+        httpx2.AsyncClient(
+            base_url=process.url, headers={"x-api-key": await key_of(app)}, trust_env=False
+        ) as client,
         stream(client) as source,
     ):
         await next_named(source, "heartbeat")
         assert await process.terminate() == 0
-        assert "timeout graceful shutdown exceeded" not in process.said()  # uvicorn, when its patience with connections ends
+        assert (
+            "timeout graceful shutdown exceeded" not in process.said()
+        )  # uvicorn, when its patience with connections ends
         assert [frame async for frame in source] == []

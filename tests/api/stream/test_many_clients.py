@@ -23,8 +23,11 @@ from tests.support.eventually import eventually_async
 CLIENTS = 500
 
 
-async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(opened: Open, database_url: str) -> None:
-    """F19, I10: it holds no memory; when it comes again it goes on where it was, and nobody else waits for it."""
+async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(
+    opened: Open, database_url: str
+) -> None:
+    """F19, I10: it holds no memory; when it comes again it goes on where it was, and nobody else
+    waits for it."""
     async with opened(send_seconds=1.5, ring_events=400, chunk_bytes=4096) as stage:
         reader, writer = await connect(stage.url, stage.key)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -49,7 +52,9 @@ async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(opened: 
             assert [frame.id for frame in await take(source, len(rest))] == rest
 
 
-async def test_five_hundred_clients_take_little_memory(app: Regente, database_url: str, tmp_path: Path) -> None:
+async def test_five_hundred_clients_take_little_memory(
+    app: Regente, database_url: str, tmp_path: Path
+) -> None:
     """I10: an event is kept once, not once for each client, also while 100 of them do not read."""
     key = (await KeyRing(Book(app.database)).create("crowd", Role.VIEWER, by="test")).secret
     process = ApiProcess(database_url, tmp_path)
@@ -100,7 +105,9 @@ async def test_an_idle_feed_is_looked_at_about_twice_a_second(opened: Open) -> N
         began_at, looks = time.monotonic(), stage.feed.looks
         async for _ in source:
             pass
-        assert stage.feed.looks - looks <= 2 * (time.monotonic() - began_at) + 6  # the first pauses are short
+        assert (
+            stage.feed.looks - looks <= 2 * (time.monotonic() - began_at) + 6
+        )  # the first pauses are short
 
 
 async def test_more_clients_than_allowed_are_told_to_come_later(opened: Open) -> None:
@@ -111,7 +118,9 @@ async def test_more_clients_than_allowed_are_told_to_come_later(opened: Open) ->
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
 
 
-async def test_the_stream_goes_on_after_the_database_was_away(opened: Open, database_url: str, server_url: str) -> None:
+async def test_the_stream_goes_on_after_the_database_was_away(
+    opened: Open, database_url: str, server_url: str
+) -> None:
     """F3, F4: the same connection, no event lost, no event twice."""
     async with opened() as stage, stream(stage.client) as source:
         await next_named(source, "heartbeat")
@@ -134,9 +143,13 @@ async def test_the_stream_goes_on_after_the_database_was_away(opened: Open, data
 
 async def _allow(connection: psycopg.AsyncConnection[object], database: str, allowed: bool) -> None:
     word = sql.SQL("true" if allowed else "false")
-    await connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}").format(sql.Identifier(database), word))
+    await connection.execute(
+        sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}").format(sql.Identifier(database), word)
+    )
     if not allowed:
-        await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (database,))
+        await connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (database,)
+        )
 
 
 async def _read_up_to(mark: bytes, reader: asyncio.StreamReader) -> None:

@@ -10,7 +10,10 @@ ALL = Filter()
 
 
 def entries(first: int, last: int, *, size: int = 10, pipeline: str | None = None) -> list[Entry]:
-    return [Entry(Position(1, n), b"%09d|" % n * (size // 10), None, None, pipeline) for n in range(first, last + 1)]
+    return [
+        Entry(Position(1, n), b"%09d|" % n * (size // 10), None, None, pipeline)
+        for n in range(first, last + 1)
+    ]
 
 
 def test_it_keeps_the_latest_without_a_gap() -> None:

@@ -16,14 +16,20 @@ from tests.api.stream.conftest import Open, Stage, positions, put
 from tests.api.stream.sse import next_named, stream, take
 
 
-async def test_events_come_as_they_are_committed_with_their_position(stage: Stage, database_url: str) -> None:
+async def test_events_come_as_they_are_committed_with_their_position(
+    stage: Stage, database_url: str
+) -> None:
     """O19, W1: the id of an event is its position in the feed."""
     async with stream(stage.client) as source:
         await next_named(source, "heartbeat")
         await put(database_url, "one", "two", details={"pages": 3})
         found = await take(source, 2)
     assert [frame.data["event"] for frame in found] == ["one", "two"]
-    assert [frame.id for frame in found] == [frame.data["position"] for frame in found] == (await positions(database_url))[-2:]
+    assert (
+        [frame.id for frame in found]
+        == [frame.data["position"] for frame in found]
+        == (await positions(database_url))[-2:]
+    )
     assert found[0].name == "message"
     assert found[0].data["details"] == {"pages": 3}
 
@@ -38,10 +44,15 @@ async def test_a_client_goes_on_where_it_was(stage: Stage, database_url: str) ->
         assert [frame.id for frame in await take(source, 2)] == places[-2:]
 
 
-async def test_a_backlog_beyond_the_ring_is_read_from_the_database(opened: Open, database_url: str) -> None:
+async def test_a_backlog_beyond_the_ring_is_read_from_the_database(
+    opened: Open, database_url: str
+) -> None:
     """I11: page by page, then live, each event once."""
     await put(database_url, *[f"old{number}" for number in range(300)])
-    async with opened(prefill_events=10, page_events=32, ring_events=50) as stage, stream(stage.client, after="0-0") as source:
+    async with (
+        opened(prefill_events=10, page_events=32, ring_events=50) as stage,
+        stream(stage.client, after="0-0") as source,
+    ):
         first = await take(source, 200)
         await put(database_url, *[f"new{number}" for number in range(100)])
         found = first + await take(source, len(await positions(database_url)) - 200)
@@ -72,10 +83,15 @@ async def test_missions_batches_and_pipelines_can_be_followed_alone(
         assert [frame.data["event"] for frame in found] == ["scrape_started", "session_ready"]
         assert {frame.data["mission_id"] for frame in found} == {mission}
         assert (await take(of_batch, 1))[0].data["event"] == "batch_note"
-        assert [frame.data["event"] for frame in await take(of_pipeline, 2)] == ["scrape_started", "elsewhere"]
+        assert [frame.data["event"] for frame in await take(of_pipeline, 2)] == [
+            "scrape_started",
+            "elsewhere",
+        ]
 
 
-async def test_heartbeats_are_named_and_move_the_position_of_a_filtered_client(opened: Open, database_url: str) -> None:
+async def test_heartbeats_are_named_and_move_the_position_of_a_filtered_client(
+    opened: Open, database_url: str
+) -> None:
     """W1: comments would not reach the page. A client whose filter takes nothing still gets on."""
     async with opened(heartbeat_seconds=0.05) as stage, stream(stage.client, batch=999) as source:
         await next_named(source, "heartbeat")
@@ -86,7 +102,9 @@ async def test_heartbeats_are_named_and_move_the_position_of_a_filtered_client(o
                 assert beat.data["state"] == "live"
 
 
-async def test_a_position_that_retention_has_passed_asks_for_a_resync(opened: Open, app: Regente, database_url: str) -> None:
+async def test_a_position_that_retention_has_passed_asks_for_a_resync(
+    opened: Open, app: Regente, database_url: str
+) -> None:
     """F19, I11: the client is told to load afresh, and goes on from now."""
     await put(database_url, "a", "b", "c")
     old = (await positions(database_url))[0]
@@ -102,7 +120,9 @@ async def test_a_position_that_retention_has_passed_asks_for_a_resync(opened: Op
         assert (await take(source, 1))[0].id == found.id
 
 
-async def test_a_position_of_another_database_asks_for_a_resync(stage: Stage, database_url: str) -> None:
+async def test_a_position_of_another_database_asks_for_a_resync(
+    stage: Stage, database_url: str
+) -> None:
     """F19: after a restore elsewhere transaction ids start anew."""
     async with stream(stage.client, "999999999999-1") as source:
         assert (await next_named(source, "resync")).data["reason"] == "unknown"
@@ -119,10 +139,15 @@ async def test_what_is_not_a_position_is_refused(stage: Stage, place: str) -> No
 
 async def test_the_stream_needs_a_key_and_passes_proxies_unbuffered(stage: Stage) -> None:
     """Security: closed like every route; nothing on the way keeps or collects it."""
-    assert (await stage.client.get("/api/stream", headers={"x-api-key": "wrong"})).status_code == 401
+    assert (
+        await stage.client.get("/api/stream", headers={"x-api-key": "wrong"})
+    ).status_code == 401
     async with stage.client.stream("GET", "/api/stream") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
-        assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == ("no-store", "no")
+        assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == (
+            "no-store",
+            "no",
+        )
 
 
 async def test_a_revoked_key_ends_its_streams(opened: Open, app: Regente) -> None:
@@ -134,8 +159,11 @@ async def test_a_revoked_key_ends_its_streams(opened: Open, app: Regente) -> Non
             assert [frame.name async for frame in source if frame.name != "heartbeat"] == []
 
 
-async def test_a_browser_follows_with_its_session_and_has_to_show_it_again(opened: Open, database_url: str) -> None:
-    """Security: the cookie is enough for `EventSource`, and a stream does not outlive it for long."""
+async def test_a_browser_follows_with_its_session_and_has_to_show_it_again(
+    opened: Open, database_url: str
+) -> None:
+    """Security: the cookie is enough for `EventSource`, and a stream does not
+    outlive it for long."""
     async with (
         opened(session_lifetime_seconds=0.2) as stage,
         httpx2.AsyncClient(base_url=stage.url, trust_env=False) as browser,
@@ -153,15 +181,23 @@ async def test_secrets_and_overlong_details_stay_out(stage: Stage, database_url:
     """Security: a canary in an event's details does not come out."""
     async with stream(stage.client) as source:
         await next_named(source, "heartbeat")
-        await put(database_url, "told", details={"api_key": "canary-1", "deep": [{"password": "canary-2"}]})
+        await put(
+            database_url,
+            "told",
+            details={"api_key": "canary-1", "deep": [{"password": "canary-2"}]},
+        )
         await put(database_url, "long", details={"text": "x" * 100_000})
         told, long = await take(source, 2)
     assert "canary" not in str(told.data)
     assert len(str(long.data)) < 1000
 
 
-@pytest.mark.parametrize("details", [[1, 2], "text", 7, {"number": 10**40}, {"mission_id": "x"}, {"mission_id": True}])
-async def test_an_odd_event_does_not_stop_those_after_it(stage: Stage, database_url: str, details: object) -> None:
+@pytest.mark.parametrize(
+    "details", [[1, 2], "text", 7, {"number": 10**40}, {"mission_id": "x"}, {"mission_id": True}]
+)
+async def test_an_odd_event_does_not_stop_those_after_it(
+    stage: Stage, database_url: str, details: object
+) -> None:
     """F15: whatever somebody wrote into an event's details."""
     async with stream(stage.client) as source:
         await next_named(source, "heartbeat")
@@ -181,7 +217,9 @@ async def test_two_apis_give_the_same_stream(opened: Open, database_url: str) ->
             assert seen + [frame.id for frame in await take(source, 2)] == places
 
 
-async def test_an_event_of_an_open_transaction_holds_back_those_after_it(stage: Stage, database_url: str) -> None:
+async def test_an_event_of_an_open_transaction_holds_back_those_after_it(
+    stage: Stage, database_url: str
+) -> None:
     """I11: whatever could still come before them is waited for."""
     async with (
         stream(stage.client) as source,
@@ -194,4 +232,9 @@ async def test_an_event_of_an_open_transaction_holds_back_those_after_it(stage: 
         assert [frame.data["event"] for frame in await take(source, 2)] == ["first", "second"]
 
 
-_MISSION = {"date_start": "2025-01-15", "date_end": "2025-01-15", "media_type": "video", "languages": ["pt"]}
+_MISSION = {
+    "date_start": "2025-01-15",
+    "date_end": "2025-01-15",
+    "media_type": "video",
+    "languages": ["pt"],
+}

@@ -31,7 +31,8 @@ def shared_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def data_dir(shared_folder: Path) -> Iterator[Path]:
-    """A data folder whose server does not run. Its cluster is kept from test to test: initdb takes most of a second."""
+    """A data folder whose server does not run. Its cluster is kept from test to test: initdb takes
+    most of a second."""
     data_dir = shared_folder / "data"
     yield data_dir
     eventually(lambda: everything_ended(data_dir), within_seconds=30)
@@ -52,11 +53,19 @@ def start_user() -> Iterator[Callable[..., ServerUser]]:
 
 @pytest.fixture(scope="session")
 def ordinary_python() -> str:
-    """An interpreter that an ordinary user can run with our packages: root's own may lie in root's closed home."""
+    """An interpreter that an ordinary user can run with our packages: root's own may lie in root's
+    closed home."""
     candidates = [sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"]
     for python in candidates:
         probe = [python, "-c", "import regente.postgres.embedded"]
         with contextlib.suppress(OSError):
-            if subprocess.run(probe, cwd="/", capture_output=True, check=False, **as_ordinary_user()).returncode == 0:
+            if (
+                subprocess.run(
+                    probe, cwd="/", capture_output=True, check=False, **as_ordinary_user()
+                ).returncode
+                == 0
+            ):
                 return python
-    pytest.skip(f"no Python that user nobody can run with our packages (tried {', '.join(candidates)})")
+    pytest.skip(
+        f"no Python that user nobody can run with our packages (tried {', '.join(candidates)})"
+    )

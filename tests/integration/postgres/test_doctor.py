@@ -1,4 +1,5 @@
-"""The doctor against real servers: every version, through PgBouncer, with and without privileges."""
+"""The doctor against real servers: every version, through PgBouncer, with and
+without privileges."""
 
 from __future__ import annotations
 
@@ -17,8 +18,16 @@ from tests.support.server_users import open_folder
 
 @pytest.fixture(scope="module")
 def running_server() -> Iterator[str]:
-    settings = {"fsync": "off", "autovacuum": "off", "max_prepared_transactions": "4", "max_connections": "40"}
-    with open_folder() as folder, start_server(require_postgres(18), folder / "18", **settings) as url:
+    settings = {
+        "fsync": "off",
+        "autovacuum": "off",
+        "max_prepared_transactions": "4",
+        "max_connections": "40",
+    }
+    with (
+        open_folder() as folder,
+        start_server(require_postgres(18), folder / "18", **settings) as url,
+    ):
         yield url
 
 
@@ -36,7 +45,11 @@ def diagnose(url: str, data_dir: Path | None = None) -> dict[str, Finding]:
 
 
 def failed_to_examine(findings: dict[str, Finding]) -> list[str]:
-    return [finding.summary for finding in findings.values() if "could not be examined" in finding.summary]
+    return [
+        finding.summary
+        for finding in findings.values()
+        if "could not be examined" in finding.summary
+    ]
 
 
 @pytest.mark.parametrize("major", MAJORS)
@@ -74,7 +87,9 @@ def test_a_role_without_privileges_is_examined_and_told_what_it_lacks(server: st
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("CREATE ROLE modest LOGIN")
         connection.execute("CREATE SCHEMA regente")
-        connection.execute("CREATE TABLE regente.migrations (version int, name text, applied_at timestamptz)")
+        connection.execute(
+            "CREATE TABLE regente.migrations (version int, name text, applied_at timestamptz)"
+        )
     findings = diagnose(server.replace("regente@", "modest@"))
     assert failed_to_examine(findings) == []
     assert findings["permission"].level == "error"
@@ -120,8 +135,12 @@ def test_the_schema_is_reported_from_not_installed_to_its_version(server: str) -
     assert diagnose(server)["schema"].advice == "Run `regente migrate up`."
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA regente")
-        connection.execute("CREATE TABLE regente.migrations (version int, name text, applied_at timestamptz)")
-        connection.execute("INSERT INTO regente.migrations VALUES (1, 'first', now()), (2, 'second', now())")
+        connection.execute(
+            "CREATE TABLE regente.migrations (version int, name text, applied_at timestamptz)"
+        )
+        connection.execute(
+            "INSERT INTO regente.migrations VALUES (1, 'first', now()), (2, 'second', now())"
+        )
         connection.execute("CREATE TABLE regente.tasks AS SELECT generate_series(1, 10) AS id")
         connection.execute("CREATE UNLOGGED TABLE regente.volatile ()")
         findings = diagnose(server)

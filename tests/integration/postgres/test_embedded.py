@@ -1,4 +1,5 @@
-"""The embedded server ends with its last user and never before, whatever dies and wherever the data lie."""
+"""The embedded server ends with its last user and never before, whatever dies and wherever the data
+lie."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def test_durability_is_at_the_defaults_and_the_socket_is_closed_to_others(data_d
         assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_two_processes_share_one_server_until_the_last_leaves(data_dir: Path, start_user: StartUser) -> None:
+def test_two_processes_share_one_server_until_the_last_leaves(
+    data_dir: Path, start_user: StartUser
+) -> None:
     first, second = start_user(data_dir), start_user(data_dir)
     answer = first.answer()
     assert answer == second.answer()
@@ -71,7 +74,9 @@ def test_two_processes_share_one_server_until_the_last_leaves(data_dir: Path, st
     eventually(lambda: everything_ended(data_dir))
 
 
-def test_the_server_ends_after_kill_9_of_its_last_user(data_dir: Path, start_user: StartUser) -> None:
+def test_the_server_ends_after_kill_9_of_its_last_user(
+    data_dir: Path, start_user: StartUser
+) -> None:
     first, second = start_user(data_dir), start_user(data_dir)
     url = first.answer()["url"]
     second.answer()
@@ -81,7 +86,9 @@ def test_the_server_ends_after_kill_9_of_its_last_user(data_dir: Path, start_use
     eventually(lambda: everything_ended(data_dir))
 
 
-def test_a_user_who_arrives_while_the_server_ends_gets_it_anew(data_dir: Path, start_user: StartUser) -> None:
+def test_a_user_who_arrives_while_the_server_ends_gets_it_anew(
+    data_dir: Path, start_user: StartUser
+) -> None:
     for _ in range(5):
         user = start_user(data_dir)
         user.answer()
@@ -92,7 +99,9 @@ def test_a_user_who_arrives_while_the_server_ends_gets_it_anew(data_dir: Path, s
     eventually(lambda: everything_ended(data_dir))
 
 
-def test_a_killed_keeper_is_replaced_by_the_next_user(data_dir: Path, start_user: StartUser) -> None:
+def test_a_killed_keeper_is_replaced_by_the_next_user(
+    data_dir: Path, start_user: StartUser
+) -> None:
     with EmbeddedPostgres.acquire(data_dir):
         os.kill(keeper_pid(data_dir), signal.SIGKILL)
         eventually(lambda: not keeper_lives(data_dir))
@@ -123,7 +132,9 @@ def test_committed_data_survive_kill_9_of_the_postmaster(data_dir: Path) -> None
             assert fetch(again.url, "SELECT answer FROM kept") == 42
 
 
-def test_two_processes_that_restore_a_dead_server_at_once_agree(data_dir: Path, start_user: StartUser) -> None:
+def test_two_processes_that_restore_a_dead_server_at_once_agree(
+    data_dir: Path, start_user: StartUser
+) -> None:
     users = [start_user(data_dir), start_user(data_dir)]
     _, pid = (user.answer()["postmaster"] for user in users)
     os.kill(pid, signal.SIGKILL)
@@ -135,14 +146,24 @@ def test_two_processes_that_restore_a_dead_server_at_once_agree(data_dir: Path, 
     assert fetch(first["url"], "SELECT 1") == 1
 
 
-def test_a_backend_that_computes_on_without_its_postmaster_does_not_block_the_restart(data_dir: Path) -> None:
+def test_a_backend_that_computes_on_without_its_postmaster_does_not_block_the_restart(
+    data_dir: Path,
+) -> None:
     busy = "DO $$ DECLARE n bigint := 0; BEGIN LOOP n := n + 1; END LOOP; END $$"
     with EmbeddedPostgres.acquire(data_dir) as server:
         psql = subprocess.Popen(
-            [sys.executable, "-c", f"import psycopg; psycopg.connect({server.url!r}).execute({busy!r})"],
+            [
+                sys.executable,
+                "-c",
+                f"import psycopg; psycopg.connect({server.url!r}).execute({busy!r})",
+            ],
             stderr=subprocess.DEVNULL,
         )
-        eventually(lambda: fetch(server.url, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO %'"))
+        eventually(
+            lambda: fetch(
+                server.url, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO %'"
+            )
+        )
         pid = server.postmaster_pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -151,7 +172,9 @@ def test_a_backend_that_computes_on_without_its_postmaster_does_not_block_the_re
         psql.wait(30)
 
 
-def test_kill_9_of_everything_leaves_a_folder_that_starts_again(data_dir: Path, start_user: StartUser) -> None:
+def test_kill_9_of_everything_leaves_a_folder_that_starts_again(
+    data_dir: Path, start_user: StartUser
+) -> None:
     user = start_user(data_dir)
     answer = user.answer()
     run(answer["url"], "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 42 AS answer")
@@ -166,7 +189,16 @@ def test_kill_9_of_everything_leaves_a_folder_that_starts_again(data_dir: Path, 
 def test_a_recorded_pid_that_now_belongs_to_another_process_is_no_obstacle(data_dir: Path) -> None:
     """As in a container after a restart, where pids begin anew."""
     EmbeddedPostgres.acquire(data_dir).release()
-    lines = [str(os.getpid()), str(data_dir / "postgres"), "0", "5432", str(data_dir / "socket"), "", "0 0", "ready"]
+    lines = [
+        str(os.getpid()),
+        str(data_dir / "postgres"),
+        "0",
+        "5432",
+        str(data_dir / "socket"),
+        "",
+        "0 0",
+        "ready",
+    ]
     (data_dir / "postgres" / "postmaster.pid").write_text("\n".join(lines) + "\n")
     (data_dir / "socket" / ".s.PGSQL.5432.lock").write_text("\n".join(lines) + "\n")
     with EmbeddedPostgres.acquire(data_dir) as server:
@@ -180,7 +212,9 @@ def test_a_removed_socket_comes_back(data_dir: Path) -> None:
         assert fetch(server.url, "SELECT 1") == 1
 
 
-def test_eight_processes_at_once_on_a_fresh_folder_get_one_server(folder: Path, start_user: StartUser) -> None:
+def test_eight_processes_at_once_on_a_fresh_folder_get_one_server(
+    folder: Path, start_user: StartUser
+) -> None:
     data_dir = folder / "fresh"
     users = [start_user(data_dir) for _ in range(8)]
     answers = [user.answer() for user in users]
@@ -222,9 +256,22 @@ def test_a_socket_folder_that_somebody_else_put_there_is_not_used(folder: Path) 
     shutil.rmtree(used)
 
 
-def test_the_environment_of_the_user_does_not_disturb(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    junk = {"PGHOST": "nowhere.invalid", "PGHOSTADDR": "192.0.2.1", "PGPORT": "1", "PGUSER": "x", "PGDATABASE": "x"}
-    junk |= {"PGOPTIONS": "-c nonsense=1", "PGSSLMODE": "verify-full", "PGCHANNELBINDING": "require", "PGDATA": "/x"}
+def test_the_environment_of_the_user_does_not_disturb(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    junk = {
+        "PGHOST": "nowhere.invalid",
+        "PGHOSTADDR": "192.0.2.1",
+        "PGPORT": "1",
+        "PGUSER": "x",
+        "PGDATABASE": "x",
+    }
+    junk |= {
+        "PGOPTIONS": "-c nonsense=1",
+        "PGSSLMODE": "verify-full",
+        "PGCHANNELBINDING": "require",
+        "PGDATA": "/x",
+    }
     junk |= {
         "PGGSSENCMODE": "require",
         "PGTARGETSESSIONATTRS": "standby",
@@ -245,7 +292,9 @@ async def _fetch_async(url: str) -> object:
 
 
 @needs_root
-def test_an_ordinary_user_has_a_server_of_his_own(folder: Path, start_user: StartUser, ordinary_python: str) -> None:
+def test_an_ordinary_user_has_a_server_of_his_own(
+    folder: Path, start_user: StartUser, ordinary_python: str
+) -> None:
     home = folder / "home"
     home.mkdir()
     os.chown(home, 65534, 65534)
@@ -274,7 +323,10 @@ def test_root_runs_programs_from_a_place_that_the_servers_account_cannot_reach(
     closed.mkdir(mode=0o700)
     for name in (package.name, f"{package.name}.libs"):
         (closed / name).symlink_to(package.with_name(name))
-    user = start_user(data_dir, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(closed), *filter(None, sys.path)])})
+    user = start_user(
+        data_dir,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(closed), *filter(None, sys.path)])},
+    )
     answer = user.answer()
     program = os.readlink(f"/proc/{answer['postmaster']}/exe")
     assert program.startswith(str(data_dir / "binaries-"))
@@ -291,7 +343,9 @@ def test_root_is_told_when_the_servers_account_cannot_reach_the_folder(folder: P
     assert closed.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_that_cannot_be_written_is_a_clear_error(folder: Path, start_user: StartUser, ordinary_python: str) -> None:
+def test_a_folder_that_cannot_be_written_is_a_clear_error(
+    folder: Path, start_user: StartUser, ordinary_python: str
+) -> None:
     closed = folder / "closed"
     closed.mkdir(mode=0o555)
     user = start_user(closed / "data", ordinary_python, **as_ordinary_user())
@@ -343,10 +397,15 @@ def test_a_server_that_somebody_else_started_is_not_touched(data_dir: Path) -> N
 
 def test_what_users_create_does_not_land_among_our_tables(data_dir: Path) -> None:
     """The role bears our schema's name, which PostgreSQL would otherwise look into first."""
-    with EmbeddedPostgres.acquire(data_dir) as server, psycopg.connect(server.url, autocommit=True) as connection:
+    with (
+        EmbeddedPostgres.acquire(data_dir) as server,
+        psycopg.connect(server.url, autocommit=True) as connection,
+    ):
         connection.execute("CREATE SCHEMA IF NOT EXISTS regente")
         connection.execute("CREATE TABLE mine ()")
-        row = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'mine'").fetchone()
+        row = connection.execute(
+            "SELECT schemaname FROM pg_tables WHERE tablename = 'mine'"
+        ).fetchone()
         connection.execute("DROP TABLE mine")
         connection.execute("DROP SCHEMA regente")
     assert row == ("public",)

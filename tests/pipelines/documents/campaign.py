@@ -1,6 +1,8 @@
-"""A whole execution with every kind of bad document: `python -m tests.pipelines.documents.campaign --documents 2000`.
+"""A whole execution with every kind of bad document: `python -m tests.pipelines.documents.campaign
+--documents 2000`.
 
-It stalls before it begins, three resume it at once, a runner is killed in its midst, and another one ends it.
+It stalls before it begins, three resume it at once, a runner is killed in its midst, and another
+one ends it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ class Outcome:
 async def run_campaign(
     url: str, folder: Path, planned: list[Planned], *, hurry: bool, kill: bool, wait_seconds: float
 ) -> Outcome:
-    async with Sandbox(proxies=0) as sandbox, Regente(url, settings=_quick(), pipelines=Registry()) as app:
+    async with (
+        Sandbox(proxies=0) as sandbox,
+        Regente(url, settings=_quick(), pipelines=Registry()) as app,
+    ):
         chat = next(one for one in sandbox.standins if isinstance(one, OpenRouter))
         arm(chat, throttles=max(3, len(planned) // 100))
         stage = Stage(app, DocumentDesk(app), folder / "files")
@@ -53,19 +58,32 @@ async def run_campaign(
         await stalled(stage, app.registry, execution_id)
         answers = await asyncio.gather(*(stage.desk.resume(execution_id) for _ in range(3)))
         began = time.monotonic()
-        execution, status = await _run(stage, execution_id, url, sandbox.url, folder, hurry, kill, wait_seconds)
+        execution, status = await _run(
+            stage, execution_id, url, sandbox.url, folder, hurry, kill, wait_seconds
+        )
         ended = time.monotonic()
         wrong = await asyncio.to_thread(faults, url, execution_id, planned, chat)
         winners = sum(one.resumed for one in answers)
-        return Outcome(execution, wrong, winners, status, submitted - started, ended - began, dict(chat.calls))
+        return Outcome(
+            execution, wrong, winners, status, submitted - started, ended - began, dict(chat.calls)
+        )
 
 
 async def _run(
-    stage: Stage, execution_id: int, url: str, sandbox_url: str, folder: Path, hurry: bool, kill: bool, wait_seconds: float
+    stage: Stage,
+    execution_id: int,
+    url: str,
+    sandbox_url: str,
+    folder: Path,
+    hurry: bool,
+    kill: bool,
+    wait_seconds: float,
 ) -> tuple[Execution, int]:
     if kill:
         with DocumentRunner(url, sandbox_url, folder / "killed.log") as victim:
-            await stage.until(lambda one: one.progresso_pct >= 20, execution_id, within_seconds=wait_seconds)
+            await stage.until(
+                lambda one: one.progresso_pct >= 20, execution_id, within_seconds=wait_seconds
+            )
             assert victim.lives, "a document took its runner down"
     with DocumentRunner(url, sandbox_url, folder / "runner.log") as runner:
         execution = await stage.ended(execution_id, within_seconds=wait_seconds, hurry=hurry)
@@ -85,15 +103,25 @@ def main() -> int:
     given = parser.parse_args()
     planned = plan(given.documents, given.seed)
     print(f"seed {given.seed}: {len(planned):,} documents, expected {summary(planned)}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="regente-documents-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="regente-documents-", ignore_cleanup_errors=True
+    ) as name:
         os.chmod(name, 0o755)  # the server of a root user runs as another one
         server = EmbeddedPostgres.acquire(Path(name) / "data")
-        work = run_campaign(server.url, Path(name), planned, hurry=False, kill=True, wait_seconds=60 * given.minutes)
+        work = run_campaign(
+            server.url, Path(name), planned, hurry=False, kill=True, wait_seconds=60 * given.minutes
+        )
         found = asyncio.run(work)
         server.release()
     counts = {state.value: count for state, count in found.execution.documentos.items() if count}
-    print(f"{found.execution.status}: {counts}; submitted in {found.submit_seconds:.1f} s, ran {found.run_seconds:.1f} s")
-    print(f"chat API: {found.calls}; resumes that won: {found.winners} of 3; the last runner ended with {found.runner_status}")
+    print(
+        f"{found.execution.status}: {counts}; submitted in {found.submit_seconds:.1f} s, "
+        f"ran {found.run_seconds:.1f} s"
+    )
+    print(
+        f"chat API: {found.calls}; resumes that won: {found.winners} of 3; the last runner "
+        f"ended with {found.runner_status}"
+    )
     for fault in found.faults[:50]:
         print(f"WRONG: {fault}")
     right = not found.faults and found.winners == 1 and found.runner_status == 0

@@ -1,4 +1,5 @@
-"""An app that classifies documents against the sandbox's chat API, with a clock that tests can move."""
+"""An app that classifies documents against the sandbox's chat API, with a clock that tests can
+move."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ from tests.pipelines.documents.stage import Stage
 @pytest.fixture(autouse=True)
 def nobodys_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs the tests keeps their key, and their money."""
-    for name in [name for name in os.environ if name.startswith("REGENTE_DOCUMENTS_") or name == "OPENROUTER_API_KEY"]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith("REGENTE_DOCUMENTS_") or name == "OPENROUTER_API_KEY"
+    ]:
         monkeypatch.delenv(name)
 
 
@@ -61,7 +66,9 @@ def desk(app: Regente) -> DocumentDesk:
 
 
 @pytest.fixture
-async def stage(app: Regente, pipelines: DocumentPipelines, desk: DocumentDesk, tmp_path: Path) -> Stage:
+async def stage(
+    app: Regente, pipelines: DocumentPipelines, desk: DocumentDesk, tmp_path: Path
+) -> Stage:
     folder = tmp_path / "files"
     folder.mkdir()
     return Stage(app, desk, folder)

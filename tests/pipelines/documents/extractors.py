@@ -1,4 +1,5 @@
-"""Extractors for tests, which a child process imports by their name: they do on purpose what a parser does by mistake."""
+"""Extractors for tests, which a child process imports by their name: they do on purpose what a
+parser does by mistake."""
 
 from __future__ import annotations
 

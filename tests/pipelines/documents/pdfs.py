@@ -1,4 +1,5 @@
-"""PDFs of every kind, written byte by byte: good ones, and ones that a parser refuses, chokes on or dies of."""
+"""PDFs of every kind, written byte by byte: good ones, and ones that a parser refuses, chokes on or
+dies of."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ def pdf(objects: dict[int, bytes], trailer: bytes = b"") -> bytes:
     out += b"xref\n0 %d\n0000000000 65535 f \n" % size
     for number in range(1, size):
         out += b"%010d 00000 n \n" % places[number]
-    out += b"trailer\n<< /Size %d /Root 1 0 R %s >>\nstartxref\n%d\n%%%%EOF\n" % (size, trailer, table)
+    out += b"trailer\n<< /Size %d /Root 1 0 R %s >>\nstartxref\n%d\n%%%%EOF\n" % (
+        size,
+        trailer,
+        table,
+    )
     return bytes(out)
 
 
@@ -25,7 +30,9 @@ def stream(content: bytes, entries: bytes = b"") -> bytes:
     return b"<< /Length %d %s >>\nstream\n%s\nendstream" % (len(content), entries, content)
 
 
-def _page(content: bytes, more: dict[int, bytes] | None = None, resources: bytes = b"") -> dict[int, bytes]:
+def _page(
+    content: bytes, more: dict[int, bytes] | None = None, resources: bytes = b""
+) -> dict[int, bytes]:
     return {
         1: b"<< /Type /Catalog /Pages 2 0 R >>",
         2: b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
@@ -48,9 +55,9 @@ def text_pdf(text: str, *, pages: int = 1) -> bytes:
     for page in range(pages):
         number = 10 + 2 * page
         objects[number] = (
-            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R /Resources << /Font << /F1 5 0 R >> >> >>"
-            % (number + 1)
-        )
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
+            b"/Resources << /Font << /F1 5 0 R >> >> >>"
+        ) % (number + 1)
         objects[number + 1] = stream(_shown(text if page == 0 else f"Page {page + 1}. {text}"))
     return pdf({**filler, **objects})
 
@@ -58,15 +65,25 @@ def text_pdf(text: str, *, pages: int = 1) -> bytes:
 def _shown(text: str) -> bytes:
     lines = [text[start : start + 80] for start in range(0, len(text), 80)] or [""]
     escaped = [
-        line.encode("cp1252", "replace").replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)") for line in lines
+        line.encode("cp1252", "replace")
+        .replace(b"\\", b"\\\\")
+        .replace(b"(", b"\\(")
+        .replace(b")", b"\\)")
+        for line in lines
     ]
-    return b"BT /F1 12 Tf 14 TL 72 720 Td " + b" T* ".join(b"(%s) Tj" % line for line in escaped) + b" ET"
+    return (
+        b"BT /F1 12 Tf 14 TL 72 720 Td "
+        + b" T* ".join(b"(%s) Tj" % line for line in escaped)
+        + b" ET"
+    )
 
 
 def encrypted_pdf(text: str = "a secret contract") -> bytes:
-    """As a reader without the password sees it: its check values fit no password that anybody knows."""
+    """As a reader without the password sees it: its check values fit no password that anybody
+    knows."""
     objects = _page(
-        stream(_shown(text)), {6: b"<< /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>" % (b"4f" * 32, b"55" * 32)}
+        stream(_shown(text)),
+        {6: b"<< /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>" % (b"4f" * 32, b"55" * 32)},
     )
     return pdf(objects, b"/Encrypt 6 0 R /ID [<%s> <%s>]" % (b"ab" * 16, b"ab" * 16))
 
@@ -77,14 +94,23 @@ def corrupt_pdf(number: int = 0) -> bytes:
 
 def scanned_pdf() -> bytes:
     """One page with a picture on it, and no text."""
-    image = b"/Type /XObject /Subtype /Image /Width 8 /Height 8 /ColorSpace /DeviceGray /BitsPerComponent 8"
+    image = (
+        b"/Type /XObject /Subtype /Image /Width 8 /Height 8 /ColorSpace /DeviceGray "
+        b"/BitsPerComponent 8"
+    )
     return pdf(
-        _page(stream(b"q 500 0 0 500 50 50 cm /Im1 Do Q"), {6: stream(bytes(range(64)), image)}, b"/XObject << /Im1 6 0 R >>")
+        _page(
+            stream(b"q 500 0 0 500 50 50 cm /Im1 Do Q"),
+            {6: stream(bytes(range(64)), image)},
+            b"/XObject << /Im1 6 0 R >>",
+        )
     )
 
 
 def pageless_pdf() -> bytes:
-    return pdf({1: b"<< /Type /Catalog /Pages 2 0 R >>", 2: b"<< /Type /Pages /Kids [] /Count 0 >>"})
+    return pdf(
+        {1: b"<< /Type /Catalog /Pages 2 0 R >>", 2: b"<< /Type /Pages /Kids [] /Count 0 >>"}
+    )
 
 
 def memory_bomb_pdf() -> bytes:
@@ -104,14 +130,22 @@ def endless_pdf(levels: int = 9, fan: int = 10) -> bytes:
         last = level == levels - 1
         shown = _shown("again") if last else b"/Fx Do " * fan
         inner = b"/Font << /F1 5 0 R >>" if last else b"/XObject << /Fx %d 0 R >>" % (7 + level)
-        forms[6 + level] = stream(shown, b"/Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << %s >>" % inner)
+        forms[6 + level] = stream(
+            shown, b"/Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << %s >>" % inner
+        )
     return pdf(_page(stream(b"/Fx Do"), forms, b"/XObject << /Fx 6 0 R >>"))
 
 
 def segfault_pdf(depth: int = 80_000) -> bytes:
-    """A colour space made of one made of one …: the parser follows them on its own stack, until there is no more of it."""
+    """A colour space made of one made of one …: the parser follows them on its own stack, until
+    there is no more of it."""
     nested = 40  # in one object; more than 64 the parser would refuse
     count = depth // nested
-    spaces = {6 + one: b"[/Pattern" * nested + b" %d 0 R" % (7 + one) + b"]" * nested for one in range(count)}
+    spaces = {
+        6 + one: b"[/Pattern" * nested + b" %d 0 R" % (7 + one) + b"]" * nested
+        for one in range(count)
+    }
     content = stream(b"/Deep cs " + _shown("a contract"))
-    return pdf(_page(content, {**spaces, 6 + count: b"/DeviceGray"}, b"/ColorSpace << /Deep 6 0 R >>"))
+    return pdf(
+        _page(content, {**spaces, 6 + count: b"/DeviceGray"}, b"/ColorSpace << /Deep 6 0 R >>")
+    )

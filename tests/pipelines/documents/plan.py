@@ -1,4 +1,5 @@
-"""Which documents a campaign is made of, and what must become of each: written down before anything runs."""
+"""Which documents a campaign is made of, and what must become of each: written down before anything
+runs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ CRASHED, BURST = ("ISOLATED_CRASH",), ("ISOLATED_CRASH", "ISOLATED_MEMORY", "ISO
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How a document must end; `codes` are the reasons that are allowed, `attempts` what it takes when no runner dies."""
+    """How a document must end; `codes` are the reasons that are allowed, `attempts` what it takes
+    when no runner dies."""
 
     status: str
     attempts: int = 1
@@ -61,9 +63,21 @@ def said(word: str) -> Callable[[int], bytes]:
 KINDS = (
     Kind("corrupt.pdf", 0.02, 200, pdfs.corrupt_pdf, skipped("PDF_UNREADABLE")),
     Kind("cut.pdf", 0.02, 200, lambda number: good_pdf(number)[:300], skipped("PDF_UNREADABLE")),
-    Kind("encrypted.pdf", 0.02, 200, lambda number: pdfs.encrypted_pdf(text(number)), skipped("PDF_ENCRYPTED")),
+    Kind(
+        "encrypted.pdf",
+        0.02,
+        200,
+        lambda number: pdfs.encrypted_pdf(text(number)),
+        skipped("PDF_ENCRYPTED"),
+    ),
     Kind("empty.pdf", 0.02, 200, lambda _: b"", skipped("EMPTY")),
-    Kind("huge.pdf", 0.01, 20, lambda number: good_pdf(number) + bytes(1024 * 1024), skipped("TOO_LARGE")),
+    Kind(
+        "huge.pdf",
+        0.01,
+        20,
+        lambda number: good_pdf(number) + bytes(1024 * 1024),
+        skipped("TOO_LARGE"),
+    ),
     Kind("image.png", 0.02, 200, lambda _: PNG, skipped("IMAGE")),
     Kind("scanned.pdf", 0.02, 200, lambda _: pdfs.scanned_pdf(), skipped("NO_TEXT")),
     Kind("pageless.pdf", 0.01, 200, lambda _: pdfs.pageless_pdf(), skipped("NO_PAGES")),
@@ -79,8 +93,11 @@ KINDS = (
     Kind("down.txt", 0.01, 20, said("DOWN"), failed("HTTP_502")),
 )
 FAULTS = {
-    "PROSE": ChatFault.NOT_JSON, "POEM": ChatFault.UNKNOWN_CLASS, "REFUSED": ChatFault.REFUSAL, "DOWN": ChatFault.SERVER_ERROR,
-}  # fmt: skip
+    "PROSE": ChatFault.NOT_JSON,
+    "POEM": ChatFault.UNKNOWN_CLASS,
+    "REFUSED": ChatFault.REFUSAL,
+    "DOWN": ChatFault.SERVER_ERROR,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +108,11 @@ class Planned:
 
 
 def plan(count: int, seed: int) -> list[Planned]:
-    """At least one of each bad kind, the rest good: PDFs, and one text in five; all of it shuffled by the seed."""
-    bad = [kind for kind in KINDS for _ in range(max(1, min(kind.at_most, round(kind.share * count))))]
+    """At least one of each bad kind, the rest good: PDFs, and one text in five; all of it shuffled
+    by the seed."""
+    bad = [
+        kind for kind in KINDS for _ in range(max(1, min(kind.at_most, round(kind.share * count))))
+    ]
     if len(bad) >= count:
         raise ValueError(f"{count} documents are too few: there are {len(bad)} bad ones")
     kinds: list[Kind | None] = [*bad, *([None] * (count - len(bad)))]

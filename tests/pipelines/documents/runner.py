@@ -1,4 +1,5 @@
-"""`python -m tests.pipelines.documents.runner`: a runner of documents, whose extractor dies of marked files.
+"""`python -m tests.pipelines.documents.runner`: a runner of documents, whose extractor dies of
+marked files.
 
 The database, the sandbox and the limits come from the environment, as for `regente run`.
 """
@@ -23,10 +24,15 @@ from tests.pipelines.documents.extractors import fragile
 
 ROOT = Path(__file__).parents[3]
 TERMS = {
-    "JOB_LOCK_TTL_MS": "4000", "JOB_HEARTBEAT_INTERVAL_MS": "500", "REGENTE_SWEEP_SECONDS": "0.5",
-    "REGENTE_BATCHES_SECONDS": "0.5", "REGENTE_DRAIN_SECONDS": "30", "REGENTE_DOCUMENTS_MAX_FILE_MB": "1",
-    "REGENTE_DOCUMENTS_EXTRACT_SECONDS": "10", "REGENTE_DOCUMENTS_EXTRACT_MEMORY_MB": "512",
-}  # fmt: skip
+    "JOB_LOCK_TTL_MS": "4000",
+    "JOB_HEARTBEAT_INTERVAL_MS": "500",
+    "REGENTE_SWEEP_SECONDS": "0.5",
+    "REGENTE_BATCHES_SECONDS": "0.5",
+    "REGENTE_DRAIN_SECONDS": "30",
+    "REGENTE_DOCUMENTS_MAX_FILE_MB": "1",
+    "REGENTE_DOCUMENTS_EXTRACT_SECONDS": "10",
+    "REGENTE_DOCUMENTS_EXTRACT_MEMORY_MB": "512",
+}
 
 
 class DocumentRunner:
@@ -34,11 +40,18 @@ class DocumentRunner:
 
     def __init__(self, database_url: str, sandbox_url: str, log: Path) -> None:
         self._log = log.open("ab")
-        environment = {"REGENTE_DATABASE_URL": database_url, "REGENTE_SANDBOX_URL": sandbox_url, **TERMS}
+        environment = {
+            "REGENTE_DATABASE_URL": database_url,
+            "REGENTE_SANDBOX_URL": sandbox_url,
+            **TERMS,
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.pipelines.documents.runner"],
-            cwd=ROOT, env=_without_keys() | environment, stdout=self._log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=_without_keys() | environment,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
 
     @property
     def lives(self) -> bool:
@@ -56,7 +69,12 @@ class DocumentRunner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self.lives:
             self.kill()
         self._log.close()
@@ -70,8 +88,12 @@ async def run() -> None:
     logging.basicConfig(level=logging.INFO)
     async with Regente(pipelines=Registry()) as app:
         registered = register_documents(
-            app.registry, app, DocumentSettings(), os.environ["REGENTE_SANDBOX_URL"], extract=fragile
-        )  # fmt: skip
+            app.registry,
+            app,
+            DocumentSettings(),
+            os.environ["REGENTE_SANDBOX_URL"],
+            extract=fragile,
+        )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.stop_running)
         await app.run()
         await registered.close()

@@ -1,4 +1,5 @@
-"""A folder of files, an execution over it, and time that runs ahead so that no test waits for a backoff."""
+"""A folder of files, an execution over it, and time that runs ahead so that no test waits for a
+backoff."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ DUE = (
 )
 AGE = b"UPDATE regente.batches SET progress_at = progress_at - interval '6 minutes' WHERE id = %s"
 AGE_TASKS = (
-    b"UPDATE regente.tasks SET run_at = run_at - interval '6 minutes', heartbeat_at = heartbeat_at - interval '6 minutes' "
+    b"UPDATE regente.tasks SET run_at = run_at - interval '6 minutes', heartbeat_at = "
+    b"heartbeat_at - interval '6 minutes' "
     b"WHERE batch_id = %s AND status IN ('queued', 'running')"
 )
 
@@ -44,13 +46,17 @@ class Stage:
     async def submit(self, **options: Any) -> int:
         return await self.desk.submit_folder(self.folder, **options)
 
-    async def run(self, execution_id: int | None = None, *, within_seconds: float = 60.0) -> Execution:
+    async def run(
+        self, execution_id: int | None = None, *, within_seconds: float = 60.0
+    ) -> Execution:
         """Submit, if it is not yet, and run to the end; waits between attempts are cut short."""
         found = execution_id or await self.submit()
         async with runner_in(self.app):
             return await self.ended(found, within_seconds=within_seconds)
 
-    async def ended(self, execution_id: int, *, within_seconds: float = 60.0, hurry: bool = True) -> Execution:
+    async def ended(
+        self, execution_id: int, *, within_seconds: float = 60.0, hurry: bool = True
+    ) -> Execution:
         async def over() -> Execution | None:
             if hurry:
                 await self.hurry(execution_id)
@@ -67,7 +73,9 @@ class Stage:
 
     async def age(self, execution_id: int) -> None:
         """As if the last six minutes had passed without progress."""
-        await self.sql(AGE_TASKS, execution_id)  # first: a look in between would take a fresh heartbeat for progress
+        await self.sql(
+            AGE_TASKS, execution_id
+        )  # first: a look in between would take a fresh heartbeat for progress
         await self.sql(AGE, execution_id)
 
     async def sql(self, statement: bytes, *params: Any) -> list[tuple[Any, ...]]:
@@ -79,7 +87,11 @@ class Stage:
         return {row["codigo"]: row for row in await self.desk.documents(execution_id, limit=2_000)}
 
     async def until(
-        self, condition: Callable[[Execution], bool], execution_id: int, *, within_seconds: float = 20.0
+        self,
+        condition: Callable[[Execution], bool],
+        execution_id: int,
+        *,
+        within_seconds: float = 20.0,
     ) -> Execution:
         async def met() -> Execution | None:
             execution = await self.desk.execution(execution_id)

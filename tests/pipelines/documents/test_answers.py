@@ -44,7 +44,8 @@ DOCUMENT = Document(1, 1, "a.pdf", 10, "upload", None, CLASSES, "", None, 0)
 async def test_a_wrong_answer_is_asked_for_again_and_kept(
     stage: Stage, chat: OpenRouter, kind: ChatFault, code: str, kept: str
 ) -> None:
-    """W3, W4: three questions (2 retries), each a new one; then ERRO with the answer in its record."""
+    """W3, W4: three questions (2 retries), each a new one; then ERRO with the
+    answer in its record."""
     chat.break_with(kind, contains="bad")
     stage.write("bad.txt", "a bad contrato")
     stage.write("good.txt", "a fine contrato")
@@ -61,12 +62,15 @@ async def test_a_wrong_answer_is_asked_for_again_and_kept(
     assert [one["name"] for one in failures[0]["snapshots"]] == ["answer.txt"]
     waits = await stage.sql(
         b"SELECT (details ->> 'delay_seconds')::float FROM regente.events "
-        b"WHERE task_id = %s AND event = 'task_retried' ORDER BY id", row["id"],
-    )  # fmt: skip
+        b"WHERE task_id = %s AND event = 'task_retried' ORDER BY id",
+        row["id"],
+    )
     assert waits == [(5.0,), (10.0,)]
 
 
-async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(stage: Stage, chat: OpenRouter) -> None:
+async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(
+    stage: Stage, chat: OpenRouter
+) -> None:
     """W5: the wrong answer is not served again from the provider's memory."""
     chat.break_with(ChatFault.UNKNOWN_CLASS, contains="bad")
     stage.write("bad.txt", "a bad contrato")
@@ -88,7 +92,9 @@ async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(stage
         (ChatFault.ERROR_IN_200, "PROVIDER_502"),
     ],
 )
-async def test_a_failing_provider_is_tried_again(stage: Stage, chat: OpenRouter, kind: ChatFault, code: str) -> None:
+async def test_a_failing_provider_is_tried_again(
+    stage: Stage, chat: OpenRouter, kind: ChatFault, code: str
+) -> None:
     """W3: two failures are survived; the error stays on record."""
     chat.break_with(kind, times=2)
     stage.write("a.txt", "um contrato")
@@ -106,7 +112,9 @@ async def test_an_answer_that_got_lost_is_paid_for_once(stage: Stage, chat: Open
     assert (list(chat.paid.values()), chat.calls["replayed"]) == ([1], 1)
 
 
-async def test_a_rate_limit_is_waited_out_and_costs_no_attempt(stage: Stage, chat: OpenRouter) -> None:
+async def test_a_rate_limit_is_waited_out_and_costs_no_attempt(
+    stage: Stage, chat: OpenRouter
+) -> None:
     """W8: ten 429s, more than a document has attempts; all documents are CONCLUIDO."""
     chat.break_with(ChatFault.THROTTLE, times=10, seconds=0.05)
     for number in range(6):
@@ -120,29 +128,41 @@ async def test_a_rate_limit_is_waited_out_and_costs_no_attempt(stage: Stage, cha
 
 
 async def test_a_long_rate_limit_is_waited_out_in_the_queue(stage: Stage, chat: OpenRouter) -> None:
-    """W1, W8: nobody holds a slot for minutes, one 429 is enough for all, and an execution that waits is not stalled."""
+    """W1, W8: nobody holds a slot for minutes, one 429 is enough for all, and an execution that
+    waits is not stalled."""
     chat.break_with(ChatFault.THROTTLE, seconds=3600)
     for number in range(20):
         stage.write(f"{number}.txt", f"um contrato {number}")
     execution_id = await stage.submit()
     async with runner_in(stage.app):
         await stage.until(
-            lambda one: one.documentos[DocumentStatus.PROCESSANDO] == 0 and chat.calls["throttled"] > 0, execution_id
+            lambda one: (
+                one.documentos[DocumentStatus.PROCESSANDO] == 0 and chat.calls["throttled"] > 0
+            ),
+            execution_id,
         )
         waiting = await stage.sql(
-            b"SELECT count(*) FROM regente.tasks WHERE batch_id = %s AND status = 'queued' AND tries = 0 "
-            b"AND run_at > regente.clock() + interval '50 minutes'", execution_id,
-        )  # fmt: skip
+            b"SELECT count(*) FROM regente.tasks WHERE batch_id = %s AND status = 'queued' "
+            b"AND tries = 0 "
+            b"AND run_at > regente.clock() + interval '50 minutes'",
+            execution_id,
+        )
         assert waiting[0][0] > 0
     assert chat.calls["throttled"] <= 8
     assert (await stage.desk.execution(execution_id)).status in ("EM_ANDAMENTO", "PENDENTE")
 
 
 async def test_the_key_goes_to_the_api_and_nowhere_else(
-    app: Regente, registry: Registry, sandbox: Sandbox, chat: OpenRouter, desk: DocumentDesk, tmp_path: Path,
+    app: Regente,
+    registry: Registry,
+    sandbox: Sandbox,
+    chat: OpenRouter,
+    desk: DocumentDesk,
+    tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
-    """A canary: the API repeats it in its error, and it stands in no log, event, failure or snapshot."""
+) -> None:
+    """A canary: the API repeats it in its error, and it stands in no log, event, failure or
+    snapshot."""
     caplog.set_level(logging.DEBUG)
     key = "sk-or-canary-123"
     given = DocumentSettings(api_key=SecretStr(key), api_url=f"{sandbox.url}/openrouter/api/v1")
@@ -166,7 +186,9 @@ async def test_the_key_goes_to_the_api_and_nowhere_else(
 async def test_faults_can_be_ordered_over_http(sandbox: Sandbox, stage: Stage) -> None:
     """For those who try it out by hand: `regente sandbox`."""
     async with httpx2.AsyncClient(base_url=f"{sandbox.url}/openrouter", trust_env=False) as client:
-        ordered = await client.post("/admin/faults", json={"kind": "refusal", "contains": "bad", "times": 1})
+        ordered = await client.post(
+            "/admin/faults", json={"kind": "refusal", "contains": "bad", "times": 1}
+        )
         assert ordered.status_code == 201
         stage.write("a.txt", "a bad contrato")
         execution = await stage.run()
@@ -177,7 +199,9 @@ async def test_faults_can_be_ordered_over_http(sandbox: Sandbox, stage: Stage) -
 
 
 def answer(content: str | None, **more: Any) -> ChatAnswer:
-    return ChatAnswer.model_validate({"choices": [{"message": {"content": content}, "finish_reason": "stop", **more}]})
+    return ChatAnswer.model_validate(
+        {"choices": [{"message": {"content": content}, "finish_reason": "stop", **more}]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +213,10 @@ def answer(content: str | None, **more: Any) -> ChatAnswer:
         ('{"category": "contrato"}', "ANSWER_INVALID"),
         ('{"category": "contrato", "confidence": 2, "rationale": ""}', "ANSWER_INVALID"),
         ('{"category": "contrato", "confidence": "1", "rationale": ""}', "ANSWER_INVALID"),
-        ('{"category": "contrato", "confidence": 1.0, "rationale": "", "more": 1}', "ANSWER_INVALID"),
+        (
+            '{"category": "contrato", "confidence": 1.0, "rationale": "", "more": 1}',
+            "ANSWER_INVALID",
+        ),
         ('{"category": "Contrato", "confidence": 1.0, "rationale": ""}', "ANSWER_UNKNOWN_CLASS"),
         ("[" * 5000, "ANSWER_NOT_JSON"),
         ('```json\n{"category": "contrato"}\n```', "ANSWER_NOT_JSON"),

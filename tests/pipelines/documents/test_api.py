@@ -1,4 +1,5 @@
-"""Documents over HTTP: uploads, folders, projects, and the endpoints that the original specification names."""
+"""Documents over HTTP: uploads, folders, projects, and the endpoints that the original
+specification names."""
 
 from __future__ import annotations
 
@@ -29,26 +30,58 @@ def files(**contents: bytes) -> list[tuple[str, tuple[str, bytes]]]:
     return [("files", (name.replace("__", "."), content)) for name, content in contents.items()]
 
 
-async def test_an_upload_is_classified_from_the_database(stage: Stage, api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """W4: contents are stored until their documents are done; one that is too large is PULADO, not an error."""
+async def test_an_upload_is_classified_from_the_database(
+    stage: Stage, api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W4: contents are stored until their documents are done; one that is too large is PULADO, not
+    an error."""
     monkeypatch.setenv("REGENTE_DOCUMENTS_MAX_FILE_MB", "1")
-    sent = files(a__pdf=pdfs.text_pdf("um contrato"), b__txt="uma decisão".encode(), big__txt=b"x" * (2**20 + 1), none__txt=b"")
+    sent = files(
+        a__pdf=pdfs.text_pdf("um contrato"),
+        b__txt="uma decisão".encode(),
+        big__txt=b"x" * (2**20 + 1),
+        none__txt=b"",
+    )
     made = body_of(await api.operator.post(EXECUTIONS, files=sent, data={"name": "lote 1"}), 201)
-    assert (made["nome"], made["total"], made["status"], made["origem"]) == ("lote 1", 4, "PENDENTE", "upload")
+    assert (made["nome"], made["total"], made["status"], made["origem"]) == (
+        "lote 1",
+        4,
+        "PENDENTE",
+        "upload",
+    )
     assert (await stage.sql(b"SELECT count(*) FROM regente.document_contents")) == [(3,)]
     await stage.run(made["id"])
     shown = body_of(await api.viewer.get(f"{EXECUTIONS}/{made['id']}"))
-    assert (shown["status"], shown["progresso_pct"], shown["criado_por"]) == ("CONCLUIDO", 100.0, "the-operator")
-    page = body_of(await api.viewer.get(f"{EXECUTIONS}/{made['id']}/documents", params={"limit": 3}))
-    rest = body_of(await api.viewer.get(f"{EXECUTIONS}/{made['id']}/documents", params={"cursor": page["next"]}))
+    assert (shown["status"], shown["progresso_pct"], shown["criado_por"]) == (
+        "CONCLUIDO",
+        100.0,
+        "the-operator",
+    )
+    page = body_of(
+        await api.viewer.get(f"{EXECUTIONS}/{made['id']}/documents", params={"limit": 3})
+    )
+    rest = body_of(
+        await api.viewer.get(
+            f"{EXECUTIONS}/{made['id']}/documents", params={"cursor": page["next"]}
+        )
+    )
     found = {one["codigo"]: one for one in page["items"] + rest["items"]}
-    assert {name: (one["status"], one["categoria"] or one["pulado_codigo"]) for name, one in found.items()} == {
-        "a.pdf": ("CONCLUIDO", "contrato"), "b.txt": ("CONCLUIDO", "decisão"), "big.txt": ("PULADO", "TOO_LARGE"),
+    assert {
+        name: (one["status"], one["categoria"] or one["pulado_codigo"])
+        for name, one in found.items()
+    } == {
+        "a.pdf": ("CONCLUIDO", "contrato"),
+        "b.txt": ("CONCLUIDO", "decisão"),
+        "big.txt": ("PULADO", "TOO_LARGE"),
         "none.txt": ("PULADO", "EMPTY"),
-    }  # fmt: skip
+    }
     # What is done is not kept; what may be tried again is.
     assert (await stage.sql(b"SELECT count(*) FROM regente.document_contents")) == [(1,)]
-    only = body_of(await api.viewer.get(f"{EXECUTIONS}/{made['id']}/documents", params={"statuses": ["PULADO"]}))
+    only = body_of(
+        await api.viewer.get(
+            f"{EXECUTIONS}/{made['id']}/documents", params={"statuses": ["PULADO"]}
+        )
+    )
     assert {one["codigo"] for one in only["items"]} == {"big.txt", "none.txt"}
     assert [one["id"] for one in body_of(await api.viewer.get(EXECUTIONS))["items"]] == [made["id"]]
 
@@ -68,8 +101,19 @@ async def test_what_cannot_be_an_upload_is_refused_and_leaves_nothing(
         (422, "INVALID_INPUT", {"files": one, "data": {"name": "n" * 300}}),
         (413, "BODY_TOO_LARGE", {"files": files(a__txt=b"x" * (2**20 + 1))}),
         (400, "BAD_REQUEST", {"content": b"x", "headers": {"content-type": "multipart/form-data"}}),
-        (422, "INVALID_INPUT", {"content": b"--x\r\nnonsense", "headers": {"content-type": "multipart/form-data; boundary=x"}}),
-        (400, "BAD_REQUEST", {"files": [("files", (f"{number}.txt", b"x")) for number in range(2_001)]}),
+        (
+            422,
+            "INVALID_INPUT",
+            {
+                "content": b"--x\r\nnonsense",
+                "headers": {"content-type": "multipart/form-data; boundary=x"},
+            },
+        ),
+        (
+            400,
+            "BAD_REQUEST",
+            {"files": [("files", (f"{number}.txt", b"x")) for number in range(2_001)]},
+        ),
     ]
     for status, code, sent in refused:
         assert body_of(await api.operator.post(EXECUTIONS, **sent), status)["code"] == code, sent
@@ -82,7 +126,10 @@ async def test_what_cannot_be_an_upload_is_refused_and_leaves_nothing(
 async def test_a_name_is_taken_once(stage: Stage, api: Served) -> None:
     """W9: an execution is never added to by mistake; of two at once one is made."""
     both = await asyncio.gather(
-        *(api.operator.post(EXECUTIONS, files=files(a__txt=b"um contrato"), data={"name": "lote"}) for _ in range(2))
+        *(
+            api.operator.post(EXECUTIONS, files=files(a__txt=b"um contrato"), data={"name": "lote"})
+            for _ in range(2)
+        )
     )
     assert sorted(one.status_code for one in both) == [201, 409]
     assert len(await stage.desk.executions()) == 1
@@ -98,8 +145,14 @@ async def test_a_folder_is_for_admins_and_only_below_the_root(
     monkeypatch.setenv("REGENTE_DOCUMENTS_ROOT", str(stage.folder))
     assert (await api.operator.post(path, json=body)).status_code == 403
     for outside in ("..", "/etc", "../../etc", "inbox/../.."):
-        assert body_of(await api.admin.post(path, json={"folder": outside}), 422)["code"] == "INVALID_INPUT"
-    assert body_of(await api.admin.post(path, json={"folder": "nothing"}), 422)["code"] == "INVALID_INPUT"
+        assert (
+            body_of(await api.admin.post(path, json={"folder": outside}), 422)["code"]
+            == "INVALID_INPUT"
+        )
+    assert (
+        body_of(await api.admin.post(path, json={"folder": "nothing"}), 422)["code"]
+        == "INVALID_INPUT"
+    )
     made = body_of(await api.admin.post(path, json=body), 201)
     assert (made["origem"], made["total"]) == ("folder", 1)
     assert (await stage.run(made["id"])).status == "CONCLUIDO"
@@ -107,10 +160,18 @@ async def test_a_folder_is_for_admins_and_only_below_the_root(
 
 async def test_projects_are_read_by_all_and_changed_by_admins(stage: Stage, api: Served) -> None:
     """W3: limits and classes per project."""
-    fields = {"classes": [{"name": "sim"}, {"name": "não"}], "max_retries_execucao": 5, "max_retries_documento": 0}
+    fields = {
+        "classes": [{"name": "sim"}, {"name": "não"}],
+        "max_retries_execucao": 5,
+        "max_retries_documento": 0,
+    }
     assert (await api.operator.put("/api/documents/projects/p1", json=fields)).status_code == 403
     made = body_of(await api.admin.put("/api/documents/projects/p1", json=fields))
-    assert (made["name"], made["max_retries_execucao"], made["max_retries_documento"]) == ("p1", 5, 0)
+    assert (made["name"], made["max_retries_execucao"], made["max_retries_documento"]) == (
+        "p1",
+        5,
+        0,
+    )
     wrong: list[dict[str, Any]] = [
         {"classes": [{"name": "sim"}]},
         {"classes": [{"name": "sim"}, {"name": "SIM"}]},
@@ -120,8 +181,15 @@ async def test_projects_are_read_by_all_and_changed_by_admins(stage: Stage, api:
     ]
     for one in wrong:
         assert (await api.admin.put("/api/documents/projects/p1", json=one)).status_code == 422, one
-    assert {one["name"] for one in body_of(await api.viewer.get("/api/documents/projects"))} == {"default", "p1"}
-    default = next(one for one in body_of(await api.viewer.get("/api/documents/projects")) if one["name"] == "default")
+    assert {one["name"] for one in body_of(await api.viewer.get("/api/documents/projects"))} == {
+        "default",
+        "p1",
+    }
+    default = next(
+        one
+        for one in body_of(await api.viewer.get("/api/documents/projects"))
+        if one["name"] == "default"
+    )
     assert (default["max_retries_execucao"], default["max_retries_documento"]) == (3, 2)
 
 
@@ -136,12 +204,31 @@ async def test_a_stalled_execution_says_why_and_where_and_one_of_three_resumes_i
     execution = await stage.run()
     status = body_of(await api.viewer.get(f"/execucoes/{execution.id}/status-detalhado"))
     assert (status["status"], status["motivo"], status["parado_em"]) == ("CONCLUIDO", None, None)
-    assert status["documentos"] == {"PENDENTE": 0, "PROCESSANDO": 0, "CONCLUIDO": 1, "ERRO": 1, "PULADO": 1, "CANCELADO": 0}
-    assert (status["erros"], status["max_retries"], status["timeout_segundos"]) == ({"ANSWER_UNKNOWN_CLASS": 1}, 3, 300.0)
-    assert (status["rota_origem"], status["ultimo_codigo_processado"]) == ("/classificador/", "1.txt")
+    assert status["documentos"] == {
+        "PENDENTE": 0,
+        "PROCESSANDO": 0,
+        "CONCLUIDO": 1,
+        "ERRO": 1,
+        "PULADO": 1,
+        "CANCELADO": 0,
+    }
+    assert (status["erros"], status["max_retries"], status["timeout_segundos"]) == (
+        {"ANSWER_UNKNOWN_CLASS": 1},
+        3,
+        300.0,
+    )
+    assert (status["rota_origem"], status["ultimo_codigo_processado"]) == (
+        "/classificador/",
+        "1.txt",
+    )
     errors = body_of(await api.viewer.get(f"/execucoes/{execution.id}/erros"))
     (error,) = errors["itens"]
-    assert (errors["total"], error["codigo"], error["status"], error["tentativas"]) == (1, "1.txt", "ERRO", 3)
+    assert (errors["total"], error["codigo"], error["status"], error["tentativas"]) == (
+        1,
+        "1.txt",
+        "ERRO",
+        3,
+    )
     assert (error["erro_codigo"], error["etapa"]) == ("ANSWER_UNKNOWN_CLASS", "CLASSIFIED")
     assert "poem" in error["erro_mensagem"]
     assert "WrongAnswer" in error["erro_stack"]
@@ -153,8 +240,13 @@ async def test_a_stalled_execution_says_why_and_where_and_one_of_three_resumes_i
     status = body_of(await api.viewer.get(f"/execucoes/{execution.id}/status-detalhado"))
     assert status["status"] == "TRAVADO"
     assert "No living runner serves the pipeline documents" in status["motivo"]
-    assert (status["parado_em"]["codigo"], status["parado_em"]["etapa"]) == ("1.txt", "TEXT_EXTRACTED")
-    answers = await asyncio.gather(*(api.operator.post(f"/execucoes/{execution.id}/retomar") for _ in range(3)))
+    assert (status["parado_em"]["codigo"], status["parado_em"]["etapa"]) == (
+        "1.txt",
+        "TEXT_EXTRACTED",
+    )
+    answers = await asyncio.gather(
+        *(api.operator.post(f"/execucoes/{execution.id}/retomar") for _ in range(3))
+    )
     told = [body_of(one) for one in answers]
     assert sorted(one["retomada"] for one in told) == [False, False, True]
     assert {(one["status"], one["tentativas_retry"]) for one in told} == {("EM_ANDAMENTO", 1)}

@@ -15,7 +15,10 @@ __all__ = ["plain_logs"]
 
 @pytest.fixture
 def cli(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], plain_logs: Iterator[None]
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    plain_logs: Iterator[None],
 ) -> Cli:
     monkeypatch.setenv("REGENTE_DATABASE_URL", database_url)
     return Cli(capsys)
@@ -28,7 +31,12 @@ async def test_a_folder_from_the_command_to_its_errors(stage: Stage, cli: Cli) -
     stage.write("scan.pdf", pdfs.scanned_pdf())
     stage.write("late.txt", "um contrato")
     made = await cli.json("documents", "classify", str(stage.folder), "--name", "lote")
-    assert (made["nome"], made["status"], made["total"], made["pasta"]) == ("lote", "PENDENTE", 3, str(stage.folder))
+    assert (made["nome"], made["status"], made["total"], made["pasta"]) == (
+        "lote",
+        "PENDENTE",
+        3,
+        str(stage.folder),
+    )
     (stage.folder / "late.txt").unlink()
     await stage.run(made["id"])
     listed = await cli.json("documents", "list")
@@ -36,18 +44,23 @@ async def test_a_folder_from_the_command_to_its_errors(stage: Stage, cli: Cli) -
     shown = await cli.text("documents", "show", "lote")
     for words in ("CONCLUIDO", "contrato", "they may be scanned", "is not there"):
         assert words in shown
-    assert [one["codigo"] for one in (await cli.json("documents", "show", "lote", "--status", "PULADO"))["itens"]] == [
-        "scan.pdf"
-    ]
+    assert [
+        one["codigo"]
+        for one in (await cli.json("documents", "show", "lote", "--status", "PULADO"))["itens"]
+    ] == ["scan.pdf"]
     (error,) = await cli.json("documents", "errors", "lote")
     assert (error["codigo"], error["erro_codigo"]) == ("late.txt", "FILE_MISSING")
     assert "FILE_MISSING" in await cli.text("documents", "errors", str(made["id"]))
     assert "nothing to resume" in await cli.text("documents", "resume", "lote")
-    assert await cli.json("documents", "reprocess", "lote", "--code", "HTTP_502") == {"reprocessed": []}
+    assert await cli.json("documents", "reprocess", "lote", "--code", "HTTP_502") == {
+        "reprocessed": []
+    }
     assert await cli.json("documents", "reprocess", "lote") == {"reprocessed": [error["id"]]}
 
 
-async def test_files_are_uploaded_for_runners_elsewhere_and_followed(stage: Stage, cli: Cli) -> None:
+async def test_files_are_uploaded_for_runners_elsewhere_and_followed(
+    stage: Stage, cli: Cli
+) -> None:
     """W9: with --upload the folder may go away."""
     path = stage.write("a.txt", "um contrato")
     made = await cli.json("documents", "classify", str(stage.folder), "--upload")
@@ -57,9 +70,22 @@ async def test_files_are_uploaded_for_runners_elsewhere_and_followed(stage: Stag
 
 async def test_projects_are_made_and_shown(stage: Stage, cli: Cli) -> None:
     """W3: limits per project."""
-    words = ("documents", "project", "p1", "--class", "sim=it says yes", "--class", "não", "--max-retries-documento", "0")
+    words = (
+        "documents",
+        "project",
+        "p1",
+        "--class",
+        "sim=it says yes",
+        "--class",
+        "não",
+        "--max-retries-documento",
+        "0",
+    )
     made = await cli.json(*words)
-    assert (made["classes"][0], made["max_retries_documento"]) == ({"name": "sim", "description": "it says yes"}, 0)
+    assert (made["classes"][0], made["max_retries_documento"]) == (
+        {"name": "sim", "description": "it says yes"},
+        0,
+    )
     assert "p1" in await cli.text("documents", "projects")
     answer = await cli("documents", "project", "p2", "--class", "one", "--json")
     assert (answer.code, answer.error["code"]) == (2, "INVALID_INPUT")
@@ -79,5 +105,8 @@ async def test_mistakes_get_one_clear_line(stage: Stage, cli: Cli) -> None:
         assert said in answer.err
         assert len(answer.err.strip().splitlines()) == 1
     stage.write("a.txt", "x")
-    assert "there is no project" in (await cli("documents", "classify", str(stage.folder), "--project", "nothing")).err
+    assert (
+        "there is no project"
+        in (await cli("documents", "classify", str(stage.folder), "--project", "nothing")).err
+    )
     assert await stage.desk.executions() == []

@@ -21,7 +21,8 @@ from tests.pipelines.documents.stage import Stage
 async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_runner(
     app: Regente, registry: Registry, sandbox: Sandbox, desk: DocumentDesk, tmp_path: Path
 ) -> None:
-    """W3, W8, F15: a PDF that the parser segfaults on, and two other deaths: tried three times, then ERRO; the rest is done."""
+    """W3, W8, F15: a PDF that the parser segfaults on, and two other deaths: tried three times,
+    then ERRO; the rest is done."""
     registered = register_documents(registry, app, DocumentSettings(), sandbox.url, extract=fragile)
     stage = Stage(app, desk, tmp_path)
     good = pdfs.text_pdf("a contrato between two parties")
@@ -32,14 +33,21 @@ async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_ru
     await registered.close()
     assert (execution.status, execution.documentos[DocumentStatus.ERRO]) == ("CONCLUIDO", 3)
     found = await stage.results(execution.id)
-    assert (found["good.pdf"]["status"], found["good.pdf"]["categoria"]) == ("CONCLUIDO", "contrato")
+    assert (found["good.pdf"]["status"], found["good.pdf"]["categoria"]) == (
+        "CONCLUIDO",
+        "contrato",
+    )
     told = {name: row["erro_mensagem"] for name, row in found.items() if row["status"] == "ERRO"}
     assert "SIGSEGV" in told["segfault.pdf"]
     assert "SIGKILL" in told["killed.pdf"]
     assert "status 7" in told["exits.pdf"]
     for name in told:
         row = found[name]
-        assert (row["erro_codigo"], row["tentativas"], row["erro_etapa"]) == ("ISOLATED_CRASH", 3, "TEXT_EXTRACTED")
+        assert (row["erro_codigo"], row["tentativas"], row["erro_etapa"]) == (
+            "ISOLATED_CRASH",
+            3,
+            "TEXT_EXTRACTED",
+        )
         assert row["ultimo_erro_em"] is not None
         assert row["erro_stack"]
     (runner,) = await app.runners(everyone=True)
@@ -71,13 +79,18 @@ async def test_a_pdf_that_grows_to_a_gibibyte_ends_its_own_process(stage: Stage)
 async def test_a_pdf_that_takes_longer_than_anybody_waits_is_given_up(stage: Stage) -> None:
     """W1, W8, F15: the same for time."""
     row = await ended(stage, pdfs.endless_pdf())
-    assert (row["erro_codigo"], row["erro_mensagem"]) == ("ISOLATED_TIMEOUT", "the isolated step took longer than 3 s")
+    assert (row["erro_codigo"], row["erro_mensagem"]) == (
+        "ISOLATED_TIMEOUT",
+        "the isolated step took longer than 3 s",
+    )
 
 
 async def ended(stage: Stage, bomb: bytes) -> dict[str, Any]:
     """The bomb's result, after one attempt; the document beside it is done."""
     project = await stage.desk.project("default")
-    await stage.desk.put_project(**{**project.model_dump(), "name": "hasty", "max_retries_documento": 0})
+    await stage.desk.put_project(
+        **{**project.model_dump(), "name": "hasty", "max_retries_documento": 0}
+    )
     stage.write("bomb.pdf", bomb)
     stage.write("good.txt", "nota fiscal no 12")
     execution = await stage.run(await stage.submit(project="hasty"))

@@ -24,8 +24,10 @@ async def test_a_folder_of_documents_is_classified(stage: Stage, chat: OpenRoute
     assert execution.documentos == {one: 3 if one == "CONCLUIDO" else 0 for one in DocumentStatus}
     found = await stage.results(execution.id)
     assert {name: row["categoria"] for name, row in found.items()} == {
-        "a.pdf": "contrato", "below/b.txt": "decisão", "c.txt": "ofício",
-    }  # fmt: skip
+        "a.pdf": "contrato",
+        "below/b.txt": "decisão",
+        "c.txt": "ofício",
+    }
     row = found["a.pdf"]
     assert (row["tipo"], row["paginas"], row["tentativas"]) == ("pdf", 3, 1)
     assert row["sha256"] == hashlib.sha256(contract).hexdigest()
@@ -34,23 +36,42 @@ async def test_a_folder_of_documents_is_classified(stage: Stage, chat: OpenRoute
 
 
 @with_settings(max_file_mb=1)
-async def test_what_cannot_be_read_is_skipped_with_its_reason(stage: Stage, chat: OpenRouter) -> None:
+async def test_what_cannot_be_read_is_skipped_with_its_reason(
+    stage: Stage, chat: OpenRouter
+) -> None:
     """W4, W8: PULADO, at the first attempt, and no question is asked about it."""
     for name, content in {
-        "corrupt.pdf": pdfs.corrupt_pdf(), "cut.pdf": pdfs.text_pdf("a contrato " * 50)[:300], "empty.pdf": b"",
-        "blank.txt": b" \n\t ", "encrypted.pdf": pdfs.encrypted_pdf(), "huge.pdf": pdfs.text_pdf("x") + bytes(2**20),
-        "image.png": PNG, "photo.pdf": PNG, "scan.pdf": pdfs.scanned_pdf(), "pageless.pdf": pdfs.pageless_pdf(),
-        "archive.docx": b"PK\x03\x04" + bytes(50), "short.txt": b"ab",
-    }.items():  # fmt: skip
+        "corrupt.pdf": pdfs.corrupt_pdf(),
+        "cut.pdf": pdfs.text_pdf("a contrato " * 50)[:300],
+        "empty.pdf": b"",
+        "blank.txt": b" \n\t ",
+        "encrypted.pdf": pdfs.encrypted_pdf(),
+        "huge.pdf": pdfs.text_pdf("x") + bytes(2**20),
+        "image.png": PNG,
+        "photo.pdf": PNG,
+        "scan.pdf": pdfs.scanned_pdf(),
+        "pageless.pdf": pdfs.pageless_pdf(),
+        "archive.docx": b"PK\x03\x04" + bytes(50),
+        "short.txt": b"ab",
+    }.items():
         stage.write(name, content)
     execution = await stage.run()
     assert (execution.status, execution.documentos[DocumentStatus.PULADO]) == ("CONCLUIDO", 12)
     found = await stage.results(execution.id)
     assert {name: row["pulado_codigo"] for name, row in found.items()} == {
-        "corrupt.pdf": "PDF_UNREADABLE", "cut.pdf": "PDF_UNREADABLE", "empty.pdf": "EMPTY", "blank.txt": "EMPTY",
-        "encrypted.pdf": "PDF_ENCRYPTED", "huge.pdf": "TOO_LARGE", "image.png": "IMAGE", "photo.pdf": "IMAGE",
-        "scan.pdf": "NO_TEXT", "pageless.pdf": "NO_PAGES", "archive.docx": "UNSUPPORTED", "short.txt": "NO_TEXT",
-    }  # fmt: skip
+        "corrupt.pdf": "PDF_UNREADABLE",
+        "cut.pdf": "PDF_UNREADABLE",
+        "empty.pdf": "EMPTY",
+        "blank.txt": "EMPTY",
+        "encrypted.pdf": "PDF_ENCRYPTED",
+        "huge.pdf": "TOO_LARGE",
+        "image.png": "IMAGE",
+        "photo.pdf": "IMAGE",
+        "scan.pdf": "NO_TEXT",
+        "pageless.pdf": "NO_PAGES",
+        "archive.docx": "UNSUPPORTED",
+        "short.txt": "NO_TEXT",
+    }
     assert all(row["pulado_motivo"] and row["tentativas"] == 1 for row in found.values())
     assert "password" in found["encrypted.pdf"]["pulado_motivo"]
     assert chat.calls["answered"] == 0

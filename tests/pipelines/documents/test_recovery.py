@@ -1,4 +1,5 @@
-"""Executions that stop: TRAVADO by the watchdog, with the reason; resumed, reprocessed, or given up."""
+"""Executions that stop: TRAVADO by the watchdog, with the reason; resumed, reprocessed, or given
+up."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from tests.pipelines.documents.stage import Stage, stalled, watchdog
 from tests.support.running import runner_in
 
 
-async def test_of_three_resumes_at_once_one_wins_and_the_others_learn_so(stage: Stage, registry: Registry) -> None:
+async def test_of_three_resumes_at_once_one_wins_and_the_others_learn_so(
+    stage: Stage, registry: Registry
+) -> None:
     """W2, W5, W7: TRAVADO → EM_ANDAMENTO once; then it runs to CONCLUIDO."""
     for number in range(3):
         stage.write(f"{number}.txt", f"um contrato {number}")
@@ -20,16 +23,23 @@ async def test_of_three_resumes_at_once_one_wins_and_the_others_learn_so(stage: 
     await stalled(stage, registry, execution_id)
     answers = await asyncio.gather(*(stage.desk.resume(execution_id) for _ in range(3)))
     assert sorted(one.resumed for one in answers) == [False, False, True]
-    assert {one.reason for one in answers if not one.resumed} == {"the batch is running: there is nothing to resume"}
+    assert {one.reason for one in answers if not one.resumed} == {
+        "the batch is running: there is nothing to resume"
+    }
     execution = await stage.desk.execution(execution_id)
     assert (execution.status, execution.tentativas_retry) == (ExecutionStatus.EM_ANDAMENTO, 1)
     assert (await stage.run(execution_id)).documentos[DocumentStatus.CONCLUIDO] == 3
 
 
-async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(stage: Stage, registry: Registry) -> None:
-    """W2, W3: TRAVADO → ERRO after max_retries_execucao of its project; reprocessing brings the documents back."""
+async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(
+    stage: Stage, registry: Registry
+) -> None:
+    """W2, W3: TRAVADO → ERRO after max_retries_execucao of its project; reprocessing brings the
+    documents back."""
     project = await stage.desk.project("default")
-    await stage.desk.put_project(**{**project.model_dump(), "name": "once", "max_retries_execucao": 1})
+    await stage.desk.put_project(
+        **{**project.model_dump(), "name": "once", "max_retries_execucao": 1}
+    )
     stage.write("a.txt", "um contrato")
     execution_id = await stage.submit(project="once")
     await stalled(stage, registry, execution_id)
@@ -44,8 +54,11 @@ async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(stage:
     assert (await stage.run(execution_id)).documentos[DocumentStatus.CONCLUIDO] == 1
 
 
-async def test_a_document_that_hangs_is_resumed_where_it_stopped(stage: Stage, chat: OpenRouter) -> None:
-    """W1, W5: the runner lives, the API is silent; the resume takes the document back, and its text is not read again."""
+async def test_a_document_that_hangs_is_resumed_where_it_stopped(
+    stage: Stage, chat: OpenRouter
+) -> None:
+    """W1, W5: the runner lives, the API is silent; the resume takes the document back, and its text
+    is not read again."""
     chat.break_with(ChatFault.HANG, contains="slow", times=1, seconds=600)
     path = stage.write("slow.pdf", pdfs.text_pdf("a slow contrato"))
     execution_id = await stage.submit()
@@ -61,14 +74,18 @@ async def test_a_document_that_hangs_is_resumed_where_it_stopped(stage: Stage, c
         await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
         assert (await stage.desk.resume(execution_id)).released == 1
         execution = await stage.ended(execution_id)
-    assert (execution.status, execution.documentos[DocumentStatus.CONCLUIDO]) == (ExecutionStatus.CONCLUIDO, 1)
+    assert (execution.status, execution.documentos[DocumentStatus.CONCLUIDO]) == (
+        ExecutionStatus.CONCLUIDO,
+        1,
+    )
     assert (await stage.app.get(task_id)).attempt == 2
     steps = {one["name"]: one["attempt"] for one in await stage.app.steps(task_id)}
     assert steps == {"TEXT_EXTRACTED": 1, "CLASSIFIED": 2, "RESULT_STORED": 2}
 
 
 async def test_a_file_that_comes_back_is_reprocessed(stage: Stage) -> None:
-    """W5: what is missing is an error with a reason, not a skipped document; the others are left alone."""
+    """W5: what is missing is an error with a reason, not a skipped document; the others are left
+    alone."""
     missing = stage.write("gone.txt", "um contrato")
     stage.write("here.txt", "um contrato")
     stage.write("empty.txt", "")
@@ -76,9 +93,17 @@ async def test_a_file_that_comes_back_is_reprocessed(stage: Stage) -> None:
     missing.unlink()
     execution = await stage.run(execution_id)
     row = (await stage.results(execution_id))["gone.txt"]
-    assert (execution.status, row["status"], row["erro_codigo"], row["tentativas"]) == ("CONCLUIDO", "ERRO", "FILE_MISSING", 3)
+    assert (execution.status, row["status"], row["erro_codigo"], row["tentativas"]) == (
+        "CONCLUIDO",
+        "ERRO",
+        "FILE_MISSING",
+        3,
+    )
     stage.write("gone.txt", "um contrato")
     assert await stage.desk.reprocess(execution_id, codes=["HTTP_500"]) == []
     assert await stage.desk.reprocess(execution_id, codes=["FILE_MISSING"]) == [row["id"]]
     execution = await stage.run(execution_id)
-    assert {state.value: count for state, count in execution.documentos.items() if count} == {"CONCLUIDO": 2, "PULADO": 1}
+    assert {state.value: count for state, count in execution.documentos.items() if count} == {
+        "CONCLUIDO": 2,
+        "PULADO": 1,
+    }

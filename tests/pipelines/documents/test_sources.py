@@ -48,7 +48,9 @@ def test_the_key_is_shown_nowhere() -> None:
     assert settings.blotted("Bearer sk-or-canary is wrong") == "Bearer *** is wrong"
     assert settings.chat_url("http://sandbox") == "https://openrouter.ai/api/v1"
     assert DocumentSettings().chat_url("http://sandbox/") == "http://sandbox/openrouter/api/v1"
-    assert DocumentSettings(api_url="http://local/v1/").chat_url("http://sandbox") == "http://local/v1"
+    assert (
+        DocumentSettings(api_url="http://local/v1/").chat_url("http://sandbox") == "http://local/v1"
+    )
 
 
 async def test_a_task_of_nobodys_document_is_refused(stage: Stage) -> None:

@@ -43,7 +43,13 @@ def provider_of(sandbox: Sandbox) -> OpenAiEmbeddings:
 
 
 def settings_for(sandbox: Sandbox, **changes: Any) -> EmbeddingSettings:
-    given = {"base_url": f"{sandbox.url}/openai/v1", "api_key": KEY, "model": MODEL, "texts_per_task": 10, "pgvector": "off"}
+    given = {
+        "base_url": f"{sandbox.url}/openai/v1",
+        "api_key": KEY,
+        "model": MODEL,
+        "texts_per_task": 10,
+        "pgvector": "off",
+    }
     return EmbeddingSettings(**{**given, **changes})
 
 
@@ -58,9 +64,12 @@ def with_settings(**changes: Any) -> pytest.MarkDecorator:
 
 @pytest.fixture
 async def app(
-    database_url: str, registry: Registry, settings: Settings, embedding_settings: EmbeddingSettings,
+    database_url: str,
+    registry: Registry,
+    settings: Settings,
+    embedding_settings: EmbeddingSettings,
     monkeypatch: pytest.MonkeyPatch,
-) -> AsyncIterator[Regente]:  # fmt: skip
+) -> AsyncIterator[Regente]:
     """Its retries come quickly; everything else is as it is."""
     monkeypatch.setattr(setup, "RETRY", Retry(max_attempts=3, first=0.05, maximum=0.1))
     http = Http()
@@ -75,7 +84,9 @@ def desk(app: Regente, embedding_settings: EmbeddingSettings) -> EmbeddingDesk:
     return EmbeddingDesk(app, embedding_settings)
 
 
-async def embed_all(app: Regente, desk: EmbeddingDesk, texts: Sequence[str], **options: Any) -> BatchInfo:
+async def embed_all(
+    app: Regente, desk: EmbeddingDesk, texts: Sequence[str], **options: Any
+) -> BatchInfo:
     """Added, run, and ended."""
     async with runner_in(app):
         added = await desk.add(texts, **options)
@@ -93,7 +104,10 @@ async def ended(app: Regente, batch_id: int, within_seconds: float = 60.0) -> Ba
 
 
 async def rows(app: Regente, text: str, **params: Any) -> list[dict[str, Any]]:
-    async with app.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+    async with (
+        app.database.transaction() as connection,
+        connection.cursor(row_factory=dict_row) as cursor,
+    ):
         await cursor.execute("SET LOCAL search_path = regente, public")
         await cursor.execute(text.encode(), params)
         return await cursor.fetchall() if cursor.description is not None else []

@@ -18,11 +18,16 @@ ROOT = Path(__file__).parents[3]
 class Runners:
     """So many runners on one database, each restarted when it is killed."""
 
-    def __init__(self, database_url: str, provider_url: str, count: int, **environment: str) -> None:
+    def __init__(
+        self, database_url: str, provider_url: str, count: int, **environment: str
+    ) -> None:
         own = {
-            "REGENTE_DATABASE_URL": database_url, "REGENTE_EMBEDDINGS_BASE_URL": provider_url,
-            "REGENTE_EMBEDDINGS_API_KEY": "sk-test", "JOB_LOCK_TTL_MS": "4000", "REGENTE_MAX_CRASHES": "1000",
-        }  # fmt: skip
+            "REGENTE_DATABASE_URL": database_url,
+            "REGENTE_EMBEDDINGS_BASE_URL": provider_url,
+            "REGENTE_EMBEDDINGS_API_KEY": "sk-test",
+            "JOB_LOCK_TTL_MS": "4000",
+            "REGENTE_MAX_CRASHES": "1000",
+        }
         self._environment = {**os.environ, **SHORT_TERMS, **own, **environment}
         self.log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - closed by `close`
         self._count = count
@@ -48,12 +53,25 @@ class Runners:
         self.log.close()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "regente", "run", "--pipelines", "embeddings", "--concurrency", "8"]
-        return subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=self.log, stderr=self.log)
+        command = [
+            sys.executable,
+            "-m",
+            "regente",
+            "run",
+            "--pipelines",
+            "embeddings",
+            "--concurrency",
+            "8",
+        ]
+        return subprocess.Popen(
+            command, cwd=ROOT, env=self._environment, stdout=self.log, stderr=self.log
+        )
 
 
 @contextlib.contextmanager
-def runners(database_url: str, provider_url: str, count: int = 3, **environment: str) -> Iterator[Runners]:
+def runners(
+    database_url: str, provider_url: str, count: int = 3, **environment: str
+) -> Iterator[Runners]:
     found = Runners(database_url, provider_url, count, **environment)
     found.start()
     try:

@@ -15,7 +15,15 @@ from regente.engine.errors import InvalidInput
 from regente.pipelines.embeddings.book import rows_on
 from regente.pipelines.embeddings.desk import EmbeddingDesk
 from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
-from tests.pipelines.embeddings.conftest import KEY, MODEL, embed_all, ended, rows, stored, with_settings
+from tests.pipelines.embeddings.conftest import (
+    KEY,
+    MODEL,
+    embed_all,
+    ended,
+    rows,
+    stored,
+    with_settings,
+)
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
@@ -35,7 +43,9 @@ async def test_every_text_gets_the_vector_that_the_provider_answered(
     assert sorted(task.result["embedded"] for task in tasks if task.result) == [5, 10, 10]
 
 
-async def test_what_is_embedded_is_not_embedded_again(app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings) -> None:
+async def test_what_is_embedded_is_not_embedded_again(
+    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+) -> None:
     """S5: the content hash is looked up before the provider is asked, by normalised text."""
     await embed_all(app, desk, TEXTS)
     before = dict(provider.calls)
@@ -53,8 +63,13 @@ async def test_the_same_text_for_another_model_is_another_content(
     """S5: the hash covers the model."""
     await embed_all(app, desk, ["one text"])
     await embed_all(app, desk, ["one text"], model="text-embedding-3-small@16")
-    found = await rows(app, "SELECT model, cardinality(vector) AS size FROM embeddings ORDER BY size")
-    assert [(row["model"], row["size"]) for row in found] == [("text-embedding-3-small@16", 16), (MODEL, 32)]
+    found = await rows(
+        app, "SELECT model, cardinality(vector) AS size FROM embeddings ORDER BY size"
+    )
+    assert [(row["model"], row["size"]) for row in found] == [
+        ("text-embedding-3-small@16", 16),
+        (MODEL, 32),
+    ]
 
 
 @with_settings(texts_per_task=1)
@@ -72,22 +87,30 @@ async def test_many_tasks_with_the_same_content_at_once_are_one_vector_and_one_c
 async def test_tasks_whose_contents_overlap_pay_for_each_once(
     app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
 ) -> None:
-    """S5: overlapping sets, in different orders: no task waits for another for ever, nobody pays twice."""
+    """S5: overlapping sets, in different orders: no task waits for another for ever, nobody pays
+    twice."""
     words = [f"word {number}" for number in range(12)]
     texts = [words[(start * 5 + step) % 12] for start in range(40) for step in range(3)]
     batch = await embed_all(app, desk, texts)
     assert batch.completed == 40
     assert set(await stored(app)) == set(words)
-    tried_again = await rows(app, "SELECT task_id, details FROM events WHERE event = 'task_retried'")
+    tried_again = await rows(
+        app, "SELECT task_id, details FROM events WHERE event = 'task_retried'"
+    )
     assert provider.charged.total() == 12, tried_again
     assert await rows(app, "SELECT * FROM embedding_reservations") == []
 
 
 async def test_reservations_are_given_up_in_the_order_in_which_they_are_taken(app: Regente) -> None:
-    """S5: who stores what it paid for never waits in a circle with those who want the same (the loser would pay again)."""
+    """S5: who stores what it paid for never waits in a circle with those who want the same (the
+    loser would pay again)."""
     hashes = [f"{number:02x}" for number in range(9)]
     for one in reversed(hashes):
-        await rows(app, "INSERT INTO embedding_reservations VALUES (decode(%(hash)s, 'hex'), 7, 1)", hash=one)
+        await rows(
+            app,
+            "INSERT INTO embedding_reservations VALUES (decode(%(hash)s, 'hex'), 7, 1)",
+            hash=one,
+        )
     async with app.database.transaction() as wanting:
         await lock_reservation(wanting, hashes[0])
         giving = asyncio.create_task(give_up(app, hashes[::-1]))
@@ -99,7 +122,10 @@ async def test_reservations_are_given_up_in_the_order_in_which_they_are_taken(ap
 
 
 async def lock_reservation(connection: AsyncConnection[Any], content_hash: str) -> None:
-    query = "SELECT FROM regente.embedding_reservations WHERE content_hash = decode(%s, 'hex') FOR UPDATE NOWAIT"
+    query = (
+        "SELECT FROM regente.embedding_reservations WHERE content_hash = decode(%s, 'hex') FOR "
+        "UPDATE NOWAIT"
+    )
     await connection.execute(query, [content_hash])
 
 
@@ -109,16 +135,24 @@ async def give_up(app: Regente, hashes: Sequence[str]) -> None:
 
 
 async def waits_for_a_lock(app: Regente) -> bool:
-    return bool(await rows(app, "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"))
+    return bool(
+        await rows(
+            app,
+            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND "
+            "wait_event_type = 'Lock'",
+        )
+    )
 
 
 async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
     app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
 ) -> None:
-    """S5: who died in the midst of it left a reservation; it counts only while that attempt runs."""
+    """S5: who died in the midst of it left a reservation; it counts only while
+    that attempt runs."""
     await rows(
         app,
-        "INSERT INTO embedding_reservations VALUES (sha256(convert_to(%(model)s, 'UTF8') || '\\000' || 'held'), 424242, 1)",
+        "INSERT INTO embedding_reservations VALUES (sha256(convert_to(%(model)s, 'UTF8') "
+        "|| '\\000' || 'held'), 424242, 1)",
         model=MODEL,
     )
     async with runner_in(app):
@@ -126,7 +160,8 @@ async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
         await ended(app, warm.batch_id)
         await rows(
             app,
-            "INSERT INTO embedding_reservations VALUES (sha256(convert_to(%(model)s, 'UTF8') || '\\000' || 'held'), 424242, 1)",
+            "INSERT INTO embedding_reservations VALUES (sha256(convert_to(%(model)s, "
+            "'UTF8') || '\\000' || 'held'), 424242, 1)",
             model=MODEL,
         )
         batch = await ended(app, (await desk.add(["held"])).batch_id)
@@ -137,16 +172,26 @@ async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
 
 @pytest.mark.parametrize(
     "kind",
-    [FaultKind.FAILING, FaultKind.WRONG_DIMENSIONS, FaultKind.NOT_A_NUMBER, FaultKind.ZERO, FaultKind.TOO_FEW, FaultKind.LOST],
+    [
+        FaultKind.FAILING,
+        FaultKind.WRONG_DIMENSIONS,
+        FaultKind.NOT_A_NUMBER,
+        FaultKind.ZERO,
+        FaultKind.TOO_FEW,
+        FaultKind.LOST,
+    ],
 )
 async def test_a_bad_answer_is_never_stored_and_asked_for_again(
     app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings, kind: str
 ) -> None:
-    """S5: broken answers cost a retry, and what was charged once is not charged again (Idempotency-Key)."""
+    """S5: broken answers cost a retry, and what was charged once is not charged again
+    (Idempotency-Key)."""
     provider.break_with(FaultKind(kind), count=1)
     batch = await embed_all(app, desk, TEXTS[:10])
     assert batch.completed == 1
-    assert await stored(app) == {text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:10]}
+    assert await stored(app) == {
+        text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:10]
+    }
     assert set(provider.charged.values()) == {1}
     assert provider.calls["calls"] == 2
 
@@ -156,7 +201,9 @@ async def test_answers_out_of_order_go_to_the_right_texts(
 ) -> None:
     provider.break_with(FaultKind.SHUFFLED)
     await embed_all(app, desk, TEXTS[:10])
-    assert await stored(app) == {text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:10]}
+    assert await stored(app) == {
+        text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:10]
+    }
 
 
 @with_settings(encoding="float")
@@ -164,10 +211,14 @@ async def test_vectors_that_are_written_as_numbers_are_read_too(
     app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
 ) -> None:
     await embed_all(app, desk, TEXTS[:3])
-    assert await stored(app) == {text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:3]}
+    assert await stored(app) == {
+        text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:3]
+    }
 
 
-async def test_throttling_uses_up_no_attempt(app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings) -> None:
+async def test_throttling_uses_up_no_attempt(
+    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+) -> None:
     """429 with Retry-After, more often than there are attempts."""
     provider.break_with(FaultKind.THROTTLED, count=5, retry_after=0.05)
     batch = await embed_all(app, desk, TEXTS[:10])
@@ -204,7 +255,9 @@ async def test_a_key_that_the_provider_refuses_is_final_and_never_shown(
 
 
 @with_settings(api_key=None, base_url=None, model=None)
-async def test_a_model_of_an_api_without_a_key_is_a_clear_failure(app: Regente, desk: EmbeddingDesk) -> None:
+async def test_a_model_of_an_api_without_a_key_is_a_clear_failure(
+    app: Regente, desk: EmbeddingDesk
+) -> None:
     batch = await embed_all(app, desk, ["text"], model="text-embedding-3-large")
     (task,) = await app.tasks(batch_id=batch.id)
     assert (task.status, task.error_code) == ("failed", "NO_API_KEY")
@@ -212,7 +265,8 @@ async def test_a_model_of_an_api_without_a_key_is_a_clear_failure(app: Regente, 
 
 
 async def test_a_model_keeps_its_dimensions(app: Regente, desk: EmbeddingDesk) -> None:
-    """Vectors of other dimensions under the same name are refused, whole: they could never be compared."""
+    """Vectors of other dimensions under the same name are refused, whole: they could never be
+    compared."""
     await rows(app, "INSERT INTO embedding_models VALUES (%(model)s, 31)", model=MODEL)
     batch = await embed_all(app, desk, TEXTS[:3])
     (task,) = await app.tasks(batch_id=batch.id)
@@ -221,7 +275,9 @@ async def test_a_model_keeps_its_dimensions(app: Regente, desk: EmbeddingDesk) -
 
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "a\x00b", "\ud800", "x" * 32_001])
-async def test_texts_that_cannot_be_embedded_are_refused_at_the_door(desk: EmbeddingDesk, text: str) -> None:
+async def test_texts_that_cannot_be_embedded_are_refused_at_the_door(
+    desk: EmbeddingDesk, text: str
+) -> None:
     with pytest.raises(InvalidInput, match="text 2"):
         await desk.add(["fine", text])
 

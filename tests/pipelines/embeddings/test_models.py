@@ -20,7 +20,9 @@ from regente.pipelines.embeddings.wordllama import WordLlamaEmbedder
 
 
 def cosine(first: Vector, second: Vector) -> float:
-    return math.fsum(a * b for a, b in zip(first, second, strict=True)) / (norm_of(first) * norm_of(second))
+    return math.fsum(a * b for a, b in zip(first, second, strict=True)) / (
+        norm_of(first) * norm_of(second)
+    )
 
 
 def test_hashing_knows_shared_words_and_parts_of_words() -> None:
@@ -41,15 +43,26 @@ GOLDEN = [(0, -0.4222), (17, 0.12666), (29, 0.12666), (63, 0.12666)]
 
 def test_hashing_is_the_same_in_every_process() -> None:
     """The name stands for the algorithm: these values never change."""
-    program = "from regente.pipelines.embeddings.hashing import hashed; print(hashed('the same everywhere').tobytes().hex())"
+    program = (
+        "from regente.pipelines.embeddings.hashing import hashed; print(hashed('the same "
+        "everywhere').tobytes().hex())"
+    )
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True, text=True
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
         ).stdout.strip()
         for seed in ("1", "2")
     }
     assert outputs == {hashed("the same everywhere").tobytes().hex()}
-    firsts = [(place, round(value, 5)) for place, value in enumerate(hashed("the same everywhere")) if value][:4]
+    firsts = [
+        (place, round(value, 5))
+        for place, value in enumerate(hashed("the same everywhere"))
+        if value
+    ][:4]
     assert firsts == GOLDEN
 
 
@@ -57,7 +70,9 @@ async def test_wordllama_knows_meaning() -> None:
     """A real model whose weights come with its package: no shared word is needed."""
     pytest.importorskip("wordllama")
     texts = ["the cat sat on the mat", "a kitten rests upon a rug", "stock markets fell sharply"]
-    cat, kitten, stocks = await WordLlamaEmbedder().embed([content_of("wordllama", text) for text in texts])
+    cat, kitten, stocks = await WordLlamaEmbedder().embed(
+        [content_of("wordllama", text) for text in texts]
+    )
     assert check_vectors([cat, kitten, stocks], wordllama.DIMENSIONS) == 256
     assert cosine(cat, kitten) > cosine(cat, stocks) + 0.2
 
@@ -65,7 +80,10 @@ async def test_wordllama_knows_meaning() -> None:
 def test_the_model_without_a_setting_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key or an address: the API; else the local model where it is installed; else hashing."""
     assert default_model(EmbeddingSettings(api_key="sk-x")) == "text-embedding-3-small"
-    assert default_model(EmbeddingSettings(base_url="http://127.0.0.1:1/v1")) == "text-embedding-3-small"
+    assert (
+        default_model(EmbeddingSettings(base_url="http://127.0.0.1:1/v1"))
+        == "text-embedding-3-small"
+    )
     monkeypatch.setattr(wordllama, "is_installed", lambda: True)
     assert default_model(EmbeddingSettings()) == "wordllama"
     monkeypatch.setattr(wordllama, "is_installed", lambda: False)

@@ -21,9 +21,14 @@ logger = logging.getLogger(__name__)
 
 @with_settings(texts_per_task=1)
 async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings, sandbox: Sandbox, database_url: str
+    app: Regente,
+    desk: EmbeddingDesk,
+    provider: OpenAiEmbeddings,
+    sandbox: Sandbox,
+    database_url: str,
 ) -> None:
-    """S8: exactly 100, not 300. S3: claimed in batches. S6: the runners' own figures add up to it, too."""
+    """S8: exactly 100, not 300. S3: claimed in batches. S6: the runners' own figures add up to it,
+    too."""
     texts = [f"job number {number}" for number in range(100)]
     with runners(database_url, f"{sandbox.url}/openai/v1", JOB_LOCK_TTL_MS="60000") as fleet:
 
@@ -42,7 +47,9 @@ async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
     assert set(await stored(app)) == set(texts)
     assert provider.calls["texts"] == provider.calls["calls"] == 100
     (events,) = await rows(
-        app, "SELECT count(*) AS all, count(DISTINCT task_id) AS tasks FROM events WHERE event = 'task_completed'"
+        app,
+        "SELECT count(*) AS all, count(DISTINCT task_id) AS tasks FROM events WHERE event "
+        "= 'task_completed'",
     )
     assert (events["all"], events["tasks"]) == (100, 100)
     found = await app.runners(everyone=True)
@@ -50,18 +57,33 @@ async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
     assert all(one.average_seconds is not None for one in found if one.completed)
 
 
-async def test_runners_that_are_killed_leave_exactly_one_vector_for_each_content(database_url: str) -> None:
-    """S8 in small (`python -m tests.pipelines.embeddings.campaign` is the large one); S4: what they held is run again."""
-    outcome = await run(Plan(seed=7, texts=600, kills=3, texts_per_task=5), database_url, logger.info)
+async def test_runners_that_are_killed_leave_exactly_one_vector_for_each_content(
+    database_url: str,
+) -> None:
+    """S8 in small (`python -m tests.pipelines.embeddings.campaign` is the large one); S4: what they
+    held is run again."""
+    outcome = await run(
+        Plan(seed=7, texts=600, kills=3, texts_per_task=5), database_url, logger.info
+    )
     assert outcome.faults == []
-    assert (outcome.figures["contents"], outcome.figures["vectors"], outcome.figures["kills"]) == (480, 480, 3)
+    assert (outcome.figures["contents"], outcome.figures["vectors"], outcome.figures["kills"]) == (
+        480,
+        480,
+        3,
+    )
 
 
 @pytest.mark.parametrize("point", ["transaction.before_commit", "transaction.committed"])
 async def test_a_runner_that_dies_at_the_commit_pays_once(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings, sandbox: Sandbox, database_url: str, point: str
+    app: Regente,
+    desk: EmbeddingDesk,
+    provider: OpenAiEmbeddings,
+    sandbox: Sandbox,
+    database_url: str,
+    point: str,
 ) -> None:
-    """S5, F2: the vectors and the task's step are committed together or not at all; the same call again is free."""
+    """S5, F2: the vectors and the task's step are committed together or not at all; the same call
+    again is free."""
     added = await desk.add([f"text {number}" for number in range(10)])
     url = f"{sandbox.url}/openai/v1"
     # The first transaction reserves, the second stores.

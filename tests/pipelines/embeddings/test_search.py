@@ -18,7 +18,14 @@ from regente.pipelines.embeddings.storage import Kind, Storage, layout
 from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from tests.pipelines.embeddings.conftest import MODEL, embed_all, rows, stored, with_settings
 
-TEXTS = ["a chair of oak", "a table of oak", "a lamp of brass", "a chair of steel", "coffee from Santos", "tea from Assam"]
+TEXTS = [
+    "a chair of oak",
+    "a table of oak",
+    "a lamp of brass",
+    "a chair of steel",
+    "coffee from Santos",
+    "tea from Assam",
+]
 
 
 async def require_pgvector(app: Regente) -> None:
@@ -26,22 +33,29 @@ async def require_pgvector(app: Regente) -> None:
         pytest.skip("this PostgreSQL has no pgvector")
 
 
-async def test_plain_arrays_find_the_nearest(app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings) -> None:
+async def test_plain_arrays_find_the_nearest(
+    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+) -> None:
     await embed_all(app, desk, TEXTS)
     assert (await desk.stats()).storage == "real[]"
     before = provider.calls["calls"]
     found = await desk.search("a  chair of oak", limit=3)
     assert found[0].text == "a chair of oak"
     assert found[0].similarity == pytest.approx(1.0, abs=1e-5)
-    assert [one.similarity for one in found] == sorted((one.similarity for one in found), reverse=True)
+    assert [one.similarity for one in found] == sorted(
+        (one.similarity for one in found), reverse=True
+    )
     assert len(found) == 3
     assert provider.calls["calls"] == before, "the text was embedded before: no call"
     assert (await desk.search("oak chair", limit=1))[0].text == "a chair of oak"
 
 
 @with_settings(pgvector="auto")
-async def test_pgvector_is_used_where_it_is_and_finds_the_same(app: Regente, desk: EmbeddingDesk) -> None:
-    """The column becomes pgvector's with the first task; arrays searched in Python are the oracle."""
+async def test_pgvector_is_used_where_it_is_and_finds_the_same(
+    app: Regente, desk: EmbeddingDesk
+) -> None:
+    """The column becomes pgvector's with the first task; arrays searched in Python
+    are the oracle."""
     await require_pgvector(app)
     await embed_all(app, desk, TEXTS)
     assert (await desk.stats()).storage == "pgvector"
@@ -49,13 +63,18 @@ async def test_pgvector_is_used_where_it_is_and_finds_the_same(app: Regente, des
     assert kind["type"].endswith("vector")
     vectors = await stored(app)
     target = vectors["a table of oak"]
-    expected = {text: sum(a * b for a, b in zip(target, vector, strict=True)) for text, vector in vectors.items()}
+    expected = {
+        text: sum(a * b for a, b in zip(target, vector, strict=True))
+        for text, vector in vectors.items()
+    }
     found = await desk.search("a table of oak", limit=6)
     assert {one.text: one.similarity for one in found} == pytest.approx(expected, abs=1e-5)
     assert [one.text for one in found] == sorted(expected, key=lambda text: -expected[text])
 
 
-async def test_arrays_become_pgvector_with_all_that_is_there(app: Regente, desk: EmbeddingDesk) -> None:
+async def test_arrays_become_pgvector_with_all_that_is_there(
+    app: Regente, desk: EmbeddingDesk
+) -> None:
     await require_pgvector(app)
     await embed_all(app, desk, TEXTS[:4])
     before, answers = await stored(app), await desk.search("oak", limit=4)
@@ -64,7 +83,9 @@ async def test_arrays_become_pgvector_with_all_that_is_there(app: Regente, desk:
     assert await stored(app) == before
     again = await desk.search("oak", limit=4)
     assert [one.text for one in again] == [one.text for one in answers]
-    assert [one.similarity for one in again] == pytest.approx([one.similarity for one in answers], abs=1e-5)
+    assert [one.similarity for one in again] == pytest.approx(
+        [one.similarity for one in answers], abs=1e-5
+    )
     await embed_all(app, desk, TEXTS)
     assert set(await stored(app)) == set(TEXTS)
 
@@ -81,8 +102,10 @@ async def test_an_index_is_built_and_used(app: Regente, desk: EmbeddingDesk) -> 
         await connection.execute("SET LOCAL enable_bitmapscan = off")
         await connection.execute("SET LOCAL enable_sort = off")
         plan = await connection.execute(
-            f"EXPLAIN SELECT id FROM regente.embeddings WHERE model = '{MODEL}'"
-            f" ORDER BY (vector::vector(32)) <=> array_fill(1, ARRAY[32])::real[]::vector LIMIT 3".encode()
+            (
+                f"EXPLAIN SELECT id FROM regente.embeddings WHERE model = '{MODEL}' "
+                "ORDER BY (vector::vector(32)) <=> array_fill(1, ARRAY[32])::real[]::vector LIMIT 3"
+            ).encode()
         )
         assert name in "\n".join(row[0] for row in await plan.fetchall())
     assert (await desk.search("a chair of steel", limit=1))[0].text == "a chair of steel"
@@ -109,7 +132,9 @@ async def test_too_many_arrays_are_refused_instead_of_searched_for_minutes(
         await desk.search("oak")
 
 
-async def test_a_search_that_cannot_be_says_why(app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings) -> None:
+async def test_a_search_that_cannot_be_says_why(
+    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+) -> None:
     with pytest.raises(InvalidInput, match="none at all"):
         await desk.search("anything")
     await embed_all(app, desk, TEXTS[:1])
@@ -117,7 +142,12 @@ async def test_a_search_that_cannot_be_says_why(app: Regente, desk: EmbeddingDes
         await desk.search("anything", model="hashing")
     with pytest.raises(InvalidInput, match="empty"):
         await desk.search("  ")
-    for kind in (FaultKind.FAILING, FaultKind.ZERO, FaultKind.WRONG_DIMENSIONS, FaultKind.THROTTLED):
+    for kind in (
+        FaultKind.FAILING,
+        FaultKind.ZERO,
+        FaultKind.WRONG_DIMENSIONS,
+        FaultKind.THROTTLED,
+    ):
         provider.break_with(kind, count=1)
         with pytest.raises(CallFailed):
             await desk.search("something new")
@@ -126,7 +156,9 @@ async def test_a_search_that_cannot_be_says_why(app: Regente, desk: EmbeddingDes
         await desk.search("something new")
 
 
-async def test_without_the_right_to_create_the_extension_vectors_stay_arrays(app: Regente, database_url: str) -> None:
+async def test_without_the_right_to_create_the_extension_vectors_stay_arrays(
+    app: Regente, database_url: str
+) -> None:
     """A user who may use our tables and nothing else."""
     await require_pgvector(app)
     name = f"plain_{os.getpid()}"

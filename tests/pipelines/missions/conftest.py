@@ -20,12 +20,25 @@ from tests.support.eventually import eventually_async
 from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
 from tests.support.running import runner_in
 
-MISSION = MissionArgs(date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="video", languages=("pt",))
+MISSION = MissionArgs(
+    date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="video", languages=("pt",)
+)
 QUICK = {
-    "timeout_session": 20.0, "timeout_job": 30.0, "polling_session": 0.05, "polling_job": 0.05, "polling_orchestrator": 0.05,
-    "outage_seconds": 1.0, "cancel_seconds": 10.0, "error_backoff": 0.05, "watch_seconds": 0.05, "http_timeout": 5.0,
-    "sweep_seconds": 0.2, "batches_seconds": 0.2, "schedules_seconds": 0.2, "drain_seconds": 5.0,
-}  # fmt: skip
+    "timeout_session": 20.0,
+    "timeout_job": 30.0,
+    "polling_session": 0.05,
+    "polling_job": 0.05,
+    "polling_orchestrator": 0.05,
+    "outage_seconds": 1.0,
+    "cancel_seconds": 10.0,
+    "error_backoff": 0.05,
+    "watch_seconds": 0.05,
+    "http_timeout": 5.0,
+    "sweep_seconds": 0.2,
+    "batches_seconds": 0.2,
+    "schedules_seconds": 0.2,
+    "drain_seconds": 5.0,
+}
 
 
 def terms(**changes: Any) -> pytest.MarkDecorator:
@@ -46,7 +59,9 @@ async def app(database_url: str, registry: Registry, settings: Settings) -> Asyn
 
 
 @contextlib.asynccontextmanager
-async def fleet_of(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2) -> AsyncIterator[None]:
+async def fleet_of(
+    app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2
+) -> AsyncIterator[None]:
     """The peers served and in the register, with so many proxies."""
     async with contextlib.AsyncExitStack() as stack:
         for peer in peers:
@@ -56,17 +71,23 @@ async def fleet_of(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxie
             else:
                 await app.fleet.add_writer(peer.name, url, API_KEY)
         for number in range(proxies):
-            await app.fleet.add_proxy(f"proxy-{number + 1}", "proxy.example.com", 8000 + number, "user", "a-password")
+            await app.fleet.add_proxy(
+                f"proxy-{number + 1}", "proxy.example.com", 8000 + number, "user", "a-password"
+            )
         yield
 
 
 @contextlib.asynccontextmanager
-async def conducting(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2) -> AsyncIterator[None]:
+async def conducting(
+    app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2
+) -> AsyncIterator[None]:
     async with fleet_of(app, *peers, proxies=proxies), runner_in(app):
         yield
 
 
-async def run_one(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2) -> Mission:
+async def run_one(
+    app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2
+) -> Mission:
     """One mission from the queue to its end."""
     async with conducting(app, *peers, proxies=proxies):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
@@ -75,7 +96,10 @@ async def run_one(app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies
 
 async def rows(app: Regente, text: str, **params: Any) -> list[dict[str, Any]]:
     """As somebody with `psql` sees it: the schema in the search path."""
-    async with app.database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+    async with (
+        app.database.transaction() as connection,
+        connection.cursor(row_factory=dict_row) as cursor,
+    ):
         await cursor.execute("SET LOCAL search_path = regente")
         await cursor.execute(text.encode(), params)
         return await cursor.fetchall() if cursor.description is not None else []

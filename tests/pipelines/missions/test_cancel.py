@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from regente import Regente
-from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, terms, until
+from tests.pipelines.missions.conftest import (
+    MISSION,
+    conducting,
+    events_of,
+    finished,
+    rows,
+    terms,
+    until,
+)
 from tests.support.peers import ScriptedWorker, ScriptedWriter
 
 
@@ -21,7 +29,10 @@ async def test_a_mission_that_waits_is_canceled_at_once(app: Regente) -> None:
     await app.missions.set("auto_start", False)
     draft, queued = await app.missions.create([MISSION] * 2)
     await app.missions.queue([queued])
-    assert [await app.missions.cancel(one, by="ana") for one in (draft, queued)] == ["canceled", "canceled"]
+    assert [await app.missions.cancel(one, by="ana") for one in (draft, queued)] == [
+        "canceled",
+        "canceled",
+    ]
     assert await canceled(app, draft) == {"canceled_by": "ana", "previous_checkpoint": None}
     assert await canceled(app, queued) == {"canceled_by": "ana", "previous_checkpoint": "atribuido"}
     await app.missions.retry(queued)
@@ -29,17 +40,26 @@ async def test_a_mission_that_waits_is_canceled_at_once(app: Regente) -> None:
     assert (again.status, again.checkpoint, again.finished_at) == ("queued", "atribuido", None)
 
 
-async def test_a_cancel_while_extracting_is_confirmed_by_the_worker_which_goes_on_with_its_session(app: Regente) -> None:
-    """O12: `POST /scrape/{id}/cancel`, then `canceled`, then the worker is ready for the next one."""
+async def test_a_cancel_while_extracting_is_confirmed_by_the_worker_which_goes_on_with_its_session(
+    app: Regente,
+) -> None:
+    """O12: `POST /scrape/{id}/cancel`, then `canceled`, then the worker is ready
+    for the next one."""
     worker = ScriptedWorker()
     worker.job_script = [[{"status": "running"}], [{"status": "running"}]]
     async with conducting(app, worker, ScriptedWriter()):
         first, second = await app.missions.create([MISSION] * 2, queue=True)
-        job = (await until(app, "SELECT worker_job_id AS id FROM missions WHERE worker_job_id IS NOT NULL"))["id"]
+        job = (
+            await until(
+                app, "SELECT worker_job_id AS id FROM missions WHERE worker_job_id IS NOT NULL"
+            )
+        )["id"]
         assert await app.missions.cancel(first, by="ana") == "canceling"
         details = await canceled(app, first)
         await until(app, "SELECT FROM workers WHERE current_mission_id = %(id)s", id=second)
-        other = await until(app, "SELECT worker_job_id AS id FROM missions WHERE worker_job_id <> %(job)s", job=job)
+        other = await until(
+            app, "SELECT worker_job_id AS id FROM missions WHERE worker_job_id <> %(job)s", job=job
+        )
         worker.jobs[other["id"]].statuses = [{"status": "completed", "ads_count": 3}]
         assert (await finished(app, second)).status == "completed"
         await app.missions.retry(first)
@@ -54,8 +74,11 @@ async def test_a_cancel_while_extracting_is_confirmed_by_the_worker_which_goes_o
 
 
 @terms(cancel_seconds=0.3)
-async def test_a_worker_that_does_not_confirm_a_cancel_loses_its_session_at_the_deadline(app: Regente) -> None:
-    """O12: the mission is canceled all the same, the job cannot run on unnoticed, the worker serves the next one."""
+async def test_a_worker_that_does_not_confirm_a_cancel_loses_its_session_at_the_deadline(
+    app: Regente,
+) -> None:
+    """O12: the mission is canceled all the same, the job cannot run on unnoticed, the worker serves
+    the next one."""
     worker = ScriptedWorker()
     worker.obeys_cancel = False
     worker.job_script = [[{"status": "running"}]]
@@ -69,15 +92,21 @@ async def test_a_worker_that_does_not_confirm_a_cancel_loses_its_session_at_the_
     assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
 
 
-async def test_a_cancel_while_storing_ends_the_mission_and_a_retry_stores_what_was_extracted(app: Regente) -> None:
-    """O12: the writer knows no cancel; by hand the mission goes on at the writer, nothing is extracted again."""
+async def test_a_cancel_while_storing_ends_the_mission_and_a_retry_stores_what_was_extracted(
+    app: Regente,
+) -> None:
+    """O12: the writer knows no cancel; by hand the mission goes on at the writer, nothing is
+    extracted again."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     writer.job_script = [[{"status": "processing"}]]
     async with conducting(app, worker, writer):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
         await until(app, "SELECT FROM missions WHERE writer_job_id IS NOT NULL")
         await app.missions.cancel(mission_id)
-        assert await canceled(app, mission_id) == {"canceled_by": "user", "previous_checkpoint": "armazenamento"}
+        assert await canceled(app, mission_id) == {
+            "canceled_by": "user",
+            "previous_checkpoint": "armazenamento",
+        }
         await app.missions.retry(mission_id)
         assert (await finished(app, mission_id)).status == "completed"
     assert (worker.count("POST", "/scrape"), writer.count("POST", "/process")) == (1, 2)
@@ -95,13 +124,17 @@ async def test_many_are_canceled_and_retried_at_once_and_only_missions(app: Rege
         await app.missions.cancel_many([-1])
 
 
-async def test_a_worker_that_was_left_with_a_mission_that_was_canceled_and_queued_again_is_not_lost(app: Regente) -> None:
+async def test_a_worker_that_was_left_with_a_mission_that_was_canceled_and_queued_again_is_not_lost(
+    app: Regente,
+) -> None:
     """O12, O14: nobody drove it meanwhile; its driver clears it away, and the mission runs."""
     (mission_id,) = await app.missions.create([MISSION], queue=True)
     await app.fleet.add_worker("w", "http://127.0.0.1:9", "a-key", "storage.example.com")
     await rows(app, "UPDATE workers SET status = 'initializing'")
     await rows(app, "UPDATE workers SET status = 'ready'")
-    await rows(app, "UPDATE workers SET status = 'scraping', current_mission_id = %(id)s", id=mission_id)
+    await rows(
+        app, "UPDATE workers SET status = 'scraping', current_mission_id = %(id)s", id=mission_id
+    )
     await app.missions.cancel(mission_id)
     await app.missions.retry(mission_id)
     async with conducting(app, ScriptedWorker(), ScriptedWriter()):

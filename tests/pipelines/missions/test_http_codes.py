@@ -1,4 +1,5 @@
-"""What a worker or a writer answers instead of what the contract says (9.3), on each call that we make."""
+"""What a worker or a writer answers instead of what the contract says (9.3), on each call that we
+make."""
 
 from __future__ import annotations
 
@@ -25,14 +26,24 @@ from tests.pipelines.missions.conftest import (
 from tests.support.peers import ScriptedWorker, ScriptedWriter
 from tests.support.running import runner_in
 
-SESSION, STATUS, SCRAPE, JOB = ("POST", "/session"), ("GET", "/session/status"), ("POST", "/scrape"), ("GET", "/scrape/.*")
+SESSION, STATUS, SCRAPE, JOB = (
+    ("POST", "/session"),
+    ("GET", "/session/status"),
+    ("POST", "/scrape"),
+    ("GET", "/scrape/.*"),
+)
 PROCESS, WRITER_JOB = ("POST", "/process"), ("GET", "/status/.*")
 
 
 REFUSED_SESSIONS = [
-    (SESSION, 400, "ERROR100"), (SESSION, 404, "ERROR100"), (SESSION, 413, "ERROR100"), (SESSION, 422, "ERROR100"),
-    (SESSION, 500, "ERROR502"), (STATUS, 404, "ERROR100"), (STATUS, 422, "ERROR100"),
-]  # fmt: skip
+    (SESSION, 400, "ERROR100"),
+    (SESSION, 404, "ERROR100"),
+    (SESSION, 413, "ERROR100"),
+    (SESSION, 422, "ERROR100"),
+    (SESSION, 500, "ERROR502"),
+    (STATUS, 404, "ERROR100"),
+    (STATUS, 422, "ERROR100"),
+]
 
 
 async def next_mission(app: Regente) -> Mission:
@@ -41,37 +52,62 @@ async def next_mission(app: Regente) -> Mission:
 
 
 async def retries_of(app: Regente, mission: Mission) -> list[str]:
-    return [details["error_code"] for name, details in await events_of(app, mission.id) if name == "retry_triggered"]
+    return [
+        details["error_code"]
+        for name, details in await events_of(app, mission.id)
+        if name == "retry_triggered"
+    ]
 
 
-async def test_a_session_that_the_worker_refuses_is_tried_again_and_nobody_pays(app: Regente) -> None:
-    """O6, O15: a call that failed says something of the worker, nothing of the proxy or the mission."""
+async def test_a_session_that_the_worker_refuses_is_tried_again_and_nobody_pays(
+    app: Regente,
+) -> None:
+    """O6, O15: a call that failed says something of the worker, nothing of the proxy or the
+    mission."""
     worker = ScriptedWorker()
     async with conducting(app, worker, ScriptedWriter()):
         for call, status, _ in REFUSED_SESSIONS:
-            await until(app, "SELECT FROM orchestrator, workers WHERE state = 'closed' AND status = 'idle'")
+            await until(
+                app, "SELECT FROM orchestrator, workers WHERE state = 'closed' AND status = 'idle'"
+            )
             worker.fault(*call, status)
             mission = await next_mission(app)
             assert (mission.status, mission.retry_count) == ("completed", 0), (call, status)
             assert worker.spent, (call, status)
-    failed = await rows(app, "SELECT details FROM mission_logs WHERE event = 'session_failed' ORDER BY timestamp")
-    assert [row["details"]["error_code"] for row in failed] == [code for *_, code in REFUSED_SESSIONS]
+    failed = await rows(
+        app, "SELECT details FROM mission_logs WHERE event = 'session_failed' ORDER BY timestamp"
+    )
+    assert [row["details"]["error_code"] for row in failed] == [
+        code for *_, code in REFUSED_SESSIONS
+    ]
     assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
 
 
-async def test_a_scrape_that_the_worker_refuses_costs_a_retry_only_when_it_is_about_the_mission(app: Regente) -> None:
+async def test_a_scrape_that_the_worker_refuses_costs_a_retry_only_when_it_is_about_the_mission(
+    app: Regente,
+) -> None:
     """O8, O15: 400, 413, 422 are ERROR200; 404 sends it back to the queue; 5xx is waited out."""
     worker = ScriptedWorker()
     cases = [
-        (SCRAPE, 400, 1), (SCRAPE, 413, 1), (SCRAPE, 422, 1), (SCRAPE, 404, 0), (SCRAPE, 500, 0), (SCRAPE, 503, 0),
-        (JOB, 400, 1), (JOB, 404, 0), (JOB, 500, 0),
-    ]  # fmt: skip
+        (SCRAPE, 400, 1),
+        (SCRAPE, 413, 1),
+        (SCRAPE, 422, 1),
+        (SCRAPE, 404, 0),
+        (SCRAPE, 500, 0),
+        (SCRAPE, 503, 0),
+        (JOB, 400, 1),
+        (JOB, 404, 0),
+        (JOB, 500, 0),
+    ]
     returned = "SELECT FROM events WHERE event = 'mission_returned' AND task_id = %(id)s"
     async with conducting(app, worker, ScriptedWriter(), proxies=3):
         for call, status, retries in cases:
             worker.fault(*call, status)
             mission = await next_mission(app)
-            assert (mission.status, await retries_of(app, mission)) == ("completed", ["ERROR200"] * retries), (call, status)
+            assert (mission.status, await retries_of(app, mission)) == (
+                "completed",
+                ["ERROR200"] * retries,
+            ), (call, status)
             assert len(await rows(app, returned, id=mission.id)) == (status == 404), (call, status)
             assert worker.spent, (call, status)
 
@@ -80,26 +116,40 @@ async def test_a_writers_refusal_has_its_code_and_an_outage_is_waited_out(app: R
     """O10, O15."""
     writer = ScriptedWriter()
     cases = [
-        (PROCESS, 400, "ERROR303"), (PROCESS, 404, "ERROR300"), (PROCESS, 413, "ERROR300"), (PROCESS, 422, "ERROR303"),
-        (WRITER_JOB, 422, "ERROR303"), (PROCESS, 500, None), (WRITER_JOB, 503, None), (WRITER_JOB, 404, None),
-    ]  # fmt: skip
+        (PROCESS, 400, "ERROR303"),
+        (PROCESS, 404, "ERROR300"),
+        (PROCESS, 413, "ERROR300"),
+        (PROCESS, 422, "ERROR303"),
+        (WRITER_JOB, 422, "ERROR303"),
+        (PROCESS, 500, None),
+        (WRITER_JOB, 503, None),
+        (WRITER_JOB, 404, None),
+    ]
     async with conducting(app, ScriptedWorker(), writer):
         for call, status, code in cases:
             writer.fault(*call, status)
             mission = await next_mission(app)
             expected = [] if code is None else [code]
-            assert (mission.status, await retries_of(app, mission)) == ("completed", expected), (call, status)
+            assert (mission.status, await retries_of(app, mission)) == ("completed", expected), (
+                call,
+                status,
+            )
             assert writer.spent, (call, status)
 
 
 @pytest.mark.parametrize("call", [SESSION, STATUS, SCRAPE, JOB])
-async def test_a_worker_that_refuses_our_key_is_put_out_and_not_asked_again(app: Regente, call: tuple[str, str]) -> None:
-    """O15: 401 on any call: inactive with ERROR502 until a person has seen to it; the mission goes to another worker."""
+async def test_a_worker_that_refuses_our_key_is_put_out_and_not_asked_again(
+    app: Regente, call: tuple[str, str]
+) -> None:
+    """O15: 401 on any call: inactive with ERROR502 until a person has seen to it; the mission goes
+    to another worker."""
     bad, good = ScriptedWorker(), ScriptedWorker()
     bad.fault(*call, 401, times=1000)
     async with fleet_of(app, bad, ScriptedWriter(), proxies=3), runner_in(app):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
-        row = await until(app, "SELECT error_code FROM workers WHERE NOT active AND status = 'idle'")
+        row = await until(
+            app, "SELECT error_code FROM workers WHERE NOT active AND status = 'idle'"
+        )
         assert row["error_code"] == "ERROR502"
         asked = bad.count(*call)
         async with fleet_of(app, good, proxies=0):
@@ -111,8 +161,11 @@ async def test_a_worker_that_refuses_our_key_is_put_out_and_not_asked_again(app:
 
 
 @pytest.mark.parametrize("call", [PROCESS, WRITER_JOB])
-async def test_a_writer_that_refuses_our_key_fails_the_mission_for_a_person_to_see(app: Regente, call: tuple[str, str]) -> None:
-    """O15: 401 from the writer is ERROR301 at once, without retries; by hand it goes on with what was extracted."""
+async def test_a_writer_that_refuses_our_key_fails_the_mission_for_a_person_to_see(
+    app: Regente, call: tuple[str, str]
+) -> None:
+    """O15: 401 from the writer is ERROR301 at once, without retries; by hand it goes on with what
+    was extracted."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     writer.fault(*call, 401)
     async with conducting(app, worker, writer):
@@ -125,8 +178,11 @@ async def test_a_writer_that_refuses_our_key_fails_the_mission_for_a_person_to_s
 
 
 @pytest.mark.parametrize("how", ["of the worker", "of the target"])
-async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(app: Regente, how: str) -> None:
-    """O15: it waits as long as it was asked to, and says so; then it runs, as if nothing had been."""
+async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(
+    app: Regente, how: str
+) -> None:
+    """O15: it waits as long as it was asked to, and says so; then it runs, as if
+    nothing had been."""
     worker = ScriptedWorker()
     if how == "of the worker":
         worker.fault(*SCRAPE, 429, retry_after="1")
@@ -149,9 +205,16 @@ async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(app: Re
 
 @terms(outage_seconds=0.2)
 async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
-    """O15: Retry-After is obeyed by sessions, polls and the writer, even when it is longer than an outage may be."""
+    """O15: Retry-After is obeyed by sessions, polls and the writer, even when it is longer than an
+    outage may be."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
-    for peer, call in [(worker, SESSION), (worker, STATUS), (worker, JOB), (writer, PROCESS), (writer, WRITER_JOB)]:
+    for peer, call in [
+        (worker, SESSION),
+        (worker, STATUS),
+        (worker, JOB),
+        (writer, PROCESS),
+        (writer, WRITER_JOB),
+    ]:
         peer.fault(*call, 429, retry_after="0.3")
     mission = await run_one(app, worker, writer)
     assert (mission.status, mission.retry_count) == ("completed", 0)
@@ -161,7 +224,8 @@ async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
 
 @terms(outage_seconds=30.0)
 async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Regente) -> None:
-    """O14, O15: refused connections for less than `outage_seconds`: the same job goes on, no retry, no second job."""
+    """O14, O15: refused connections for less than `outage_seconds`: the same job goes on, no retry,
+    no second job."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.gate.clear()
     async with fleet_of(app, writer), runner_in(app):
@@ -186,14 +250,24 @@ async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Re
             await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL")
         async with fleet_of(app, other, proxies=0):
             mission = await finished(app, mission_id)
-    assert (mission.status, mission.retry_count, mission.worker_name) == ("completed", 0, other.name)
-    (returned,) = [row["details"] for row in await rows(app, "SELECT details FROM events WHERE event = 'mission_returned'")]
+    assert (mission.status, mission.retry_count, mission.worker_name) == (
+        "completed",
+        0,
+        other.name,
+    )
+    (returned,) = [
+        row["details"]
+        for row in await rows(app, "SELECT details FROM events WHERE event = 'mission_returned'")
+    ]
     assert returned["error_code"] == "ERROR502"
 
 
 @terms(outage_seconds=0.2, http_timeout=1.0)
-async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_answer_error302(app: Regente) -> None:
-    """O10, O15: at the end ERROR304, with that cause; by hand another writer gets what was extracted."""
+async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_answer_error302(
+    app: Regente,
+) -> None:
+    """O10, O15: at the end ERROR304, with that cause; by hand another writer gets what was
+    extracted."""
     await app.missions.set("max_retries", 0)
     worker, silent, good = ScriptedWorker(), ScriptedWriter("silent"), ScriptedWriter("good")
     silent.fault_with(*PROCESS, lambda: StreamingResponse(never()), times=1000)
@@ -202,7 +276,9 @@ async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_an
         (mission_id,) = await app.missions.create([MISSION], queue=True)
         mission = await finished(app, mission_id)
         assert (mission.status, mission.error_code) == ("failed", "ERROR304")
-        assert (mission.error_message or "").startswith("ERROR301: POST http://127.0.0.1:9/process: cannot connect")
+        assert (mission.error_message or "").startswith(
+            "ERROR301: POST http://127.0.0.1:9/process: cannot connect"
+        )
         await app.fleet.set_active("writer", nobody, False)
         async with fleet_of(app, silent, proxies=0):
             await app.missions.retry(mission_id)

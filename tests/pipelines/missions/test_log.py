@@ -1,4 +1,5 @@
-"""The audit log: the specification's events with their fields, its tables and its own queries, word for word."""
+"""The audit log: the specification's events with their fields, its tables and its own queries, word
+for word."""
 
 from __future__ import annotations
 
@@ -47,11 +48,16 @@ async def verbatim(app: Regente, name: str, **params: Any) -> list[dict[str, Any
 
 
 COLUMNS = {
-    "missions": "id date_start date_end media_type languages status checkpoint worker_id worker_job_id worker_data_url "
-    "proxy_used writer_job_id ads_count error_code error_message retry_count created_at queued_at started_at finished_at",
-    "workers": "id name url api_key storage_domain status session_count current_mission_id active last_test_at last_test_ok "
+    "missions": "id date_start date_end media_type languages status "
+    "checkpoint worker_id worker_job_id "
+    "worker_data_url "
+    "proxy_used writer_job_id ads_count error_code error_message retry_count created_at "
+    "queued_at started_at finished_at",
+    "workers": "id name url api_key storage_domain status session_count current_mission_id active "
+    "last_test_at last_test_ok "
     "created_at updated_at",
-    "proxies": "id name host port username password active in_use_by_worker_id fail_count last_used_at last_test_at "
+    "proxies": "id name host port username password active in_use_by_worker_id fail_count "
+    "last_used_at last_test_at "
     "last_test_ok created_at",
     "writers": "id name url api_key active last_test_at last_test_ok created_at updated_at",
     "mission_logs": "id mission_id event details timestamp",
@@ -65,16 +71,23 @@ async def test_the_specifications_tables_can_be_read_under_its_names(app: Regent
 
 
 async def full_day(app: Regente) -> dict[str, Mission]:
-    """Everything happens: a mission is retried and stored in part, one is empty, one exhausted, one canceled."""
+    """Everything happens: a mission is retried and stored in part, one is empty, one exhausted, one
+    canceled."""
     worker, writer = ScriptedWorker("only"), ScriptedWriter()
     worker.session_script = [session("stuck"), session("ready")]
     worker.job_script = [
-        [{"status": "running", "ads_count": 1, "progress_pct": 10}, {"status": "completed", "ads_count": 3}],
+        [
+            {"status": "running", "ads_count": 1, "progress_pct": 10},
+            {"status": "completed", "ads_count": 3},
+        ],
         [{"status": "empty"}],
         *([{"status": "failed"}] for _ in range(3)),
     ]
     writer.job_script = [
-        [{"status": "processing", "progress": {"processed": 1, "total": 3}}, {"status": "failed", "error": "full"}],
+        [
+            {"status": "processing", "progress": {"processed": 1, "total": 3}},
+            {"status": "failed", "error": "full"},
+        ],
         [stored(1, failed=2)],
     ]
     found = {}
@@ -90,8 +103,11 @@ async def full_day(app: Regente) -> dict[str, Mission]:
     return found
 
 
-async def test_the_twenty_events_carry_their_fields_and_the_specifications_queries_answer(app: Regente) -> None:
-    """O1, O11, O17, O18: after a day on which everything happens, each event of 10.1, and each query of 6.5 to 6.8 and 10.3."""
+async def test_the_twenty_events_carry_their_fields_and_the_specifications_queries_answer(
+    app: Regente,
+) -> None:
+    """O1, O11, O17, O18: after a day on which everything happens, each event of 10.1, and each
+    query of 6.5 to 6.8 and 10.3."""
     day = await full_day(app)
     logged: dict[str, list[dict[str, Any]]] = {}
     for row in await rows(app, "SELECT event, details FROM mission_logs"):
@@ -104,10 +120,21 @@ async def test_the_twenty_events_carry_their_fields_and_the_specifications_queri
     timeline = await verbatim(app, "timeline", mission_id=good.id)
     assert timeline == sorted(timeline, key=lambda row: row["timestamp"])
     assert [row["event"] for row in await app.missions.timeline(good.id)] == [
-        "mission_queued", "session_started", "session_ready", "mission_assigned", "scrape_started", "scrape_progress",
-        "scrape_completed", "writer_started", "writer_progress", "writer_failed", "retry_triggered", "writer_started",
-        "writer_completed", "mission_completed",
-    ]  # fmt: skip
+        "mission_queued",
+        "session_started",
+        "session_ready",
+        "mission_assigned",
+        "scrape_started",
+        "scrape_progress",
+        "scrape_completed",
+        "writer_started",
+        "writer_progress",
+        "writer_failed",
+        "retry_triggered",
+        "writer_started",
+        "writer_completed",
+        "mission_completed",
+    ]
     ours = await app.missions.timeline(good.id)
     assert sorted(row["event"] for row in timeline) == sorted(row["event"] for row in ours)
     (failed,) = await verbatim(app, "failed_in_24_hours")
@@ -118,7 +145,11 @@ async def test_the_twenty_events_carry_their_fields_and_the_specifications_queri
         2,
     )
     (performance,) = await verbatim(app, "performance_per_worker")
-    assert (performance["worker_name"], performance["completed_count"], performance["failed_count"]) == ("only", 1, 3)
+    assert (
+        performance["worker_name"],
+        performance["completed_count"],
+        performance["failed_count"],
+    ) == ("only", 1, 3)
     assert performance["avg_duration_ms"] >= 0
     proxies = await verbatim(app, "problem_proxies")
     assert [row["fail_count"] for row in proxies] == [1, 0, 0]
@@ -129,29 +160,43 @@ async def test_the_twenty_events_carry_their_fields_and_the_specifications_queri
     assert await verbatim(app, "pending_in_writer") == []
     assert await verbatim(app, "should_it_end") == [{"queued_count": 0, "running_count": 0}]
     (shown,) = await verbatim(app, "mission_with_details", mission_id=good.id)
-    assert (shown["worker_name"], shown["proxy_name"], shown["status"]) == ("only", good.proxy_used, "completed")
+    assert (shown["worker_name"], shown["proxy_name"], shown["status"]) == (
+        "only",
+        good.proxy_used,
+        "completed",
+    )
 
 
 async def test_the_queries_see_what_is_under_way(app: Regente) -> None:
-    """O1: a mission at the writer, one on a worker, one in the queue; one that waits for its retry is still running."""
+    """O1: a mission at the writer, one on a worker, one in the queue; one that waits for its retry
+    is still running."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     writer.default_job = [{"status": "processing"}]
     worker.job_script = [[{"status": "completed", "ads_count": 3}], [{"status": "running"}]]
     async with conducting(app, worker, writer):
         first, second, third = await app.missions.create([MISSION] * 3, queue=True)
-        await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL AND id = %(id)s", id=second)
+        await until(
+            app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL AND id = %(id)s", id=second
+        )
         assert [row["id"] for row in await verbatim(app, "pending_in_writer")] == [first]
         assert await verbatim(app, "should_it_end") == [{"queued_count": 1, "running_count": 2}]
         assert await verbatim(app, "available_workers") == []
         assert await app.missions.counts() == {
-            "draft": 0, "queued": 1, "running": 2, "completed": 0, "failed": 0, "canceled": 0,
-        }  # fmt: skip
+            "draft": 0,
+            "queued": 1,
+            "running": 2,
+            "completed": 0,
+            "failed": 0,
+            "canceled": 0,
+        }
         await app.missions.cancel_many([first, second, third])
         for one in (first, second, third):
             await finished(app, one)
 
 
-async def test_the_log_of_a_failure_does_not_change_when_the_mission_is_tried_again(app: Regente) -> None:
+async def test_the_log_of_a_failure_does_not_change_when_the_mission_is_tried_again(
+    app: Regente,
+) -> None:
     """O17: retry_count and previous_checkpoint are those of then."""
     worker = ScriptedWorker()
     worker.job_script = [[{"status": "failed"}] for _ in range(3)]

@@ -17,13 +17,25 @@ async def test_a_mission_goes_through_session_scrape_and_storage(app: Regente) -
 
     assert (mission.status, mission.checkpoint, mission.ads_count) == ("completed", "finalizado", 3)
     assert await names_of(app, mission_id) == [
-        "mission_queued", "session_started", "session_ready", "mission_assigned", "scrape_started", "scrape_completed",
-        "writer_started", "writer_completed", "mission_completed",
-    ]  # fmt: skip
+        "mission_queued",
+        "session_started",
+        "session_ready",
+        "mission_assigned",
+        "scrape_started",
+        "scrape_completed",
+        "writer_started",
+        "writer_completed",
+        "mission_completed",
+    ]
     assert worker.count("POST", "/scrape") == 1
     assert writer.count("POST", "/process") == 1
     details = dict(await events_of(app, mission_id))
-    assert details["mission_completed"].keys() == {"total_duration_ms", "ads_count", "success_count", "failed_count"}
+    assert details["mission_completed"].keys() == {
+        "total_duration_ms",
+        "ads_count",
+        "success_count",
+        "failed_count",
+    }
 
 
 async def test_when_nothing_is_left_sessions_end_and_proxies_are_free(app: Regente) -> None:
@@ -34,7 +46,11 @@ async def test_when_nothing_is_left_sessions_end_and_proxies_are_free(app: Regen
         await finished(app, mission_id)
 
         async def at_rest() -> bool:
-            states = {member.kind: member.status for member in await app.fleet.members() if member.kind != "writer"}
+            states = {
+                member.kind: member.status
+                for member in await app.fleet.members()
+                if member.kind != "writer"
+            }
             state = await app.missions.orchestrator()
             return state.state == "closed" and states == {"worker": "idle", "proxy": "free"}
 

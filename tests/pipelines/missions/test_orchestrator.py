@@ -5,16 +5,28 @@ from __future__ import annotations
 import asyncio
 
 from regente import Regente
-from tests.pipelines.missions.conftest import MISSION, conducting, finished, fleet_of, rows, terms, until
+from tests.pipelines.missions.conftest import (
+    MISSION,
+    conducting,
+    finished,
+    fleet_of,
+    rows,
+    terms,
+    until,
+)
 from tests.support.peers import ScriptedWorker, ScriptedWriter
 from tests.support.running import runner_in
 
 CLOSED = "SELECT FROM orchestrator WHERE state = 'closed'"
-AT_REST = "SELECT FROM workers WHERE status = 'idle' AND NOT EXISTS (SELECT FROM proxies WHERE in_use_by_worker_id IS NOT NULL)"
+AT_REST = (
+    "SELECT FROM workers WHERE status = 'idle' AND NOT EXISTS (SELECT FROM proxies WHERE "
+    "in_use_by_worker_id IS NOT NULL)"
+)
 
 
 async def test_it_starts_on_request_when_it_does_not_by_itself(app: Regente) -> None:
-    """O13: auto_start off: queued missions wait until somebody presses start; nothing left: it ends by itself."""
+    """O13: auto_start off: queued missions wait until somebody presses start; nothing left: it ends
+    by itself."""
     worker = ScriptedWorker()
     assert (await app.missions.set("auto_start", "off")).auto_start is False
     async with conducting(app, worker, ScriptedWriter()):
@@ -40,7 +52,9 @@ async def test_it_may_be_started_with_nothing_to_do_and_ends_at_once(app: Regent
     assert worker.calls == []
 
 
-async def test_stopped_it_lets_what_runs_finish_and_stays_stopped_until_it_is_started(app: Regente) -> None:
+async def test_stopped_it_lets_what_runs_finish_and_stays_stopped_until_it_is_started(
+    app: Regente,
+) -> None:
     """O13: drain: no new missions; queueing more does not open it; start does."""
     worker = ScriptedWorker()
     worker.job_script = [[{"status": "running"}]]
@@ -62,12 +76,17 @@ async def test_stopped_it_lets_what_runs_finish_and_stays_stopped_until_it_is_st
 
 
 async def test_stopped_now_it_hands_missions_back_to_the_queue_uncharged(app: Regente) -> None:
-    """O13: the worker's job is cancelled, the mission is queued again and runs after the next start."""
+    """O13: the worker's job is cancelled, the mission is queued again and runs after the next
+    start."""
     worker = ScriptedWorker()
     worker.job_script = [[{"status": "running"}]]
     async with conducting(app, worker, ScriptedWriter()):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
-        job = (await until(app, "SELECT worker_job_id AS id FROM missions WHERE worker_job_id IS NOT NULL"))["id"]
+        job = (
+            await until(
+                app, "SELECT worker_job_id AS id FROM missions WHERE worker_job_id IS NOT NULL"
+            )
+        )["id"]
         assert (await app.missions.stop(now=True)).state == "halting"
         await until(app, CLOSED)
         await until(app, AT_REST)
@@ -80,15 +99,24 @@ async def test_stopped_now_it_hands_missions_back_to_the_queue_uncharged(app: Re
 
 @terms(error_backoff=60.0)
 async def test_it_ends_although_a_mission_waits_for_its_retry(app: Regente) -> None:
-    """O13: what waits to be tried again goes back to the queue when it is stopped, instead of keeping it open for ever."""
+    """O13: what waits to be tried again goes back to the queue when it is stopped, instead of
+    keeping it open for ever."""
     bad = ScriptedWorker()
     bad.job_script = [[{"status": "failed"}]]
     bad.session_script = [[{"status": "ready"}], [{"status": "terminated"}]]
     async with conducting(app, bad, ScriptedWriter(), proxies=3):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
-        await until(app, "SELECT FROM workers WHERE status = 'error' AND current_mission_id IS NULL AND failures = 1")
+        await until(
+            app,
+            "SELECT FROM workers WHERE status = 'error' AND current_mission_id IS NULL AND "
+            "failures = 1",
+        )
         waiting = await app.missions.get(mission_id)
-        assert (waiting.status, waiting.checkpoint, waiting.retry_count) == ("running", "extracao", 1)
+        assert (waiting.status, waiting.checkpoint, waiting.retry_count) == (
+            "running",
+            "extracao",
+            1,
+        )
         await app.missions.stop()
         await until(app, CLOSED)
         await until(app, AT_REST)
@@ -100,7 +128,9 @@ async def test_many_may_queue_at_once(app: Regente) -> None:
     """O5, O7: more callers than connections, in one process, and each mission once."""
     worker, other = ScriptedWorker(), ScriptedWorker()
     async with asyncio.timeout(4):
-        made = await asyncio.gather(*(app.missions.create([MISSION], queue=True, by=f"user {n}") for n in range(20)))
+        made = await asyncio.gather(
+            *(app.missions.create([MISSION], queue=True, by=f"user {n}") for n in range(20))
+        )
     async with conducting(app, worker, other, ScriptedWriter(), proxies=3):
         for (mission_id,) in made:
             assert (await finished(app, mission_id)).status == "completed"
@@ -120,7 +150,9 @@ async def test_a_runner_that_is_told_to_stop_ends_idle_sessions(app: Regente) ->
     assert worker.calls[-1] == ("DELETE", "/session")
 
 
-async def test_a_worker_that_is_put_out_finishes_its_mission_and_ends_its_session(app: Regente) -> None:
+async def test_a_worker_that_is_put_out_finishes_its_mission_and_ends_its_session(
+    app: Regente,
+) -> None:
     """O3, O6: deactivated while it scrapes."""
     worker, writer = ScriptedWorker("one"), ScriptedWriter()
     worker.job_script = [[{"status": "running"}]]

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from regente import Regente
-from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, run_one, terms, until
+from tests.pipelines.missions.conftest import (
+    MISSION,
+    conducting,
+    events_of,
+    finished,
+    rows,
+    run_one,
+    terms,
+    until,
+)
 from tests.pipelines.missions.test_sessions import session
 from tests.support.peers import ScriptedWorker, ScriptedWriter
 
 
 async def events_named(app: Regente, name: str) -> list[dict[str, object]]:
-    return [row["details"] for row in await rows(app, "SELECT details FROM events WHERE event = %(n)s ORDER BY id", n=name)]
+    return [
+        row["details"]
+        for row in await rows(
+            app, "SELECT details FROM events WHERE event = %(n)s ORDER BY id", n=name
+        )
+    ]
 
 
-async def test_three_strikes_put_a_proxy_out_and_a_person_brings_it_back_afresh(app: Regente) -> None:
+async def test_three_strikes_put_a_proxy_out_and_a_person_brings_it_back_afresh(
+    app: Regente,
+) -> None:
     """O4: `fail_count` ≥ 3 → inactive, with an event; reactivation resets the count."""
     worker = ScriptedWorker()
     worker.session_script = [session("stuck") for _ in range(3)]
@@ -30,7 +46,9 @@ async def test_three_strikes_put_a_proxy_out_and_a_person_brings_it_back_afresh(
 
 
 @terms(polling_session=0.02, error_backoff=0.005)
-async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_probe_closes_it(app: Regente) -> None:
+async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_probe_closes_it(
+    app: Regente,
+) -> None:
     """O4, faults: an outage of the target does not empty the pool."""
     worker = ScriptedWorker()
     worker.session_script = [session("disconnected") for _ in range(8)]
@@ -42,7 +60,9 @@ async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_
         assert all(row["active"] for row in found)
         assert sum(row["fail_count"] for row in found) == 8
         assert await rows(app, "SELECT FROM settings WHERE key = 'proxy_breaker'") == []
-        await until(app, "SELECT FROM orchestrator, workers WHERE state = 'closed' AND status = 'idle'")
+        await until(
+            app, "SELECT FROM orchestrator, workers WHERE state = 'closed' AND status = 'idle'"
+        )
         # Afterwards a proxy that fails alone is judged alone.
         await rows(app, "UPDATE proxies SET fail_count = 2")
         worker.session_script = [session("disconnected")]
@@ -53,7 +73,9 @@ async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_
     assert len(await rows(app, "SELECT FROM proxies WHERE NOT active")) == 1
 
 
-async def test_a_scrape_that_the_proxy_spoiled_is_its_strike_and_one_that_the_target_spoiled_is_not(app: Regente) -> None:
+async def test_a_scrape_that_the_proxy_spoiled_is_its_strike_and_one_that_the_target_spoiled_is_not(
+    app: Regente,
+) -> None:
     """O4, O15: blame before any counter moves."""
     worker = ScriptedWorker()
     worker.job_script = [
@@ -65,11 +87,18 @@ async def test_a_scrape_that_the_proxy_spoiled_is_its_strike_and_one_that_the_ta
     assert [row["n"] for row in await rows(app, "SELECT sum(fail_count) AS n FROM proxies")] == [1]
     servers = [proxy["server"] for proxy in worker.proxies]
     assert servers[0] != servers[1] != servers[2]
-    failed = [details for name, details in await events_of(app, mission.id) if name == "scrape_failed"]
-    assert [details["error_message"] for details in failed] == ["spoiled by the proxy", "spoiled by the blocked"]
+    failed = [
+        details for name, details in await events_of(app, mission.id) if name == "scrape_failed"
+    ]
+    assert [details["error_message"] for details in failed] == [
+        "spoiled by the proxy",
+        "spoiled by the blocked",
+    ]
 
 
-async def test_a_mission_that_avoids_a_proxy_is_not_left_waiting_before_an_idle_session_on_it(app: Regente) -> None:
+async def test_a_mission_that_avoids_a_proxy_is_not_left_waiting_before_an_idle_session_on_it(
+    app: Regente,
+) -> None:
     """O4, O6: its worker changes the proxy for it when another one is free."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.gate.clear()
@@ -78,7 +107,10 @@ async def test_a_mission_that_avoids_a_proxy_is_not_left_waiting_before_an_idle_
         await until(app, "SELECT FROM missions WHERE worker_job_id IS NOT NULL")
         (second,) = await app.missions.create([MISSION], queue=True)
         await rows(
-            app, "UPDATE mission_runs SET avoid_proxy_id = (SELECT id FROM proxies) WHERE mission_id = %(id)s", id=second
+            app,
+            "UPDATE mission_runs SET avoid_proxy_id = (SELECT id FROM proxies) WHERE "
+            "mission_id = %(id)s",
+            id=second,
         )
         await app.fleet.add_proxy("another", "proxy.example.com", 9000)
         worker.gate.set()

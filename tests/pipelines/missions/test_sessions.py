@@ -1,4 +1,5 @@
-"""Sessions: each status that a worker may say of one, at its start, while it waits, and under a mission."""
+"""Sessions: each status that a worker may say of one, at its start, while it waits, and under a
+mission."""
 
 from __future__ import annotations
 
@@ -35,14 +36,20 @@ def session(*statuses: str, **more: Any) -> list[dict[str, Any]]:
 async def failures_of_sessions(app: Regente) -> list[dict[str, Any]]:
     return [
         row["details"]
-        for row in await rows(app, "SELECT details FROM mission_logs WHERE event = 'session_failed' ORDER BY timestamp")
+        for row in await rows(
+            app,
+            "SELECT details FROM mission_logs WHERE event = 'session_failed' ORDER BY timestamp",
+        )
     ]
 
 
 async def test_a_session_is_waited_for_through_every_status_of_its_start(app: Regente) -> None:
-    """O6: initializing, connecting, authenticating, warming_up: ask again; ready: go on. The payload is the contract's."""
+    """O6: initializing, connecting, authenticating, warming_up: ask again; ready: go on. The
+    payload is the contract's."""
     worker = ScriptedWorker()
-    worker.session_script = [session("initializing", "connecting", "authenticating", "warming_up", "ready")]
+    worker.session_script = [
+        session("initializing", "connecting", "authenticating", "warming_up", "ready")
+    ]
     mission = await run_one(app, worker, ScriptedWriter(), proxies=1)
     assert mission.status == "completed"
     assert worker.count("GET", "/session/status") >= 5
@@ -69,7 +76,8 @@ async def test_a_session_is_waited_for_through_every_status_of_its_start(app: Re
 async def test_a_session_that_does_not_start_costs_no_mission_a_retry(
     app: Regente, status: str, code: str, more: dict[str, Any], strikes: int
 ) -> None:
-    """O6, O15: worker `error`, a rest, `idle`, another proxy; only the proxy's own faults count against it."""
+    """O6, O15: worker `error`, a rest, `idle`, another proxy; only the proxy's own faults count
+    against it."""
     worker = ScriptedWorker()
     worker.session_script = [session("connecting", status, **more)]
     mission = await run_one(app, worker, ScriptedWriter())
@@ -79,7 +87,10 @@ async def test_a_session_that_does_not_start_costs_no_mission_a_retry(
     assert failure.keys() >= {"worker_id", "error_code", "proxy_name"}
     first, second = (proxy["server"] for proxy in worker.proxies)
     assert first != second
-    counts = {row["name"]: row["fail_count"] for row in await rows(app, "SELECT name, fail_count FROM proxies")}
+    counts = {
+        row["name"]: row["fail_count"]
+        for row in await rows(app, "SELECT name, fail_count FROM proxies")
+    }
     assert counts[failure["proxy_name"]] == strikes
     assert sum(counts.values()) == strikes
 
@@ -91,16 +102,26 @@ async def test_a_session_that_is_not_ready_in_time_is_error101(app: Regente) -> 
     worker.session_script = [session("warming_up")]
     mission = await run_one(app, worker, ScriptedWriter())
     (failure,) = await failures_of_sessions(app)
-    assert (mission.status, failure["error_code"], failure["blamed"]) == ("completed", "ERROR101", "proxy")
+    assert (mission.status, failure["error_code"], failure["blamed"]) == (
+        "completed",
+        "ERROR101",
+        "proxy",
+    )
     assert worker.count("DELETE", "/session") == 2
-    assert await rows(app, "SELECT FROM proxies WHERE name = %(p)s AND fail_count = 1", p=failure["proxy_name"])
+    assert await rows(
+        app, "SELECT FROM proxies WHERE name = %(p)s AND fail_count = 1", p=failure["proxy_name"]
+    )
 
 
-@pytest.mark.parametrize(("status", "code"), [("stuck", "ERROR102"), ("disconnected", "ERROR103"), ("terminated", "ERROR100")])
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("stuck", "ERROR102"), ("disconnected", "ERROR103"), ("terminated", "ERROR100")],
+)
 async def test_a_session_that_breaks_under_a_mission_costs_it_a_retry_through_another_proxy(
     app: Regente, status: str, code: str
 ) -> None:
-    """O6, O15, O17: the mission is retried in the session phase, on a new session and another proxy, which is no strike."""
+    """O6, O15, O17: the mission is retried in the session phase, on a new session and another
+    proxy, which is no strike."""
     worker = ScriptedWorker()
     worker.session_script = [session("ready", status)]
     worker.job_script = [[{"status": "running", "ads_count": 1}]]
@@ -115,7 +136,9 @@ async def test_a_session_that_breaks_under_a_mission_costs_it_a_retry_through_an
     assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
 
 
-@pytest.mark.parametrize("status", ["stuck", "disconnected", "terminated", "scraping", "initializing"])
+@pytest.mark.parametrize(
+    "status", ["stuck", "disconnected", "terminated", "scraping", "initializing"]
+)
 async def test_a_session_that_breaks_while_it_waits_is_replaced(app: Regente, status: str) -> None:
     """O6: a ready session must stay ready; no mission is charged, no proxy blamed."""
     worker = ScriptedWorker()
@@ -132,10 +155,11 @@ async def test_a_session_that_breaks_while_it_waits_is_replaced(app: Regente, st
     assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
 
 
-async def test_after_session_limit_missions_the_session_ends_and_the_proxy_changes_also_when_changed_meanwhile(
+async def test_after_session_limit_missions_the_session_ends_and_the_proxy_changes(
     app: Regente,
 ) -> None:
-    """O6, O16, O4: session_limit is obeyed, takes effect while running, and never the proxy of the session before."""
+    """O6, O16, O4: session_limit is obeyed, takes effect while running, and never the proxy of the
+    session before."""
     worker = ScriptedWorker()
     await app.missions.set("session_limit", 2)
     async with conducting(app, worker, ScriptedWriter(), proxies=3):
@@ -144,9 +168,13 @@ async def test_after_session_limit_missions_the_session_ends_and_the_proxy_chang
         await app.missions.set("session_limit", "1")
         for mission_id in await app.missions.create([MISSION] * 2, queue=True):
             await finished(app, mission_id)
-    sessions = await rows(app, "SELECT missions, reason, proxy_name FROM sessions WHERE missions > 0 ORDER BY id")
+    sessions = await rows(
+        app, "SELECT missions, reason, proxy_name FROM sessions WHERE missions > 0 ORDER BY id"
+    )
     assert [row["missions"] for row in sessions] in ([2, 2, 1, 1], [2, 1, 1, 1, 1])
-    proxies = [row["proxy_name"] for row in await rows(app, "SELECT proxy_name FROM sessions ORDER BY id")]
+    proxies = [
+        row["proxy_name"] for row in await rows(app, "SELECT proxy_name FROM sessions ORDER BY id")
+    ]
     assert all(one != other for one, other in itertools.pairwise(proxies))
     assert {row["reason"] for row in sessions} <= {"session_limit", "orchestrator_closed"}
 
@@ -154,17 +182,31 @@ async def test_after_session_limit_missions_the_session_ends_and_the_proxy_chang
 async def test_a_setting_that_makes_no_sense_is_refused(app: Regente) -> None:
     """O16: clear errors; nothing is stored."""
     wrong: list[tuple[str, Any]] = [
-        ("session_limit", 0), ("session_limit", "many"), ("session_limit", None), ("max_retries", -1), ("max_retries", 1.5),
-        ("max_retries", True), ("auto_start", "maybe"), ("polling", 1),
-    ]  # fmt: skip
+        ("session_limit", 0),
+        ("session_limit", "many"),
+        ("session_limit", None),
+        ("max_retries", -1),
+        ("max_retries", 1.5),
+        ("max_retries", True),
+        ("auto_start", "maybe"),
+        ("polling", 1),
+    ]
     for key, value in wrong:
         with pytest.raises(InvalidInput, match=key):
             await app.missions.set(key, value)
-    assert await rows(app, "SELECT key FROM settings WHERE key = ANY (%(keys)s)", keys=[key for key, _ in wrong]) == []
+    assert (
+        await rows(
+            app,
+            "SELECT key FROM settings WHERE key = ANY (%(keys)s)",
+            keys=[key for key, _ in wrong],
+        )
+        == []
+    )
 
 
 async def test_without_a_free_proxy_it_waits_and_says_error501_once_per_spell(app: Regente) -> None:
-    """O6: ERROR501 is logged once, not at every poll; the mission runs as soon as there is a proxy."""
+    """O6: ERROR501 is logged once, not at every poll; the mission runs as soon as
+    there is a proxy."""
     worker = ScriptedWorker()
     async with conducting(app, worker, ScriptedWriter(), proxies=0):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
@@ -181,19 +223,29 @@ async def test_without_a_free_proxy_it_waits_and_says_error501_once_per_spell(ap
     assert (failure["error_code"], failure["proxy_name"]) == ("ERROR501", None)
 
 
-async def test_a_worker_whose_session_failed_goes_through_error_and_rest_back_to_idle(app: Regente) -> None:
+async def test_a_worker_whose_session_failed_goes_through_error_and_rest_back_to_idle(
+    app: Regente,
+) -> None:
     """O3, O6: initializing → error → (rest, longer each time) → idle → initializing."""
     worker = ScriptedWorker()
     worker.session_script = [session("stuck"), session("stuck"), session("stuck")]
     async with fleet_of(app, worker, ScriptedWriter(), proxies=4):
-        await rows(app, "CREATE TABLE seen (at bigserial, status worker_status, failures int, rest interval)")
+        await rows(
+            app,
+            "CREATE TABLE seen (at bigserial, status worker_status, failures int, rest interval)",
+        )
         await rows(app, WATCH_FUNCTION)
         await rows(app, WATCH_TRIGGER)
         async with runner_in(app):
             (mission_id,) = await app.missions.create([MISSION], queue=True)
             await finished(app, mission_id)
-    seen = await rows(app, "SELECT status::text, failures, extract(epoch FROM rest) AS rest FROM seen ORDER BY at")
-    assert [row["status"] for row in seen][:11] == ["initializing", "error", "idle"] * 3 + ["initializing", "ready"]
+    seen = await rows(
+        app, "SELECT status::text, failures, extract(epoch FROM rest) AS rest FROM seen ORDER BY at"
+    )
+    assert [row["status"] for row in seen][:11] == ["initializing", "error", "idle"] * 3 + [
+        "initializing",
+        "ready",
+    ]
     errors = [row for row in seen if row["status"] == "error"]
     assert [row["failures"] for row in errors] == [1, 2, 3]
     assert [round(float(row["rest"]), 2) for row in errors] == [0.05, 0.1, 0.2]
@@ -201,9 +253,11 @@ async def test_a_worker_whose_session_failed_goes_through_error_and_rest_back_to
 
 WATCH_FUNCTION = """
 CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-  INSERT INTO regente.seen (status, failures, rest) VALUES (NEW.status, NEW.failures, NEW.rest_until - NEW.updated_at);
+  INSERT INTO regente.seen (status, failures, rest)
+      VALUES (NEW.status, NEW.failures, NEW.rest_until - NEW.updated_at);
   RETURN NULL; END $$
 """
 WATCH_TRIGGER = """
-CREATE TRIGGER watch AFTER UPDATE OF status ON workers FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION watch()
+CREATE TRIGGER watch AFTER UPDATE OF status ON workers FOR EACH ROW WHEN (OLD.status <> NEW.status)
+    EXECUTE FUNCTION watch()
 """

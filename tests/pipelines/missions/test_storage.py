@@ -7,11 +7,23 @@ from typing import Any
 import pytest
 
 from regente import Regente
-from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, run_one, terms, until
+from tests.pipelines.missions.conftest import (
+    MISSION,
+    conducting,
+    events_of,
+    finished,
+    rows,
+    run_one,
+    terms,
+    until,
+)
 from tests.support.eventually import eventually_async
 from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter, stored
 
-PROCESSING = {"status": "processing", "progress": {"total": 3, "processed": 1, "success_count": 1, "failed_count": 0}}
+PROCESSING = {
+    "status": "processing",
+    "progress": {"total": 3, "processed": 1, "success_count": 1, "failed_count": 0},
+}
 
 
 async def test_the_writers_payload_is_the_specifications(app: Regente) -> None:
@@ -21,17 +33,35 @@ async def test_the_writers_payload_is_the_specifications(app: Regente) -> None:
     mission = await run_one(app, ScriptedWorker(), writer)
     (sent,) = writer.sent("POST", "/process")
     assert sent.pop("job_id") == mission.writer_job_id
-    assert sent.pop("source").items() >= {"type": "url", "url": mission.worker_data_url, "json_path": "ads"}.items()
-    assert sent == {"config": {"table": "ads", "schema": "public", "operation": "upsert", "conflict_key": "id"}}
+    assert (
+        sent.pop("source").items()
+        >= {"type": "url", "url": mission.worker_data_url, "json_path": "ads"}.items()
+    )
+    assert sent == {
+        "config": {"table": "ads", "schema": "public", "operation": "upsert", "conflict_key": "id"}
+    }
     details = dict(await events_of(app, mission.id))
-    assert details["writer_started"] == {"writer_job_id": mission.writer_job_id, "data_url": mission.worker_data_url}
-    assert details["writer_progress"] == {"writer_job_id": mission.writer_job_id, "processed": 1, "total": 3}
-    assert details["writer_completed"].keys() >= {"writer_job_id", "success_count", "failed_count", "duration_ms"}
+    assert details["writer_started"] == {
+        "writer_job_id": mission.writer_job_id,
+        "data_url": mission.worker_data_url,
+    }
+    assert details["writer_progress"] == {
+        "writer_job_id": mission.writer_job_id,
+        "processed": 1,
+        "total": 3,
+    }
+    assert details["writer_completed"].keys() >= {
+        "writer_job_id",
+        "success_count",
+        "failed_count",
+        "duration_ms",
+    }
     assert details["mission_completed"]["success_count"] == 3
 
 
 async def test_a_partial_store_completes_and_its_failed_items_can_be_read(app: Regente) -> None:
-    """O10, O11: what could not be stored is kept, with its index, data and error; found = stored + failed."""
+    """O10, O11: what could not be stored is kept, with its index, data and error; found = stored +
+    failed."""
     writer = ScriptedWriter()
     writer.job_script = [[stored(1, failed=2)]]
     mission = await run_one(app, ScriptedWorker(), writer)
@@ -56,11 +86,16 @@ async def test_ads_that_nobody_accounts_for_are_said_to_be_missing(app: Regente)
 async def test_a_writer_that_fails_once_is_asked_again_with_a_new_job(app: Regente) -> None:
     """O10, O15: `failed` is retried; the scrape is not done again."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
-    writer.job_script = [[{"status": "failed", "error": "the table is locked", "error_code": "ERROR303"}]]
+    writer.job_script = [
+        [{"status": "failed", "error": "the table is locked", "error_code": "ERROR303"}]
+    ]
     mission = await run_one(app, worker, writer)
     assert (mission.status, mission.retry_count) == ("completed", 1)
     details = dict(await events_of(app, mission.id))
-    assert details["writer_failed"].items() >= {"writer_job_id": writer.created[0], "error": "the table is locked"}.items()
+    assert (
+        details["writer_failed"].items()
+        >= {"writer_job_id": writer.created[0], "error": "the table is locked"}.items()
+    )
     assert details["retry_triggered"] == {"attempt": 1, "error_code": "ERROR303", "phase": "writer"}
     assert worker.count("POST", "/scrape") == 1
     assert len(set(writer.created)) == 2
@@ -90,11 +125,15 @@ async def test_a_writers_answer_that_makes_no_sense_is_error300(app: Regente) ->
             (mission_id,) = await app.missions.create([MISSION], queue=True)
             mission = await finished(app, mission_id)
             assert (mission.status, mission.retry_count) == ("completed", 1), answer
-            assert dict(await events_of(app, mission_id))["retry_triggered"]["error_code"] == "ERROR300"
+            assert (
+                dict(await events_of(app, mission_id))["retry_triggered"]["error_code"]
+                == "ERROR300"
+            )
 
 
 async def test_without_an_active_writer_it_waits_and_says_why(app: Regente) -> None:
-    """O10: no retry is lost; the worker is free meanwhile; the writer that is added later gets the job."""
+    """O10: no retry is lost; the worker is free meanwhile; the writer that is added later gets the
+    job."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     async with writer.served() as url, conducting(app, worker):
         (mission_id,) = await app.missions.create([MISSION], queue=True)

@@ -16,10 +16,24 @@ from tests.support.peers import ScriptedWorker, ScriptedWriter
 from tests.support.running import runner_in
 
 FINE: dict[str, Any] = {
-    "state": "open", "stopped_by": None, "checkpoint": "atribuido", "rate_limited": None, "not_before": None,
-    "active_workers": 2, "ready_workers": 0, "scraping_workers": 2, "failing_workers": 0, "active_proxies": 3,
-    "free_proxies": 1, "active_writers": 1, "runners": 1, "breaker": False, "paused": False, "ahead": 4, "worker_name": None,
-}  # fmt: skip
+    "state": "open",
+    "stopped_by": None,
+    "checkpoint": "atribuido",
+    "rate_limited": None,
+    "not_before": None,
+    "active_workers": 2,
+    "ready_workers": 0,
+    "scraping_workers": 2,
+    "failing_workers": 0,
+    "active_proxies": 3,
+    "free_proxies": 1,
+    "active_writers": 1,
+    "runners": 1,
+    "breaker": False,
+    "paused": False,
+    "ahead": 4,
+    "worker_name": None,
+}
 
 
 @pytest.mark.parametrize(
@@ -27,7 +41,11 @@ FINE: dict[str, Any] = {
     [
         ({}, "WAITS_FOR_WORKER", "2 of 2 workers are busy, 0 ready; 4 missions are ahead"),
         ({"ahead": 10_001}, "WAITS_FOR_WORKER", "more than 10,000"),
-        ({"rate_limited": True, "not_before": datetime(2025, 1, 2, 3, 4, tzinfo=UTC)}, "RATE_LIMITED", "2025-01-02 03:04:00"),
+        (
+            {"rate_limited": True, "not_before": datetime(2025, 1, 2, 3, 4, tzinfo=UTC)},
+            "RATE_LIMITED",
+            "2025-01-02 03:04:00",
+        ),
         ({"state": "closed"}, "STOPPED", "closed: start it"),
         ({"state": "draining", "stopped_by": "ana"}, "STOPPED", "ana stopped it"),
         ({"paused": True}, "PAUSED", "is paused"),
@@ -39,7 +57,9 @@ FINE: dict[str, Any] = {
         ({"failing_workers": 2}, "WORKERS_FAIL", "All 2 active workers fail"),
     ],
 )
-def test_each_reason_has_its_code_and_its_sentence(change: dict[str, Any], code: str, says: str) -> None:
+def test_each_reason_has_its_code_and_its_sentence(
+    change: dict[str, Any], code: str, says: str
+) -> None:
     """O2, O19: what a held mission waits for."""
     found = explain_waiting("queued", FINE | change, Why("HELD", "", {}))
     assert found.code == code
@@ -47,7 +67,8 @@ def test_each_reason_has_its_code_and_its_sentence(change: dict[str, Any], code:
 
 
 async def test_the_answer_follows_what_happens(app: Regente) -> None:
-    """O2, O6: bank, closed, stopped, paused, no runner, no worker, no proxy, running, done: one mission through all of them."""
+    """O2, O6: bank, closed, stopped, paused, no runner, no worker, no proxy, running, done: one
+    mission through all of them."""
     worker = ScriptedWorker()
     worker.gate.clear()
     await app.missions.set("auto_start", False)

@@ -1,4 +1,5 @@
-"""`python -m tests.pipelines.missions_faults --seed 1 --missions 300 --orchestrators 3 --kills 20`: exit 0 when all is well."""
+"""`python -m tests.pipelines.missions_faults --seed 1 --missions 300 --orchestrators 3 --kills 20`:
+exit 0 when all is well."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ WORKERS, PROXIES = 12, 8
 PATIENCE_SECONDS = 180.0
 
 
-async def run(plan: Plan, console: Console, url: str, data_dir: Path, nursery: Nursery) -> list[str]:
+async def run(
+    plan: Plan, console: Console, url: str, data_dir: Path, nursery: Nursery
+) -> list[str]:
     settings = Settings(data_dir=data_dir, **QUICK)  # type: ignore[arg-type]
     async with (
         Regente(url, settings=settings, pipelines=Registry()) as app,
@@ -39,23 +42,33 @@ async def run(plan: Plan, console: Console, url: str, data_dir: Path, nursery: N
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.pipelines.missions_faults", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.pipelines.missions_faults", description=__doc__
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--missions", type=int, default=300)
     parser.add_argument("--orchestrators", type=int, default=3)
-    parser.add_argument("--kills", type=int, default=20, help="deeds of all kinds: SIGKILL, SIGSTOP past the lease, SIGTERM")
+    parser.add_argument(
+        "--kills",
+        type=int,
+        default=20,
+        help="deeds of all kinds: SIGKILL, SIGSTOP past the lease, SIGTERM",
+    )
     options = parser.parse_args()
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     console = Console(width=150, highlight=False)
     plan = make_plan(options.seed, options.missions, options.orchestrators, options.kills)
     console.print(
-        f"seed {plan.seed}: {len(plan.missions)} missions, {plan.orchestrators} orchestrators, {len(plan.deeds)} deeds"
+        f"seed {plan.seed}: {len(plan.missions)} missions, {plan.orchestrators} "
+        f"orchestrators, {len(plan.deeds)} deeds"
     )
     for deed in plan.deeds:
         console.print(f"  {deed}")
     nursery = Nursery()
-    with tempfile.TemporaryDirectory(prefix="regente-missions-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="regente-missions-", ignore_cleanup_errors=True
+    ) as folder:
         Path(folder).chmod(0o755)  # the server of a root user runs as another one
         server = EmbeddedPostgres.acquire(Path(folder) / "data")
         try:
@@ -65,7 +78,11 @@ def main() -> int:
             server.release()
     for fault in faults[:30]:
         console.print(f"[red]BROKEN[/] {fault}", soft_wrap=True)
-    console.print(f"seed {plan.seed}: {len(faults)} faults" if faults else f"seed {plan.seed}: everything holds")
+    console.print(
+        f"seed {plan.seed}: {len(faults)} faults"
+        if faults
+        else f"seed {plan.seed}: everything holds"
+    )
     return 1 if faults else 0
 
 

@@ -1,5 +1,5 @@
-"""One run: missions come in, orchestrators are killed, frozen and redeployed by the plan, peers fail by it, and all must end
-as it says."""
+"""One run: missions come in, orchestrators are killed, frozen and redeployed by the plan, peers
+fail by it, and all must end as it says."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ Say = Callable[[str], None]
 
 @dataclass
 class Weather(Fault):
-    """Now and then a call fails: before the peer acts, or, half of the server errors, after it did."""
+    """Now and then a call fails: before the peer acts, or, half of the server
+    errors, after it did."""
 
     dice: random.Random = None  # type: ignore[assignment]
 
@@ -49,7 +50,9 @@ class Weather(Fault):
             drawn -= share
             if drawn < 0:
                 self.after = status != 429 and self.dice.random() < 0.5
-                self.answer = partial(JSONResponse, {"error": {"message": "weather"}}, status, {"Retry-After": "0.1"})
+                self.answer = partial(
+                    JSONResponse, {"error": {"message": "weather"}}, status, {"Retry-After": "0.1"}
+                )
                 return True
         return False
 
@@ -69,7 +72,9 @@ class Campaign:
         self._cast = [self._start() for _ in range(self.plan.orchestrators)]
         self._turns = [asyncio.Lock() for _ in self._cast]  # one thing at a time is done to each
         began = time.monotonic()
-        await asyncio.gather(self._feed(began), *(self._do(deed, began) for deed in self.plan.deeds))
+        await asyncio.gather(
+            self._feed(began), *(self._do(deed, began) for deed in self.plan.deeds)
+        )
         self._clear_weather()
         await self.theatre.all_ended(within_seconds=patience_seconds)
         await self.theatre.at_rest()
@@ -85,7 +90,9 @@ class Campaign:
         """A tenth at a time, until the last deed is done."""
         count = len(self.plan.missions)
         for number in range(FEEDS):
-            await asyncio.sleep(max(0.0, began + number * self.plan.feed_seconds / FEEDS - time.monotonic()))
+            await asyncio.sleep(
+                max(0.0, began + number * self.plan.feed_seconds / FEEDS - time.monotonic())
+            )
             first, end = number * count // FEEDS, (number + 1) * count // FEEDS
             await self.theatre.app.missions.create(missions_on(end - first, first), queue=True)
 
@@ -117,7 +124,10 @@ class Campaign:
         dice = random.Random(self.plan.seed + 1)
         for worker in self.theatre.workers:
             worker.fate_of = self._scrape_fate
-            worker.states_of = lambda: ["initializing", "stuck" if dice.random() < STUCK_AT_START else "ready"]
+            worker.states_of = lambda: [
+                "initializing",
+                "stuck" if dice.random() < STUCK_AT_START else "ready",
+            ]
         self.theatre.writer.fate_of = self._storage_fate
         peers: list[Peer] = [*self.theatre.workers, self.theatre.writer]
         for peer in peers:
@@ -128,7 +138,12 @@ class Campaign:
             peer.faults.clear()
 
     def scrapes_of(self, day: date) -> list[WatchedJob]:
-        found = [job for worker in self.theatre.workers for job in worker.watched.values() if job.day == day]
+        found = [
+            job
+            for worker in self.theatre.workers
+            for job in worker.watched.values()
+            if job.day == day
+        ]
         return sorted(found, key=lambda job: job.began)
 
     def _scrape_fate(self, day: date) -> Fate:
@@ -136,8 +151,14 @@ class Campaign:
 
     def _storage_fate(self, scrape_id: str) -> Fate:
         day = self.day_of(scrape_id)
-        earlier = [job for job in self.theatre.writer.watched.values() if self.day_of(job.scrape_id) == day]
+        earlier = [
+            job for job in self.theatre.writer.watched.values() if self.day_of(job.scrape_id) == day
+        ]
         return self.plan.missions[day].storage(len(earlier))
 
     def day_of(self, scrape_id: str) -> date:
-        return next(worker.watched[scrape_id].day for worker in self.theatre.workers if scrape_id in worker.watched)
+        return next(
+            worker.watched[scrape_id].day
+            for worker in self.theatre.workers
+            if scrape_id in worker.watched
+        )

@@ -1,4 +1,5 @@
-"""Judges a campaign by what the peers wrote down. The engine is asked for one thing only: how each mission ended."""
+"""Judges a campaign by what the peers wrote down. The engine is asked for one thing only: how each
+mission ended."""
 
 from __future__ import annotations
 
@@ -16,8 +17,15 @@ SUCCESS = ("completed", "empty")
 
 async def faults_of(campaign: Campaign) -> list[str]:
     """Everything that is not as it must be."""
-    missions = {mission.date_start: mission for mission in await campaign.theatre.app.missions.find(limit=1000)}
-    found = [f"the mission of {day} is not there" for day in campaign.plan.missions if day not in missions]
+    missions = {
+        mission.date_start: mission
+        for mission in await campaign.theatre.app.missions.find(limit=1000)
+    }
+    found = [
+        f"the mission of {day} is not there"
+        for day in campaign.plan.missions
+        if day not in missions
+    ]
     for day, mission in sorted(missions.items()):
         found += _wrong_ending(mission, campaign.plan.missions[day].ending)
         found += _wrong_jobs(campaign, day, campaign.plan.missions[day].ending)
@@ -30,7 +38,10 @@ async def faults_of(campaign: Campaign) -> list[str]:
 def _wrong_ending(mission: Mission, ending: Ending) -> Iterator[str]:
     said = (mission.status, mission.error_code if mission.status == "failed" else None)
     if said != (ending.status, ending.error_code):
-        yield f"mission {mission.id} of {mission.date_start} ended as {said}, and not as {ending}: {mission.error_message}"
+        yield (
+            f"mission {mission.id} of {mission.date_start} ended as {said}, and not as "
+            f"{ending}: {mission.error_message}"
+        )
     if ending.status == "completed" and mission.ads_count != ending.ads_count:
         yield f"mission {mission.id} says {mission.ads_count} ads, not {ending.ads_count}"
 
@@ -42,12 +53,21 @@ def _wrong_jobs(campaign: Campaign, day: date, ending: Ending) -> Iterator[str]:
         yield f"{day}: {len(lived)} scrapes lived out their fate, not {ending.scrapes}: {scrapes}"
     for pair in overlaps([(job.began, job.end, job.id) for job in scrapes]):
         yield f"{day}: {pair} ran at once"
-    if scrapes and any(job.fate.last_word["status"] in SUCCESS and job.lived_out for job in scrapes[:-1]):
+    if scrapes and any(
+        job.fate.last_word["status"] in SUCCESS and job.lived_out for job in scrapes[:-1]
+    ):
         yield f"{day}: scraped again after it had succeeded: {scrapes}"
-    storages = [job for job in campaign.theatre.writer.watched.values() if campaign.day_of(job.scrape_id) == day]
+    storages = [
+        job
+        for job in campaign.theatre.writer.watched.values()
+        if campaign.day_of(job.scrape_id) == day
+    ]
     stored = [job for job in storages if job.last_word["status"] != "failed"]
     if (len(storages), len(stored)) != (ending.storages, ending.stored):
-        yield f"{day}: {len(storages)} storages, {len(stored)} of them good; expected {ending.storages} and {ending.stored}"
+        yield (
+            f"{day}: {len(storages)} storages, {len(stored)} of them good; expected "
+            f"{ending.storages} and {ending.stored}"
+        )
 
 
 def _worker_driven_by_two(campaign: Campaign) -> Iterator[str]:
@@ -56,7 +76,10 @@ def _worker_driven_by_two(campaign: Campaign) -> Iterator[str]:
             yield f"{worker.name} ran two jobs at once: {pair}"
         replaced = [span for span in worker.spans if span.replaced]
         if replaced:
-            yield f"{worker.name}: {len(replaced)} sessions were replaced while they were open: {replaced[:3]}"
+            yield (
+                f"{worker.name}: {len(replaced)} sessions were replaced while they were open: "
+                f"{replaced[:3]}"
+            )
 
 
 def _proxy_used_by_two(campaign: Campaign) -> Iterator[str]:
@@ -72,7 +95,12 @@ def figures_of(campaign: Campaign) -> dict[str, object]:
     jobs = [job for worker in workers for job in worker.watched.values()]
     return {
         "seconds": round(campaign.seconds, 1),
-        "endings": dict(Counter(plan.ending.error_code or plan.ending.status for plan in campaign.plan.missions.values())),
+        "endings": dict(
+            Counter(
+                plan.ending.error_code or plan.ending.status
+                for plan in campaign.plan.missions.values()
+            )
+        ),
         "scrape jobs": len(jobs),
         "of them cut short": sum(not job.lived_out for job in jobs),
         "sessions": sum(len(worker.spans) for worker in workers),

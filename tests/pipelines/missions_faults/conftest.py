@@ -1,4 +1,5 @@
-"""A fleet that writes everything down, an app to queue and look with, and orchestrators as processes that may be killed."""
+"""A fleet that writes everything down, an app to queue and look with, and orchestrators as
+processes that may be killed."""
 
 from __future__ import annotations
 
@@ -31,13 +32,18 @@ LIFE = {"lock_ttl_ms": 60_000, "heartbeat_interval_ms": 200, "sweep_seconds": SW
 
 def terms(**changes: Any) -> dict[str, str]:
     """The environment of an orchestrator: quick, with a lease that no busy machine lets run out."""
-    return {f"REGENTE_{name.upper()}": str(value) for name, value in (QUICK | LIFE | changes).items()}
+    return {
+        f"REGENTE_{name.upper()}": str(value) for name, value in (QUICK | LIFE | changes).items()
+    }
 
 
 def missions_on(count: int, first: int = 0) -> list[MissionArgs]:
     """One mission a day: the day is how the peers tell them apart."""
     days = [FIRST_DAY + timedelta(days=first + number) for number in range(count)]
-    return [MissionArgs(date_start=day, date_end=day, media_type="video", languages=("pt",)) for day in days]
+    return [
+        MissionArgs(date_start=day, date_end=day, media_type="video", languages=("pt",))
+        for day in days
+    ]
 
 
 @dataclass
@@ -80,24 +86,41 @@ class Theatre:
             raise AssertionError(await self.evidence()) from None
 
     async def at_rest(self, within_seconds: float = PATIENCE_SECONDS) -> None:
-        """The orchestrator closed, every driver gone (one may just be opening a session), workers idle, proxies free; the
-        workers themselves without a session and a job."""
+        """The orchestrator closed, every driver gone (one may just be opening a session), workers
+        idle, proxies free; the workers themselves without a session and a job."""
 
         async def resting() -> bool:
             drivers = await self.app.counts("workers")
-            states = {member.status for member in await self.app.fleet.members() if member.kind != "writer"}
+            states = {
+                member.status
+                for member in await self.app.fleet.members()
+                if member.kind != "writer"
+            }
             closed = (await self.app.missions.orchestrator()).state == "closed"
-            return closed and drivers["queued"] + drivers["running"] == 0 and states <= {"idle", "free"}
+            return (
+                closed
+                and drivers["queued"] + drivers["running"] == 0
+                and states <= {"idle", "free"}
+            )
 
         try:
             await eventually_async(resting, within_seconds=within_seconds)
         except AssertionError:
             raise AssertionError(await self.evidence()) from None
-        assert [worker.name for worker in self.workers if worker.span is not None or worker.running] == []
+        assert [
+            worker.name for worker in self.workers if worker.span is not None or worker.running
+        ] == []
 
     async def evidence(self) -> str:
-        members = [f"{m.kind} {m.name} {m.status} {m.details}" for m in await self.app.fleet.members()]
-        missions = [str(mission) for mission in await self.app.missions.find(statuses=["queued", "running", "failed"], limit=5)]
+        members = [
+            f"{m.kind} {m.name} {m.status} {m.details}" for m in await self.app.fleet.members()
+        ]
+        missions = [
+            str(mission)
+            for mission in await self.app.missions.find(
+                statuses=["queued", "running", "failed"], limit=5
+            )
+        ]
         state = await self.app.missions.orchestrator()
         said = [process.said()[-3000:] for process in self.started[-2:]]
         return "\n".join([str(state), *members, *missions, *said])
@@ -106,7 +129,8 @@ class Theatre:
         """Time is moved, not waited for."""
         with psycopg.connect(self.app.database_url, autocommit=True) as connection:
             connection.execute(
-                "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE status < 'stopped'"
+                "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 "
+                "second' WHERE status < 'stopped'"
             )
 
 
@@ -136,7 +160,9 @@ async def theatre(app: Regente, nursery: Nursery, tmp_path: Path) -> AsyncIterat
 
 
 @contextlib.asynccontextmanager
-async def staged(app: Regente, nursery: Nursery, data_dir: Path, *, workers: int, proxies: int) -> AsyncIterator[Theatre]:
+async def staged(
+    app: Regente, nursery: Nursery, data_dir: Path, *, workers: int, proxies: int
+) -> AsyncIterator[Theatre]:
     stage = Theatre(app, nursery, data_dir, [WatchedWorker() for _ in range(workers)])
     async with fleet_of(app, *stage.workers, stage.writer, proxies=proxies):
         try:

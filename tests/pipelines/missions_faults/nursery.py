@@ -1,7 +1,9 @@
-"""Orchestrators as processes of their own, for tests that kill them: `python -m tests.pipelines.missions_faults.nursery`.
+"""Orchestrators as processes of their own, for tests that kill them: `python -m
+tests.pipelines.missions_faults.nursery`.
 
-The nursery imports everything once and forks a process for each one that is asked for, so that dozens of restarts stay
-affordable. It reads requests from its standard input, one JSON object a line, and ends them all when that is closed.
+The nursery imports everything once and forks a process for each one that is asked for, so that
+dozens of restarts stay affordable. It reads requests from its standard input, one JSON object a
+line, and ends them all when that is closed.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ ROOT = Path(__file__).parents[3]
 
 
 class Orchestrator:
-    """One process that opens the database, conducts missions and runs. Never left behind by its nursery."""
+    """One process that opens the database, conducts missions and runs. Never left behind by its
+    nursery."""
 
     def __init__(self, nursery: Nursery, pid: int, log: Path) -> None:
         self._nursery = nursery
@@ -51,7 +54,9 @@ class Orchestrator:
         try:
             eventually(self.ended, within_seconds=within_seconds)
         except AssertionError:
-            raise AssertionError(f"the orchestrator did not end within {within_seconds} s; it said:\n{self.said()}") from None
+            raise AssertionError(
+                f"the orchestrator did not end within {within_seconds} s; it said:\n{self.said()}"
+            ) from None
         assert self.exit_code is not None
         return self.exit_code
 
@@ -80,13 +85,19 @@ class Nursery:
         self._lock = threading.Lock()
         self._started = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", __name__],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def start(self, database_url: str, environment: Mapping[str, str]) -> Orchestrator:
         self._started += 1
         log = Path(self._folder.name, f"{self._started}.log")
-        pid = self.ask({"start": {"REGENTE_DATABASE_URL": database_url, **environment}, "log": str(log)})
+        pid = self.ask(
+            {"start": {"REGENTE_DATABASE_URL": database_url, **environment}, "log": str(log)}
+        )
         return Orchestrator(self, pid, log)
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -128,7 +139,9 @@ def become_orchestrator(environment: dict[str, str], log: str) -> NoReturn:
                 os.dup2(file.fileno(), stream)
         os.environ.update(environment)
         importlib.reload(crashpoints)  # it reads the environment once
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+        logging.basicConfig(
+            level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+        )
         logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each call hides the rest
         uvloop.run(conduct())
         code = 0

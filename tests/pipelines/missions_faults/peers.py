@@ -1,5 +1,6 @@
-"""A worker and a writer whose jobs take their time, and who write down everything: which session on which proxy, which job of
-which mission, from when to when. What they wrote down is the oracle; the engine is not asked for its opinion."""
+"""A worker and a writer whose jobs take their time, and who write down everything: which session on
+which proxy, which job of which mission, from when to when. What they wrote down is the oracle; the
+engine is not asked for its opinion."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ FOREVER = math.inf
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """How long a job takes and what it says then. STUCK: the session breaks, and the job says nothing any more."""
+    """How long a job takes and what it says then. STUCK: the session breaks, and the job says
+    nothing any more."""
 
     seconds: float = 0.1
     last_word: dict[str, Any] = field(default_factory=lambda: dict(COMPLETED))
@@ -80,7 +82,8 @@ class WatchedJob:
 
 
 class WatchedWorker(ScriptedWorker):
-    """Every session is ready after `warm_up` looks; every job has the fate that `fate_of` gives it."""
+    """Every session is ready after `warm_up` looks; every job has the fate that
+    `fate_of` gives it."""
 
     def __init__(self, name: str = "") -> None:
         super().__init__(name)
@@ -94,7 +97,9 @@ class WatchedWorker(ScriptedWorker):
         if path == "/session":
             self._close_span(replaced=method == "POST")
             if method == "POST":
-                self.spans.append(SessionSpan(body["proxy"]["server"], time.monotonic(), self.states_of()))
+                self.spans.append(
+                    SessionSpan(body["proxy"]["server"], time.monotonic(), self.states_of())
+                )
             return JSONResponse({})
         if path == "/session/status":
             return self._session_status()
@@ -149,9 +154,13 @@ class WatchedWorker(ScriptedWorker):
                 if job.key == key:
                     return JSONResponse({"job_id": job.id})
         if self.span is None:
-            return JSONResponse({"error": {"code": "NO_SESSION", "message": "no session is open"}}, 400)
+            return JSONResponse(
+                {"error": {"code": "NO_SESSION", "message": "no session is open"}}, 400
+            )
         day = date.fromisoformat(body["filters"]["date_range"]["start"])
-        job = WatchedJob(f"scrape_{next(_numbers):08x}", day, key, time.monotonic(), self.fate_of(day))
+        job = WatchedJob(
+            f"scrape_{next(_numbers):08x}", day, key, time.monotonic(), self.fate_of(day)
+        )
         self.watched[job.id] = job
         return JSONResponse({"job_id": job.id})
 
@@ -185,7 +194,13 @@ class WatchedWriter(ScriptedWriter):
             url = body["source"]["url"]
             fate = self.fate_of(url.split("/")[-2])
             self.created.append(job_id)
-            job = WriterJob(job_id, [], url=url, ready_at=time.monotonic() + fate.seconds, last_word=fate.last_word)
+            job = WriterJob(
+                job_id,
+                [],
+                url=url,
+                ready_at=time.monotonic() + fate.seconds,
+                last_word=fate.last_word,
+            )
             self.jobs[job_id] = self.watched[job_id] = job
         return await super().answer(request, body)
 

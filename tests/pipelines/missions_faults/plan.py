@@ -1,4 +1,5 @@
-"""What the peers answer and what is done to the orchestrators, drawn from one seed; and what must become of each mission."""
+"""What the peers answer and what is done to the orchestrators, drawn from one seed; and what must
+become of each mission."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ SCRAPE_WORDS: dict[str, dict[str, Any]] = {
     "completed": COMPLETED,
     "failed": {"status": "failed", "problem": {"cause": "layout", "message": "told to"}},
     "stuck": {"status": STUCK},
-    "throttled": {"status": "failed", "problem": {"cause": "throttled", "message": "told to", "retry_after": 0.1}},
+    "throttled": {
+        "status": "failed",
+        "problem": {"cause": "throttled", "message": "told to", "retry_after": 0.1},
+    },
     "empty": {"status": "empty", "ads_count": 0},
 }
 STORAGE_WORDS = {
@@ -70,7 +74,9 @@ class MissionPlan:
                 return self._stored(scrapes, retries)
             if kind in ("failed", "stuck"):
                 if retries == MAX_RETRIES:
-                    return Ending("failed", "ERROR104" if kind == "stuck" else "ERROR203", None, scrapes)
+                    return Ending(
+                        "failed", "ERROR104" if kind == "stuck" else "ERROR203", None, scrapes
+                    )
                 retries += 1
         raise AssertionError("a plan is long enough")
 
@@ -136,9 +142,15 @@ def _deeds(dice: random.Random, orchestrators: int, kills: int) -> list[Deed]:
     deeds: list[Deed] = []
     at_seconds = FIRST_DEED_SECONDS
     for kind in kinds:
-        target = min(range(orchestrators), key=lambda number: (free_at[number] > at_seconds, dice.random()))
+        target = min(
+            range(orchestrators), key=lambda number: (free_at[number] > at_seconds, dice.random())
+        )
         at_seconds = max(at_seconds, free_at[target])
-        away = LEASE_SECONDS + SWEEP_SECONDS + dice.uniform(0.3, 1.5) if kind == "pause" else dice.uniform(0.0, 1.0)
+        away = (
+            LEASE_SECONDS + SWEEP_SECONDS + dice.uniform(0.3, 1.5)
+            if kind == "pause"
+            else dice.uniform(0.0, 1.0)
+        )
         deeds.append(Deed(round(at_seconds, 2), kind, target, round(away, 2)))
         free_at[target] = at_seconds + away + 1.0
         at_seconds += GAP_SECONDS * dice.uniform(0.4, 1.6)

@@ -45,7 +45,9 @@ def check_once(theatre: Theatre) -> None:
     assert [worker.overlapping for worker in theatre.workers] == [[], []]
 
 
-async def test_missions_go_on_when_every_connection_is_cut(app: Regente, nursery: Nursery, tmp_path: Path) -> None:
+async def test_missions_go_on_when_every_connection_is_cut(
+    app: Regente, nursery: Nursery, tmp_path: Path
+) -> None:
     """F3, O14: all backends are ended, again and again."""
     async with staged(app, nursery, tmp_path, workers=2, proxies=2) as theatre:
         for worker in theatre.workers:
@@ -67,7 +69,9 @@ async def test_missions_go_on_when_every_connection_is_cut(app: Regente, nursery
 
 @pytest.fixture
 async def own_server() -> AsyncIterator[EmbeddedPostgres]:
-    with tempfile.TemporaryDirectory(prefix="regente-outage-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="regente-outage-", ignore_cleanup_errors=True
+    ) as folder:
         os.chmod(folder, 0o755)  # the server of a root user runs as another one
         server = await asyncio.to_thread(EmbeddedPostgres.acquire, Path(folder) / "data")
         yield server
@@ -76,7 +80,11 @@ async def own_server() -> AsyncIterator[EmbeddedPostgres]:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # connections of the server that was killed
 async def test_missions_go_on_after_the_postmaster_was_killed(
-    own_server: EmbeddedPostgres, nursery: Nursery, registry: Registry, settings: Settings, tmp_path: Path
+    own_server: EmbeddedPostgres,
+    nursery: Nursery,
+    registry: Registry,
+    settings: Settings,
+    tmp_path: Path,
 ) -> None:
     """F4, O14: for longer than a lease there is no database; nothing is scraped or stored twice."""
     async with (

@@ -1,4 +1,5 @@
-"""The peer acts and its answer is lost: an error instead of it, or a connection that breaks (F7)."""
+"""The peer acts and its answer is lost: an error instead of it, or a
+connection that breaks (F7)."""
 
 from __future__ import annotations
 
@@ -25,8 +26,11 @@ CALLS = ["/session", "/scrape", "/process"]
 
 @pytest.mark.parametrize("path", CALLS)
 @pytest.mark.parametrize(("how", "times"), [("error", 2), ("cut", 1)])
-async def test_an_answer_that_is_lost_doubles_nothing(path: str, how: str, times: int, theatre: Theatre) -> None:
-    """F7, O8, O10, O14: asked for what it did before it is told again; the same name twice is one job."""
+async def test_an_answer_that_is_lost_doubles_nothing(
+    path: str, how: str, times: int, theatre: Theatre
+) -> None:
+    """F7, O8, O10, O14: asked for what it did before it is told again; the same name twice is one
+    job."""
     peer: Peer = theatre.writer if path == "/process" else theatre.worker
     if how == "error":
         peer.fault("POST", path, 502, times=times, after=True)
@@ -44,8 +48,11 @@ async def test_an_answer_that_is_lost_doubles_nothing(path: str, how: str, times
 
 
 @pytest.mark.parametrize("how", ["error", "cut"])
-async def test_a_worker_without_keys_never_runs_two_jobs_after_a_lost_answer(how: str, theatre: Theatre) -> None:
-    """F7, O8, O10, O14: its job cannot be known by name: it is ended with its session before another begins."""
+async def test_a_worker_without_keys_never_runs_two_jobs_after_a_lost_answer(
+    how: str, theatre: Theatre
+) -> None:
+    """F7, O8, O10, O14: its job cannot be known by name: it is ended with its session before
+    another begins."""
     theatre.worker.knows_keys = False
     if how == "error":
         theatre.worker.fault("POST", "/scrape", 502, after=True)

@@ -1,4 +1,5 @@
-"""SIGTERM: what has no mission is ended, what runs is handed over, and the next process goes on where it was."""
+"""SIGTERM: what has no mission is ended, what runs is handed over, and the next process goes on
+where it was."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from tests.support.eventually import eventually_async
 from tests.support.peers import stored
 
 
-async def test_a_mission_in_flight_is_handed_over_and_finished_by_the_next_without_another_job(theatre: Theatre) -> None:
+async def test_a_mission_in_flight_is_handed_over_and_finished_by_the_next_without_another_job(
+    theatre: Theatre,
+) -> None:
     """O13, O14: drained, said so, and nothing is scraped twice."""
     leaving = await begin(theatre, scrape=Fate(FOREVER))
     job = await scraping(theatre)
@@ -30,12 +33,17 @@ async def test_a_mission_in_flight_is_handed_over_and_finished_by_the_next_witho
 
 
 async def test_a_session_without_a_mission_is_ended_and_its_proxy_freed(theatre: Theatre) -> None:
-    """O13, O14: its mission is with the writer; the worker is left idle, the mission goes on elsewhere."""
+    """O13, O14: its mission is with the writer; the worker is left idle, the mission goes on
+    elsewhere."""
     leaving = await begin(theatre, storage=Fate(FOREVER, stored(3)))
     await storing(theatre)
     leaving.send(signal.SIGTERM)
     assert await theatre.ended(leaving) == 0
-    states = {member.kind: member.status for member in await theatre.app.fleet.members() if member.kind != "writer"}
+    states = {
+        member.kind: member.status
+        for member in await theatre.app.fleet.members()
+        if member.kind != "writer"
+    }
     assert states == {"worker": "idle", "proxy": "free"}
     assert theatre.worker.span is None
     (job,) = theatre.writer.watched.values()
@@ -47,7 +55,8 @@ async def test_a_session_without_a_mission_is_ended_and_its_proxy_freed(theatre:
 
 
 async def test_the_other_orchestrator_goes_on_at_once(theatre: Theatre) -> None:
-    """O13, O14: what is handed over does not wait for a lease to run out: here that would take an hour."""
+    """O13, O14: what is handed over does not wait for a lease to run out: here that would take an
+    hour."""
     terms = {"lock_ttl_ms": 3_600_000}
     fates = [Fate(FOREVER)]
     theatre.worker.fate_of = lambda _: fates.pop() if fates else Fate()
@@ -65,7 +74,8 @@ async def test_the_other_orchestrator_goes_on_at_once(theatre: Theatre) -> None:
 
 
 async def test_a_second_sigterm_is_hard_but_safe(theatre: Theatre) -> None:
-    """O13, O14: the worker does not answer, so the session cannot be ended in time; the next process sees to it."""
+    """O13, O14: the worker does not answer, so the session cannot be ended in time; the next
+    process sees to it."""
     leaving = await begin(theatre, storage=Fate(FOREVER, stored(3)))
     await storing(theatre)
     theatre.worker.fault("DELETE", "/session", 503, times=1000)

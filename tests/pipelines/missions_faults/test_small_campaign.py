@@ -1,4 +1,5 @@
-"""A small campaign in every test run; `python -m tests.pipelines.missions_faults` is the big one."""
+"""A small campaign in every test run; `python -m
+tests.pipelines.missions_faults` is the big one."""
 
 from __future__ import annotations
 
@@ -14,8 +15,11 @@ from tests.pipelines.missions_faults.plan import make_plan
 SEED, MISSIONS, ORCHESTRATORS, KILLS = 11, 60, 2, 5
 
 
-async def test_nothing_is_lost_or_done_twice_while_orchestrators_die(app: Regente, nursery: Nursery, tmp_path: Path) -> None:
-    """F1, F5, F8, O7, O14, O15: missions end as their peers' answers say; no worker, proxy or mission in two hands."""
+async def test_nothing_is_lost_or_done_twice_while_orchestrators_die(
+    app: Regente, nursery: Nursery, tmp_path: Path
+) -> None:
+    """F1, F5, F8, O7, O14, O15: missions end as their peers' answers say; no worker, proxy or
+    mission in two hands."""
     said: list[str] = [f"seed {SEED}"]
     async with staged(app, nursery, tmp_path, workers=6, proxies=4) as theatre:
         campaign = Campaign(theatre, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)
@@ -32,6 +36,9 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 def test_every_ending_is_in_a_big_plan() -> None:
     """A campaign that never runs out of retries proves little."""
     for seed in range(5):
-        endings = {plan.ending.error_code or plan.ending.status for plan in make_plan(seed, 300, 3, 20).missions.values()}
+        endings = {
+            plan.ending.error_code or plan.ending.status
+            for plan in make_plan(seed, 300, 3, 20).missions.values()
+        }
         assert endings >= {"completed", "ERROR304"}
         assert endings & {"ERROR104", "ERROR203"}

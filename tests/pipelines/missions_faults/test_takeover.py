@@ -1,4 +1,5 @@
-"""An orchestrator dies and another one takes over: soon, and by asking before anything is sent again (5.6)."""
+"""An orchestrator dies and another one takes over: soon, and by asking before anything is sent
+again (5.6)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.pipelines.missions_faults.conftest import LEASE_SECONDS, SHORT_LEASE, SWEEP_SECONDS, Theatre, missions_on
+from tests.pipelines.missions_faults.conftest import (
+    LEASE_SECONDS,
+    SHORT_LEASE,
+    SWEEP_SECONDS,
+    Theatre,
+    missions_on,
+)
 from tests.pipelines.missions_faults.nursery import Orchestrator
 from tests.pipelines.missions_faults.peers import COMPLETED, FOREVER, Fate, WatchedJob
 from tests.support.eventually import eventually_async
@@ -35,7 +42,9 @@ async def storing(theatre: Theatre) -> None:
     await eventually_async(asked)
 
 
-async def begin(theatre: Theatre, *, scrape: Fate | None = None, storage: Fate | None = None, **terms: Any) -> Orchestrator:
+async def begin(
+    theatre: Theatre, *, scrape: Fate | None = None, storage: Fate | None = None, **terms: Any
+) -> Orchestrator:
     """One mission, in the hands of one orchestrator; only its first jobs have these fates."""
     scrapes, storages = [scrape or Fate()], [storage or Fate(0.05, stored(3))]
     theatre.worker.fate_of = lambda _: scrapes.pop() if scrapes else Fate()
@@ -49,7 +58,10 @@ def forget(peer: Peer) -> None:
 
 
 def first_call(peer: Peer, pattern: str) -> tuple[str, str] | None:
-    return next(((method, path) for method, path in peer.calls if re.match(pattern, f"{method} {path}")), None)
+    return next(
+        ((method, path) for method, path in peer.calls if re.match(pattern, f"{method} {path}")),
+        None,
+    )
 
 
 SCRAPE_ENDS: dict[str, tuple[dict[str, Any] | None, str, int]] = {
@@ -61,8 +73,11 @@ SCRAPE_ENDS: dict[str, tuple[dict[str, Any] | None, str, int]] = {
 
 
 @pytest.mark.parametrize("case", sorted(SCRAPE_ENDS))
-async def test_a_scrape_is_asked_for_before_anything_is_sent_again(case: str, theatre: Theatre) -> None:
-    """O14 (5.6): completed goes on to storage, running is watched, failed is tried again; nothing runs twice."""
+async def test_a_scrape_is_asked_for_before_anything_is_sent_again(
+    case: str, theatre: Theatre
+) -> None:
+    """O14 (5.6): completed goes on to storage, running is watched, failed is tried again; nothing
+    runs twice."""
     last_word, status, scrapes = SCRAPE_ENDS[case]
     doomed = await begin(theatre, scrape=Fate(FOREVER))
     job = await scraping(theatre)
@@ -84,7 +99,8 @@ async def test_a_scrape_is_asked_for_before_anything_is_sent_again(case: str, th
 
 
 async def test_a_scrape_that_is_gone_goes_back_to_the_queue(theatre: Theatre) -> None:
-    """O14 (5.6): the worker was set up anew and knows nothing; the mission is scraped once more, uncharged."""
+    """O14 (5.6): the worker was set up anew and knows nothing; the mission is scraped once more,
+    uncharged."""
     doomed = await begin(theatre, scrape=Fate(FOREVER))
     job = await scraping(theatre)
     doomed.kill()
@@ -109,8 +125,11 @@ STORAGE_ENDS: dict[str, tuple[dict[str, Any] | None, int]] = {
 
 
 @pytest.mark.parametrize("case", sorted(STORAGE_ENDS))
-async def test_a_storage_is_asked_for_before_anything_is_sent_again(case: str, theatre: Theatre) -> None:
-    """O14 (5.6): the writer's job is asked for by its id; what was extracted is not extracted again."""
+async def test_a_storage_is_asked_for_before_anything_is_sent_again(
+    case: str, theatre: Theatre
+) -> None:
+    """O14 (5.6): the writer's job is asked for by its id; what was extracted is not extracted
+    again."""
     last_word, storages = STORAGE_ENDS[case]
     doomed = await begin(theatre, storage=Fate(FOREVER, stored(3)))
     await storing(theatre)
@@ -151,7 +170,8 @@ async def test_a_storage_that_is_gone_is_sent_again_under_its_name(theatre: Thea
 
 
 async def test_another_orchestrator_takes_over_within_lease_and_sweep(theatre: Theatre) -> None:
-    """F1, O14: measured from the death to the first question about the job, with the other one alive all along."""
+    """F1, O14: measured from the death to the first question about the job, with the other one
+    alive all along."""
     doomed = await begin(theatre, scrape=Fate(FOREVER), **SHORT_LEASE)
     job = await scraping(theatre)
     theatre.orchestrator()
@@ -168,11 +188,14 @@ async def test_another_orchestrator_takes_over_within_lease_and_sweep(theatre: T
     job.finish()
     await theatre.all_ended()
     await theatre.at_rest()
-    assert took_seconds < LEASE_SECONDS + SWEEP_SECONDS + SLACK_SECONDS, f"it took {took_seconds:.2f} s"
+    assert took_seconds < LEASE_SECONDS + SWEEP_SECONDS + SLACK_SECONDS, (
+        f"it took {took_seconds:.2f} s"
+    )
 
 
 async def test_workers_are_synchronised_and_orphaned_proxies_freed(theatre: Theatre) -> None:
-    """O14 (5.6): a session that died with its driver is noticed, and a proxy that nobody uses is free again."""
+    """O14 (5.6): a session that died with its driver is noticed, and a proxy that nobody uses is
+    free again."""
     await theatre.app.missions.set("session_limit", 100)
     doomed = await begin(theatre, storage=Fate(FOREVER, stored(3)))
     await storing(theatre)
@@ -196,5 +219,7 @@ async def test_workers_are_synchronised_and_orphaned_proxies_freed(theatre: Thea
 
 async def _runners(theatre: Theatre, count: int) -> bool:
     with psycopg.connect(theatre.app.database_url, autocommit=True) as connection:
-        found = connection.execute("SELECT count(*) FROM regente.runners WHERE status = 'running'").fetchone()
+        found = connection.execute(
+            "SELECT count(*) FROM regente.runners WHERE status = 'running'"
+        ).fetchone()
     return found == (count,)

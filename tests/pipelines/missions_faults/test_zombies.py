@@ -1,4 +1,5 @@
-"""Frozen at a crash point past its lease, then woken after another one has done the work: it touches nobody any more (F5)."""
+"""Frozen at a crash point past its lease, then woken after another one has done the work: it
+touches nobody any more (F5)."""
 
 from __future__ import annotations
 
@@ -10,9 +11,19 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.pipelines.missions_faults.conftest import LEASE_SECONDS, SHORT_LEASE, Theatre, missions_on
+from tests.pipelines.missions_faults.conftest import (
+    LEASE_SECONDS,
+    SHORT_LEASE,
+    Theatre,
+    missions_on,
+)
 from tests.pipelines.missions_faults.nursery import Orchestrator
-from tests.pipelines.missions_faults.test_every_crash_point import MISSIONS, POINTS, SCENARIOS, check_exactly_once
+from tests.pipelines.missions_faults.test_every_crash_point import (
+    MISSIONS,
+    POINTS,
+    SCENARIOS,
+    check_exactly_once,
+)
 from tests.support.eventually import eventually_async
 
 ASKING = "GET"
@@ -32,11 +43,14 @@ def test_these_are_crash_points() -> None:
 
 @pytest.mark.parametrize("point", ABOUT_TO_SPEAK)
 async def test_a_zombie_touches_nobody(point: str, theatre: Theatre) -> None:
-    """F5, O7, O14: right after it wakes up it may be about to speak to a worker or writer that is not its own any more."""
+    """F5, O7, O14: right after it wakes up it may be about to speak to a worker or writer that is
+    not its own any more."""
     scenario = SCENARIOS[point]
     scenario.prepare(theatre)
     await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
-    zombie = theatre.orchestrator(REGENTE_CRASH_POINT=point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE)
+    zombie = theatre.orchestrator(
+        REGENTE_CRASH_POINT=point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE
+    )
     await scenario.provoke(theatre)
     await until(lambda: is_frozen(zombie))
     lease_is_over_at = time.monotonic() + LEASE_SECONDS
@@ -58,10 +72,13 @@ async def test_a_zombie_touches_nobody(point: str, theatre: Theatre) -> None:
 
 @pytest.mark.parametrize("passage", [4, 8])
 async def test_a_zombie_does_not_keep_its_locks(passage: int, theatre: Theatre) -> None:
-    """F5, O7, O14: frozen right before a commit (a mission is given out, a worker is let go), it holds what others need."""
+    """F5, O7, O14: frozen right before a commit (a mission is given out, a worker is let go), it
+    holds what others need."""
     await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
     crash_point = f"transaction.before_commit:{passage}"
-    zombie = theatre.orchestrator(REGENTE_CRASH_POINT=crash_point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE)
+    zombie = theatre.orchestrator(
+        REGENTE_CRASH_POINT=crash_point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE
+    )
     await until(lambda: is_frozen(zombie))
     theatre.expire_leases()
     theatre.orchestrator()
@@ -85,7 +102,9 @@ def is_frozen(process: Orchestrator) -> bool:
 def is_registered_anew(theatre: Theatre, process: Orchestrator) -> bool:
     with psycopg.connect(theatre.app.database_url, autocommit=True) as connection:
         found = connection.execute(
-            "SELECT count(*), count(*) FILTER (WHERE status = 'running') FROM regente.runners WHERE pid = %s", (process.pid,)
+            "SELECT count(*), count(*) FILTER (WHERE status = 'running') FROM "
+            "regente.runners WHERE pid = %s",
+            (process.pid,),
         ).fetchone()
     return found == (2, 1)
 

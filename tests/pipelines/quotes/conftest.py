@@ -1,4 +1,5 @@
-"""A sandbox that stands in for the providers, an app that makes quotes with it, and ways to look at them."""
+"""A sandbox that stands in for the providers, an app that makes quotes with it, and ways to look at
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,12 @@ QUICK = QuotesSettings(retry_seconds=0.01, http_timeout=10.0)
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(
-        data_dir=tmp_path, sweep_seconds=0.2, batches_seconds=0.2, schedules_seconds=0.2, drain_seconds=5.0, max_crashes=50
+        data_dir=tmp_path,
+        sweep_seconds=0.2,
+        batches_seconds=0.2,
+        schedules_seconds=0.2,
+        drain_seconds=5.0,
+        max_crashes=50,
     )
 
 
@@ -43,7 +49,9 @@ def market(sandbox: Sandbox) -> QuotesStandin:
 
 
 @pytest.fixture
-async def app(database_url: str, registry: Registry, settings: Settings, sandbox: Sandbox) -> AsyncIterator[Regente]:
+async def app(
+    database_url: str, registry: Registry, settings: Settings, sandbox: Sandbox
+) -> AsyncIterator[Regente]:
     async with Regente(database_url, settings=settings, pipelines=registry) as opened:
         pipelines = register_quotes(registry, opened, QUICK, sandbox.url)
         yield opened
@@ -75,4 +83,7 @@ async def standing_at(desk: QuoteDesk, quote_id: int, checkpoint: str) -> None:
 def paid_once(market: QuotesStandin, *, analyses: int, searches: int) -> None:
     """By the provider's own count: so many calls were paid for, none of them twice."""
     for route, orders in (("analysis", analyses), ("search", searches)):
-        assert (sum(market.paid[route].values()), len(market.paid[route])) == (orders, orders), (route, market.paid[route])
+        assert (sum(market.paid[route].values()), len(market.paid[route])) == (orders, orders), (
+            route,
+            market.paid[route],
+        )

@@ -12,10 +12,14 @@ from tests.support.audit import audit
 from tests.support.runner_process import LoggedProcess
 
 QUICKLY = {
-    "JOB_LOCK_TTL_MS": "30000", "JOB_HEARTBEAT_INTERVAL_MS": "200", "REGENTE_SWEEP_SECONDS": "0.2",
-    "REGENTE_DRAIN_SECONDS": "10", "REGENTE_QUOTES_RETRY_SECONDS": "0.01", "REGENTE_MAX_CRASHES": "50",
+    "JOB_LOCK_TTL_MS": "30000",
+    "JOB_HEARTBEAT_INTERVAL_MS": "200",
+    "REGENTE_SWEEP_SECONDS": "0.2",
+    "REGENTE_DRAIN_SECONDS": "10",
+    "REGENTE_QUOTES_RETRY_SECONDS": "0.01",
+    "REGENTE_MAX_CRASHES": "50",
     "REGENTE_DATABASE_POOL_SIZE": "4",
-}  # fmt: skip
+}
 
 
 class QuoteRunner(LoggedProcess):
@@ -28,8 +32,16 @@ class QuoteRunner(LoggedProcess):
         concurrency: int = 20,
         environment: dict[str, str] | None = None,
     ) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("REGENTE_", "JOB_"))}
-        given = {"REGENTE_DATABASE_URL": database_url, "REGENTE_SANDBOX_URL": sandbox_url, "REGENTE_DATA_DIR": str(folder)}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("REGENTE_", "JOB_"))
+        }
+        given = {
+            "REGENTE_DATABASE_URL": database_url,
+            "REGENTE_SANDBOX_URL": sandbox_url,
+            "REGENTE_DATA_DIR": str(folder),
+        }
         words = ["regente", "run", "--pipelines", "quotes", "--concurrency", str(concurrency)]
         super().__init__(words, {**clean, **QUICKLY, **given, **(environment or {})})
 
@@ -38,7 +50,8 @@ def expire_leases(database_url: str) -> None:
     """Time is moved, not waited for."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
-            "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE status < 'stopped'"
+            "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 "
+            "second' WHERE status < 'stopped'"
         )
 
 

@@ -1,4 +1,5 @@
-"""Killed at every checkpoint and started again: the quote ends as if nothing had happened, and pays for nothing twice."""
+"""Killed at every checkpoint and started again: the quote ends as if nothing had happened, and pays
+for nothing twice."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ PRODUCT = [
     ("transaction.committed", "COMPLETED"),
     ("finish.before", "COMPLETED"),
 ]
-VEHICLE = [("mark.committed:4", "FIPE_SEARCH"), ("mark.committed:5", "FIPE_SEARCH"), ("mark.committed:6", "FINALIZATION")]
+VEHICLE = [
+    ("mark.committed:4", "FIPE_SEARCH"),
+    ("mark.committed:5", "FIPE_SEARCH"),
+    ("mark.committed:6", "FINALIZATION"),
+]
 CASES = [(CHAIR, *one) for one in PRODUCT] + [(GOL, *one) for one in VEHICLE]
 ONE_BY_ONE = {"REGENTE_QUOTES_PRODUCTS_AT_ONCE": "1"}
 
@@ -46,7 +51,11 @@ def test_every_checkpoint_has_its_kill() -> None:
     assert {checkpoint for _, _, checkpoint in CASES} == {*Checkpoint}
 
 
-@pytest.mark.parametrize(("args", "point", "checkpoint"), CASES, ids=[f"{args.description[:3]}-{at}" for args, at, _ in CASES])
+@pytest.mark.parametrize(
+    ("args", "point", "checkpoint"),
+    CASES,
+    ids=[f"{args.description[:3]}-{at}" for args, at, _ in CASES],
+)
 async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
     args: QuoteArgs,
     point: str,
@@ -58,9 +67,15 @@ async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
     desk: QuoteDesk,
     tmp_path: Path,
 ) -> None:
-    """Q2, Q6, Q12 (crash): SIGKILL at this checkpoint, another runner finishes; paid calls counted by the provider."""
+    """Q2, Q6, Q12 (crash): SIGKILL at this checkpoint, another runner finishes; paid calls counted
+    by the provider."""
     (quote_id,) = (await desk.submit([args])).ids
-    with QuoteRunner(database_url, sandbox.url, tmp_path, environment={"REGENTE_CRASH_POINT": point, **ONE_BY_ONE}) as doomed:
+    with QuoteRunner(
+        database_url,
+        sandbox.url,
+        tmp_path,
+        environment={"REGENTE_CRASH_POINT": point, **ONE_BY_ONE},
+    ) as doomed:
         assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL, doomed.said()
     before = await desk.get(quote_id)
     assert (before.quote.status, before.quote.processing_checkpoint) == ("PROCESSING", checkpoint)
@@ -68,10 +83,16 @@ async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
     expire_leases(database_url)
     async with runner_in(app):
         after = await ended(desk, quote_id)
-    assert (after.quote.status, after.quote.processing_checkpoint, after.quote.attempt_number) == ("DONE", "COMPLETED", 2)
+    assert (after.quote.status, after.quote.processing_checkpoint, after.quote.attempt_number) == (
+        "DONE",
+        "COMPLETED",
+        2,
+    )
     paid_once(market, analyses=1, searches=int(args is CHAIR))
     assert len(after.sources) == (SHOPS if args is CHAIR else 1)
     tested = [one for one in before.checkpoints if one["checkpoint"] == "PRICE_EXTRACTION_PROGRESS"]
-    assert [one for one in after.checkpoints if one in tested] == tested, "what was tested is not tested again"
+    assert [one for one in after.checkpoints if one in tested] == tested, (
+        "what was tested is not tested again"
+    )
     assert market.calls["page"] <= SHOPS + 1
     assert audited(database_url) == []

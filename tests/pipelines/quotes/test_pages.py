@@ -21,11 +21,23 @@ LD = '<script type="application/ld+json">%s</script>'
 @pytest.mark.parametrize(
     ("html", "expected"),
     [
-        (LD % '{"@type":"Product","offers":{"price":"1234.56","priceCurrency":"BRL"}}', ("1234.56", "BRL", "json_ld")),
-        (LD % '{"@type":"Product","offers":{"price":1234,"priceCurrency":"brl"}}', ("1234", "BRL", "json_ld")),
+        (
+            LD % '{"@type":"Product","offers":{"price":"1234.56","priceCurrency":"BRL"}}',
+            ("1234.56", "BRL", "json_ld"),
+        ),
+        (
+            LD % '{"@type":"Product","offers":{"price":1234,"priceCurrency":"brl"}}',
+            ("1234", "BRL", "json_ld"),
+        ),
         (LD % '{"@type":"Product","offers":{"price":"1.234,56"}}', ("1234.56", None, "json_ld")),
-        (LD % '{"@type":"http://schema.org/Product","offers":[{"lowPrice":10.5}]}', ("10.5", None, "json_ld")),
-        (LD % '{"@type":"Product","offers":{"priceSpecification":{"price":9}}}', ("9", None, "json_ld")),
+        (
+            LD % '{"@type":"http://schema.org/Product","offers":[{"lowPrice":10.5}]}',
+            ("10.5", None, "json_ld"),
+        ),
+        (
+            LD % '{"@type":"Product","offers":{"priceSpecification":{"price":9}}}',
+            ("9", None, "json_ld"),
+        ),
         (LD % '{"@graph":[{"@type":"Product","offers":{"price":"5"}}]}', ("5", None, "json_ld")),
         (LD % '{"@type":"Service","offers":{"price":"5"}}', None),  # a delivery
         (LD % '{"@type":"Product","offers":{"price":"0"}}', None),
@@ -34,23 +46,35 @@ LD = '<script type="application/ld+json">%s</script>'
         ('<meta property="og:price:amount" content="99.90">', ("99.90", None, "meta")),
         ('<p class="price">de R$ 10,00</p>', ("10.00", "BRL", "text")),
         ('<p class="old-price">R$ 20,00</p><p class="price">12x de R$ 1,00</p>', None),
-        ('<p class="old-price">R$ 20,00</p><p id="preco-final">US$ 15.00</p>', ("15.00", "USD", "text")),
+        (
+            '<p class="old-price">R$ 20,00</p><p id="preco-final">US$ 15.00</p>',
+            ("15.00", "USD", "text"),
+        ),
         ("<p>R$ 10,00 de desconto</p>", None),
         ("", None),
         ("\x00<<<>>>", None),
     ],
 )
-def test_a_price_is_read_where_it_stands(html: str, expected: tuple[str, str | None, str] | None) -> None:
+def test_a_price_is_read_where_it_stands(
+    html: str, expected: tuple[str, str | None, str] | None
+) -> None:
     """Q6: JSON-LD first, then what is marked up, then what looks like one."""
     found = read_price(html)
-    assert (None if found is None else (str(found.amount), found.currency, found.method.value)) == expected
+    assert (
+        None if found is None else (str(found.amount), found.currency, found.method.value)
+    ) == expected
 
 
 def evidence(*prices: str | None) -> list[Evidence]:
     now = datetime.now(UTC)
     return [
         Evidence(
-            position=number, source="s", title="t", url=None, price=None if price is None else Decimal(price), fetched_at=now
+            position=number,
+            source="s",
+            title="t",
+            url=None,
+            price=None if price is None else Decimal(price),
+            fetched_at=now,
         )
         for number, price in enumerate(prices, 1)
     ]
@@ -69,7 +93,9 @@ def evidence(*prices: str | None) -> list[Evidence]:
         (["10.005", "10.004"], "10.00", []),
     ],
 )
-def test_statistics_are_about_the_same_thing(prices: list[str | None], value: str, outliers: list[int]) -> None:
+def test_statistics_are_about_the_same_thing(
+    prices: list[str | None], value: str, outliers: list[int]
+) -> None:
     """Outliers are out, and counted."""
     found = appraise(evidence(*prices))
     assert found.statistics is not None
@@ -87,7 +113,11 @@ def test_no_price_is_no_statistics() -> None:
 
 def test_a_vehicle_is_found_by_its_words() -> None:
     """Brands go by several names; the year and the fuel decide between entries."""
-    brands = [Entry(code="21", name="Fiat"), Entry(code="59", name="VW - VolksWagen"), Entry(code="23", name="GM - Chevrolet")]
+    brands = [
+        Entry(code="21", name="Fiat"),
+        Entry(code="59", name="VW - VolksWagen"),
+        Entry(code="23", name="GM - Chevrolet"),
+    ]
     assert _closest("Volkswagen", brands, "brand").code == "59"
     assert _closest("chevrolet", brands, "brand").code == "23"
     years = [
@@ -95,7 +125,14 @@ def test_a_vehicle_is_found_by_its_words() -> None:
         Entry(code="2015-1", name="2015 Gasolina"),
         Entry(code="2014-1", name="2014"),
     ]
-    car = Analysis(kind=Kind.VEHICLE, search_query="x", brand="Fiat", model="Uno", model_year=2015, fuel="gasolina")
+    car = Analysis(
+        kind=Kind.VEHICLE,
+        search_query="x",
+        brand="Fiat",
+        model="Uno",
+        model_year=2015,
+        fuel="gasolina",
+    )
     assert _year(car, years, "Uno").code == "2015-1"
     assert _year(car.model_copy(update={"fuel": None}), years, "Uno").code == "2015-5"
     assert _year(car.model_copy(update={"model_year": None}), years, "Uno").code == "2015-1"
@@ -103,18 +140,33 @@ def test_a_vehicle_is_found_by_its_words() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://127.0.0.1/x", "http://10.0.0.1/", "http://169.254.169.254/latest", "http://[::1]/", "ftp://a.b/",
-     "file:///etc/passwd", "http://[bad", "http://[::ffff:10.0.0.1]/", "https://"],
-)  # fmt: skip
+    [
+        "http://127.0.0.1/x",
+        "http://10.0.0.1/",
+        "http://169.254.169.254/latest",
+        "http://[::1]/",
+        "ftp://a.b/",
+        "file:///etc/passwd",
+        "http://[bad",
+        "http://[::ffff:10.0.0.1]/",
+        "https://",
+    ],
+)
 async def test_no_shop_makes_us_ask_our_own_network(url: str) -> None:
-    """A link in a search's answer is somebody else's word. What it says of the product counts as before."""
+    """A link in a search's answer is somebody else's word. What it says of the product counts as
+    before."""
     found = await looked_at(url, home="https://serpapi.com")
-    assert (found.error, found.method, found.price) == ("ADDRESS_REFUSED", "listing", Decimal("5.00"))
+    assert (found.error, found.method, found.price) == (
+        "ADDRESS_REFUSED",
+        "listing",
+        Decimal("5.00"),
+    )
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "127.1", "2130706433", "0x7f000001"])
 async def test_a_name_is_judged_by_what_it_resolves_to(name: str) -> None:
-    """Whatever leads here is refused before a byte is sent, also on the very port of the search, which has another name."""
+    """Whatever leads here is refused before a byte is sent, also on the very port of the search,
+    which has another name."""
     async with SourceServer().running() as ours:
         found = await looked_at(page_on(ours).replace("127.0.0.1", name), home=ours.url)
         assert (found.error, ours.visits) == ("ADDRESS_REFUSED", [])
@@ -123,7 +175,11 @@ async def test_a_name_is_judged_by_what_it_resolves_to(name: str) -> None:
 async def test_a_redirect_into_our_own_network_is_not_followed() -> None:
     """The page lies where it may; where it sends us is judged anew, by address and by name."""
     async with SourceServer().running() as sandbox, SourceServer().running() as inner:
-        for place in (page_on(inner), page_on(inner).replace("127.0.0.1", "localhost"), "http://169.254.169.254/latest"):
+        for place in (
+            page_on(inner),
+            page_on(inner).replace("127.0.0.1", "localhost"),
+            "http://169.254.169.254/latest",
+        ):
 
             async def redirect(visit: Visit, place: str = place) -> None:
                 await visit.head(302, location=place, content_length=0)
@@ -167,8 +223,10 @@ def test_with_a_key_nothing_is_asked_of_the_sandbox(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("REGENTE_QUOTES_ANTHROPIC_KEY", "sk-very-secret")
     real = QuotesSettings()
     assert real.base_urls(sandbox) == (
-        "https://api.anthropic.com", "https://serpapi.com", "https://fipe.parallelum.com.br/api/v2"
-    )  # fmt: skip
+        "https://api.anthropic.com",
+        "https://serpapi.com",
+        "https://fipe.parallelum.com.br/api/v2",
+    )
     assert "sk-very-secret" not in repr(real)
     assert real.blot()("a sk-very-secret b") == "a [secret] b"
     monkeypatch.setenv("REGENTE_QUOTES_FIPE_URL", "http://fipe.example/v1/")

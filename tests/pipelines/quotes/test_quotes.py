@@ -17,26 +17,47 @@ from tests.pipelines.quotes.conftest import CHAIR, GOL, SHOPS, ended, paid_once
 from tests.support.running import runner_in
 
 PRODUCT_COURSE = [
-    "INIT", "AI_ANALYSIS_START", "AI_ANALYSIS_DONE", "SHOPPING_SEARCH_START", "SHOPPING_SEARCH_DONE", "PRICE_EXTRACTION_START",
-    "PRICE_EXTRACTION_PROGRESS", "PRICE_EXTRACTION_DONE", "FINALIZATION", "COMPLETED",
-]  # fmt: skip
-VEHICLE_COURSE = ["INIT", "AI_ANALYSIS_START", "AI_ANALYSIS_DONE", "FIPE_SEARCH", "FINALIZATION", "COMPLETED"]
+    "INIT",
+    "AI_ANALYSIS_START",
+    "AI_ANALYSIS_DONE",
+    "SHOPPING_SEARCH_START",
+    "SHOPPING_SEARCH_DONE",
+    "PRICE_EXTRACTION_START",
+    "PRICE_EXTRACTION_PROGRESS",
+    "PRICE_EXTRACTION_DONE",
+    "FINALIZATION",
+    "COMPLETED",
+]
+VEHICLE_COURSE = [
+    "INIT",
+    "AI_ANALYSIS_START",
+    "AI_ANALYSIS_DONE",
+    "FIPE_SEARCH",
+    "FINALIZATION",
+    "COMPLETED",
+]
 WATCH = b"""
 CREATE TABLE public.course (n bigserial, task_id bigint, checkpoint text);
 CREATE FUNCTION public.note_course() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN INSERT INTO public.course (task_id, checkpoint) VALUES (NEW.id, NEW.checkpoint); RETURN NULL; END $$;
+BEGIN INSERT INTO public.course (task_id, checkpoint)
+    VALUES (NEW.id, NEW.checkpoint); RETURN NULL; END $$;
 CREATE TRIGGER course AFTER UPDATE ON regente.tasks FOR EACH ROW
 WHEN (NEW.checkpoint IS DISTINCT FROM OLD.checkpoint) EXECUTE FUNCTION public.note_course()
 """
 
 
 async def execute(app: Regente, text: bytes, **params: Any) -> list[dict[str, Any]]:
-    async with app.database.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+    async with (
+        app.database.connection() as connection,
+        connection.cursor(row_factory=dict_row) as cursor,
+    ):
         await cursor.execute(text, params or None, prepare=False)
         return list(await cursor.fetchall()) if cursor.description is not None else []
 
 
-@pytest.mark.parametrize(("args", "course"), [(CHAIR, PRODUCT_COURSE), (GOL, VEHICLE_COURSE)], ids=["product", "vehicle"])
+@pytest.mark.parametrize(
+    ("args", "course"), [(CHAIR, PRODUCT_COURSE), (GOL, VEHICLE_COURSE)], ids=["product", "vehicle"]
+)
 async def test_a_quote_passes_exactly_the_specified_checkpoints(
     args: QuoteArgs, course: list[str], app: Regente, desk: QuoteDesk
 ) -> None:
@@ -44,18 +65,26 @@ async def test_a_quote_passes_exactly_the_specified_checkpoints(
     await execute(app, WATCH)
     (quote_id,) = (await desk.submit([args])).ids
     await app.run(until_idle=True)
-    passed = await execute(app, b"SELECT checkpoint FROM public.course WHERE task_id = %(id)s ORDER BY n", id=quote_id)
+    passed = await execute(
+        app, b"SELECT checkpoint FROM public.course WHERE task_id = %(id)s ORDER BY n", id=quote_id
+    )
     assert [row["checkpoint"] for row in passed] == course
     assert {*PRODUCT_COURSE, *VEHICLE_COURSE} == {*Checkpoint}
 
 
-async def test_a_product_is_priced_with_evidence_for_each_source(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+async def test_a_product_is_priced_with_evidence_for_each_source(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
     """Q1, Q2, Q6: value, statistics, every source, and the fields of the specification."""
     (quote_id,) = (await desk.submit([CHAIR])).ids
     await app.run(until_idle=True)
     found = await desk.get(quote_id)
     quote = found.quote
-    assert (quote.status, quote.processing_checkpoint, quote.progress_percentage) == ("DONE", "COMPLETED", 100.0)
+    assert (quote.status, quote.processing_checkpoint, quote.progress_percentage) == (
+        "DONE",
+        "COMPLETED",
+        100.0,
+    )
     assert (quote.attempt_number, quote.kind, quote.currency) == (1, "product", "BRL")
     assert None not in (quote.started_at, quote.completed_at, quote.last_heartbeat)
     goods = market.market.digest("goods", CHAIR.description)
@@ -69,21 +98,36 @@ async def test_a_product_is_priced_with_evidence_for_each_source(app: Regente, d
     kept = sorted(prices[:4] + prices[5:])
     assert quote.value == kept[2]
     assert found.statistics is not None
-    assert (found.statistics["prices"], found.statistics["kept"], found.statistics["outliers"]) == (6, 5, 1)
+    assert (found.statistics["prices"], found.statistics["kept"], found.statistics["outliers"]) == (
+        6,
+        5,
+        1,
+    )
     assert Decimal(found.statistics["minimum"]) == kept[0]
-    assert {*found.resume_data} == {"claude_payload_json", "google_shopping_response_json", "tested_products"}
+    assert {*found.resume_data} == {
+        "claude_payload_json",
+        "google_shopping_response_json",
+        "tested_products",
+    }
     assert len(found.resume_data["tested_products"]) == SHOPS
     paid_once(market, analyses=1, searches=1)
     assert market.calls["page"] == SHOPS
 
 
-async def test_a_vehicle_is_looked_up_in_the_fipe_table(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+async def test_a_vehicle_is_looked_up_in_the_fipe_table(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
     """Q2: no shopping search is paid for."""
     (quote_id,) = (await desk.submit([GOL])).ids
     await app.run(until_idle=True)
     found = await desk.get(quote_id)
     (source,) = found.sources
-    assert (found.quote.status, found.quote.kind, source.source, source.method) == ("DONE", "vehicle", "FIPE", "fipe")
+    assert (found.quote.status, found.quote.kind, source.source, source.method) == (
+        "DONE",
+        "vehicle",
+        "FIPE",
+        "fipe",
+    )
     assert (source.details["model"], source.details["modelYear"]) == ("Gol 1.0 Flex 12V 5p", 2015)
     assert found.quote.value == source.price
     paid_once(market, analyses=1, searches=0)
@@ -91,7 +135,11 @@ async def test_a_vehicle_is_looked_up_in_the_fipe_table(app: Regente, desk: Quot
 
 async def test_a_lot_is_a_ledger_and_knows_what_it_is_worth(app: Regente, desk: QuoteDesk) -> None:
     """Q8: lots; a reference that a lot knows is not quoted, or paid for, twice."""
-    quotes = [quote_args("Mesa de reunião 8 lugares", "P-1"), quote_args("Impressora laser colorida", "P-2"), GOL]
+    quotes = [
+        quote_args("Mesa de reunião 8 lugares", "P-1"),
+        quote_args("Impressora laser colorida", "P-2"),
+        GOL,
+    ]
     first = await desk.submit(quotes, lot="inventário 2026")
     again = await desk.submit(quotes[:2], lot="inventário 2026")
     assert again.ids == first.ids[:2]
@@ -103,7 +151,9 @@ async def test_a_lot_is_a_ledger_and_knows_what_it_is_worth(app: Regente, desk: 
     assert lot.value == sum((one.value or Decimal(0)) for one in listed)
     assert [one.id for one in await desk.lots()] == [first.batch_id]
     assert [one.id for one in listed] == sorted(first.ids, reverse=True)
-    assert [one.id for one in await desk.find(before_id=max(first.ids))] == sorted(first.ids, reverse=True)[1:]
+    assert [one.id for one in await desk.find(before_id=max(first.ids))] == sorted(
+        first.ids, reverse=True
+    )[1:]
     assert await desk.find(statuses=["ERROR"]) == []
 
 
@@ -123,12 +173,17 @@ async def test_bad_input_is_refused_and_nothing_is_stored(app: Regente, desk: Qu
     assert await desk.find() == []
 
 
-async def test_no_price_anywhere_is_an_error_with_its_evidence(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+async def test_no_price_anywhere_is_an_error_with_its_evidence(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
     """Q6: what was looked at is kept, and why it did not help."""
     market.break_with(Route.SEARCH, Wrong.UNUSABLE, count=1)
     (nothing,) = (await desk.submit([CHAIR])).ids
     await app.run(until_idle=True)
-    assert ((await desk.get(nothing)).quote.status, (await desk.get(nothing)).quote.error_code) == ("ERROR", "NOTHING_FOUND")
+    assert ((await desk.get(nothing)).quote.status, (await desk.get(nothing)).quote.error_code) == (
+        "ERROR",
+        "NOTHING_FOUND",
+    )
     await app.retry(nothing)
     await app.run(until_idle=True)
     assert (await desk.get(nothing)).quote.status == "DONE"
@@ -143,10 +198,16 @@ async def test_an_analysis_that_makes_no_sense_is_not_ordered_again_by_itself(
     (quote_id,) = (await desk.submit([CHAIR])).ids
     await app.run(until_idle=True)
     found = (await desk.get(quote_id)).quote
-    assert (found.status, found.error_code, found.attempt_number) == ("ERROR", "ANALYSIS_UNUSABLE", 1)
+    assert (found.status, found.error_code, found.attempt_number) == (
+        "ERROR",
+        "ANALYSIS_UNUSABLE",
+        1,
+    )
 
 
-async def test_pages_that_stay_away_do_not_hold_up_a_quote(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+async def test_pages_that_stay_away_do_not_hold_up_a_quote(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
     """Q12: it waits for them twice; then the listing's price counts, and the evidence says so."""
     market.break_with(Route.PAGE, Wrong.UNAVAILABLE)
     async with runner_in(app):

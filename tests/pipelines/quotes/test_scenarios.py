@@ -1,4 +1,5 @@
-"""The five scenarios of the specification: deploy, crash, lost connection, out of memory, manual stop."""
+"""The five scenarios of the specification: deploy, crash, lost connection, out of memory, manual
+stop."""
 
 from __future__ import annotations
 
@@ -20,12 +21,20 @@ from tests.support.running import runner_in
 
 
 async def test_deploy_a_runner_that_is_told_to_stop_hands_its_quotes_on(
-    database_url: str, sandbox: Sandbox, market: QuotesStandin, app: Regente, desk: QuoteDesk, tmp_path: Path
+    database_url: str,
+    sandbox: Sandbox,
+    market: QuotesStandin,
+    app: Regente,
+    desk: QuoteDesk,
+    tmp_path: Path,
 ) -> None:
-    """Q12 (deploy): SIGTERM while quotes wait for pages that do not come; the new release goes on where the old one stopped."""
+    """Q12 (deploy): SIGTERM while quotes wait for pages that do not come; the new release goes on
+    where the old one stopped."""
     market.break_with(Route.PAGE, Wrong.HANG)
     ids = (await desk.submit([CHAIR] * 3)).ids
-    with QuoteRunner(database_url, sandbox.url, tmp_path, environment={"REGENTE_DRAIN_SECONDS": "0.2"}) as old:
+    with QuoteRunner(
+        database_url, sandbox.url, tmp_path, environment={"REGENTE_DRAIN_SECONDS": "0.2"}
+    ) as old:
         for quote_id in ids:
             await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
         old.send(signal.SIGTERM)
@@ -55,7 +64,12 @@ async def test_deploy_a_quote_that_can_finish_in_time_finishes(
 
 
 async def test_crash_a_killed_runner_is_replaced(
-    database_url: str, sandbox: Sandbox, market: QuotesStandin, app: Regente, desk: QuoteDesk, tmp_path: Path
+    database_url: str,
+    sandbox: Sandbox,
+    market: QuotesStandin,
+    app: Regente,
+    desk: QuoteDesk,
+    tmp_path: Path,
 ) -> None:
     """Q12 (crash): SIGKILL from outside, with quotes at different places in its hands."""
     market.break_with(Route.FIPE, Wrong.HANG)
@@ -77,14 +91,19 @@ async def test_crash_a_killed_runner_is_replaced(
 @pytest.mark.parametrize(
     ("route", "kind"),
     [
-        (Route.ANALYSIS, Wrong.UNAVAILABLE), (Route.ANALYSIS, Wrong.LOST), (Route.ANALYSIS, Wrong.THROTTLED),
-        (Route.SEARCH, Wrong.UNAVAILABLE), (Route.SEARCH, Wrong.LOST), (Route.FIPE, Wrong.UNAVAILABLE),
+        (Route.ANALYSIS, Wrong.UNAVAILABLE),
+        (Route.ANALYSIS, Wrong.LOST),
+        (Route.ANALYSIS, Wrong.THROTTLED),
+        (Route.SEARCH, Wrong.UNAVAILABLE),
+        (Route.SEARCH, Wrong.LOST),
+        (Route.FIPE, Wrong.UNAVAILABLE),
     ],
-)  # fmt: skip
+)
 async def test_lost_connection_a_provider_that_goes_away_is_asked_again(
     route: Route, kind: Wrong, market: QuotesStandin, app: Regente, desk: QuoteDesk
 ) -> None:
-    """Q12 (lost connection): twice nothing, then an answer. An answer that got lost was paid for, and is not paid for again."""
+    """Q12 (lost connection): twice nothing, then an answer. An answer that got lost was paid for,
+    and is not paid for again."""
     market.break_with(route, kind, count=2, retry_after=0)
     args = GOL if route is Route.FIPE else CHAIR
     async with runner_in(app):
@@ -94,8 +113,11 @@ async def test_lost_connection_a_provider_that_goes_away_is_asked_again(
     paid_once(market, analyses=1, searches=int(args is CHAIR))
 
 
-async def test_lost_connection_nobody_listens_for_a_while(market: QuotesStandin, app: Regente, desk: QuoteDesk) -> None:
-    """Q12 (lost connection): more failures than a careless policy would bear, and all the pages away as well."""
+async def test_lost_connection_nobody_listens_for_a_while(
+    market: QuotesStandin, app: Regente, desk: QuoteDesk
+) -> None:
+    """Q12 (lost connection): more failures than a careless policy would bear, and all the pages
+    away as well."""
     market.break_with(Route.ANALYSIS, Wrong.UNAVAILABLE, count=8)
     async with runner_in(app):
         (quote_id,) = (await desk.submit([CHAIR])).ids
@@ -105,9 +127,15 @@ async def test_lost_connection_nobody_listens_for_a_while(market: QuotesStandin,
 
 
 async def test_out_of_memory_a_runner_without_memory_loses_no_quote(
-    database_url: str, sandbox: Sandbox, market: QuotesStandin, app: Regente, desk: QuoteDesk, tmp_path: Path
+    database_url: str,
+    sandbox: Sandbox,
+    market: QuotesStandin,
+    app: Regente,
+    desk: QuoteDesk,
+    tmp_path: Path,
 ) -> None:
-    """Q12 (out of memory): the limit falls below what the process holds; whatever it does then, the quotes are made."""
+    """Q12 (out of memory): the limit falls below what the process holds; whatever it does then, the
+    quotes are made."""
     market.break_with(Route.PAGE, Wrong.HANG)
     ids = (await desk.submit([CHAIR] * 3)).ids
     with QuoteRunner(database_url, sandbox.url, tmp_path) as starved:

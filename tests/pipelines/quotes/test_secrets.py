@@ -1,4 +1,5 @@
-"""The providers' keys appear nowhere: not in a failure, an event, a log line or a settings object's text."""
+"""The providers' keys appear nowhere: not in a failure, an event, a log line or a settings object's
+text."""
 
 from __future__ import annotations
 
@@ -22,16 +23,24 @@ SECRET = "k+y/that=nobody&may see"
 
 
 async def test_a_key_in_an_address_is_blotted_out_everywhere(
-    database_url: str, settings: Settings, sandbox: Sandbox, market: QuotesStandin, caplog: pytest.LogCaptureFixture
+    database_url: str,
+    settings: Settings,
+    sandbox: Sandbox,
+    market: QuotesStandin,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """SerpAPI takes its key in the query: the failure names the address without it, even in the most talkative log."""
+    """SerpAPI takes its key in the query: the failure names the address without it, even in the
+    most talkative log."""
     for name in ("", *HTTP_LOGGERS):
         caplog.set_level(logging.DEBUG, name)
     base = f"{sandbox.url}/quotes"
     quotes = QuotesSettings(
-        serpapi_key=SecretStr(SECRET), anthropic_key=SecretStr(f"a{SECRET}"), serpapi_url=f"{base}/serpapi",
-        anthropic_url=f"{base}/anthropic", fipe_url=f"{base}/fipe/api/v1",
-    )  # fmt: skip
+        serpapi_key=SecretStr(SECRET),
+        anthropic_key=SecretStr(f"a{SECRET}"),
+        serpapi_url=f"{base}/serpapi",
+        anthropic_url=f"{base}/anthropic",
+        fipe_url=f"{base}/fipe/api/v1",
+    )
     registry = Registry()
     market.break_with(Route.SEARCH, Wrong.UNAVAILABLE, status=401)
     async with Regente(database_url, settings=settings, pipelines=registry) as app:
@@ -67,7 +76,11 @@ async def test_the_fipe_table_is_read_in_both_versions(
             chosen = QuotesSettings(fipe_url=f"{sandbox.url}/quotes/fipe/api/{version}")
             pipelines = register_quotes(registry, app, chosen, sandbox.url)
             desk = QuoteDesk(app)
-            (quote_id,) = (await desk.submit([CHAIR.model_copy(update={"description": "GM Onix hatch 1.0 2019"})])).ids
+            (quote_id,) = (
+                await desk.submit(
+                    [CHAIR.model_copy(update={"description": "GM Onix hatch 1.0 2019"})]
+                )
+            ).ids
             await app.run(until_idle=True)
             found = await desk.get(quote_id)
             values.append((found.quote.value, found.sources[0].details))

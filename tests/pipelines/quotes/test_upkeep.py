@@ -26,11 +26,16 @@ async def change(app: Regente, text: bytes, **params: Any) -> None:
         await connection.execute(text, params)
 
 
-async def test_the_schedules_of_the_specification_are_there_with_the_first_quote(app: Regente, desk: QuoteDesk) -> None:
+async def test_the_schedules_of_the_specification_are_there_with_the_first_quote(
+    app: Regente, desk: QuoteDesk
+) -> None:
     """Q4: every 5 minutes, and daily at 04:00; what somebody changed stays changed."""
     assert await app.schedules() == []
     await desk.submit([CHAIR])
-    found = {row["name"]: (row["pipeline"], row["cron"], row["timezone"]) for row in await app.schedules()}
+    found = {
+        row["name"]: (row["pipeline"], row["cron"], row["timezone"])
+        for row in await app.schedules()
+    }
     assert found == {
         "recover_stuck_quotes": ("recover_stuck_quotes", "*/5 * * * *", "UTC"),
         "cleanup_old_processing": ("cleanup_old_processing", "0 4 * * *", "UTC"),
@@ -45,12 +50,16 @@ async def result_of(app: Regente, pipeline: str) -> Any:
     """Of the task that the schedule queued."""
 
     async def done() -> Any:
-        return next((one.result for one in await app.tasks(pipeline=pipeline, statuses=["completed"])), None)
+        return next(
+            (one.result for one in await app.tasks(pipeline=pipeline, statuses=["completed"])), None
+        )
 
     return await eventually_async(done, within_seconds=20.0)
 
 
-async def test_a_stuck_quote_is_recovered_by_the_schedule(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+async def test_a_stuck_quote_is_recovered_by_the_schedule(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
     """Q3, Q4: processing, its heartbeat 11 minutes old; the next attempt pays for nothing again."""
     market.break_with(Route.PAGE, Wrong.HANG)
     (quote_id,) = (await desk.submit([CHAIR])).ids
@@ -62,12 +71,18 @@ async def test_a_stuck_quote_is_recovered_by_the_schedule(app: Regente, desk: Qu
         market.mend()
         found = await ended(desk, quote_id)
     assert (found.quote.status, found.quote.attempt_number) == ("DONE", 2)
-    events = [event.details for event in await app.task_events(quote_id) if event.event == "task_recovered"]
+    events = [
+        event.details
+        for event in await app.task_events(quote_id)
+        if event.event == "task_recovered"
+    ]
     assert events == [{"reason": "operator", "by": "recover_stuck_quotes"}]
     paid_once(market, analyses=1, searches=1)
 
 
-async def test_recovery_takes_only_what_is_stuck(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+async def test_recovery_takes_only_what_is_stuck(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
     """Q3: ten minutes is the limit, not nine."""
     market.break_with(Route.PAGE, Wrong.HANG)
     stuck, slow = (await desk.submit([CHAIR, CHAIR])).ids
@@ -84,8 +99,11 @@ async def test_recovery_takes_only_what_is_stuck(app: Regente, desk: QuoteDesk, 
     paid_once(market, analyses=2, searches=2)
 
 
-async def test_what_is_older_than_a_day_ends_with_an_error(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
-    """Q4: at 04:00, also what waits between two attempts; it can be retried, and pays for nothing again."""
+async def test_what_is_older_than_a_day_ends_with_an_error(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
+    """Q4: at 04:00, also what waits between two attempts; it can be retried, and pays for nothing
+    again."""
     market.break_with(Route.PAGE, Wrong.HANG)
     old, young, waiting = (await desk.submit([CHAIR] * 3)).ids
     async with runner_in(app):
@@ -98,7 +116,9 @@ async def test_what_is_older_than_a_day_ends_with_an_error(app: Regente, desk: Q
         for quote_id in (old, young, waiting):
             await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
         await change(app, DUE, name="cleanup_old_processing")
-        assert sorted((await result_of(app, "cleanup_old_processing"))["marked_as_error"]) == sorted([old, waiting])
+        assert sorted(
+            (await result_of(app, "cleanup_old_processing"))["marked_as_error"]
+        ) == sorted([old, waiting])
         found = await desk.get(old)
         assert (found.quote.status, found.quote.error_code) == ("ERROR", "EXPIRED")
         market.mend()
@@ -128,7 +148,9 @@ async def test_a_quote_that_waits_for_its_next_attempt_for_a_day_ends_too(
     assert (await desk.get(quote_id)).quote.status == "ERROR"
 
 
-async def test_the_figures_of_the_specification_show_quotes(app: Regente, desk: QuoteDesk, market: QuotesStandin) -> None:
+async def test_the_figures_of_the_specification_show_quotes(
+    app: Regente, desk: QuoteDesk, market: QuotesStandin
+) -> None:
     """Q5, Q9: stuck_count, average time and by_checkpoint, in the API and in the metrics."""
     async with served(app, ApiTerms()) as api, runner_in(app):
         (done,) = (await desk.submit([CHAIR])).ids
@@ -143,11 +165,19 @@ async def test_the_figures_of_the_specification_show_quotes(app: Regente, desk: 
 
 
 async def figures(api: Served, stuck: int) -> None:
-    stats = body_of(await api.viewer.get("/api/system/processing-stats", params={"pipeline": "quotes"}))
-    assert (stats["total_processing"], stats["stuck_count"], stats["by_checkpoint"]) == (1, 1, {"PRICE_EXTRACTION_START": 1})
+    stats = body_of(
+        await api.viewer.get("/api/system/processing-stats", params={"pipeline": "quotes"})
+    )
+    assert (stats["total_processing"], stats["stuck_count"], stats["by_checkpoint"]) == (
+        1,
+        1,
+        {"PRICE_EXTRACTION_START": 1},
+    )
     assert stats["avg_processing_time_seconds"] > 0
     listed = body_of(await api.viewer.get("/api/system/stuck-quotes"))
-    assert [(one["id"], one["processing_checkpoint"]) for one in listed["quotes"]] == [(stuck, "PRICE_EXTRACTION_START")]
+    assert [(one["id"], one["processing_checkpoint"]) for one in listed["quotes"]] == [
+        (stuck, "PRICE_EXTRACTION_START")
+    ]
     text = (await api.viewer.get("/metrics")).text
     for line in (
         'regente_tasks_stuck{pipeline="quotes"} 1.0',

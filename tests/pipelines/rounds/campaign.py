@@ -33,7 +33,10 @@ from tests.support.eventually import eventually_async
 LEAGUE = "brasileirao-2025"
 PASSING = ("unavailable", "drip", "throttled", "garbage", "truncated", "cut_off", "live")
 FATAL = ("not_found", "layout", "missing_field", "wrong_type", "wrong_count")
-EXPIRE = "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE status < 'stopped'"
+EXPIRE = (
+    "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE "
+    "status < 'stopped'"
+)
 
 
 @dataclass(slots=True)
@@ -54,14 +57,22 @@ class Campaign:
     kills: int
 
     async def run(
-        self, app: Regente, desk: RoundDesk, sandbox: Sandbox, league: League, database_url: str, folder: Path
+        self,
+        app: Regente,
+        desk: RoundDesk,
+        sandbox: Sandbox,
+        league: League,
+        database_url: str,
+        folder: Path,
     ) -> Told:
         dice = random.Random(self.seed)
         told = Told(self.seed)
         self._break(league, dice, told)
         rounds = [await desk.start(LEAGUE, number) for number in range(1, self.rounds + 1)]
         for number in range(self.kills):
-            if await asyncio.to_thread(_killed, database_url, sandbox.url, folder / f"runner-{number}", dice, league):
+            if await asyncio.to_thread(
+                _killed, database_url, sandbox.url, folder / f"runner-{number}", dice, league
+            ):
                 told.kills += 1
             with psycopg.connect(database_url, autocommit=True) as connection:
                 connection.execute(EXPIRE)
@@ -70,7 +81,9 @@ class Campaign:
             for match in await desk.matches(one.id):
                 fatal = told.faults.get(match.match_id) in FATAL
                 if match.status != ("FAILED" if fatal else "FINISHED"):
-                    told.unfinished.append(f"{match.match_id} is {match.status}: {match.error_code}")
+                    told.unfinished.append(
+                        f"{match.match_id} is {match.status}: {match.error_code}"
+                    )
         return told
 
     def _break(self, league: League, dice: random.Random, told: Told) -> None:
@@ -83,12 +96,22 @@ class Campaign:
                     league.break_with(kind, match_id=match.id)
                 elif draw < 0.5:
                     told.faults[match.id] = kind = dice.choice(PASSING)
-                    league.break_with(kind, match_id=match.id, count=dice.randint(1, 2), retry_after=0.05, seconds=0.3)
+                    league.break_with(
+                        kind,
+                        match_id=match.id,
+                        count=dice.randint(1, 2),
+                        retry_after=0.05,
+                        seconds=0.3,
+                    )
 
-    async def _to_the_end(self, url: str, sandbox: Sandbox, folder: Path, desk: RoundDesk, ids: list[int]) -> None:
+    async def _to_the_end(
+        self, url: str, sandbox: Sandbox, folder: Path, desk: RoundDesk, ids: list[int]
+    ) -> None:
         with doomed_runner(url, sandbox.url, folder / "last"):
             for one in ids:
-                await eventually_async(partial(_has_ended, desk, one), within_seconds=60 + 5 * self.rounds)
+                await eventually_async(
+                    partial(_has_ended, desk, one), within_seconds=60 + 5 * self.rounds
+                )
 
 
 async def _has_ended(desk: RoundDesk, round_id: int) -> bool:
@@ -122,15 +145,24 @@ async def main(seed: int, rounds: int, kills: int) -> int:
         folder = Path(name)
         server = await asyncio.to_thread(EmbeddedPostgres.acquire, folder / "data")
         try:
-            async with Sandbox(proxies=0, seed=seed) as sandbox, Regente(server.url, pipelines=Registry()) as app:
+            async with (
+                Sandbox(proxies=0, seed=seed) as sandbox,
+                Regente(server.url, pipelines=Registry()) as app,
+            ):
                 league = next(one for one in sandbox.standins if isinstance(one, League))
                 with Watch(server.url) as watch:
-                    told = await Campaign(seed, rounds, kills).run(app, RoundDesk(app), sandbox, league, server.url, folder)
+                    told = await Campaign(seed, rounds, kills).run(
+                        app, RoundDesk(app), sandbox, league, server.url, folder
+                    )
         finally:
             await asyncio.to_thread(server.release)
-    sys.stdout.write(f"seed {seed}: {rounds} rounds, {told.kills} runners killed, {len(told.faults)} matches with faults, ")
     sys.stdout.write(
-        f"{told.fatal} dead letters, {watch.looks} looks, {len(watch.found)} half matches, left {told.unfinished}\n"
+        f"seed {seed}: {rounds} rounds, {told.kills} runners killed, {len(told.faults)} "
+        "matches with faults, "
+    )
+    sys.stdout.write(
+        f"{told.fatal} dead letters, {watch.looks} looks, {len(watch.found)} half matches, "
+        f"left {told.unfinished}\n"
     )
     return 1 if watch.found or told.unfinished else 0
 

@@ -1,4 +1,5 @@
-"""A league's site over real HTTP, an app that scrapes it quickly, and the eye of somebody with `psql`."""
+"""A league's site over real HTTP, an app that scrapes it quickly, and the eye of somebody with
+`psql`."""
 
 from __future__ import annotations
 
@@ -23,9 +24,13 @@ from tests.support.eventually import eventually_async
 
 LEAGUE = "brasileirao-2025"
 QUICK: dict[str, Any] = {
-    "pause_seconds": 0.0, "page_seconds": 5.0, "retry_first_seconds": 0.02, "retry_most_seconds": 0.1, "recheck_seconds": 0.05,
+    "pause_seconds": 0.0,
+    "page_seconds": 5.0,
+    "retry_first_seconds": 0.02,
+    "retry_most_seconds": 0.1,
+    "recheck_seconds": 0.05,
     "match_seconds": 0.0,
-}  # fmt: skip
+}
 
 
 def terms(**changes: Any) -> pytest.MarkDecorator:
@@ -35,7 +40,9 @@ def terms(**changes: Any) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def settings() -> Settings:
-    return Settings(sweep_seconds=0.1, batches_seconds=0.1, schedules_seconds=1.0, drain_seconds=5.0)
+    return Settings(
+        sweep_seconds=0.1, batches_seconds=0.1, schedules_seconds=1.0, drain_seconds=5.0
+    )
 
 
 @pytest.fixture
@@ -56,7 +63,11 @@ def league(sandbox: Sandbox) -> League:
 
 @pytest.fixture
 async def app(
-    database_url: str, registry: Registry, settings: Settings, round_settings: RoundSettings, sandbox: Sandbox
+    database_url: str,
+    registry: Registry,
+    settings: Settings,
+    round_settings: RoundSettings,
+    sandbox: Sandbox,
 ) -> AsyncIterator[Regente]:
     http = Http()
     async with Regente(database_url, settings=settings, pipelines=registry) as opened:
@@ -102,7 +113,9 @@ async def run_round(app: Regente, number: int = 12) -> dict[str, RoundMatch]:
     return {match.match_id: match for match in await RoundDesk(app).matches(started.id)}
 
 
-async def until_state(desk: RoundDesk, round_id: int, *states: str, within_seconds: float = 20.0) -> None:
+async def until_state(
+    desk: RoundDesk, round_id: int, *states: str, within_seconds: float = 20.0
+) -> None:
     async def there() -> bool:
         return (await desk.get(round_id)).status in states
 

@@ -1,6 +1,8 @@
-"""Runners as processes of their own, to be killed: `regente run --pipelines rounds,matches`, forked from a warm process.
+"""Runners as processes of their own, to be killed: `regente run --pipelines rounds,matches`, forked
+from a warm process.
 
-The forked child reads the crash point from its own environment, like a fresh one would; only the import of the code is shared.
+The forked child reads the crash point from its own environment, like a fresh one would; only the
+import of the code is shared.
 """
 
 from __future__ import annotations
@@ -22,17 +24,29 @@ from regente.engine import crashpoints
 from regente.outgoing.http import Http
 from tests.support.eventually import eventually
 
-WARM = (uvloop, Http())  # what they import, or read, when they are first used is there before the fork
+WARM = (
+    uvloop,
+    Http(),
+)  # what they import, or read, when they are first used is there before the fork
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__])
 
 TERMS = {
-    "JOB_LOCK_TTL_MS": "30000", "JOB_HEARTBEAT_INTERVAL_MS": "100", "REGENTE_SWEEP_SECONDS": "0.1",
-    "REGENTE_BATCHES_SECONDS": "0.1", "REGENTE_SCHEDULES_SECONDS": "1", "REGENTE_DRAIN_SECONDS": "0.2",
-    "REGENTE_MAX_CRASHES": "1000", "REGENTE_DATABASE_POOL_SIZE": "4", "REGENTE_ROUNDS_PAUSE_SECONDS": "0",
-    "REGENTE_ROUNDS_PAGE_SECONDS": "5", "REGENTE_ROUNDS_RETRY_FIRST_SECONDS": "0.02",
-    "REGENTE_ROUNDS_RETRY_MOST_SECONDS": "0.1", "REGENTE_ROUNDS_RECHECK_SECONDS": "0.05", "REGENTE_ROUNDS_MATCH_SECONDS": "0",
-}  # fmt: skip
+    "JOB_LOCK_TTL_MS": "30000",
+    "JOB_HEARTBEAT_INTERVAL_MS": "100",
+    "REGENTE_SWEEP_SECONDS": "0.1",
+    "REGENTE_BATCHES_SECONDS": "0.1",
+    "REGENTE_SCHEDULES_SECONDS": "1",
+    "REGENTE_DRAIN_SECONDS": "0.2",
+    "REGENTE_MAX_CRASHES": "1000",
+    "REGENTE_DATABASE_POOL_SIZE": "4",
+    "REGENTE_ROUNDS_PAUSE_SECONDS": "0",
+    "REGENTE_ROUNDS_PAGE_SECONDS": "5",
+    "REGENTE_ROUNDS_RETRY_FIRST_SECONDS": "0.02",
+    "REGENTE_ROUNDS_RETRY_MOST_SECONDS": "0.1",
+    "REGENTE_ROUNDS_RECHECK_SECONDS": "0.05",
+    "REGENTE_ROUNDS_MATCH_SECONDS": "0",
+}
 
 
 def be_a_runner(environment: Mapping[str, str], log: str) -> None:
@@ -41,7 +55,11 @@ def be_a_runner(environment: Mapping[str, str], log: str) -> None:
     with open(log, "ab") as said:
         os.dup2(said.fileno(), 1)
         os.dup2(said.fileno(), 2)
-    sys.exit(main(["run", "--pipelines", "rounds,matches", "--log-format", "json", "--concurrency", "20"]))
+    sys.exit(
+        main(
+            ["run", "--pipelines", "rounds,matches", "--log-format", "json", "--concurrency", "20"]
+        )
+    )
 
 
 class Doomed:
@@ -60,16 +78,28 @@ class Doomed:
     def killed(self, within_seconds: float = 30.0) -> None:
         """It died by SIGKILL; the test fails when it did not."""
         self._process.join(within_seconds)
-        assert self._process.exitcode == -signal.SIGKILL, f"{self._process.exitcode}: {self.log.read_text()[-5000:]}"
+        assert self._process.exitcode == -signal.SIGKILL, (
+            f"{self._process.exitcode}: {self.log.read_text()[-5000:]}"
+        )
 
     def started(self) -> None:
-        eventually(lambda: self.log.exists() and "runner started" in self.log.read_text(), within_seconds=30)
+        eventually(
+            lambda: self.log.exists() and "runner started" in self.log.read_text(),
+            within_seconds=30,
+        )
 
 
 @contextmanager
-def doomed_runner(database_url: str, sandbox_url: str, log: Path, **environment: str) -> Iterator[Doomed]:
+def doomed_runner(
+    database_url: str, sandbox_url: str, log: Path, **environment: str
+) -> Iterator[Doomed]:
     """None is left behind."""
-    env = {**TERMS, "REGENTE_DATABASE_URL": database_url, "REGENTE_SANDBOX_URL": sandbox_url, **environment}
+    env = {
+        **TERMS,
+        "REGENTE_DATABASE_URL": database_url,
+        "REGENTE_SANDBOX_URL": sandbox_url,
+        **environment,
+    }
     process = PROCESSES.Process(target=be_a_runner, args=(env, str(log)))
     process.start()
     try:

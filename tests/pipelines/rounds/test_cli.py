@@ -27,7 +27,10 @@ async def test_a_round_on_the_command_line(app: Regente, league: League, cli: Cl
         shown = await cli.json("rounds", "show", "1")
         assert {match["status"] for match in shown["matches"]} == {"FINISHED", "FAILED"}
         one = await cli.json("rounds", "show", "1", "--match", victim)
-        assert (one["match"]["error_code"], one["failures"][0]["code"]) == ("LAYOUT_CHANGED", "LAYOUT_CHANGED")
+        assert (one["match"]["error_code"], one["failures"][0]["code"]) == (
+            "LAYOUT_CHANGED",
+            "LAYOUT_CHANGED",
+        )
         league.calm()
         again = await cli("rounds", "retry-failed", "1", "--follow")
         assert again.code == 0, again
@@ -44,4 +47,7 @@ async def test_what_cannot_be_done_is_said_in_one_line(cli: Cli) -> None:
     wrong = await cli("rounds", "start", "Brasileirão", "12", "--json")
     assert (wrong.code, wrong.error["code"]) == (2, "INVALID_INPUT")
     missing = await cli("rounds", "show", "7", "--json")
-    assert (missing.code, missing.error) == (1, {"code": "NOT_FOUND", "message": "there is no round 7"})
+    assert (missing.code, missing.error) == (
+        1,
+        {"code": "NOT_FOUND", "message": "there is no round 7"},
+    )

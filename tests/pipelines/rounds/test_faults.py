@@ -1,4 +1,5 @@
-"""One bad match never stops the round: every fault that a site can have, by match, and what the dead letter keeps of it."""
+"""One bad match never stops the round: every fault that a site can have, by match, and what the
+dead letter keeps of it."""
 
 from __future__ import annotations
 
@@ -35,13 +36,18 @@ async def failed_round(app: Regente, league: League, kind: str, **scope: Any) ->
     victim = victim_of(league)
     league.break_with(kind, match_id=victim, **scope)
     matches = await run_round(app)
-    assert {match.status for match_id, match in matches.items() if match_id != victim} == {"FINISHED"}
+    assert {match.status for match_id, match in matches.items() if match_id != victim} == {
+        "FINISHED"
+    }
     return matches[victim]
 
 
 def break_each(league: League, kinds: Iterable[str], **scope: Any) -> dict[str, str]:
     """Each of these strikes another match of the round; the kind by the match."""
-    broken = {match.id: kind for match, kind in zip(league.calendar.round(LEAGUE, 12), kinds, strict=False)}
+    broken = {
+        match.id: kind
+        for match, kind in zip(league.calendar.round(LEAGUE, 12), kinds, strict=False)
+    }
     for match_id, kind in broken.items():
         league.break_with(kind, match_id=match_id, **scope)
     return broken
@@ -50,7 +56,8 @@ def break_each(league: League, kinds: Iterable[str], **scope: Any) -> dict[str, 
 async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
     app: Regente, desk: RoundDesk, league: League, eye: Eye
 ) -> None:
-    """Z2, Z3, Z4, Z8: one attempt, the error as JSON, the page as it was seen, nothing of it in any table."""
+    """Z2, Z3, Z4, Z8: one attempt, the error as JSON, the page as it was seen, nothing of it in any
+    table."""
     broken = break_each(league, FATAL)
     matches = await run_round(app)
     for match_id, kind in broken.items():
@@ -64,13 +71,17 @@ async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
         content_type, truncated, body = await app.snapshot(failure["id"], "page.html")
         assert (content_type, truncated) == ("text/html", False)
         assert shown in body.decode()
-    assert {match.status for match_id, match in matches.items() if match_id not in broken} == {"FINISHED"}
+    assert {match.status for match_id, match in matches.items() if match_id not in broken} == {
+        "FINISHED"
+    }
     assert ((await desk.get(1)).status, (await desk.get(1)).failed) == ("INCOMPLETE", len(broken))
     assert (eye.count("matches"), eye.count("match_teams"), eye.count("teams")) == (4, 8, 8)
     assert half_matches(eye.connection) == []
 
 
-async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(app: Regente, desk: RoundDesk, league: League) -> None:
+async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(
+    app: Regente, desk: RoundDesk, league: League
+) -> None:
     """Z3, Z4: the error as JSON."""
     bad = await failed_round(app, league, "missing_field")
     (failure,) = (await desk.match(1, bad.match_id)).failures
@@ -80,18 +91,29 @@ async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(app: Reg
 
 
 @terms(page_seconds=1.5)
-async def test_a_passing_fault_is_retried_until_it_has_passed(app: Regente, league: League, eye: Eye) -> None:
-    """Z2: twice bad, then good: three attempts, waits that grow and differ, and every match is there."""
+async def test_a_passing_fault_is_retried_until_it_has_passed(
+    app: Regente, league: League, eye: Eye
+) -> None:
+    """Z2: twice bad, then good: three attempts, waits that grow and differ, and every match is
+    there."""
     broken = break_each(league, PASSING, count=2, seconds=30)
     matches = await run_round(app)
     for match_id, match in matches.items():
         expected = ("FINISHED", 3, 2, None) if match_id in broken else ("FINISHED", 1, 0, None)
-        assert (match.status, match.attempt_count, match.tries, match.error_code) == expected, broken.get(match_id)
+        assert (match.status, match.attempt_count, match.tries, match.error_code) == expected, (
+            broken.get(match_id)
+        )
     rows = eye.rows(
-        "SELECT task_id, details ->> 'code' AS code, (details ->> 'delay_seconds')::float AS wait FROM regente.events"
+        "SELECT task_id, details ->> 'code' AS code, (details ->> 'delay_seconds')::float "
+        "AS wait FROM regente.events"
         " WHERE event = 'task_retried' ORDER BY task_id, id"
     )
-    assert {row["code"] for row in rows} == {"HTTP_503", "PAGE_INCOMPLETE", "HTTP_BROKEN", "HTTP_TIMEOUT"}
+    assert {row["code"] for row in rows} == {
+        "HTTP_503",
+        "PAGE_INCOMPLETE",
+        "HTTP_BROKEN",
+        "HTTP_TIMEOUT",
+    }
     for row, whole in zip(rows, [0.02, 0.04] * len(broken), strict=True):
         assert 0.5 * whole <= row["wait"] <= whole
     assert len({row["wait"] for row in rows}) > len(broken), "jitter"
@@ -109,13 +131,22 @@ async def test_a_fault_that_does_not_pass_ends_as_a_dead_letter_after_three_retr
     assert all(one["snapshots"] for one in failures)
 
 
-async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(app: Regente, league: League, eye: Eye) -> None:
-    """Z2, Z8: 429 with Retry-After; a match that is not over stays in the round, and is stored once, when it is finished."""
+async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(
+    app: Regente, league: League, eye: Eye
+) -> None:
+    """Z2, Z8: 429 with Retry-After; a match that is not over stays in the round, and is stored
+    once, when it is finished."""
     broken = break_each(league, ("throttled", "scheduled", "live"), count=2, retry_after=0.05)
     matches = await run_round(app)
     for match_id in broken:
-        assert (matches[match_id].status, matches[match_id].attempt_count, matches[match_id].tries) == ("FINISHED", 3, 0)
-    waits = eye.rows("SELECT details ->> 'retry_after' AS s FROM regente.events WHERE event = 'task_throttled'")
+        assert (
+            matches[match_id].status,
+            matches[match_id].attempt_count,
+            matches[match_id].tries,
+        ) == ("FINISHED", 3, 0)
+    waits = eye.rows(
+        "SELECT details ->> 'retry_after' AS s FROM regente.events WHERE event = 'task_throttled'"
+    )
     assert [wait["s"] for wait in waits] == ["0.05"] * 6
     assert {match.status for match in matches.values()} == {"FINISHED"}
 
@@ -142,7 +173,10 @@ async def test_a_match_of_tomorrow_is_looked_at_when_it_must_be_over(
         await eventually_async(waits)
         match = (await desk.match(1, victim)).match
         assert (match.status, match.error_code) == ("PENDING", "MATCH_NOT_FINISHED")
-        (row,) = eye.rows("SELECT extract(epoch FROM run_at - now()) AS wait FROM regente.tasks WHERE id = %s", match.task_id)
+        (row,) = eye.rows(
+            "SELECT extract(epoch FROM run_at - now()) AS wait FROM regente.tasks WHERE id = %s",
+            match.task_id,
+        )
         assert 93_000 < row["wait"] <= 93_600
         assert (await desk.get(1)).status == "RUNNING"
 
@@ -154,7 +188,9 @@ async def test_a_match_that_never_ends_is_given_up(app: Regente, league: League)
     assert (bad.status, bad.error_code) == ("FAILED", "MATCH_NEVER_FINISHED")
 
 
-async def test_a_postponed_match_is_skipped_and_found_missing(app: Regente, desk: RoundDesk, league: League) -> None:
+async def test_a_postponed_match_is_skipped_and_found_missing(
+    app: Regente, desk: RoundDesk, league: League
+) -> None:
     """Z5, Z8: no failure, and not forgotten either."""
     bad = await failed_round(app, league, "postponed", count=1)
     assert (bad.status, (bad.reason or "").partition(":")[0]) == ("SKIPPED", "postponed")
@@ -166,7 +202,11 @@ async def test_a_postponed_match_is_skipped_and_found_missing(app: Regente, desk
 
 @pytest.mark.parametrize(
     ("kind", "code", "attempts"),
-    [("layout", "LAYOUT_CHANGED", 1), ("wrong_count", "INVALID_DATA", 1), ("unavailable", "HTTP_503", 4)],
+    [
+        ("layout", "LAYOUT_CHANGED", 1),
+        ("wrong_count", "INVALID_DATA", 1),
+        ("unavailable", "HTTP_503", 4),
+    ],
 )
 async def test_a_round_whose_page_cannot_be_read_has_no_match_tasks(
     app: Regente, desk: RoundDesk, league: League, eye: Eye, kind: str, code: str, attempts: int
@@ -176,7 +216,10 @@ async def test_a_round_whose_page_cannot_be_read_has_no_match_tasks(
     assert await run_round(app) == {}
     found = await desk.get(1)
     assert (found.status, found.error_code, found.listed) == ("FAILED", code, 0)
-    assert (eye.count("tasks"), eye.rows("SELECT attempt FROM regente.tasks")[0]["attempt"]) == (1, attempts)
+    assert (eye.count("tasks"), eye.rows("SELECT attempt FROM regente.tasks")[0]["attempt"]) == (
+        1,
+        attempts,
+    )
     league.calm()
     assert (await desk.retry_failed(1)).task_ids == [found.task_id]
     await app.run(until_idle=True)

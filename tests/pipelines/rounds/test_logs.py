@@ -1,4 +1,5 @@
-"""The log of a real run: every line of a match's work says which round, which match, which attempt."""
+"""The log of a real run: every line of a match's work says which round, which
+match, which attempt."""
 
 from __future__ import annotations
 
@@ -21,9 +22,12 @@ FIELDS = ("job_id", "match_id", "attempt_count")
 async def test_every_line_names_its_round_its_match_and_its_attempt(
     desk: RoundDesk, sandbox: Sandbox, league: League, database_url: str, tmp_path: Path
 ) -> None:
-    """Z7: pages asked for, retries, throttling, dead letters, skips and ends, from the pipeline and from the engine."""
+    """Z7: pages asked for, retries, throttling, dead letters, skips and ends, from the pipeline and
+    from the engine."""
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
-    for match_id, kind in zip(played, ("unavailable", "throttled", "layout", "postponed", "live"), strict=False):
+    for match_id, kind in zip(
+        played, ("unavailable", "throttled", "layout", "postponed", "live"), strict=False
+    ):
         league.break_with(kind, match_id=match_id, count=1, retry_after=0.05)
     started = await desk.start(LEAGUE, 12)
     log = tmp_path / "log"
@@ -35,9 +39,17 @@ async def test_every_line_names_its_round_its_match_and_its_attempt(
     for line in work:
         assert set(FIELDS) <= set(line), line
         assert (line["job_id"], line["attempt_count"]) == (started.id, line["attempt"])
-        assert line["match_id"] is None if line["pipeline"] == "rounds" else line["match_id"] in played, line
-    told = {match_id: [(one["event"].split(":")[0].split(" http")[0], one["attempt_count"]) for one in work
-                       if one["match_id"] == match_id] for match_id in played}  # fmt: skip
+        assert (
+            line["match_id"] is None if line["pipeline"] == "rounds" else line["match_id"] in played
+        ), line
+    told = {
+        match_id: [
+            (one["event"].split(":")[0].split(" http")[0], one["attempt_count"])
+            for one in work
+            if one["match_id"] == match_id
+        ]
+        for match_id in played
+    }
     stored = [("asking for", 1), ("match stored", 1), ("task completed", 1)]
     again = [("asking for", 2), ("match stored", 2), ("task completed", 2)]
     assert told[played[9]] == stored

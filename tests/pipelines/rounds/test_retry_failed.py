@@ -9,7 +9,9 @@ from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round
 from tests.pipelines.rounds.whole import half_matches
 
 
-async def test_only_what_failed_runs_again(app: Regente, desk: RoundDesk, league: League, eye: Eye) -> None:
+async def test_only_what_failed_runs_again(
+    app: Regente, desk: RoundDesk, league: League, eye: Eye
+) -> None:
     """Z5: three failed matches, by code and all; the seven others are not asked for again."""
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
     league.break_with("not_found", match_id=played[0])
@@ -31,7 +33,9 @@ async def test_only_what_failed_runs_again(app: Regente, desk: RoundDesk, league
     assert half_matches(eye.connection) == []
 
 
-async def test_what_is_still_broken_fails_again_and_stays(app: Regente, desk: RoundDesk, league: League) -> None:
+async def test_what_is_still_broken_fails_again_and_stays(
+    app: Regente, desk: RoundDesk, league: League
+) -> None:
     """Z4, Z5: an operator's retry has a budget of its own; the dead letter keeps both failures."""
     victim = league.calendar.round(LEAGUE, 12)[0].id
     league.break_with("layout", match_id=victim)
@@ -39,13 +43,17 @@ async def test_what_is_still_broken_fails_again_and_stays(app: Regente, desk: Ro
     await desk.retry_failed(1)
     await app.run(until_idle=True)
     detail = await desk.match(1, victim)
-    assert (detail.match.status, [one["code"] for one in detail.failures]) == ("FAILED", ["LAYOUT_CHANGED"] * 2)
+    assert (detail.match.status, [one["code"] for one in detail.failures]) == (
+        "FAILED",
+        ["LAYOUT_CHANGED"] * 2,
+    )
 
 
 async def test_matches_that_are_not_in_the_database_are_found_although_their_tasks_are_gone(
     app: Regente, desk: RoundDesk, league: League, eye: Eye
 ) -> None:
-    """Z5: what is missing is what is not stored, whatever became of its task: forgotten, canceled, or done and then deleted."""
+    """Z5: what is missing is what is not stored, whatever became of its task: forgotten, canceled,
+    or done and then deleted."""
     await run_round(app)
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
     eye.rows("DELETE FROM regente.matches WHERE match_id = ANY (%s) RETURNING id", played[:2])

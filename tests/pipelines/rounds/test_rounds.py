@@ -17,7 +17,8 @@ from tests.support.running import runner_in
 async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
     app: Regente, desk: RoundDesk, league: League, eye: Eye
 ) -> None:
-    """Z1, Z6: ten tasks, ten matches, each with its teams, events and stats, and a result that adds up."""
+    """Z1, Z6: ten tasks, ten matches, each with its teams, events and stats, and a result that adds
+    up."""
     matches = await run_round(app)
     played = {match.id: match for match in league.calendar.round(LEAGUE, 12)}
     assert set(matches) == set(played)
@@ -26,25 +27,35 @@ async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
         assert (match.status, match.attempt_count, match.error_code) == ("FINISHED", 1, None)
         assert (match.home, match.away) == (truth.home[1], truth.away[1])
         assert (match.home_goals, match.away_goals) == truth.goals
-        assert (match.events, match.stats, match.kickoff_at) == (len(truth.events), len(truth.stats), truth.kickoff)
+        assert (match.events, match.stats, match.kickoff_at) == (
+            len(truth.events),
+            len(truth.stats),
+            truth.kickoff,
+        )
     found = await desk.get(1)
     assert (found.status, found.listed, found.finished, found.failed) == ("FINISHED", 10, 10, 0)
-    assert [eye.count(table) for table in ("rounds", "round_matches", "matches", "match_teams", "teams")] == [1, 10, 10, 20, 20]
+    assert [
+        eye.count(table) for table in ("rounds", "round_matches", "matches", "match_teams", "teams")
+    ] == [1, 10, 10, 20, 20]
     assert eye.count("match_events") == sum(len(match.events) for match in played.values())
     assert eye.count("match_stats") == 160
     assert league.calls == {"round 12": 1, **{f"match {match_id}": 1 for match_id in played}}
 
 
-async def test_what_is_stored_of_a_match_is_what_the_page_says(app: Regente, desk: RoundDesk, league: League) -> None:
+async def test_what_is_stored_of_a_match_is_what_the_page_says(
+    app: Regente, desk: RoundDesk, league: League
+) -> None:
     """Z6: names with accents, quotes and angle brackets, to the letter."""
     await run_round(app)
     truth = league.calendar.round(LEAGUE, 12)[3]
     detail = await desk.match(1, truth.id)
     assert (detail.venue, detail.attendance) == (truth.venue, truth.attendance)
-    assert [(one["minute"], one["kind"], one["side"], one["player"]) for one in detail.event_list] == [
-        (one.minute, one.kind, one.side, one.player) for one in truth.events
-    ]
-    assert {(one["name"], one["side"], one["value"]) for one in detail.stat_list} == set(truth.stats)
+    assert [
+        (one["minute"], one["kind"], one["side"], one["player"]) for one in detail.event_list
+    ] == [(one.minute, one.kind, one.side, one.player) for one in truth.events]
+    assert {(one["name"], one["side"], one["value"]) for one in detail.stat_list} == set(
+        truth.stats
+    )
     assert detail.failures == []
     with pytest.raises(NotFound, match="has no match nothing"):
         await desk.match(1, "nothing")
@@ -53,7 +64,8 @@ async def test_what_is_stored_of_a_match_is_what_the_page_says(app: Regente, des
 async def test_every_match_has_its_task_before_the_first_is_asked_for(
     app: Regente, desk: RoundDesk, league: League, eye: Eye
 ) -> None:
-    """Z1: with the matches' pipeline paused the round is discovered, ten tasks wait, and no match's page was asked for."""
+    """Z1: with the matches' pipeline paused the round is discovered, ten tasks wait, and no match's
+    page was asked for."""
     await app.pause("matches")
     started = await desk.start(LEAGUE, 3)
     assert (started.status, started.listed) == ("PENDING", 0)
@@ -65,14 +77,19 @@ async def test_every_match_has_its_task_before_the_first_is_asked_for(
         await eventually_async(discovered)
         assert [match.status for match in await desk.matches(started.id)] == ["PENDING"] * 10
         assert league.calls == {"round 3": 1}
-        (row,) = eye.rows("SELECT count(*) AS tasks FROM regente.tasks WHERE pipeline = 'matches' AND status = 'queued'")
+        (row,) = eye.rows(
+            "SELECT count(*) AS tasks FROM regente.tasks WHERE pipeline = 'matches' AND "
+            "status = 'queued'"
+        )
         assert row["tasks"] == 10
         assert (eye.rows("SELECT total FROM regente.batches"))[0]["total"] == 11
         await app.resume("matches")
         await until_state(desk, started.id, "FINISHED")
 
 
-async def test_a_round_that_is_started_again_is_the_same_job(app: Regente, desk: RoundDesk, league: League) -> None:
+async def test_a_round_that_is_started_again_is_the_same_job(
+    app: Regente, desk: RoundDesk, league: League
+) -> None:
     """Z1, Z5: twice at once, and once more when it is done."""
     both = await asyncio.gather(*(desk.start(LEAGUE, 12) for _ in range(5)))
     assert len({(one.id, one.task_id) for one in both}) == 1
@@ -97,7 +114,9 @@ async def test_a_refreshed_round_reads_its_page_again_and_scrapes_nothing_twice(
     assert league.calls == {"round 12": 2, **{f"match {match_id}": 1 for match_id in before}}
 
 
-async def test_a_match_that_is_there_already_is_skipped(app: Regente, desk: RoundDesk, league: League, eye: Eye) -> None:
+async def test_a_match_that_is_there_already_is_skipped(
+    app: Regente, desk: RoundDesk, league: League, eye: Eye
+) -> None:
     """Z8: its task was forgotten, the match was not; a new task asks for nothing and says why."""
     await run_round(app)
     eye.rows("DELETE FROM regente.tasks RETURNING id")
@@ -107,12 +126,18 @@ async def test_a_match_that_is_there_already_is_skipped(app: Regente, desk: Roun
     assert {match.status for match in await desk.matches(1)} == {"FINISHED"}
     assert (await desk.get(1)).status == "FINISHED"
     assert sum(count for route, count in league.calls.items() if route.startswith("match")) == 10
-    (event,) = [one for one in await app.task_events((await desk.matches(1))[0].task_id) if one.event == "task_skipped"]
+    (event,) = [
+        one
+        for one in await app.task_events((await desk.matches(1))[0].task_id)
+        if one.event == "task_skipped"
+    ]
     assert event.details is not None
     assert event.details["reason"].startswith("already finished: stored as ")
 
 
-async def test_rounds_of_two_leagues_at_once_share_nothing(app: Regente, desk: RoundDesk, eye: Eye) -> None:
+async def test_rounds_of_two_leagues_at_once_share_nothing(
+    app: Regente, desk: RoundDesk, eye: Eye
+) -> None:
     """Z8: the same numbers and the same match ids in another league."""
     for league in (LEAGUE, "serie-b"):
         for number in (1, 2, 20):
@@ -122,9 +147,18 @@ async def test_rounds_of_two_leagues_at_once_share_nothing(app: Regente, desk: R
     assert (eye.count("matches"), eye.count("teams")) == (60, 40)
 
 
-async def test_what_cannot_be_a_round_is_refused_and_leaves_nothing(desk: RoundDesk, eye: Eye) -> None:
+async def test_what_cannot_be_a_round_is_refused_and_leaves_nothing(
+    desk: RoundDesk, eye: Eye
+) -> None:
     """Bad input gets a clear error."""
-    for league, number in (("", 1), ("Brasileirão", 1), ("a/b", 1), ("x" * 101, 1), (LEAGUE, 0), (LEAGUE, 1001)):
+    for league, number in (
+        ("", 1),
+        ("Brasileirão", 1),
+        ("a/b", 1),
+        ("x" * 101, 1),
+        (LEAGUE, 0),
+        (LEAGUE, 1001),
+    ):
         with pytest.raises(InvalidInput, match=r"league|round"):
             await desk.start(league, number)
     assert (eye.count("rounds"), eye.count("tasks"), eye.count("batches")) == (0, 0, 0)

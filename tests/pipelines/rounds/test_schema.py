@@ -8,14 +8,21 @@ import pytest
 from tests.pipelines.rounds.conftest import Eye
 
 ROUND = "INSERT INTO regente.rounds (league, number) VALUES ('l', 1)"
-LISTED = "INSERT INTO regente.round_matches (round_id, match_id, place, task_id, url) VALUES (1, 'm', 1, 1, 'u')"
+LISTED = (
+    "INSERT INTO regente.round_matches (round_id, match_id, place, task_id, url) VALUES (1, "
+    "'m', 1, 1, 'u')"
+)
 TEAMS = "INSERT INTO regente.teams (league, slug, name) VALUES ('l', 'a', 'A'), ('l', 'b', 'B')"
 MATCH = (
-    "INSERT INTO regente.matches (round_id, match_id, league, task_id, url, kickoff_at, venue, events_said, stats_said)"
+    "INSERT INTO regente.matches (round_id, match_id, league, task_id, url, kickoff_at, "
+    "venue, events_said, stats_said)"
     " VALUES (1, 'm', 'l', 1, 'u', now(), 'v', 2, 1)"
 )
 SIDES = "INSERT INTO regente.match_teams VALUES (1, 'home', 1, 1), (1, 'away', 2, 1)"
-EVENTS = "INSERT INTO regente.match_events VALUES (1, 1, 'home', 10, 'goal', 'Ada'), (1, 2, 'home', 20, 'own_goal', 'Bento')"
+EVENTS = (
+    "INSERT INTO regente.match_events VALUES (1, 1, 'home', 10, 'goal', 'Ada'), (1, 2, 'home', "
+    "20, 'own_goal', 'Bento')"
+)
 STATS = "INSERT INTO regente.match_stats VALUES (1, 'home', 'shots', 3)"
 WHOLE = (MATCH, SIDES, EVENTS, STATS)
 
@@ -37,7 +44,9 @@ def test_a_whole_match_is_taken_and_can_be_deleted_whole(eye: Eye) -> None:
     write(eye, *WHOLE)
     assert eye.count("matches") == 1
     write(eye, "DELETE FROM regente.matches")
-    assert [eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")] == [0, 0, 0, 0]
+    assert [
+        eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
+    ] == [0, 0, 0, 0]
 
 
 HALF = [
@@ -63,7 +72,9 @@ def test_half_a_match_is_refused_at_the_latest_when_it_is_committed(eye: Eye) ->
         with pytest.raises(psycopg.errors.IntegrityError) as refused:
             write(eye, *statements)
         assert refused.value.diag.constraint_name == constraint, statements
-        assert [eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")] == [0, 0, 0, 0]
+        assert [
+            eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
+        ] == [0, 0, 0, 0]
 
 
 LATER = (
@@ -83,4 +94,6 @@ def test_a_whole_match_cannot_become_half_a_match(eye: Eye) -> None:
     for statement in LATER:
         with pytest.raises(psycopg.errors.IntegrityError):
             write(eye, statement)
-        assert [eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")] == [1, 2, 2, 1]
+        assert [
+            eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
+        ] == [1, 2, 2, 1]

@@ -22,13 +22,23 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 class Visitor:
     """A client behind a proxy."""
 
-    def __init__(self, base_url: str, proxy: ProxyAccount, *, password: str | None = None, tunnel: bool = False) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        proxy: ProxyAccount,
+        *,
+        password: str | None = None,
+        tunnel: bool = False,
+    ) -> None:
         self._base_url = base_url
         credentials = (proxy.username, proxy.password if password is None else password)
         self.http: AsyncSession[Response] = AsyncSession(
-            proxy=f"http://{proxy.server}", proxy_auth=credentials, timeout=TIMEOUT_SECONDS, trust_env=False,
+            proxy=f"http://{proxy.server}",
+            proxy_auth=credentials,
+            timeout=TIMEOUT_SECONDS,
+            trust_env=False,
             curl_options={CurlOpt.HTTPPROXYTUNNEL: 1} if tunnel else {},
-        )  # fmt: skip
+        )
 
     async def get(self, path: str) -> Response:
         return await self.http.get(self._base_url + path)

@@ -24,9 +24,9 @@ def test_the_known_total_is_the_number_of_ads(media: str, languages: tuple[str, 
 
 def test_video_and_image_make_up_all() -> None:
     catalogue = Catalogue(3)
-    assert catalogue.total(filters(media="all")) == catalogue.total(filters(media="video")) + catalogue.total(
-        filters(media="image")
-    )
+    assert catalogue.total(filters(media="all")) == catalogue.total(
+        filters(media="video")
+    ) + catalogue.total(filters(media="image"))
 
 
 def test_the_most_repeated_ads_come_first() -> None:
@@ -41,7 +41,22 @@ def test_nobody_advertises_on_the_13th() -> None:
 
 def test_texts_have_what_breaks_careless_parsers() -> None:
     text = " ".join(
-        f"{ad.page_name} {ad.text}" for ad in Catalogue(3).ads(filters(end="2025-01-31", languages=("pt", "en", "de")))
+        f"{ad.page_name} {ad.text}"
+        for ad in Catalogue(3).ads(filters(end="2025-01-31", languages=("pt", "en", "de")))
     )
-    for hard in ("ã", "ß", "🚚", "👨‍👩‍👧‍👦", '"', "'", "“", "&", "<", ">", "&amp;", "&lt;b&gt;", "\u00a0"):
+    for hard in (
+        "ã",
+        "ß",
+        "🚚",
+        "👨‍👩‍👧‍👦",
+        '"',
+        "'",
+        "“",
+        "&",
+        "<",
+        ">",
+        "&amp;",
+        "&lt;b&gt;",
+        "\u00a0",
+    ):
         assert hard in text, hard

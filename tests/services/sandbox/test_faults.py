@@ -47,7 +47,9 @@ async def test_answers_that_are_not_whole(sandbox: Sandbox, visitor: Visitor) ->
     assert "article" not in (await visitor.get(SEARCH)).text
 
 
-async def test_a_session_may_be_stuck_and_the_next_one_is_not(sandbox: Sandbox, visitor: Visitor) -> None:
+async def test_a_session_may_be_stuck_and_the_next_one_is_not(
+    sandbox: Sandbox, visitor: Visitor
+) -> None:
     sandbox.break_with(FaultKind.STUCK_SESSION, count=1)
     await visitor.get("/session")
     with pytest.raises(Timeout):
@@ -57,7 +59,13 @@ async def test_a_session_may_be_stuck_and_the_next_one_is_not(sandbox: Sandbox, 
 
 
 async def test_faults_are_scoped(sandbox: Sandbox, visitor: Visitor) -> None:
-    for scope in ({"proxy": "proxy-2"}, {"day": "2025-02-01"}, {"format": "video"}, {"language": "en"}, {"path": "/home"}):
+    for scope in (
+        {"proxy": "proxy-2"},
+        {"day": "2025-02-01"},
+        {"format": "video"},
+        {"language": "en"},
+        {"path": "/home"},
+    ):
         sandbox.break_with(FaultKind.UNAVAILABLE, **scope)
     sandbox.break_with(FaultKind.UNAVAILABLE, from_page=2)
     assert (await visitor.get(SEARCH)).status_code == 200
@@ -70,7 +78,9 @@ async def test_faults_are_scoped(sandbox: Sandbox, visitor: Visitor) -> None:
 
 async def test_faults_are_switched_over_http(sandbox: Sandbox, visitor: Visitor) -> None:
     async with httpx2.AsyncClient(base_url=sandbox.library_url) as admin:
-        fault = (await admin.post("/admin/faults", json={"kind": "unavailable", "status": 500})).json()["id"]
+        fault = (
+            await admin.post("/admin/faults", json={"kind": "unavailable", "status": 500})
+        ).json()["id"]
         assert (await visitor.get(SEARCH)).status_code == 500
         assert [one["id"] for one in (await admin.get("/admin/faults")).json()["faults"]] == [fault]
         assert (await admin.delete(f"/admin/faults/{fault}")).json() == {"cleared": 1}

@@ -25,7 +25,9 @@ async def test_pages_hold_every_ad_once_in_order(sandbox: Sandbox, visitor: Visi
     assert len(found) == sandbox.total(wanted) > 30
 
 
-async def test_all_ads_of_a_filter_can_be_downloaded_as_json_whole_or_half(sandbox: Sandbox) -> None:
+async def test_all_ads_of_a_filter_can_be_downloaded_as_json_whole_or_half(
+    sandbox: Sandbox,
+) -> None:
     async with httpx2.AsyncClient(base_url=sandbox.library_url) as client:
         path = SEARCH.replace("/ads?", "/ads.json?")
         whole = (await client.get(path)).content
@@ -39,10 +41,14 @@ async def test_all_ads_of_a_filter_can_be_downloaded_as_json_whole_or_half(sandb
 async def test_the_total_can_be_asked_for(sandbox: Sandbox) -> None:
     async with httpx2.AsyncClient(base_url=sandbox.library_url) as client:
         answer = await client.get("/known-total?start=2025-01-10&end=2025-01-14&languages=pt,en")
-    assert answer.json() == {"total": sandbox.total(filters("2025-01-10", "2025-01-14", languages=("pt", "en")))}
+    assert answer.json() == {
+        "total": sandbox.total(filters("2025-01-10", "2025-01-14", languages=("pt", "en")))
+    }
 
 
-async def test_ads_need_a_session_and_the_proxy_that_it_was_opened_through(sandbox: Sandbox, visitor: Visitor) -> None:
+async def test_ads_need_a_session_and_the_proxy_that_it_was_opened_through(
+    sandbox: Sandbox, visitor: Visitor
+) -> None:
     cookie = visitor.http.cookies.get("library_session")
     other = Visitor(sandbox.library_url, sandbox.proxies[1])
     assert (await other.get(SEARCH)).status_code == 403
@@ -53,6 +59,12 @@ async def test_ads_need_a_session_and_the_proxy_that_it_was_opened_through(sandb
 
 
 async def test_a_search_that_makes_no_sense_is_refused(visitor: Visitor) -> None:
-    for wrong in ("start=x&end=y", "start=2025-01-02&end=2025-01-01", "start=2020-01-01&end=2025-01-01", "page=0", "page=x"):
+    for wrong in (
+        "start=x&end=y",
+        "start=2025-01-02&end=2025-01-01",
+        "start=2020-01-01&end=2025-01-01",
+        "page=0",
+        "page=x",
+    ):
         query = wrong if "start" in wrong else f"start=2025-01-01&end=2025-01-01&{wrong}"
         assert (await visitor.get(f"/ads?languages=pt&{query}")).status_code == 400, wrong

@@ -17,7 +17,10 @@ async def test_a_proxy_forwards_whoever_signs_in(sandbox: Sandbox, tunnel: bool)
     visitor = Visitor(sandbox.library_url, first, tunnel=tunnel)
     assert (await visitor.get("/session")).status_code == 200
     assert (await visitor.get("/home")).status_code == 200
-    assert (sandbox.connections_through(first) > 0, sandbox.connections_through(second)) == (True, 0)
+    assert (sandbox.connections_through(first) > 0, sandbox.connections_through(second)) == (
+        True,
+        0,
+    )
     await visitor.http.close()
 
 
@@ -28,7 +31,9 @@ async def test_wrong_credentials_are_answered_with_407(sandbox: Sandbox) -> None
     await visitor.http.close()
 
 
-async def test_a_proxy_forwards_to_this_machine_only_and_survives_nonsense(sandbox: Sandbox, visitor: Visitor) -> None:
+async def test_a_proxy_forwards_to_this_machine_only_and_survives_nonsense(
+    sandbox: Sandbox, visitor: Visitor
+) -> None:
     assert (await visitor.http.get("http://192.0.2.1/")).status_code == 403
     assert (await visitor.http.get("http://127.0.0.1:1/")).status_code == 502
     reader, writer = await asyncio.open_connection(sandbox.proxies[0].host, sandbox.proxies[0].port)
@@ -39,7 +44,9 @@ async def test_a_proxy_forwards_to_this_machine_only_and_survives_nonsense(sandb
     assert (await visitor.get("/")).status_code == 200
 
 
-async def test_a_proxy_that_refuses_is_back_when_the_fault_is_cleared(sandbox: Sandbox, visitor: Visitor) -> None:
+async def test_a_proxy_that_refuses_is_back_when_the_fault_is_cleared(
+    sandbox: Sandbox, visitor: Visitor
+) -> None:
     fault = sandbox.break_with(FaultKind.PROXY_REFUSED, proxy="proxy-1")
     with pytest.raises(RequestException, match="Could not connect"):
         await visitor.get("/")
@@ -50,7 +57,9 @@ async def test_a_proxy_that_refuses_is_back_when_the_fault_is_cleared(sandbox: S
     await other.http.close()
 
 
-async def test_a_proxy_can_refuse_to_sign_in_reset_or_hang(sandbox: Sandbox, visitor: Visitor) -> None:
+async def test_a_proxy_can_refuse_to_sign_in_reset_or_hang(
+    sandbox: Sandbox, visitor: Visitor
+) -> None:
     sandbox.break_with(FaultKind.PROXY_407, count=1)
     assert (await visitor.get("/")).status_code == 407
     sandbox.break_with(FaultKind.PROXY_451, count=1)

@@ -1,4 +1,5 @@
-"""A worker on a real server in front of a real sandbox, and somebody who speaks to it as an orchestrator would."""
+"""A worker on a real server in front of a real sandbox, and somebody who speaks to it as an
+orchestrator would."""
 
 from __future__ import annotations
 
@@ -20,9 +21,15 @@ from tests.support.eventually import eventually_async
 
 KEY = "a key for tests"
 QUICK: dict[str, Any] = {
-    "api_key": KEY, "request_timeout_seconds": 5.0, "stuck_seconds": 10.0, "backoff_seconds": 0.01, "max_backoff_seconds": 0.05,
-    "throttle_patience_seconds": 1.0, "page_attempts": 3, "requests_per_minute": 100_000,
-}  # fmt: skip
+    "api_key": KEY,
+    "request_timeout_seconds": 5.0,
+    "stuck_seconds": 10.0,
+    "backoff_seconds": 0.01,
+    "max_backoff_seconds": 0.05,
+    "throttle_patience_seconds": 1.0,
+    "page_attempts": 3,
+    "requests_per_minute": 100_000,
+}
 
 
 def stranger(url: str, **options: Any) -> httpx2.AsyncClient:
@@ -39,8 +46,12 @@ class Client:
         answer = await self.http.get("/session/status")
         return Session.model_validate(answer.raise_for_status().json())
 
-    async def post_session(self, proxy: ProxyAccount | None, *, force_refresh: bool = True) -> httpx2.Response:
-        return await self.http.post("/session", json={"force_refresh": force_refresh, "proxy": proxy and address(proxy)})
+    async def post_session(
+        self, proxy: ProxyAccount | None, *, force_refresh: bool = True
+    ) -> httpx2.Response:
+        return await self.http.post(
+            "/session", json={"force_refresh": force_refresh, "proxy": proxy and address(proxy)}
+        )
 
     async def until_session(self, *wanted: str) -> Session:
         async def reached() -> Session | None:
@@ -67,7 +78,9 @@ class Client:
         ScrapeJob.model_validate(told)
         return told
 
-    async def until_job(self, job_id: str, *wanted: str, within_seconds: float = 10.0) -> dict[str, Any]:
+    async def until_job(
+        self, job_id: str, *wanted: str, within_seconds: float = 10.0
+    ) -> dict[str, Any]:
         async def reached() -> dict[str, Any] | None:
             told = await self.job(job_id)
             return told if told["status"] in wanted else None
@@ -111,7 +124,12 @@ def start_worker(sandbox: Sandbox, tmp_path: Path) -> StartWorker:
 
     @asynccontextmanager
     async def start(**settings: Any) -> AsyncIterator[Client]:
-        given = {"data_dir": tmp_path / "worker", "target": sandbox.library_url, **QUICK, **settings}
+        given = {
+            "data_dir": tmp_path / "worker",
+            "target": sandbox.library_url,
+            **QUICK,
+            **settings,
+        }
         async with serving(create_app(WorkerSettings(**given))) as url:
             client = Client(url)
             yield client

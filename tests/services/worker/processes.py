@@ -18,31 +18,44 @@ from tests.services.worker.conftest import QUICK
 
 
 class WorkerProcess:
-    def __init__(self, data_dir: Path, target: str, max_file_bytes: int | None = None, **settings: Any) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("REGENTE_")}
+    def __init__(
+        self, data_dir: Path, target: str, max_file_bytes: int | None = None, **settings: Any
+    ) -> None:
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith("REGENTE_")
+        }
         given = {
-            f"REGENTE_WORKER_{name.upper()}": str(value) for name, value in (QUICK | settings).items() if value is not None
+            f"REGENTE_WORKER_{name.upper()}": str(value)
+            for name, value in (QUICK | settings).items()
+            if value is not None
         }
         words = ["worker", "--json", "--port", "0", "--data-dir", str(data_dir), "--target", target]
         self.log = data_dir.with_suffix(".log")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "regente", *words],
-                stdout=subprocess.PIPE, stderr=log, env=clean | given, text=True,
-            )  # fmt: skip
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=clean | given,
+                text=True,
+            )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self.log.read_text()
         self.announced: dict[str, str] = json.loads(line)
         if max_file_bytes:  # writing past this fails, as on a disk that is full
-            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+            resource.prlimit(
+                self._process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes)
+            )
 
     @property
     def url(self) -> str:
         return self.announced["url"]
 
     def peak_bytes(self) -> int:
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self._process.pid}/status").read_text())
+        found = re.search(
+            r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self._process.pid}/status").read_text()
+        )
         assert found is not None
         return int(found[1]) * 1024
 

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 WANTED = filters("2025-01-10", "2025-01-12")
 
 
-async def test_a_running_job_is_cancelled_and_the_session_is_free(sandbox: Sandbox, worker: Client, tmp_path: Path) -> None:
+async def test_a_running_job_is_cancelled_and_the_session_is_free(
+    sandbox: Sandbox, worker: Client, tmp_path: Path
+) -> None:
     await worker.ready_session(sandbox.proxies[0])
     sandbox.break_with(FaultKind.HANG, from_page=2)
     job_id = await worker.start(WANTED, batch_size=10)

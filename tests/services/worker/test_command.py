@@ -21,7 +21,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def regente(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "regente", *words], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "regente", *words], stdout=subprocess.PIPE, text=True
+    )
 
 
 async def test_the_sandbox_says_where_it_is_and_stops_when_told() -> None:
@@ -31,7 +33,9 @@ async def test_the_sandbox_says_where_it_is_and_stops_when_told() -> None:
         places = json.loads(process.stdout.readline())
         assert [one["name"] for one in places["proxies"]] == ["proxy-1", "proxy-2"]
         client = Client(places["library_url"])
-        total = (await client.http.get("/known-total?start=2025-01-10&end=2025-01-10&languages=pt")).json()
+        total = (
+            await client.http.get("/known-total?start=2025-01-10&end=2025-01-10&languages=pt")
+        ).json()
         await client.http.aclose()
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
@@ -44,11 +48,16 @@ async def test_a_worker_without_its_settings_says_which(
 ) -> None:
     monkeypatch.setenv("REGENTE_WORKER_API_KEY", "canary")
     monkeypatch.delenv("REGENTE_WORKER_DATA_DIR", raising=False)
-    monkeypatch.setattr("regente.cli.command.configure_logs", lambda **_: None)  # it would outlive the test
+    monkeypatch.setattr(
+        "regente.cli.command.configure_logs", lambda **_: None
+    )  # it would outlive the test
     assert await asyncio.to_thread(main, ["worker", "--target", "not a url"]) == 2
     out, err = capsys.readouterr()
     assert (out, len(err.splitlines())) == ("", 1)
-    assert all(name in err for name in ("--data-dir or REGENTE_WORKER_DATA_DIR", "REGENTE_WORKER_API_KEY", "--target"))
+    assert all(
+        name in err
+        for name in ("--data-dir or REGENTE_WORKER_DATA_DIR", "REGENTE_WORKER_API_KEY", "--target")
+    )
     assert "canary" not in err
 
 
@@ -60,14 +69,24 @@ async def test_a_worker_makes_a_key_when_it_has_none_and_writes_no_secret_anywhe
         told = process.announced
         assert told["storage_domain"] == f"{told['url']}/storage"
         client = Client(process.url, told["api_key"])
-        await client.http.post("/session", json={"proxy": address(proxy) | {"password": "a-canary"}})
+        await client.http.post(
+            "/session", json={"proxy": address(proxy) | {"password": "a-canary"}}
+        )
         await client.until_session("disconnected")
-        await client.http.post("/session", json={"proxy": address(proxy) | {"server": "", "password": "a-canary"}})
+        await client.http.post(
+            "/session", json={"proxy": address(proxy) | {"server": "", "password": "a-canary"}}
+        )
         await client.ready_session(proxy)
         await client.finished(await client.start(filters()))
         await client.http.aclose()
         assert process.stop(signal.SIGINT) == 0
     log = process.log.read_bytes()
     assert b"is completed" in log
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "worker").rglob("*") if path.is_file())
-    assert not [secret for secret in (told["api_key"], "a-canary", proxy.password) if secret.encode() in log + kept]
+    kept = b"".join(
+        path.read_bytes() for path in (tmp_path / "worker").rglob("*") if path.is_file()
+    )
+    assert not [
+        secret
+        for secret in (told["api_key"], "a-canary", proxy.password)
+        if secret.encode() in log + kept
+    ]

@@ -1,4 +1,5 @@
-"""O21: what the worker does about each fault: tries again where that helps, and blames the one who is guilty."""
+"""O21: what the worker does about each fault: tries again where that helps, and blames the one who
+is guilty."""
 
 from __future__ import annotations
 
@@ -27,11 +28,17 @@ WANTED = filters("2025-01-10", "2025-01-12")
         (FaultKind.DRIP, {"seconds": 0.5}),
     ],
 )
-async def test_a_passing_fault_costs_nothing(sandbox: Sandbox, worker: Client, fault: FaultKind, scope: dict[str, Any]) -> None:
+async def test_a_passing_fault_costs_nothing(
+    sandbox: Sandbox, worker: Client, fault: FaultKind, scope: dict[str, Any]
+) -> None:
     await worker.ready_session(sandbox.proxies[0])
     sandbox.break_with(fault, count=2, **scope)
     done = await worker.finished(await worker.start(WANTED, batch_size=20))
-    assert (done["status"], done["ads_count"], done["duplicates"]) == ("completed", sandbox.total(WANTED), 0)
+    assert (done["status"], done["ads_count"], done["duplicates"]) == (
+        "completed",
+        sandbox.total(WANTED),
+        0,
+    )
     assert sandbox.faults.struck[fault] == 2
 
 
@@ -42,7 +49,12 @@ async def test_a_passing_fault_costs_nothing(sandbox: Sandbox, worker: Client, f
         (FaultKind.CUT_OFF, {}, {"cause": "target"}, "ready"),
         (FaultKind.TRUNCATED, {}, {"cause": "layout"}, "ready"),
         (FaultKind.LAYOUT, {}, {"cause": "layout"}, "ready"),
-        (FaultKind.THROTTLED, {"retry_after": 90}, {"cause": "throttled", "http_status": 429, "retry_after": 90}, "ready"),
+        (
+            FaultKind.THROTTLED,
+            {"retry_after": 90},
+            {"cause": "throttled", "http_status": 429, "retry_after": 90},
+            "ready",
+        ),
         (FaultKind.BLOCKED, {}, {"cause": "blocked", "http_status": 403}, "disconnected"),
         (FaultKind.PROXY_407, {}, {"cause": "proxy", "http_status": 407}, "disconnected"),
         (FaultKind.PROXY_451, {}, {"cause": "proxy", "http_status": 451}, "disconnected"),
@@ -51,7 +63,12 @@ async def test_a_passing_fault_costs_nothing(sandbox: Sandbox, worker: Client, f
     ],
 )
 async def test_a_lasting_fault_fails_the_job_with_its_cause(
-    sandbox: Sandbox, worker: Client, fault: FaultKind, scope: dict[str, Any], problem: dict[str, Any], session: str
+    sandbox: Sandbox,
+    worker: Client,
+    fault: FaultKind,
+    scope: dict[str, Any],
+    problem: dict[str, Any],
+    session: str,
 ) -> None:
     await worker.ready_session(sandbox.proxies[0])
     sandbox.break_with(fault, **scope)
@@ -63,14 +80,18 @@ async def test_a_lasting_fault_fails_the_job_with_its_cause(
     assert (await worker.results(job_id)).status_code == 404
 
 
-async def test_a_throttled_job_does_not_knock_again_before_its_time(sandbox: Sandbox, worker: Client) -> None:
+async def test_a_throttled_job_does_not_knock_again_before_its_time(
+    sandbox: Sandbox, worker: Client
+) -> None:
     await worker.ready_session(sandbox.proxies[0])
     sandbox.break_with(FaultKind.THROTTLED, retry_after=90)
     await worker.finished(await worker.start(WANTED))
     assert sandbox.faults.struck[FaultKind.THROTTLED] == 1
 
 
-@pytest.mark.parametrize("patience", [{"stuck_seconds": 1.5}, {"request_timeout_seconds": 1.5}], ids=["stuck", "timeout"])
+@pytest.mark.parametrize(
+    "patience", [{"stuck_seconds": 1.5}, {"request_timeout_seconds": 1.5}], ids=["stuck", "timeout"]
+)
 async def test_a_job_that_gets_no_page_leaves_a_stuck_session_and_a_new_one_works(
     sandbox: Sandbox, start_worker: StartWorker, patience: dict[str, float]
 ) -> None:
@@ -82,10 +103,14 @@ async def test_a_job_that_gets_no_page_leaves_a_stuck_session_and_a_new_one_work
         assert (done["status"], done["problem"]["cause"]) == ("failed", "target")
         assert (session.status, session.problem and session.problem.cause) == ("stuck", "target")
         await worker.ready_session(sandbox.proxies[0])
-        assert (await worker.finished(await worker.start(WANTED)))["ads_count"] == sandbox.total(WANTED)
+        assert (await worker.finished(await worker.start(WANTED)))["ads_count"] == sandbox.total(
+            WANTED
+        )
 
 
-async def test_a_session_whose_proxy_is_lost_takes_no_more_jobs_until_it_is_replaced(sandbox: Sandbox, worker: Client) -> None:
+async def test_a_session_whose_proxy_is_lost_takes_no_more_jobs_until_it_is_replaced(
+    sandbox: Sandbox, worker: Client
+) -> None:
     first, second = sandbox.proxies
     await worker.ready_session(first)
     sandbox.break_with(FaultKind.PROXY_REFUSED, proxy=first.name)

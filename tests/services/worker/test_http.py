@@ -19,9 +19,15 @@ from tests.services.worker.conftest import QUICK, Client, StartWorker, stranger
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROUTES = [
-    ("POST", "/session"), ("GET", "/session/status"), ("DELETE", "/session"), ("POST", "/scrape"), ("GET", "/scrape/scrape_0"),
-    ("POST", "/scrape/scrape_0/cancel"), ("GET", "/openapi.json"), ("GET", "/anything"),
-]  # fmt: skip
+    ("POST", "/session"),
+    ("GET", "/session/status"),
+    ("DELETE", "/session"),
+    ("POST", "/scrape"),
+    ("GET", "/scrape/scrape_0"),
+    ("POST", "/scrape/scrape_0/cancel"),
+    ("GET", "/openapi.json"),
+    ("GET", "/anything"),
+]
 
 
 def error(answer: httpx2.Response) -> tuple[int, str]:
@@ -35,7 +41,10 @@ async def test_every_route_needs_the_key(worker: Client) -> None:
         for method, path in ROUTES:
             for key in (None, b"wrong", "chave-ção".encode()):
                 headers = {b"x-api-key": key} if key else {}
-                assert error(await anybody.request(method, path, headers=headers)) == (401, "unauthorized"), path
+                assert error(await anybody.request(method, path, headers=headers)) == (
+                    401,
+                    "unauthorized",
+                ), path
 
 
 async def test_health_needs_no_key(worker: Client) -> None:
@@ -45,7 +54,10 @@ async def test_health_needs_no_key(worker: Client) -> None:
 
 async def test_unknown_jobs_and_routes_are_not_found(worker: Client) -> None:
     assert error(await worker.http.get("/scrape/scrape_00000000")) == (404, "job_not_found")
-    assert error(await worker.http.get("/scrape/scrape_00000000?data=true")) == (404, "job_not_found")
+    assert error(await worker.http.get("/scrape/scrape_00000000?data=true")) == (
+        404,
+        "job_not_found",
+    )
     assert error(await worker.http.post("/scrape/nothing/cancel")) == (404, "job_not_found")
     assert error(await worker.http.get("/nothing")) == (404, "not_found")
     assert error(await worker.http.put("/session")) == (405, "method_not_allowed")
@@ -53,7 +65,9 @@ async def test_unknown_jobs_and_routes_are_not_found(worker: Client) -> None:
 
 async def test_a_body_that_is_not_json_is_a_bad_request(worker: Client) -> None:
     for body in (b"{", b"\xff", b"[" * 100_000):
-        answer = await worker.http.post("/scrape", content=body, headers={"content-type": "application/json"})
+        answer = await worker.http.post(
+            "/scrape", content=body, headers={"content-type": "application/json"}
+        )
         assert error(answer)[0] == 400, body[:10]
 
 
@@ -63,8 +77,14 @@ async def test_a_body_that_is_not_json_is_a_bad_request(worker: Client) -> None:
         ({"filters": None}, "filters"),
         ({"filters": {"format": "audio"}}, "filters.format"),
         ({"filters": {"languages": []}}, "filters.languages"),
-        ({"filters": {"date_range": {"start": "2025-01-02", "end": "2025-01-01"}}}, "filters.date_range"),
-        ({"filters": {"date_range": {"start": "soon", "end": "2025-01-01"}}}, "filters.date_range.start"),
+        (
+            {"filters": {"date_range": {"start": "2025-01-02", "end": "2025-01-01"}}},
+            "filters.date_range",
+        ),
+        (
+            {"filters": {"date_range": {"start": "soon", "end": "2025-01-01"}}},
+            "filters.date_range.start",
+        ),
         ({"options": {"batch_size": 0}}, "options.batch_size"),
     ],
 )
@@ -80,17 +100,25 @@ async def test_a_wrong_field_is_named(worker: Client, change: dict[str, Any], fi
 
 @pytest.mark.parametrize("poison", [r"\ud800", r"\u0000", "ção", "a,b", "pt\\n", "x" * 200_000, ""])
 async def test_what_is_no_language_is_refused(worker: Client, poison: str) -> None:
-    body = json.dumps(payload(filters(languages=("POISON",))), ensure_ascii=False).replace("POISON", poison)
-    answer = await worker.http.post("/scrape", content=body.encode(), headers={"content-type": "application/json"})
+    body = json.dumps(payload(filters(languages=("POISON",))), ensure_ascii=False).replace(
+        "POISON", poison
+    )
+    answer = await worker.http.post(
+        "/scrape", content=body.encode(), headers={"content-type": "application/json"}
+    )
     assert error(answer) == (422, "validation_failed")
     assert answer.json()["error"]["fields"][0]["field"] == "filters.languages.0"
 
 
 async def test_half_characters_in_a_proxy_are_refused(worker: Client) -> None:
     for field in ("server", "username", "password"):
-        proxy = json.dumps({"server": "127.0.0.1:1", field: "POISON"}).replace("POISON", r"a-canary\ud800")
+        proxy = json.dumps({"server": "127.0.0.1:1", field: "POISON"}).replace(
+            "POISON", r"a-canary\ud800"
+        )
         body = f'{{"proxy": {proxy}}}'.encode()
-        answer = await worker.http.post("/session", content=body, headers={"content-type": "application/json"})
+        answer = await worker.http.post(
+            "/session", content=body, headers={"content-type": "application/json"}
+        )
         assert error(answer) == (422, "validation_failed")
         assert "canary" not in answer.text
 
@@ -123,7 +151,9 @@ async def test_a_busy_worker_says_when_to_come_back(sandbox: Sandbox, worker: Cl
     assert job_id in answer.json()["error"]["message"]
 
 
-async def test_too_many_requests_are_refused_and_health_still_answers(start_worker: StartWorker) -> None:
+async def test_too_many_requests_are_refused_and_health_still_answers(
+    start_worker: StartWorker,
+) -> None:
     async with start_worker(requests_per_minute=50) as worker:
         answers = [await worker.http.get("/session/status") for _ in range(6)]
         assert [answer.status_code for answer in answers] == [200] * 5 + [429]
@@ -152,7 +182,9 @@ class BrokenSource:
         raise RuntimeError("a secret of the plug-in")
 
 
-async def test_a_mistake_of_the_source_is_the_workers_problem(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_a_mistake_of_the_source_is_the_workers_problem(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     settings = WorkerSettings(**QUICK, data_dir=tmp_path, target=sandbox.library_url)
     async with serving(create_app(settings, source=BrokenSource())) as url:
         worker = Client(url)

@@ -18,7 +18,9 @@ KEY = {"Idempotency-Key": "mission-7-attempt-1"}
 
 async def test_the_same_key_is_the_same_job(sandbox: Sandbox, worker: Client) -> None:
     await worker.ready_session(sandbox.proxies[0])
-    answers = await asyncio.gather(*(worker.http.post("/scrape", json=payload(filters()), headers=KEY) for _ in range(8)))
+    answers = await asyncio.gather(
+        *(worker.http.post("/scrape", json=payload(filters()), headers=KEY) for _ in range(8))
+    )
     ids = {answer.json()["job_id"] for answer in answers}
     assert len(ids) == 1
     assert re.fullmatch("scrape_[0-9a-f]{8}", ids.pop())
@@ -38,7 +40,9 @@ async def test_a_key_with_another_request_is_refused(sandbox: Sandbox, worker: C
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "idempotency_key_reused")
 
 
-async def test_the_key_is_known_after_a_restart_without_any_session(sandbox: Sandbox, start_worker: StartWorker) -> None:
+async def test_the_key_is_known_after_a_restart_without_any_session(
+    sandbox: Sandbox, start_worker: StartWorker
+) -> None:
     async with start_worker() as worker:
         await worker.ready_session(sandbox.proxies[0])
         job_id = await worker.start(filters(), key=KEY["Idempotency-Key"])

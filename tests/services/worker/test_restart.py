@@ -25,7 +25,9 @@ async def begin_and_get_half_way(sandbox: Sandbox, url: str) -> str:
     job_id = await client.start(WANTED, key="mission-1", batch_size=10)
 
     async def half_way() -> bool:
-        return bool(sandbox.faults.struck[FaultKind.HANG] and (await client.job(job_id))["ads_count"] == 20)
+        return bool(
+            sandbox.faults.struck[FaultKind.HANG] and (await client.job(job_id))["ads_count"] == 20
+        )
 
     await eventually_async(half_way)
     await client.http.aclose()
@@ -33,7 +35,9 @@ async def begin_and_get_half_way(sandbox: Sandbox, url: str) -> str:
     return job_id
 
 
-async def test_a_job_whose_worker_was_killed_has_failed_and_the_next_one_works(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_a_job_whose_worker_was_killed_has_failed_and_the_next_one_works(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     folder = tmp_path / "worker"
     with worker_process(folder, sandbox.library_url) as process:
         job_id = await begin_and_get_half_way(sandbox, process.url)
@@ -53,30 +57,42 @@ async def test_a_job_whose_worker_was_killed_has_failed_and_the_next_one_works(s
         await client.http.aclose()
 
 
-async def test_a_worker_that_is_told_to_stop_ends_its_job(sandbox: Sandbox, start_worker: StartWorker, tmp_path: Path) -> None:
+async def test_a_worker_that_is_told_to_stop_ends_its_job(
+    sandbox: Sandbox, start_worker: StartWorker, tmp_path: Path
+) -> None:
     folder = tmp_path / "worker"
     async with start_worker() as worker:
         job_id = await begin_and_get_half_way(sandbox, worker.url)
     job = json.loads((folder / "jobs" / f"{job_id}.json").read_text())
-    assert (job["status"], job["problem"]["message"]) == ("failed", "the worker was stopped while this job was running")
+    assert (job["status"], job["problem"]["message"]) == (
+        "failed",
+        "the worker was stopped while this job was running",
+    )
     assert list((folder / "storage").iterdir()) == []
 
 
 async def test_a_job_whose_results_were_published_is_complete_although_nobody_wrote_it_down(
     sandbox: Sandbox, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    """The state that a kill leaves between the publishing of the results and the saving of the job."""
+    """The state that a kill leaves between the publishing of the results and the
+    saving of the job."""
     async with start_worker() as worker:
         await worker.ready_session(sandbox.proxies[0])
         job_id = await worker.start(WANTED)
         done = await worker.finished(job_id)
     record = tmp_path / "worker" / "jobs" / f"{job_id}.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"status": "running", "ads_count": 7, "ended_at": None}))
+    record.write_text(
+        json.dumps(
+            json.loads(record.read_text()) | {"status": "running", "ads_count": 7, "ended_at": None}
+        )
+    )
     async with start_worker() as worker:
         assert await worker.job(job_id) == done
 
 
-async def test_a_file_that_is_no_job_does_not_keep_the_worker_down(start_worker: StartWorker, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_job_does_not_keep_the_worker_down(
+    start_worker: StartWorker, tmp_path: Path
+) -> None:
     async with start_worker():
         pass
     (tmp_path / "worker" / "jobs" / "scrape_00000000.json").write_text("{")
@@ -95,18 +111,24 @@ async def test_two_workers_never_share_a_folder(start_worker: StartWorker) -> No
 
 async def test_a_full_disk_fails_the_job_and_nothing_else(sandbox: Sandbox, tmp_path: Path) -> None:
     wide = filters("2025-01-01", "2025-03-31", languages=("pt", "en", "es"))
-    with worker_process(tmp_path / "worker", sandbox.library_url, max_file_bytes=300_000) as process:
+    with worker_process(
+        tmp_path / "worker", sandbox.library_url, max_file_bytes=300_000
+    ) as process:
         client = Client(process.url)
         await client.ready_session(sandbox.proxies[0])
         job_id = await client.start(wide)
         job = await client.finished(job_id)
         assert (job["status"], job["problem"]["cause"]) == ("failed", "storage")
         assert (await client.results(job_id)).status_code == 404
-        assert (await client.finished(await client.start(WANTED)))["ads_count"] == sandbox.total(WANTED)
+        assert (await client.finished(await client.start(WANTED)))["ads_count"] == sandbox.total(
+            WANTED
+        )
         await client.http.aclose()
 
 
-async def test_old_jobs_and_their_results_are_forgotten(sandbox: Sandbox, start_worker: StartWorker, tmp_path: Path) -> None:
+async def test_old_jobs_and_their_results_are_forgotten(
+    sandbox: Sandbox, start_worker: StartWorker, tmp_path: Path
+) -> None:
     async with start_worker(keep_days=0.000001) as worker:
         await worker.ready_session(sandbox.proxies[0])
         old = await worker.start(WANTED, key="old")

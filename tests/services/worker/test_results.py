@@ -40,22 +40,35 @@ async def test_results_announce_their_length(sandbox: Sandbox, worker: Client) -
     assert got.headers["content-type"] == "application/json"
 
 
-async def test_nothing_but_results_can_be_read(sandbox: Sandbox, worker: Client, tmp_path: Path) -> None:
+async def test_nothing_but_results_can_be_read(
+    sandbox: Sandbox, worker: Client, tmp_path: Path
+) -> None:
     await worker.ready_session(sandbox.proxies[0])
     job_id = await worker.start(WANTED)
     await worker.finished(job_id)
     (tmp_path / "worker" / "storage" / job_id / "secret").write_text("canary")
     paths = [
-        f"/storage/{job_id}/secret", f"/storage/{job_id}/.{job_id}_results.json.partial", f"/storage/{job_id}/", "/storage/",
-        f"/storage/%2e%2e/jobs%2f{job_id}.json", f"/storage/..%2fjobs/{job_id}.json", "/storage/../worker.lock",
-        "/storage/..%2f..%2fx/..%2f..%2fx_results.json", "/storage/%2e%2e/%2e%2e_results.json",
-        "/storage/a%00/a%00_results.json", f"/storage/{job_id.upper()}/{job_id.upper()}_results.json",
-    ]  # fmt: skip
+        f"/storage/{job_id}/secret",
+        f"/storage/{job_id}/.{job_id}_results.json.partial",
+        f"/storage/{job_id}/",
+        "/storage/",
+        f"/storage/%2e%2e/jobs%2f{job_id}.json",
+        f"/storage/..%2fjobs/{job_id}.json",
+        "/storage/../worker.lock",
+        "/storage/..%2f..%2fx/..%2f..%2fx_results.json",
+        "/storage/%2e%2e/%2e%2e_results.json",
+        "/storage/a%00/a%00_results.json",
+        f"/storage/{job_id.upper()}/{job_id.upper()}_results.json",
+    ]
     async with stranger(worker.url) as anybody:
         for path in paths:
             answer = await anybody.get(path)
             assert answer.status_code in (401, 404), path
-            assert answer.json()["error"]["code"] in ("unauthorized", "not_found", "results_not_found"), path
+            assert answer.json()["error"]["code"] in (
+                "unauthorized",
+                "not_found",
+                "results_not_found",
+            ), path
         assert (await anybody.delete(f"/storage/{job_id}/{job_id}_results.json")).status_code == 405
 
 
@@ -65,7 +78,9 @@ async def test_storage_may_ask_for_the_key(sandbox: Sandbox, start_worker: Start
         job_id = await worker.start(WANTED)
         await worker.finished(job_id)
         assert (await worker.results(job_id)).status_code == 401
-        assert (await worker.http.get(f"/storage/{job_id}/{job_id}_results.json")).status_code == 200
+        assert (
+            await worker.http.get(f"/storage/{job_id}/{job_id}_results.json")
+        ).status_code == 200
 
 
 async def test_fifty_thousand_ads_need_little_memory(tmp_path: Path) -> None:
@@ -75,7 +90,9 @@ async def test_fifty_thousand_ads_need_little_memory(tmp_path: Path) -> None:
         with worker_process(tmp_path / "worker", sandbox.library_url) as process:
             client = Client(process.url)
             await client.ready_session(sandbox.proxies[0])
-            await client.finished(await client.start(filters(languages=("pt",)), max_ads=400, batch_size=200))
+            await client.finished(
+                await client.start(filters(languages=("pt",)), max_ads=400, batch_size=200)
+            )
             before = process.peak_bytes()
             job_id = await client.start(wanted, batch_size=200)
             done = await client.finished(job_id, within_seconds=50)
@@ -86,7 +103,9 @@ async def test_fifty_thousand_ads_need_little_memory(tmp_path: Path) -> None:
                 assert size > 10 * MEGABYTE
             grown = process.peak_bytes() - before
             await client.http.aclose()
-        stored = json.loads((tmp_path / "worker" / "storage" / job_id / f"{job_id}_results.json").read_bytes())
+        stored = json.loads(
+            (tmp_path / "worker" / "storage" / job_id / f"{job_id}_results.json").read_bytes()
+        )
         assert len({ad["id"] for ad in stored["ads"]}) == sandbox.total(wanted)
         print(f"{sandbox.total(wanted)} ads: peak memory grew by {grown / MEGABYTE:.1f} MB")
         assert grown < 25 * MEGABYTE

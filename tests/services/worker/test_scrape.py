@@ -1,4 +1,5 @@
-"""O21: real scrapes through real authenticated proxies; what is found is what is known to be there."""
+"""O21: real scrapes through real authenticated proxies; what is found is what
+is known to be there."""
 
 from __future__ import annotations
 
@@ -21,7 +22,12 @@ async def test_a_scrape_finds_exactly_what_there_is(
     job_id = await worker.start(wanted)
     done = await worker.finished(job_id)
     total = sandbox.total(wanted)
-    assert (done["status"], done["ads_count"], done["progress_pct"], done["problem"]) == ("completed", total, 100.0, None)
+    assert (done["status"], done["ads_count"], done["progress_pct"], done["problem"]) == (
+        "completed",
+        total,
+        100.0,
+        None,
+    )
     assert (done["duplicates"], done["expected_count"]) == (0, total)
     results = (await worker.results(job_id)).json()
     assert results["ads"] == [ad.as_dict() for ad in sandbox.catalogue.ads(wanted)]
@@ -57,14 +63,22 @@ async def test_ads_that_come_twice_are_kept_once(sandbox: Sandbox, worker: Clien
     assert results["duplicates"] == done["duplicates"]
 
 
-async def test_a_scrape_that_found_less_than_the_target_announced_says_so(sandbox: Sandbox, worker: Client) -> None:
+async def test_a_scrape_that_found_less_than_the_target_announced_says_so(
+    sandbox: Sandbox, worker: Client
+) -> None:
     wanted = filters("2025-01-10", "2025-01-12")
     sandbox.break_with(FaultKind.MISSING, count=2)
     await worker.ready_session(sandbox.proxies[0])
     done = await worker.finished(await worker.start(wanted, batch_size=10))
     total = sandbox.total(wanted)
-    assert (done["status"], done["ads_count"], done["expected_count"]) == ("completed", total - 2, total)
-    assert done["problem"]["message"] == f"the target speaks of {total} ads, its pages had {total - 2}"
+    assert (done["status"], done["ads_count"], done["expected_count"]) == (
+        "completed",
+        total - 2,
+        total,
+    )
+    assert (
+        done["problem"]["message"] == f"the target speaks of {total} ads, its pages had {total - 2}"
+    )
 
 
 async def test_max_ads_ends_the_job_early(sandbox: Sandbox, worker: Client) -> None:

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 PHASES = ["initializing", "connecting", "authenticating", "warming_up", "ready"]
 
 
-async def test_a_session_goes_through_its_phases_in_order(sandbox: Sandbox, start_worker: StartWorker) -> None:
+async def test_a_session_goes_through_its_phases_in_order(
+    sandbox: Sandbox, start_worker: StartWorker
+) -> None:
     async with start_worker(phase_seconds=0.5) as worker:
         seen = [(await worker.session()).status.value]
         await worker.post_session(sandbox.proxies[0])
@@ -45,7 +47,9 @@ async def test_a_session_works_without_a_proxy(sandbox: Sandbox, worker: Client)
     assert sum(map(sandbox.connections_through, sandbox.proxies)) == 0
 
 
-async def test_force_refresh_replaces_the_session_and_its_job(sandbox: Sandbox, worker: Client) -> None:
+async def test_force_refresh_replaces_the_session_and_its_job(
+    sandbox: Sandbox, worker: Client
+) -> None:
     first, second = sandbox.proxies
     await worker.ready_session(first)
     sandbox.break_with(FaultKind.HANG, path="/ads")
@@ -54,10 +58,15 @@ async def test_force_refresh_replaces_the_session_and_its_job(sandbox: Sandbox, 
     assert (kept.json()["status"], sandbox.connections_through(second)) == ("scraping", 0)
     await worker.ready_session(second)
     ended = await worker.job(job_id)
-    assert (ended["status"], ended["problem"]["message"]) == ("cancelled", "its session was replaced")
+    assert (ended["status"], ended["problem"]["message"]) == (
+        "cancelled",
+        "its session was replaced",
+    )
 
 
-async def test_ending_a_session_cancels_its_job_and_can_be_repeated(sandbox: Sandbox, worker: Client) -> None:
+async def test_ending_a_session_cancels_its_job_and_can_be_repeated(
+    sandbox: Sandbox, worker: Client
+) -> None:
     await worker.ready_session(sandbox.proxies[0])
     sandbox.break_with(FaultKind.HANG, path="/ads")
     job_id = await worker.start(filters(), key="mission-1")
@@ -69,12 +78,18 @@ async def test_ending_a_session_cancels_its_job_and_can_be_repeated(sandbox: San
     assert (await worker.job(job_id))["status"] == "cancelled"
 
 
-async def test_sessions_that_are_asked_for_at_once_leave_one(sandbox: Sandbox, worker: Client) -> None:
+async def test_sessions_that_are_asked_for_at_once_leave_one(
+    sandbox: Sandbox, worker: Client
+) -> None:
     asked = [worker.post_session(sandbox.proxies[number % 2]) for number in range(6)]
-    answers = await asyncio.gather(*asked, worker.http.delete("/session"), worker.post_session(sandbox.proxies[0]))
+    answers = await asyncio.gather(
+        *asked, worker.http.delete("/session"), worker.post_session(sandbox.proxies[0])
+    )
     assert {answer.status_code for answer in answers} == {200}
     await worker.until_session("ready")
-    assert (await worker.finished(await worker.start(filters())))["ads_count"] == sandbox.total(filters())
+    assert (await worker.finished(await worker.start(filters())))["ads_count"] == sandbox.total(
+        filters()
+    )
 
 
 async def test_a_session_can_be_ended_while_it_starts(sandbox: Sandbox, worker: Client) -> None:
@@ -99,7 +114,12 @@ async def test_a_session_can_be_ended_while_it_starts(sandbox: Sandbox, worker: 
     ],
 )
 async def test_a_session_that_cannot_start_is_disconnected_and_says_whose_fault_it_was(
-    sandbox: Sandbox, worker: Client, fault: FaultKind, scope: dict[str, Any], cause: str, http_status: int | None
+    sandbox: Sandbox,
+    worker: Client,
+    fault: FaultKind,
+    scope: dict[str, Any],
+    cause: str,
+    http_status: int | None,
 ) -> None:
     sandbox.break_with(fault, **scope)
     await worker.post_session(sandbox.proxies[0])
@@ -120,7 +140,11 @@ async def test_a_session_that_cannot_start_is_disconnected_and_says_whose_fault_
     ],
 )
 async def test_tunnels_are_judged_like_plain_requests(
-    sandbox: Sandbox, start_worker: StartWorker, fault: FaultKind | None, cause: str, http_status: int | None
+    sandbox: Sandbox,
+    start_worker: StartWorker,
+    fault: FaultKind | None,
+    cause: str,
+    http_status: int | None,
 ) -> None:
     if fault:
         sandbox.break_with(fault)
@@ -131,26 +155,37 @@ async def test_tunnels_are_judged_like_plain_requests(
         assert (session.problem.cause, session.problem.http_status) == (cause, http_status)
 
 
-async def test_a_proxy_that_takes_no_connections_is_the_proxys_problem(start_worker: StartWorker) -> None:
+async def test_a_proxy_that_takes_no_connections_is_the_proxys_problem(
+    start_worker: StartWorker,
+) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf, contextlib.ExitStack() as queue:
         for _ in range(3):
             waiting = queue.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(deaf.getsockname())
         async with start_worker(connect_timeout_seconds=0.3) as worker:
-            await worker.http.post("/session", json={"proxy": {"server": f"127.0.0.1:{deaf.getsockname()[1]}"}})
+            await worker.http.post(
+                "/session", json={"proxy": {"server": f"127.0.0.1:{deaf.getsockname()[1]}"}}
+            )
             session = await worker.until_session("disconnected", "stuck")
-            assert (session.status, session.problem and session.problem.cause) == ("disconnected", "proxy")
+            assert (session.status, session.problem and session.problem.cause) == (
+                "disconnected",
+                "proxy",
+            )
 
 
-@pytest.mark.parametrize("server", ["no such host.invalid", "127.0.0.1:99999", "gopher://127.0.0.1:1", "http://"])
+@pytest.mark.parametrize(
+    "server", ["no such host.invalid", "127.0.0.1:99999", "gopher://127.0.0.1:1", "http://"]
+)
 async def test_an_impossible_proxy_is_the_proxys_problem(worker: Client, server: str) -> None:
     await worker.http.post("/session", json={"proxy": {"server": server}})
     session = await worker.until_session("disconnected", "stuck")
     assert (session.status, session.problem and session.problem.cause) == ("disconnected", "proxy")
 
 
-async def test_wrong_proxy_credentials_are_the_proxys_problem_and_stay_secret(sandbox: Sandbox, worker: Client) -> None:
+async def test_wrong_proxy_credentials_are_the_proxys_problem_and_stay_secret(
+    sandbox: Sandbox, worker: Client
+) -> None:
     wrong = address(sandbox.proxies[0]) | {"password": "a-canary"}
     answer = await worker.http.post("/session", json={"proxy": wrong})
     session = await worker.until_session("disconnected")
@@ -160,7 +195,9 @@ async def test_wrong_proxy_credentials_are_the_proxys_problem_and_stay_secret(sa
 
 
 @pytest.mark.parametrize("fault", [FaultKind.HANG, FaultKind.PROXY_HANG])
-@pytest.mark.parametrize("patience", [{"stuck_seconds": 0.3}, {"request_timeout_seconds": 0.3}], ids=["stuck", "timeout"])
+@pytest.mark.parametrize(
+    "patience", [{"stuck_seconds": 0.3}, {"request_timeout_seconds": 0.3}], ids=["stuck", "timeout"]
+)
 async def test_a_session_without_progress_is_stuck(
     sandbox: Sandbox, start_worker: StartWorker, fault: FaultKind, patience: dict[str, float]
 ) -> None:

@@ -13,10 +13,17 @@ KEY = "the-key-of-the-test"
 
 class WriterClient:
     def __init__(self, url: str) -> None:
-        self.http = httpx2.AsyncClient(base_url=url, headers={"x-api-key": KEY}, trust_env=False, timeout=30)
+        self.http = httpx2.AsyncClient(
+            base_url=url, headers={"x-api-key": KEY}, trust_env=False, timeout=30
+        )
 
-    async def post(self, source_url: str, *, job_id: str | None = None, config: Any = None, **source: Any) -> httpx2.Response:
-        body: dict[str, Any] = {"config": {"table": "ads", **(config or {})}, "source": {"url": source_url, **source}}
+    async def post(
+        self, source_url: str, *, job_id: str | None = None, config: Any = None, **source: Any
+    ) -> httpx2.Response:
+        body: dict[str, Any] = {
+            "config": {"table": "ads", **(config or {})},
+            "source": {"url": source_url, **source},
+        }
         return await self.http.post("/process", json=body | ({"job_id": job_id} if job_id else {}))
 
     async def process(self, source_url: str, **options: Any) -> str:

@@ -1,4 +1,5 @@
-"""A writer in the test's own loop, a source to read from, and one database that is emptied after each test."""
+"""A writer in the test's own loop, a source to read from, and one database that is emptied after
+each test."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from tests.services.writer.source_server import SourceServer
 Sql = psycopg.Connection[dict[str, Any]]
 OpenWriter = Callable[..., Awaitable[WriterClient]]
 
-_EMPTY = "DROP SCHEMA IF EXISTS regente_writer CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public"
+_EMPTY = (
+    "DROP SCHEMA IF EXISTS regente_writer CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,7 +73,12 @@ async def open_writer(database_url: str) -> AsyncIterator[OpenWriter]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def opened(**terms: Any) -> WriterClient:
-            given = {"allow_private": True, "create_ads": True, "backoff_seconds": 0.02, "poll_seconds": 0.05} | terms
+            given = {
+                "allow_private": True,
+                "create_ads": True,
+                "backoff_seconds": 0.02,
+                "poll_seconds": 0.05,
+            } | terms
             app = create_app(WriterTerms(database_url=database_url, api_key=KEY, **given))
             client = WriterClient(await stack.enter_async_context(serving(app)))
             await stack.enter_async_context(client.http)

@@ -1,4 +1,5 @@
-"""An HTTP server that answers exactly the bytes a test wants: whole, cut off, slowly, with lies in its headers."""
+"""An HTTP server that answers exactly the bytes a test wants: whole, cut off, slowly, with lies in
+its headers."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ class Visit:
     writer: asyncio.StreamWriter = field(repr=False)
 
     async def head(self, status: int = 200, /, **headers: object) -> None:
-        lines = [f"HTTP/1.1 {status} Whatever", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())]
+        lines = [
+            f"HTTP/1.1 {status} Whatever",
+            *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()),
+        ]
         await self.send("\r\n".join([*lines, "connection: close", "\r\n"]).encode())
 
     async def send(self, body: bytes) -> None:
@@ -48,7 +52,9 @@ class SourceServer:
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
 
         async def answer(visit: Visit) -> None:
-            await visit.head(200, **{"content_type": "application/json", "content_length": len(body), **headers})
+            await visit.head(
+                200, **{"content_type": "application/json", "content_length": len(body), **headers}
+            )
             await visit.send(body)
 
         return self.on(path, answer)
@@ -86,7 +92,10 @@ class SourceServer:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
         path = head[0].split()[1]
-        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+        headers = {
+            name.lower(): value
+            for name, _, value in (line.partition(": ") for line in head[1:] if line)
+        }
         number = sum(one.path == path for one in self.visits) + 1
         visit = Visit(path, headers, number, writer)
         self.visits.append(visit)
@@ -101,7 +110,8 @@ def ad(number: int, **fields: Any) -> dict[str, Any]:
     return {
         "id": f"ad-{number}",
         "page_name": f"Página {number % 7}",
-        "text": f'Text {number} with "quotes", {{braces}}, [brackets], tab \t, newline \n, slash \\ and ünïcödé',
+        "text": f'Text {number} with "quotes", {{braces}}, [brackets], tab \t, newline \n, slash '
+        "\\ and ünïcödé",
         "format": "video",
         "language": "pt",
         "started_on": f"2025-01-{number % 28 + 1:02d}",

@@ -1,4 +1,5 @@
-"""Killed, paused, stopped, two at once, the table changed under it: no row is lost and none is stored twice."""
+"""Killed, paused, stopped, two at once, the table changed under it: no row is lost and none is
+stored twice."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.services.writer.source_server import SourceServer, Visit, ad, ads
 from tests.services.writer.writer_process import WriterProcess
 from tests.support.eventually import eventually_async
 
-# Every arrival is written down without any key, in the transaction that brings it: what is committed twice is seen twice.
+# Every arrival is written down without any key, in the transaction that brings it: what is
+# committed twice is seen twice.
 _NOTE_ARRIVALS = """
 CREATE TABLE public.arrivals (id text);
 CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS
@@ -27,7 +29,9 @@ class Valve:
     """Serves a document half by half: the second half comes when the test says so."""
 
     def __init__(self, count: int) -> None:
-        self.body = json.dumps({"ads": [ad(number, text="x" * 400) for number in range(count)]}).encode()
+        self.body = json.dumps(
+            {"ads": [ad(number, text="x" * 400) for number in range(count)]}
+        ).encode()
         self.open = asyncio.Event()
 
     async def __call__(self, visit: Visit) -> None:
@@ -39,7 +43,9 @@ class Valve:
 
 
 def arrivals(sql: Sql) -> tuple[int, int]:
-    found = sql.execute("SELECT count(*), count(DISTINCT id) AS different FROM public.arrivals").fetchone()
+    found = sql.execute(
+        "SELECT count(*), count(DISTINCT id) AS different FROM public.arrivals"
+    ).fetchone()
     assert found is not None
     return found["count"], found["different"]
 
@@ -59,7 +65,8 @@ def clients(*processes: WriterProcess) -> list[WriterClient]:
 async def test_a_writer_that_ends_in_the_middle_is_continued_by_the_next(
     database_url: str, source: SourceServer, sql: Sql, sign: signal.Signals
 ) -> None:
-    """O22, F1: kill -9, and an orderly stop, which hands the job over at once whatever the lease is."""
+    """O22, F1: kill -9, and an orderly stop, which hands the job over at once whatever the lease
+    is."""
     valve, count = Valve(10_000), 10_000
     lease = "1" if sign is signal.SIGKILL else "600"
     with WriterProcess(database_url, "--lease-seconds", lease) as first:
@@ -78,21 +85,32 @@ async def test_a_writer_that_ends_in_the_middle_is_continued_by_the_next(
         [writer] = clients(second)
         async with writer.http:
             job = await writer.ended(job_id)
-    assert (job["status"], job["progress"]["success_count"], job["progress"]["total"]) == ("completed", count, count)
+    assert (job["status"], job["progress"]["success_count"], job["progress"]["total"]) == (
+        "completed",
+        count,
+        count,
+    )
     assert arrivals(sql) == (count, count)
 
 
-async def test_two_writers_never_work_on_one_job(open_writer: OpenWriter, source: SourceServer, sql: Sql) -> None:
+async def test_two_writers_never_work_on_one_job(
+    open_writer: OpenWriter, source: SourceServer, sql: Sql
+) -> None:
     writers = [await open_writer(batch_bytes=20_000) for _ in range(3)]
     sql.execute(_NOTE_ARRIVALS)
-    jobs = [await writers[0].process(source.serve({"ads": ads(500)}, f"/{number}"), job_id=str(number)) for number in range(6)]
+    jobs = [
+        await writers[0].process(source.serve({"ads": ads(500)}, f"/{number}"), job_id=str(number))
+        for number in range(6)
+    ]
     for job_id in jobs:
         assert (await writers[1].ended(job_id))["progress"]["success_count"] == 500
     assert arrivals(sql)[0] == 6 * 500
     assert sorted(visit.path for visit in source.visits) == [f"/{number}" for number in range(6)]
 
 
-async def test_a_writer_that_was_asleep_too_long_stores_nothing_more(database_url: str, source: SourceServer, sql: Sql) -> None:
+async def test_a_writer_that_was_asleep_too_long_stores_nothing_more(
+    database_url: str, source: SourceServer, sql: Sql
+) -> None:
     """F5: paused past its lease, then woken; the one that took over has the job."""
     valve = Valve(10_000)
     with WriterProcess(database_url, "--lease-seconds", "1") as sleeper:
@@ -121,13 +139,18 @@ async def _visited(source: SourceServer, times: int) -> bool:
     return len(source.visits) >= times
 
 
-async def test_a_batch_under_a_lost_lease_is_not_stored(open_writer: OpenWriter, source: SourceServer, sql: Sql) -> None:
+async def test_a_batch_under_a_lost_lease_is_not_stored(
+    open_writer: OpenWriter, source: SourceServer, sql: Sql
+) -> None:
     """The fence: rows commit only together with progress that is still this writer's to make."""
     valve = Valve(8_000)
     writer = await open_writer(lease_seconds=600)
     job_id = await writer.process(source.on("/x", valve))
     await some_progress(writer, job_id)
-    sql.execute("UPDATE regente_writer.jobs SET lease_owner = 'another', lease_until = now() + interval '1 hour'")
+    sql.execute(
+        "UPDATE regente_writer.jobs SET lease_owner = 'another', lease_until = now() + "
+        "interval '1 hour'"
+    )
     before = sql.execute("SELECT count(*) FROM public.ads").fetchone()
     valve.open.set()
     await eventually_async(lambda: _left_alone(sql))
@@ -137,7 +160,8 @@ async def test_a_batch_under_a_lost_lease_is_not_stored(open_writer: OpenWriter,
 async def _left_alone(sql: Sql) -> bool:
     """No connection of the writer is inside of a transaction, and it has given up the job's one."""
     found = sql.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'regente writer' "
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+        "application_name = 'regente writer' "
         "AND query ~ 'note_progress|ROLLBACK|regente_writer.jobs' AND state = 'idle'"
     ).fetchone()
     return found is not None and found["count"] > 0
@@ -154,7 +178,8 @@ async def _left_alone(sql: Sql) -> bool:
 async def test_a_table_that_changes_in_the_middle_fails_the_job(
     writer: WriterClient, source: SourceServer, sql: Sql, change: str, said: str
 ) -> None:
-    """F16: a clear end with ERROR303, and the rows until then stay; not a failed item for each row."""
+    """F16: a clear end with ERROR303, and the rows until then stay; not a failed
+    item for each row."""
     valve = Valve(8_000)
     job_id = await writer.process(source.on("/x", valve))
     await some_progress(writer, job_id)
@@ -166,25 +191,34 @@ async def test_a_table_that_changes_in_the_middle_fails_the_job(
     assert 0 < job["progress"]["success_count"] < 8_000
 
 
-async def test_a_lost_connection_to_the_database_costs_nothing(open_writer: OpenWriter, source: SourceServer, sql: Sql) -> None:
+async def test_a_lost_connection_to_the_database_costs_nothing(
+    open_writer: OpenWriter, source: SourceServer, sql: Sql
+) -> None:
     """F3: every connection of the writer is cut in the middle of a job."""
     valve = Valve(8_000)
     writer = await open_writer()
     sql.execute(_NOTE_ARRIVALS)
     job_id = await writer.process(source.on("/x", valve))
     await some_progress(writer, job_id)
-    sql.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'regente writer'")
+    sql.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = "
+        "'regente writer'"
+    )
     valve.open.set()
     job = await writer.ended(job_id)
     assert (job["status"], job["progress"]["success_count"]) == ("completed", 8_000)
     assert arrivals(sql) == (8_000, 8_000)
 
 
-async def test_a_job_that_never_gets_anywhere_is_given_up(open_writer: OpenWriter, source: SourceServer, sql: Sql) -> None:
+async def test_a_job_that_never_gets_anywhere_is_given_up(
+    open_writer: OpenWriter, source: SourceServer, sql: Sql
+) -> None:
     """I7: whatever kills its writer each time does not do so for ever."""
     writer = await open_writer(fruitless_claims=3)
     await writer.run(source.serve({"ads": []}), job_id="poison")
-    sql.execute("UPDATE regente_writer.jobs SET status = 'processing', completed_at = NULL, claims = 3")
+    sql.execute(
+        "UPDATE regente_writer.jobs SET status = 'processing', completed_at = NULL, claims = 3"
+    )
     job = await writer.ended("poison")
     assert job["status"] == "failed"
     assert "given up" in job["error"]

@@ -21,14 +21,25 @@ def body(**changes: Any) -> dict[str, Any]:
 
 async def test_only_the_health_check_needs_no_key(writer: WriterClient) -> None:
     """O22: 401 everywhere else, before anything is looked at."""
-    assert (await writer.http.get("/health", headers={"x-api-key": ""})).json() == {"status": "healthy"}
+    assert (await writer.http.get("/health", headers={"x-api-key": ""})).json() == {
+        "status": "healthy"
+    }
     for key in ("", "wrong", KEY + "x", "é"):
-        for method, path in (("POST", "/process"), ("GET", "/status/x"), ("GET", "/openapi.json"), ("GET", "/nowhere")):
-            answer = await writer.http.request(method, path, headers={b"x-api-key": key.encode()}, content=b"{")
+        for method, path in (
+            ("POST", "/process"),
+            ("GET", "/status/x"),
+            ("GET", "/openapi.json"),
+            ("GET", "/nowhere"),
+        ):
+            answer = await writer.http.request(
+                method, path, headers={b"x-api-key": key.encode()}, content=b"{"
+            )
             assert answer.status_code == 401, (key, path)
 
 
-async def test_the_answer_to_process_is_the_contract(writer: WriterClient, source: SourceServer) -> None:
+async def test_the_answer_to_process_is_the_contract(
+    writer: WriterClient, source: SourceServer
+) -> None:
     answer = await writer.post(source.serve({"ads": []}))
     assert set(answer.json()) == {"job_id", "status", "created_at"}
     assert answer.json()["status"] == "processing"
@@ -37,7 +48,9 @@ async def test_the_answer_to_process_is_the_contract(writer: WriterClient, sourc
 
 async def test_no_json_is_a_bad_request(writer: WriterClient) -> None:
     assert (
-        await writer.http.post("/process", content=b"{no json", headers={"content-type": "application/json"})
+        await writer.http.post(
+            "/process", content=b"{no json", headers={"content-type": "application/json"}
+        )
     ).status_code == 400
 
 
@@ -60,7 +73,9 @@ async def test_no_json_is_a_bad_request(writer: WriterClient) -> None:
         (body(job_id="nul \0"), "body"),
     ],
 )
-async def test_a_field_that_is_wrong_is_named(writer: WriterClient, sent: dict[str, Any], field: str) -> None:
+async def test_a_field_that_is_wrong_is_named(
+    writer: WriterClient, sent: dict[str, Any], field: str
+) -> None:
     """9.3: 422 with the place of the mistake."""
     answer = await writer.http.post("/process", json=sent)
     assert answer.status_code == 422, answer.text
@@ -91,7 +106,9 @@ async def test_a_large_body_is_refused_with_and_without_a_length(open_writer: Op
     assert (await writer.http.post("/process", content=pieces())).status_code == 413
 
 
-async def test_too_many_requests_are_told_when_to_come_back(open_writer: OpenWriter, source: SourceServer) -> None:
+async def test_too_many_requests_are_told_when_to_come_back(
+    open_writer: OpenWriter, source: SourceServer
+) -> None:
     writer = await open_writer(request_burst=3, requests_per_second=0.01)
     url = source.serve({"ads": []})
     answers = [await writer.post(url) for _ in range(4)]
@@ -113,7 +130,9 @@ async def test_a_lost_database_is_an_internal_error(writer: WriterClient, sql: S
     assert (answer.status_code, answer.json()) == (500, {"detail": "internal error"})
 
 
-async def test_the_same_job_id_twice_is_one_job(writer: WriterClient, source: SourceServer, sql: Sql) -> None:
+async def test_the_same_job_id_twice_is_one_job(
+    writer: WriterClient, source: SourceServer, sql: Sql
+) -> None:
     """O22: the job_id is the idempotency key, before and after the job's end."""
     url = source.serve({"ads": ads(10)})
     first = await writer.post(url, job_id="mission-7-1")
@@ -127,7 +146,9 @@ async def test_the_same_job_id_twice_is_one_job(writer: WriterClient, source: So
     assert sql.execute("SELECT count(*) FROM regente_writer.jobs").fetchone() == {"count": 1}
 
 
-async def test_a_job_id_of_another_request_is_refused(writer: WriterClient, source: SourceServer) -> None:
+async def test_a_job_id_of_another_request_is_refused(
+    writer: WriterClient, source: SourceServer
+) -> None:
     await writer.process(source.serve({"ads": []}), job_id="one")
     answer = await writer.post(source.serve({"ads": []}, "/other.json"), job_id="one")
     assert answer.status_code == 422
@@ -135,14 +156,26 @@ async def test_a_job_id_of_another_request_is_refused(writer: WriterClient, sour
     assert "another request" in answer.json()["detail"][0]["msg"]
 
 
-async def test_private_addresses_are_refused_unless_they_are_allowed(open_writer: OpenWriter) -> None:
+async def test_private_addresses_are_refused_unless_they_are_allowed(
+    open_writer: OpenWriter,
+) -> None:
     writer = await open_writer(allow_private=False)
-    for host in ("127.0.0.1", "10.0.0.1", "192.168.1.1", "[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "0.0.0.0"):
+    for host in (
+        "127.0.0.1",
+        "10.0.0.1",
+        "192.168.1.1",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "0.0.0.0",
+    ):
         answer = await writer.post(f"http://{host}/x")
         assert answer.status_code == 422, host
 
 
-async def test_tables_must_be_allowed_one_by_one(open_writer: OpenWriter, source: SourceServer, sql: Sql) -> None:
+async def test_tables_must_be_allowed_one_by_one(
+    open_writer: OpenWriter, source: SourceServer, sql: Sql
+) -> None:
     sql.execute("CREATE TABLE public.creatives (code int UNIQUE, title text)")
     writer = await open_writer(targets=frozenset({"public.creatives"}))
     url = source.serve({"ads": [{"code": 1, "title": "a"}, {"code": 2, "title": "b"}]})

@@ -1,4 +1,5 @@
-"""The cutting of an array, at every size of chunk and batch: the same rows, whatever the borders fall upon."""
+"""The cutting of an array, at every size of chunk and batch: the same rows, whatever the borders
+fall upon."""
 
 from __future__ import annotations
 
@@ -20,10 +21,16 @@ async def chunked(document: bytes, size: int) -> AsyncIterator[bytes]:
         yield document[start : start + size]
 
 
-async def read(document: bytes, path: tuple[str, ...] = ("ads",), *, chunk: int = 7, batch: int = 40) -> list[Any]:
+async def read(
+    document: bytes, path: tuple[str, ...] = ("ads",), *, chunk: int = 7, batch: int = 40
+) -> list[Any]:
     window = Window(chunked(document, chunk), limit_bytes=10_000)
     await enter_array(window, path)
-    rows = [row async for rows in RowReader(window, batch_bytes=batch, row_bytes=10_000).batches() for row in rows]
+    rows = [
+        row
+        async for rows in RowReader(window, batch_bytes=batch, row_bytes=10_000).batches()
+        for row in rows
+    ]
     await leave_document(window, len(path))
     return rows
 
@@ -42,20 +49,32 @@ def any_value(chance: random.Random, depth: int = 0) -> Any:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_any_rows_are_read_back_at_any_border(seed: int) -> None:
-    """O22: braces in texts, nested arrays of objects, UTF-8 cut in the middle, white space everywhere."""
+    """O22: braces in texts, nested arrays of objects, UTF-8 cut in the middle, white space
+    everywhere."""
     chance = random.Random(seed)
     rows = [
-        any_value(chance) if chance.random() < 0.3 else {"id": n, "v": any_value(chance)} for n in range(chance.randrange(30))
+        any_value(chance) if chance.random() < 0.3 else {"id": n, "v": any_value(chance)}
+        for n in range(chance.randrange(30))
     ]
     indent, ascii_only = chance.choice([None, 1]), chance.random() < 0.5
-    document = json.dumps({"x": any_value(chance), "ads": rows, "y": any_value(chance)}, indent=indent, ensure_ascii=ascii_only)
+    document = json.dumps(
+        {"x": any_value(chance), "ads": rows, "y": any_value(chance)},
+        indent=indent,
+        ensure_ascii=ascii_only,
+    )
     for chunk in (1, 3, 64, 100_000):
         for batch in (1, 50, 1_000):
-            assert await read(document.encode(), chunk=chunk, batch=batch) == rows, (seed, chunk, batch)
+            assert await read(document.encode(), chunk=chunk, batch=batch) == rows, (
+                seed,
+                chunk,
+                batch,
+            )
 
 
 async def test_every_truncation_is_noticed() -> None:
-    document = json.dumps({"a": {"b": 1}, "ads": [{"id": 1, "t": "é}{"}, {"id": 2}], "z": [1]}, ensure_ascii=False).encode()
+    document = json.dumps(
+        {"a": {"b": 1}, "ads": [{"id": 1, "t": "é}{"}, {"id": 2}], "z": [1]}, ensure_ascii=False
+    ).encode()
     for end in range(len(document)):
         with pytest.raises(JobFailure):
             await read(document[:end])
@@ -70,7 +89,10 @@ async def test_a_bad_element_is_handed_over_as_it_is() -> None:
     assert isinstance(rows[2], Unreadable)
 
 
-@pytest.mark.parametrize("document", [b'{"ads":[1}', b'{"ads":[{"id":1]]}', b'{"ads":[,1]}', b'{"ads":[1,,2]}', b'{"ads":[1]]'])
+@pytest.mark.parametrize(
+    "document",
+    [b'{"ads":[1}', b'{"ads":[{"id":1]]}', b'{"ads":[,1]}', b'{"ads":[1,,2]}', b'{"ads":[1]]'],
+)
 async def test_brackets_that_do_not_match_end_the_reading(document: bytes) -> None:
     found: list[Any] = []
     with pytest.raises(JobFailure):

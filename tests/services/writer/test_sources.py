@@ -1,4 +1,5 @@
-"""Reading the source: headers, redirects, retries, changes between two reads, and addresses that must not be reached."""
+"""Reading the source: headers, redirects, retries, changes between two reads, and addresses that
+must not be reached."""
 
 from __future__ import annotations
 
@@ -24,15 +25,20 @@ def document(count: int, **extra: Any) -> bytes:
 async def test_headers_of_the_source_are_sent_and_then_forgotten(
     writer: WriterClient, source: SourceServer, sql: Sql, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """O22: never logged, and not in the database once the job has ended; the URL's query neither."""
+    """O22: never logged, and not in the database once the job has ended; the URL's
+    query neither."""
     caplog.set_level(logging.DEBUG)
     url = source.serve({"ads": ads(2)}, f"/data.json?signature={SECRET}")
     job = await writer.run(url, headers={"Authorization": f"Bearer {SECRET}", "x-more": "1"})
     assert job["status"] == "completed"
     assert source.visits[0].headers["authorization"] == f"Bearer {SECRET}"
     assert source.visits[0].headers["x-more"] == "1"
-    assert SECRET not in str(sql.execute("SELECT to_jsonb(jobs) FROM regente_writer.jobs").fetchall())
-    assert SECRET not in " ".join(record.getMessage() for record in caplog.records if record.name.startswith("regente"))
+    assert SECRET not in str(
+        sql.execute("SELECT to_jsonb(jobs) FROM regente_writer.jobs").fetchall()
+    )
+    assert SECRET not in " ".join(
+        record.getMessage() for record in caplog.records if record.name.startswith("regente")
+    )
     assert SECRET not in json.dumps(job)
 
 
@@ -67,8 +73,12 @@ async def test_endless_redirects_end(writer: WriterClient, source: SourceServer)
     assert "redirects more than" in job["error"]
 
 
-@pytest.mark.parametrize("place", ["http://169.254.169.254/latest", "file:///etc/passwd", "http://[fe80::1]/"])
-async def test_a_redirect_to_a_forbidden_place_is_not_followed(writer: WriterClient, source: SourceServer, place: str) -> None:
+@pytest.mark.parametrize(
+    "place", ["http://169.254.169.254/latest", "file:///etc/passwd", "http://[fe80::1]/"]
+)
+async def test_a_redirect_to_a_forbidden_place_is_not_followed(
+    writer: WriterClient, source: SourceServer, place: str
+) -> None:
     """Every redirect is checked again."""
 
     async def redirect(visit: Visit) -> None:
@@ -78,7 +88,9 @@ async def test_a_redirect_to_a_forbidden_place_is_not_followed(writer: WriterCli
     assert (job["status"], job["error_code"]) == ("failed", "ERROR300")
 
 
-async def test_a_name_is_checked_by_what_it_resolves_to(open_writer: OpenWriter, source: SourceServer) -> None:
+async def test_a_name_is_checked_by_what_it_resolves_to(
+    open_writer: OpenWriter, source: SourceServer
+) -> None:
     """`localhost` is a name like any other: it is only refused when it is connected to."""
     writer = await open_writer(allow_private=False)
     job = await writer.run(source.serve({"ads": []}).replace("127.0.0.1", "localhost"))
@@ -88,7 +100,8 @@ async def test_a_name_is_checked_by_what_it_resolves_to(open_writer: OpenWriter,
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked(source: SourceServer) -> None:
-    """Name servers that answer differently the second time gain nothing: there is no second time."""
+    """Name servers that answer differently the second time gain nothing: there is
+    no second time."""
 
     class Rebinding(GuardedNetwork):
         asked = 0
@@ -98,12 +111,17 @@ async def test_the_connection_goes_to_the_address_that_was_checked(source: Sourc
             return ["127.0.0.1"] if self.asked == 1 else ["10.1.2.3"]
 
     network = Rebinding(allow_private=True)
-    stream = await network.connect_tcp("rebinding.example", int(source.url.rsplit(":", 1)[1]), timeout=2)
+    stream = await network.connect_tcp(
+        "rebinding.example", int(source.url.rsplit(":", 1)[1]), timeout=2
+    )
     await stream.aclose()
     assert network.asked == 1
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "172.16.0.1", "100.64.0.1", "::1", "fc00::1", "2002:7f00:1::"])
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.0.0.1", "172.16.0.1", "100.64.0.1", "::1", "fc00::1", "2002:7f00:1::"],
+)
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused):
         check_address(address, allow_private=False)
@@ -121,7 +139,10 @@ async def test_a_reset_in_the_middle_is_read_again_from_where_it_was(
         "CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN INSERT INTO public.arrivals VALUES (NEW.id); RETURN NEW; END $$"
     )
-    sql.execute("CREATE TRIGGER note AFTER INSERT OR UPDATE ON public.ads FOR EACH ROW EXECUTE FUNCTION public.note()")
+    sql.execute(
+        "CREATE TRIGGER note AFTER INSERT OR UPDATE ON public.ads FOR EACH ROW EXECUTE "
+        "FUNCTION public.note()"
+    )
 
     async def break_off(visit: Visit) -> None:
         await visit.head(content_length=len(body), etag='"v1"')
@@ -134,11 +155,15 @@ async def test_a_reset_in_the_middle_is_read_again_from_where_it_was(
 
     job = await writer.run(source.on("/x", break_off))
     assert (job["status"], job["progress"]["success_count"]) == ("completed", 1000)
-    found = sql.execute("SELECT count(*), count(DISTINCT id) AS different FROM public.arrivals").fetchone()
+    found = sql.execute(
+        "SELECT count(*), count(DISTINCT id) AS different FROM public.arrivals"
+    ).fetchone()
     assert found == {"count": 1000, "different": 1000}
 
 
-@pytest.mark.parametrize(("etag", "count", "said"), [('"v2"', 1000, "ETag"), ('"v1"', 1001, "bytes")])
+@pytest.mark.parametrize(
+    ("etag", "count", "said"), [('"v2"', 1000, "ETag"), ('"v1"', 1001, "bytes")]
+)
 async def test_a_source_that_changes_between_two_reads_fails_the_job(
     open_writer: OpenWriter, source: SourceServer, etag: str, count: int, said: str
 ) -> None:
@@ -183,7 +208,9 @@ async def test_passing_troubles_are_outlasted(writer: WriterClient, source: Sour
     assert (await writer.run(source.on("/x", moody)))["status"] == "completed"
 
 
-async def test_gzip_is_read_and_a_bomb_is_not(open_writer: OpenWriter, source: SourceServer) -> None:
+async def test_gzip_is_read_and_a_bomb_is_not(
+    open_writer: OpenWriter, source: SourceServer
+) -> None:
     writer = await open_writer(source_bytes=1_000_000)
     url = source.serve(gzip.compress(document(50)), content_encoding="gzip")
     assert (await writer.run(url))["progress"]["success_count"] == 50
@@ -191,6 +218,8 @@ async def test_gzip_is_read_and_a_bomb_is_not(open_writer: OpenWriter, source: S
     job = await writer.run(source.serve(bomb, "/bomb", content_encoding="gzip"))
     assert job["status"] == "failed"
     assert "larger than" in job["error"]
-    job = await writer.run(source.serve(gzip.compress(document(50))[:-20], "/cut", content_encoding="gzip"))
+    job = await writer.run(
+        source.serve(gzip.compress(document(50))[:-20], "/cut", content_encoding="gzip")
+    )
     assert job["status"] == "failed"
     assert "cut off" in job["error"]

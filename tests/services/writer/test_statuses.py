@@ -1,4 +1,5 @@
-"""What becomes of a job: completed, partial, failed, with the counts and the code that the orchestrator reads."""
+"""What becomes of a job: completed, partial, failed, with the counts and the code that the
+orchestrator reads."""
 
 from __future__ import annotations
 
@@ -15,10 +16,17 @@ from tests.support.eventually import eventually_async
 
 def counts(job: dict[str, Any]) -> tuple[int | None, int, int, int]:
     progress = job["progress"]
-    return progress["total"], progress["processed"], progress["success_count"], progress["failed_count"]
+    return (
+        progress["total"],
+        progress["processed"],
+        progress["success_count"],
+        progress["failed_count"],
+    )
 
 
-async def test_a_job_stores_every_row_and_says_so(writer: WriterClient, source: SourceServer, sql: Sql) -> None:
+async def test_a_job_stores_every_row_and_says_so(
+    writer: WriterClient, source: SourceServer, sql: Sql
+) -> None:
     """O22: `completed` with exact counts; the rows are what the source said."""
     job = await writer.run(source.serve({"job_id": "x", "ads": ads(300)}))
     assert job["status"] == "completed"
@@ -35,7 +43,9 @@ async def test_a_job_stores_every_row_and_says_so(writer: WriterClient, source: 
         assert stored[wanted["id"]]["qtd_ads"] == wanted["qtd_ads"]
 
 
-async def test_an_empty_array_is_a_completed_job(writer: WriterClient, source: SourceServer) -> None:
+async def test_an_empty_array_is_a_completed_job(
+    writer: WriterClient, source: SourceServer
+) -> None:
     job = await writer.run(source.serve({"ads": []}))
     assert (job["status"], counts(job)) == ("completed", (0, 0, 0, 0))
 
@@ -43,7 +53,8 @@ async def test_an_empty_array_is_a_completed_job(writer: WriterClient, source: S
 async def test_rows_that_cannot_be_stored_are_found_by_their_index(
     writer: WriterClient, source: SourceServer, sql: Sql
 ) -> None:
-    """O22, O10: `partial`, each bad row in failed_items with index, data and error; every good row is stored."""
+    """O22, O10: `partial`, each bad row in failed_items with index, data and error; every good row
+    is stored."""
     rows: list[Any] = ads(1000)
     rows[42] = ad(42, started_on="soonish")
     rows[43] = ad(43, qtd_ads="many")
@@ -65,7 +76,9 @@ async def test_rows_that_cannot_be_stored_are_found_by_their_index(
     assert sql.execute("SELECT count(*) FROM public.ads").fetchone() == {"count": 992}
 
 
-async def test_rows_that_are_no_json_of_their_own_fail_alone(writer: WriterClient, source: SourceServer) -> None:
+async def test_rows_that_are_no_json_of_their_own_fail_alone(
+    writer: WriterClient, source: SourceServer
+) -> None:
     """F15: a lone surrogate, 10,000 levels, a number out of range: one failed item each."""
     bad = [
         b'{"id":"a","text":"\\ud800"}',
@@ -79,13 +92,17 @@ async def test_rows_that_are_no_json_of_their_own_fail_alone(writer: WriterClien
     assert len(str(job["failed_items"][1]["data"])) < 1_000
 
 
-async def test_when_no_row_can_be_stored_the_job_has_failed(writer: WriterClient, source: SourceServer) -> None:
+async def test_when_no_row_can_be_stored_the_job_has_failed(
+    writer: WriterClient, source: SourceServer
+) -> None:
     job = await writer.run(source.serve({"ads": [ad(1, qtd_ads="x"), ad(2, qtd_ads="y")]}))
     assert (job["status"], job["error_code"], counts(job)) == ("failed", "ERROR303", (2, 2, 0, 2))
     assert "none of the 2 rows" in job["error"]
 
 
-async def test_most_rows_bad_are_all_found(writer: WriterClient, source: SourceServer, sql: Sql) -> None:
+async def test_most_rows_bad_are_all_found(
+    writer: WriterClient, source: SourceServer, sql: Sql
+) -> None:
     rows = [ad(number, qtd_ads=number if number % 10 == 0 else "x") for number in range(400)]
     job = await writer.run(source.serve({"ads": rows}))
     assert counts(job) == (400, 400, 40, 360)
@@ -116,15 +133,20 @@ async def test_most_rows_bad_are_all_found(writer: WriterClient, source: SourceS
 async def test_a_document_that_is_not_what_it_should_be_fails_the_job(
     writer: WriterClient, source: SourceServer, document: bytes, path: str, code: str, said: str
 ) -> None:
-    """O22, F8: HTML, cut off, garbage, another structure: `failed`, with what was wrong and its code."""
+    """O22, F8: HTML, cut off, garbage, another structure: `failed`, with what was wrong and its
+    code."""
     job = await writer.run(source.serve(document), json_path=path)
     assert (job["status"], job["error_code"]) == ("failed", code)
     assert said in job["error"]
 
 
-async def test_what_came_before_the_cut_stays_stored(open_writer: OpenWriter, source: SourceServer, sql: Sql) -> None:
+async def test_what_came_before_the_cut_stays_stored(
+    open_writer: OpenWriter, source: SourceServer, sql: Sql
+) -> None:
     writer = await open_writer(batch_bytes=4_000)
-    whole = b'{"ads":[' + b",".join(b'{"id":"%d","text":"%s"}' % (n, b"x" * 100) for n in range(500))
+    whole = b'{"ads":[' + b",".join(
+        b'{"id":"%d","text":"%s"}' % (n, b"x" * 100) for n in range(500)
+    )
     job = await writer.run(source.serve(whole))
     assert job["status"] == "failed"
     assert job["progress"]["total"] is None
@@ -132,8 +154,12 @@ async def test_what_came_before_the_cut_stays_stored(open_writer: OpenWriter, so
     assert sql.execute("SELECT count(*) FROM public.ads").fetchone() == {"count": 499}
 
 
-@pytest.mark.parametrize(("status", "code"), [(404, "ERROR400"), (401, "ERROR401"), (403, "ERROR401"), (503, "ERROR400")])
-async def test_a_source_that_refuses_fails_the_job(writer: WriterClient, source: SourceServer, status: int, code: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "code"), [(404, "ERROR400"), (401, "ERROR401"), (403, "ERROR401"), (503, "ERROR400")]
+)
+async def test_a_source_that_refuses_fails_the_job(
+    writer: WriterClient, source: SourceServer, status: int, code: str
+) -> None:
     async def refuse(visit: Visit) -> None:
         await visit.head(status, content_length=0)
 
@@ -148,7 +174,9 @@ async def test_nobody_at_the_address_is_a_connection_refused(writer: WriterClien
     assert (job["status"], job["error_code"]) == ("failed", "ERROR301")
 
 
-async def test_a_source_that_hangs_is_a_timeout(open_writer: OpenWriter, source: SourceServer) -> None:
+async def test_a_source_that_hangs_is_a_timeout(
+    open_writer: OpenWriter, source: SourceServer
+) -> None:
     async def hang(visit: Visit) -> None:
         await visit.head(content_length=1000)
         await asyncio.Event().wait()
@@ -158,7 +186,9 @@ async def test_a_source_that_hangs_is_a_timeout(open_writer: OpenWriter, source:
     assert (job["status"], job["error_code"]) == ("failed", "ERROR302")
 
 
-async def test_more_jobs_than_places_wait_their_turn(open_writer: OpenWriter, source: SourceServer) -> None:
+async def test_more_jobs_than_places_wait_their_turn(
+    open_writer: OpenWriter, source: SourceServer
+) -> None:
     """A job that waits is `processing`, without a start."""
     gate = asyncio.Event()
 
@@ -174,7 +204,10 @@ async def test_more_jobs_than_places_wait_their_turn(open_writer: OpenWriter, so
     waiting = await writer.status(second)
     assert (waiting["status"], waiting["started_at"]) == ("processing", None)
     gate.set()
-    assert [(await writer.ended(job))["status"] for job in (first, second)] == ["completed", "completed"]
+    assert [(await writer.ended(job))["status"] for job in (first, second)] == [
+        "completed",
+        "completed",
+    ]
 
 
 async def _asked(source: SourceServer) -> bool:
@@ -191,7 +224,9 @@ async def test_failed_items_are_bounded_in_the_answer_and_whole_in_the_database(
     assert len(job["failed_items"]) == 5
     assert job["failed_items"][0]["data"]["id"] == "ad-0"
     assert len(job["failed_items"][0]["data"]["text"]) < 300
-    kept = sql.execute("SELECT count(*), min(length(data)) AS shortest FROM regente_writer.failed_items").fetchone()
+    kept = sql.execute(
+        "SELECT count(*), min(length(data)) AS shortest FROM regente_writer.failed_items"
+    ).fetchone()
     assert kept is not None
     assert kept["count"] == 20
     assert kept["shortest"] > 10_000

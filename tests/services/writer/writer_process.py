@@ -22,7 +22,8 @@ class WriterProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "regente", *words],
             cwd=ROOT,
-            env=os.environ | {"REGENTE_WRITER_API_KEY": KEY, "REGENTE_WRITER_DATABASE_URL": database_url},
+            env=os.environ
+            | {"REGENTE_WRITER_API_KEY": KEY, "REGENTE_WRITER_DATABASE_URL": database_url},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -32,7 +33,9 @@ class WriterProcess:
 
     def peak_megabytes(self) -> float:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+        return next(
+            int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")
+        )
 
     def send(self, sign: signal.Signals) -> None:
         self._process.send_signal(sign)
@@ -47,7 +50,12 @@ class WriterProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.kill()
         assert self._process.stdout is not None
         self._process.stdout.close()

@@ -1,6 +1,8 @@
-"""In front of every route: who is it, are they allowed so many requests, and did they mean to send this one?
+"""In front of every route: who is it, are they allowed so many requests, and did they mean to send
+this one?
 
-Everything is closed but what `is_open` names. A route's role is checked behind this, by the route itself (`roles.py`).
+Everything is closed but what `is_open` names. A route's role is checked behind this, by the route
+itself (`roles.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _HOST_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
 
 OPEN_PATHS = frozenset({"/api/health", "/sign-in"})
 OPEN_FOLDERS = ("/pages/",)
-"""Pages that hold no data: the sign-in page, and what it is made of. The console's own files belong here, too."""
+"""Pages that hold no data: the sign-in page, and what it is made of. The console's own files belong
+here, too."""
 SIGN_IN = ("POST", "/api/session")
 """The one route that looks at the credentials itself."""
 
@@ -40,7 +43,14 @@ def is_open(method: str, path: str) -> bool:
 
 
 class Gate:
-    def __init__(self, app: ASGIApp, terms: ApiTerms, keys: KeyRing, sessions: ConsoleSessions, wrong_keys: Rates) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        terms: ApiTerms,
+        keys: KeyRing,
+        sessions: ConsoleSessions,
+        wrong_keys: Rates,
+    ) -> None:
         self._app = app
         self._terms = terms
         self._keys = keys
@@ -81,12 +91,15 @@ class Gate:
             if principal is not None and scope["method"] not in SAFE_METHODS:
                 _check_csrf(cookie, headers)
         if principal is None:
-            refuse_wrong(self._wrong_keys, scope, "the API key or session is not valid, or not any more")
+            refuse_wrong(
+                self._wrong_keys, scope, "the API key or session is not valid, or not any more"
+            )
         return principal
 
 
 def refuse_wrong(wrong_keys: Rates, scope: Scope, message: str) -> NoReturn:
-    """Whoever guesses is slowed down; a key that is right is let in from the same address all the same."""
+    """Whoever guesses is slowed down; a key that is right is let in from the same address all the
+    same."""
     if seconds := wrong_keys.take(address_of(scope)):
         raise RateLimited("too many wrong keys from this address", retry_after_seconds=seconds)
     raise Unauthorized(message)
@@ -102,7 +115,8 @@ def _check_csrf(cookie: str, headers: Headers) -> None:
 
 
 def _check_local(method: str, headers: Headers) -> None:
-    """Without keys, a page from elsewhere that a browser here has open must not reach us, by whatever name."""
+    """Without keys, a page from elsewhere that a browser here has open must not reach us, by
+    whatever name."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if _HOST_NAME.fullmatch(host) is None:
         raise Unauthorized("without authentication this API answers to localhost only")

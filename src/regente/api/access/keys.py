@@ -32,27 +32,43 @@ class KeyRing:
     def __init__(self, book: Book) -> None:
         self._book = book
 
-    async def create(self, name: str, role: Role, *, by: str, expires_at: datetime | None = None) -> NewKey:
+    async def create(
+        self, name: str, role: Role, *, by: str, expires_at: datetime | None = None
+    ) -> NewKey:
         """The only moment at which the key itself is known."""
         if not _NAME.fullmatch(name):
-            raise InvalidInput("a key's name has 1 to 100 letters, digits, spaces and any of . @ + - _")
-        if expires_at is not None and (expires_at.tzinfo is None or expires_at <= datetime.now(UTC)):
+            raise InvalidInput(
+                "a key's name has 1 to 100 letters, digits, spaces and any of . @ + - _"
+            )
+        if expires_at is not None and (
+            expires_at.tzinfo is None or expires_at <= datetime.now(UTC)
+        ):
             raise InvalidInput("a key expires at a time in the future, with its time zone")
         made = await self._add("add_key", name, role, by, expires_at)
         if made is None:
-            raise IllegalTransition(f"there is a key called {name!r} already: revoke it, or take another name")
+            raise IllegalTransition(
+                f"there is a key called {name!r} already: revoke it, or take another name"
+            )
         return made
 
     async def first(self) -> NewKey | None:
         """The admin's key of the first start; None when there has been a key before."""
         return await self._add("add_first_key", FIRST_KEY, Role.ADMIN, "first start", None)
 
-    async def _add(self, query: str, name: str, role: Role, by: str, expires_at: datetime | None) -> NewKey | None:
+    async def _add(
+        self, query: str, name: str, role: Role, by: str, expires_at: datetime | None
+    ) -> NewKey | None:
         secret = KEY_START + secrets.token_urlsafe(32)
         shown = secret[:SHOWN_CHARACTERS]
         row = await self._book.row(
-            query, name=name, prefix=shown, hash=digest(secret), role=role, by=by, expires_at=expires_at
-        )  # fmt: skip
+            query,
+            name=name,
+            prefix=shown,
+            hash=digest(secret),
+            role=role,
+            by=by,
+            expires_at=expires_at,
+        )
         return NewKey(row["id"], name, role, secret) if row else None
 
     async def all(self) -> list[Row]:
@@ -75,14 +91,25 @@ class KeyRing:
         for row in await self.all():
             if row["role"] == Role.ADMIN and row["status"] == "valid":
                 return str(row["id"])
-        raise NotFound("there is no valid key of an admin: make one with `regente keys create NAME --role admin`")
+        raise NotFound(
+            "there is no valid key of an admin: make one with `regente keys create NAME "
+            "--role admin`"
+        )
 
     async def revoke(self, key_id: str, *, by: str) -> Row:
-        """With its sessions and its links. The last admin's key stays: nobody could make another."""
+        """With its sessions and its links. The last admin's key stays: nobody could
+        make another."""
         key = await self.get(key_id)
         others = await self._book.row("other_admins", id=key_id)
-        if key["role"] == Role.ADMIN and key["status"] == "valid" and others is not None and not others["count"]:
-            raise IllegalTransition("this is the last valid key of an admin: make another one first")
+        if (
+            key["role"] == Role.ADMIN
+            and key["status"] == "valid"
+            and others is not None
+            and not others["count"]
+        ):
+            raise IllegalTransition(
+                "this is the last valid key of an admin: make another one first"
+            )
         if await self._book.row("revoke_key", id=key_id, by=by) is None:
             raise IllegalTransition(f"the key {key_id} has been revoked already")
         return key

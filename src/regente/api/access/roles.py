@@ -1,4 +1,5 @@
-"""What a route asks of its caller. A handler says so in its parameters, `who: Operator`; `guard` refuses one that does not."""
+"""What a route asks of its caller. A handler says so in its parameters, `who: Operator`; `guard`
+refuses one that does not."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class Requires:
         if principal is None:
             raise Unauthorized("nobody has signed in")
         if not principal.role.includes(self.role):
-            raise Forbidden(f"this needs the role {self.role}, and {principal.name} is {principal.role}")
+            raise Forbidden(
+                f"this needs the role {self.role}, and {principal.name} is {principal.role}"
+            )
         return principal
 
 
@@ -48,7 +51,10 @@ def role_of(route: APIRoute) -> Role | None:
     """The role that a route asks for; None for one that is open."""
     found = list(_guards(route.dependant))
     if len(found) != 1:
-        raise UnguardedRoute(f"{route.path} ({route.name}) must ask for exactly one role: add `who: Viewer` to its parameters")
+        raise UnguardedRoute(
+            f"{route.path} ({route.name}) must ask for exactly one role: add `who: Viewer` "
+            "to its parameters"
+        )
     return found[0].role if isinstance(found[0], Requires) else None
 
 

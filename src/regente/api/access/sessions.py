@@ -1,4 +1,5 @@
-"""The console's way in: a one-time link or a key becomes a cookie; what changes something also needs the CSRF header."""
+"""The console's way in: a one-time link or a key becomes a cookie; what changes something also
+needs the CSRF header."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class ConsoleSessions:
 
     async def new_link(self, key_id: str, *, by: str) -> SignIn:
         token = secrets.token_urlsafe(32)
-        row = await self._book.row("add_sign_in", hash=digest(token), key_id=key_id, by=by, seconds=self._sign_in_seconds)
+        row = await self._book.row(
+            "add_sign_in", hash=digest(token), key_id=key_id, by=by, seconds=self._sign_in_seconds
+        )
         if row is None:
             raise IllegalTransition(f"the key {key_id} is not valid any more")
         return SignIn(row["expires_at"], token)
@@ -53,7 +56,9 @@ class ConsoleSessions:
     async def begin(self, principal: Principal) -> NewSession:
         token = secrets.token_urlsafe(32)
         seconds = self._session_seconds
-        row = await self._book.row("begin_console_session", hash=digest(token), key_id=principal.key_id, seconds=seconds)
+        row = await self._book.row(
+            "begin_console_session", hash=digest(token), key_id=principal.key_id, seconds=seconds
+        )
         if row is None:
             raise IllegalTransition("the key has been revoked meanwhile")
         return NewSession(principal, row["expires_at"], token)

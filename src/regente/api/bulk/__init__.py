@@ -1,1 +1,2 @@
-"""Bulk actions: one row each, dealt with in chunks, taken over by another process when theirs dies."""
+"""Bulk actions: one row each, dealt with in chunks, taken over by another
+process when theirs dies."""

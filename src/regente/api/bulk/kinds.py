@@ -1,4 +1,5 @@
-"""What can be done in bulk, each a thin face of an engine call that may be repeated without harm."""
+"""What can be done in bulk, each a thin face of an engine call that may be
+repeated without harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A bulk request, from its selection to its answer: what it would do, or the action that does it."""
+"""A bulk request, from its selection to its answer: what it would do, or the
+action that does it."""
 
 from __future__ import annotations
 
@@ -18,21 +19,41 @@ SAMPLE = 20
 
 
 async def run(
-    api: Api, request: Request, response: Response, who: Principal, note: Note, kind: Kind, chosen: Named, query: str,
+    api: Api,
+    request: Request,
+    response: Response,
+    who: Principal,
+    note: Note,
+    kind: Kind,
+    chosen: Named,
+    query: str,
     params: dict[str, Any],
-) -> Action | DryRun:  # fmt: skip
+) -> Action | DryRun:
     """`query` finds the ids that the filter leaves. 202 when it goes on in the background."""
     ids = await _ids(api, chosen, query, params)
     if chosen.dry_run:
         note.only_looked()
         return await _would(api, kind, ids)
-    selection = chosen.model_dump(mode="json", include={"filter", "limit"}, exclude_none=True) or None
+    selection = (
+        chosen.model_dump(mode="json", include={"filter", "limit"}, exclude_none=True) or None
+    )
     row = await api.bulk.submit(
-        kind, ids, by=who.name, reason=chosen.reason, request_id=request.state.request_id, selection=selection
+        kind,
+        ids,
+        by=who.name,
+        reason=chosen.reason,
+        request_id=request.state.request_id,
+        selection=selection,
     )
     response.headers["location"] = f"{api.terms.path_prefix}/api/actions/{row['id']}"
     response.status_code = 202 if row["status"] == "running" else 200
-    told = {"action": row["id"], "selected": len(ids), "sample": ids[:SAMPLE], "reason": chosen.reason, **(selection or {})}
+    told = {
+        "action": row["id"],
+        "selected": len(ids),
+        "sample": ids[:SAMPLE],
+        "reason": chosen.reason,
+        **(selection or {}),
+    }
     note.about(told, after={"status": row["status"], "changed": row["changed"]})
     return Action.model_validate(row)
 
@@ -49,7 +70,11 @@ async def _would(api: Api, kind: Kind, ids: list[int]) -> DryRun:
     rows = await api.book.rows("states_of", ids=ids, pipeline=deed.pipeline)
     by_status = {row["status"]: row["count"] for row in rows}
     return DryRun(
-        kind=kind, total=len(ids), by_status=by_status, missing=len(ids) - sum(by_status.values()),
+        kind=kind,
+        total=len(ids),
+        by_status=by_status,
+        missing=len(ids) - sum(by_status.values()),
         would_change=sum(count for status, count in by_status.items() if status in deed.changes),
-        in_background=len(ids) > api.terms.inline_items, sample=ids[:SAMPLE],
-    )  # fmt: skip
+        in_background=len(ids) > api.terms.inline_items,
+        sample=ids[:SAMPLE],
+    )

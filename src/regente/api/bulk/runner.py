@@ -1,6 +1,8 @@
-"""Deals with bulk actions chunk by chunk. Each chunk is recorded when it is done; a chunk that was cut off is done again.
+"""Deals with bulk actions chunk by chunk. Each chunk is recorded when it is done; a chunk that was
+cut off is done again.
 
-Whoever dies in the midst of one loses it to any other API process, or to the next start, which goes on with the next chunk.
+Whoever dies in the midst of one loses it to any other API process, or to the next start, which goes
+on with the next chunk.
 """
 
 from __future__ import annotations
@@ -56,11 +58,19 @@ class BulkRunner:
         request_id: str | None = None,
         selection: dict[str, Any] | None = None,
     ) -> Row:
-        """Few items are dealt with before this returns, many in the background; the action's row tells which."""
+        """Few items are dealt with before this returns, many in the background; the action's row
+        tells which."""
         row = await self._book.row(
-            "begin_action", kind=kind, by=by, reason=reason, request_id=request_id, ids=list(ids), owner=self._owner,
-            filter=json.dumps(selection), lease_seconds=self._terms.action_lease_seconds,
-        )  # fmt: skip
+            "begin_action",
+            kind=kind,
+            by=by,
+            reason=reason,
+            request_id=request_id,
+            ids=list(ids),
+            owner=self._owner,
+            filter=json.dumps(selection),
+            lease_seconds=self._terms.action_lease_seconds,
+        )
         assert row is not None
         if len(ids) <= self._terms.inline_items:
             await self._work(row["id"])
@@ -83,7 +93,9 @@ class BulkRunner:
         while True:
             try:
                 lease = self._terms.action_lease_seconds
-                for row in await self._book.rows("adopt_actions", owner=self._owner, lease_seconds=lease):
+                for row in await self._book.rows(
+                    "adopt_actions", owner=self._owner, lease_seconds=lease
+                ):
                     logger.info("bulk action taken over", extra={"action": row["id"]})
                     self._begin(row["id"])
             except (psycopg.Error, DatabaseUnavailable) as error:
@@ -96,20 +108,37 @@ class BulkRunner:
                 pass
         except (psycopg.OperationalError, DatabaseUnavailable) as error:
             # It stays ours until its lease runs out; then somebody goes on with it.
-            logger.warning("bulk action interrupted", extra={"action": action_id, "error": str(error).strip()})
+            logger.warning(
+                "bulk action interrupted", extra={"action": action_id, "error": str(error).strip()}
+            )
         except Exception as error:
             logger.exception("bulk action failed", extra={"action": action_id})
-            await self._book.rows("fail_action", id=action_id, owner=self._owner, error=f"{type(error).__name__}: {error}")
+            await self._book.rows(
+                "fail_action",
+                id=action_id,
+                owner=self._owner,
+                error=f"{type(error).__name__}: {error}",
+            )
 
     async def _chunk(self, action_id: int) -> bool:
         """True when there is more to do."""
-        row = await self._book.row("action_work", id=action_id, owner=self._owner, count=self._terms.chunk_items)
+        row = await self._book.row(
+            "action_work", id=action_id, owner=self._owner, count=self._terms.chunk_items
+        )
         if row is None:
             return False
         ids = row["ids"] or []
-        changed = await DEEDS[Kind(row["kind"])].apply(self._app, self._book, ids, row["by"]) if ids else 0
+        changed = (
+            await DEEDS[Kind(row["kind"])].apply(self._app, self._book, ids, row["by"])
+            if ids
+            else 0
+        )
         after = await self._book.row(
-            "advance_action", id=action_id, owner=self._owner, dealt_with=len(ids), changed=changed,
+            "advance_action",
+            id=action_id,
+            owner=self._owner,
+            dealt_with=len(ids),
+            changed=changed,
             lease_seconds=self._terms.action_lease_seconds,
-        )  # fmt: skip
+        )
         return after is not None and after["status"] == "running"

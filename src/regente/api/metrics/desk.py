@@ -19,9 +19,12 @@ class MetricsDesk:
         self._registry = CollectorRegistry(auto_describe=False)
         self._figures = Figures(database, keep_seconds)
         self.requests = Histogram(
-            "regente_http_request_seconds", "Requests by route, and how long they took; a stream, until it begins.",
-            ("method", "route", "status"), buckets=BUCKETS, registry=self._registry,
-        )  # fmt: skip
+            "regente_http_request_seconds",
+            "Requests by route, and how long they took; a stream, until it begins.",
+            ("method", "route", "status"),
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
         self._registry.register(DatabaseFigures(self._figures))
         self._registry.register(StreamFigures(feed))
         ProcessCollector(registry=self._registry)
@@ -39,14 +42,26 @@ class StreamFigures(Collector):
         feed = self._feed
         read_age = feed.silent_seconds if feed.clients and feed.read_at else 0.0
         return [
-            GaugeMetricFamily("regente_stream_clients", "Clients of the live stream in this process.", feed.clients),
-            GaugeMetricFamily("regente_stream_read_age_seconds", "Since the feed was last read for them.", read_age),
             GaugeMetricFamily(
-                "regente_stream_ring_events", "Events kept for them.", 0 if feed.ring is None else len(feed.ring)
+                "regente_stream_clients",
+                "Clients of the live stream in this process.",
+                feed.clients,
+            ),
+            GaugeMetricFamily(
+                "regente_stream_read_age_seconds",
+                "Since the feed was last read for them.",
+                read_age,
+            ),
+            GaugeMetricFamily(
+                "regente_stream_ring_events",
+                "Events kept for them.",
+                0 if feed.ring is None else len(feed.ring),
             ),
             CounterMetricFamily("regente_stream_events", "Events read for them.", feed.published),
             CounterMetricFamily("regente_stream_reads", "Looks at the feed.", feed.looks),
-            CounterMetricFamily("regente_stream_dropped", "Clients that were too slow.", feed.dropped),
+            CounterMetricFamily(
+                "regente_stream_dropped", "Clients that were too slow.", feed.dropped
+            ),
         ]
 
     def describe(self) -> list[Metric]:

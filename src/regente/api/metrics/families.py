@@ -24,8 +24,15 @@ class DatabaseFigures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         found = self._figures.latest
-        yield _gauge("regente_database_up", "Whether the database answers.", (), [((), float(found.up))])
-        yield _gauge("regente_scrape_seconds", "How long the questions of the last scrape took.", (), [((), found.seconds)])
+        yield _gauge(
+            "regente_database_up", "Whether the database answers.", (), [((), float(found.up))]
+        )
+        yield _gauge(
+            "regente_scrape_seconds",
+            "How long the questions of the last scrape took.",
+            (),
+            [((), found.seconds)],
+        )
         yield from _rising(found)
         if found.up:
             for part in (_queues, _running, _durations, _runners, _missions, _fleet, _liveness):
@@ -41,12 +48,23 @@ def _rising(found: Snapshot) -> Iterator[Metric]:
     for (pipeline, kind, _), count in found.failures.items():
         by_class[pipeline, kind] += count
     yield _counter(
-        "regente_failures", "Failed attempts since this process began, by code.", ("pipeline", "class", "code"),
+        "regente_failures",
+        "Failed attempts since this process began, by code.",
+        ("pipeline", "class", "code"),
         [(labels, count) for labels, count in found.failures.items()],
-    )  # fmt: skip
-    yield _counter("regente_retries_by_class", "The same by class: why tasks had to be tried again, or failed.",
-                   ("pipeline", "class"), [(labels, count) for labels, count in by_class.items()])  # fmt: skip
-    yield _counter("regente_runners_lost", "Leases that ran out since this process began.", (), [((), found.lost_runners)])
+    )
+    yield _counter(
+        "regente_retries_by_class",
+        "The same by class: why tasks had to be tried again, or failed.",
+        ("pipeline", "class"),
+        [(labels, count) for labels, count in by_class.items()],
+    )
+    yield _counter(
+        "regente_runners_lost",
+        "Leases that ran out since this process began.",
+        (),
+        [((), found.lost_runners)],
+    )
 
 
 def _queues(found: Snapshot) -> Iterator[Metric]:
@@ -54,13 +72,29 @@ def _queues(found: Snapshot) -> Iterator[Metric]:
     running = Counter[str]()
     for row in found.running:
         running[row["pipeline"]] += row["tasks"]
-    depth = [((row["pipeline"], status), float(row[status])) for row in rows for status in ("queued", "failed")]
+    depth = [
+        ((row["pipeline"], status), float(row[status]))
+        for row in rows
+        for status in ("queued", "failed")
+    ]
     depth += [((name, "running"), float(count)) for name, count in running.items()]
-    yield _gauge("regente_tasks", f"Tasks by pipeline and status; counted up to {CAP:,}.", ("pipeline", "status"), depth)
+    yield _gauge(
+        "regente_tasks",
+        f"Tasks by pipeline and status; counted up to {CAP:,}.",
+        ("pipeline", "status"),
+        depth,
+    )
     waiting = [((row["pipeline"],), max(0.0, row["oldest_seconds"] or 0.0)) for row in rows]
-    yield _gauge("regente_oldest_waiting_seconds", "How long the oldest task that is due waits.", ("pipeline",), waiting)
+    yield _gauge(
+        "regente_oldest_waiting_seconds",
+        "How long the oldest task that is due waits.",
+        ("pipeline",),
+        waiting,
+    )
     paused = [((row["pipeline"],), float(row["paused"])) for row in rows]
-    yield _gauge("regente_pipeline_paused", "Whether nothing of it is claimed.", ("pipeline",), paused)
+    yield _gauge(
+        "regente_pipeline_paused", "Whether nothing of it is claimed.", ("pipeline",), paused
+    )
 
 
 def _running(found: Snapshot) -> Iterator[Metric]:
@@ -69,30 +103,50 @@ def _running(found: Snapshot) -> Iterator[Metric]:
     for row in rows:
         stuck[row["pipeline"]] += row["stuck"]
     help_text = "Running tasks without a sign of life for longer than their pipeline allows."
-    yield _gauge("regente_tasks_stuck", help_text, ("pipeline",), [((name,), count) for name, count in stuck.items()])
+    yield _gauge(
+        "regente_tasks_stuck",
+        help_text,
+        ("pipeline",),
+        [((name,), count) for name, count in stuck.items()],
+    )
     places = [((row["pipeline"], row["checkpoint"]), float(row["tasks"])) for row in rows]
-    yield _gauge("regente_tasks_at_checkpoint", "Running tasks by checkpoint.", ("pipeline", "checkpoint"), places)
+    yield _gauge(
+        "regente_tasks_at_checkpoint",
+        "Running tasks by checkpoint.",
+        ("pipeline", "checkpoint"),
+        places,
+    )
 
 
 def _durations(found: Snapshot) -> Iterator[Metric]:
-    for name, key, what in (("average", "average", "On average"), ("p95", "p95", "95 of 100 at most")):
+    for name, key, what in (
+        ("average", "average", "On average"),
+        ("p95", "p95", "95 of 100 at most"),
+    ):
         help_text = f"{what}, from first start to completion, of the latest completed tasks."
         samples = [((row["pipeline"],), row[key]) for row in found.durations]
         yield _gauge(f"regente_task_duration_{name}_seconds", help_text, ("pipeline",), samples)
 
 
 _RUNNER_COUNTS = {
-    "claimed": "Tasks that it took.", "completed": "Attempts that completed.", "failed": "Attempts that ended as dead letters.",
-    "retried": "Attempts that will be tried again.", "recovered": "Tasks of lost runners that it put back.",
-    "handed_back": "Tasks that it gave back unfinished.", "busy_seconds": "Time that attempts took.",
-}  # fmt: skip
+    "claimed": "Tasks that it took.",
+    "completed": "Attempts that completed.",
+    "failed": "Attempts that ended as dead letters.",
+    "retried": "Attempts that will be tried again.",
+    "recovered": "Tasks of lost runners that it put back.",
+    "handed_back": "Tasks that it gave back unfinished.",
+    "busy_seconds": "Time that attempts took.",
+}
 _RUNNER_GAUGES: dict[str, tuple[str, Callable[[Row], float]]] = {
     "running": ("Tasks that it runs now.", lambda row: row["running"]),
     "stuck": ("Of these, those without a sign of life.", lambda row: row["stuck"]),
     "concurrency": ("Tasks that it may run at once.", lambda row: row["concurrency"]),
     "up": ("Whether its lease stands.", lambda row: row["alive"]),
     "heartbeat_age_seconds": ("Since it last renewed its lease.", lambda row: row["heartbeat_age"]),
-    "average_seconds": ("What an attempt took on average.", lambda row: row["busy_seconds"] / max(1, _ended(row))),
+    "average_seconds": (
+        "What an attempt took on average.",
+        lambda row: row["busy_seconds"] / max(1, _ended(row)),
+    ),
 }
 
 
@@ -100,9 +154,19 @@ def _runners(found: Snapshot) -> Iterator[Metric]:
     labels = [(str(row["id"]), row["name"]) for row in found.runners]
     names = ("runner_id", "runner")
     for key, about in _RUNNER_COUNTS.items():
-        yield _counter(f"regente_runner_{key}", about, names, zip(labels, (row[key] for row in found.runners), strict=True))
+        yield _counter(
+            f"regente_runner_{key}",
+            about,
+            names,
+            zip(labels, (row[key] for row in found.runners), strict=True),
+        )
     for key, (about, value) in _RUNNER_GAUGES.items():
-        yield _gauge(f"regente_runner_{key}", about, names, zip(labels, map(value, found.runners), strict=True))
+        yield _gauge(
+            f"regente_runner_{key}",
+            about,
+            names,
+            zip(labels, map(value, found.runners), strict=True),
+        )
     alive = sum(row["alive"] for row in found.runners)
     yield _gauge("regente_runners_alive", "Runners whose lease stands.", (), [((), alive)])
 
@@ -112,7 +176,9 @@ def _ended(row: Row) -> int:
 
 
 def _missions(found: Snapshot) -> Iterator[Metric]:
-    samples = [((row["status"], row["checkpoint"] or ""), row["missions"]) for row in found.missions]
+    samples = [
+        ((row["status"], row["checkpoint"] or ""), row["missions"]) for row in found.missions
+    ]
     about = f"Missions by status and checkpoint; counted up to {MISSIONS_CAP:,}."
     yield _gauge("regente_missions", about, ("status", "checkpoint"), samples)
 
@@ -120,18 +186,31 @@ def _missions(found: Snapshot) -> Iterator[Metric]:
 def _fleet(found: Snapshot) -> Iterator[Metric]:
     fleet = found.fleet
     workers = {(status, "true"): 0 for status in WORKER_STATUSES}
-    workers |= {(row["status"], str(row["active"]).lower()): row["workers"] for row in fleet["workers"]}
+    workers |= {
+        (row["status"], str(row["active"]).lower()): row["workers"] for row in fleet["workers"]
+    }
     yield _gauge("regente_workers", "Workers by status.", ("status", "active"), workers.items())
     proxies = fleet["proxies"]
     counted = {
-        "active": sum(row["active"] for row in proxies), "inactive": sum(not row["active"] for row in proxies),
-        "in_use": sum(row["in_use"] for row in proxies), "failing": sum(row["fail_count"] > 0 for row in proxies),
-    }  # fmt: skip
-    yield _gauge("regente_proxies", "Proxies by state.", ("state",), [((state,), count) for state, count in counted.items()])
+        "active": sum(row["active"] for row in proxies),
+        "inactive": sum(not row["active"] for row in proxies),
+        "in_use": sum(row["in_use"] for row in proxies),
+        "failing": sum(row["fail_count"] > 0 for row in proxies),
+    }
+    yield _gauge(
+        "regente_proxies",
+        "Proxies by state.",
+        ("state",),
+        [((state,), count) for state, count in counted.items()],
+    )
     fails = [((row["name"],), row["fail_count"]) for row in proxies]
     yield _gauge("regente_proxy_fail_count", "Failures in a row of each proxy.", ("proxy",), fails)
-    yield _gauge("regente_proxy_breaker_open", "Whether proxies fail so often that only probes go out.", (),
-                 [((), float(fleet["breaker"]))])  # fmt: skip
+    yield _gauge(
+        "regente_proxy_breaker_open",
+        "Whether proxies fail so often that only probes go out.",
+        (),
+        [((), float(fleet["breaker"]))],
+    )
     states = [((state,), float(fleet["orchestrator"] == state)) for state in STATES]
     yield _gauge("regente_orchestrator_state", "1 for the state that it is in.", ("state",), states)
     batches = [((status,), fleet["batches"].get(status, 0)) for status in BATCH_STATUSES]
@@ -140,20 +219,34 @@ def _fleet(found: Snapshot) -> Iterator[Metric]:
 
 def _liveness(found: Snapshot) -> Iterator[Metric]:
     lag = max(0.0, found.fleet["feed_lag_seconds"] or 0.0)
-    yield _gauge("regente_feed_lag_seconds", "Age of the oldest event that the feed cannot show yet.", (), [((), lag)])
+    yield _gauge(
+        "regente_feed_lag_seconds",
+        "Age of the oldest event that the feed cannot show yet.",
+        (),
+        [((), lag)],
+    )
     age = found.fleet["heartbeat_age"]
     samples: list[Sample] = [] if age is None else [((), age)]
-    yield _gauge("regente_last_heartbeat_age_seconds", "Since any runner last renewed its lease.", (), samples)
+    yield _gauge(
+        "regente_last_heartbeat_age_seconds",
+        "Since any runner last renewed its lease.",
+        (),
+        samples,
+    )
 
 
-def _gauge(name: str, about: str, labels: Labels, samples: Iterable[tuple[Labels, float]]) -> Metric:
+def _gauge(
+    name: str, about: str, labels: Labels, samples: Iterable[tuple[Labels, float]]
+) -> Metric:
     family = GaugeMetricFamily(name, about, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)
     return family
 
 
-def _counter(name: str, about: str, labels: Labels, samples: Iterable[tuple[Labels, float]]) -> Metric:
+def _counter(
+    name: str, about: str, labels: Labels, samples: Iterable[tuple[Labels, float]]
+) -> Metric:
     family = CounterMetricFamily(name, about, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)

@@ -1,5 +1,5 @@
-"""The database's figures, asked for when they are older than a few seconds, however many ask. Also what only ever rises: failed
-attempts and lost runners since this process began.
+"""The database's figures, asked for when they are older than a few seconds, however many ask. Also
+what only ever rises: failed attempts and lost runners since this process began.
 """
 
 from __future__ import annotations
@@ -71,14 +71,20 @@ class Figures:
             try:
                 self.latest = await self._ask()
             except (psycopg.Error, PoolTimeout, DatabaseUnavailable) as error:
-                logger.warning("no figures: the database does not answer", extra={"error": type(error).__name__})
+                logger.warning(
+                    "no figures: the database does not answer",
+                    extra={"error": type(error).__name__},
+                )
                 self.latest = Snapshot(failures=self._failures, lost_runners=len(self._lost))
             self._asked_at = time.monotonic()
 
     async def _ask(self) -> Snapshot:
         """All in one transaction: figures that belong together."""
         started_at = time.monotonic()
-        async with self._database.transaction() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        async with (
+            self._database.transaction() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
 
             async def rows(name: str, **params: Any) -> list[Row]:
                 await cursor.execute(QUERIES[name], params, prepare=False)
@@ -87,19 +93,29 @@ class Figures:
             await rows("metrics_limits")
             await self._count(rows)
             return Snapshot(
-                queues=await rows("metrics_queues", cap=CAP), running=await rows("metrics_running"),
-                durations=await rows("metrics_durations", events=RECENT_EVENTS), runners=await rows("metrics_runners"),
-                missions=await rows("metrics_missions", cap=MISSIONS_CAP), fleet=(await rows("metrics_fleet"))[0],
-                failures=self._failures, lost_runners=len(self._lost), up=True, seconds=time.monotonic() - started_at,
-            )  # fmt: skip
+                queues=await rows("metrics_queues", cap=CAP),
+                running=await rows("metrics_running"),
+                durations=await rows("metrics_durations", events=RECENT_EVENTS),
+                runners=await rows("metrics_runners"),
+                missions=await rows("metrics_missions", cap=MISSIONS_CAP),
+                fleet=(await rows("metrics_fleet"))[0],
+                failures=self._failures,
+                lost_runners=len(self._lost),
+                up=True,
+                seconds=time.monotonic() - started_at,
+            )
 
     async def _count(self, rows: Ask) -> None:
         """What has failed or was lost since the last time."""
         if self._began_at is None:
             (start,) = await rows("metrics_failures_start")
             self._began_at, self._last_failure_id = start["now"], start["last_id"]
-        self._lost |= {row["id"] for row in await rows("metrics_lost_runners", since=self._began_at)}
-        for row in await rows("metrics_failures", after_id=self._last_failure_id, settle_seconds=SETTLE_SECONDS):
+        self._lost |= {
+            row["id"] for row in await rows("metrics_lost_runners", since=self._began_at)
+        }
+        for row in await rows(
+            "metrics_failures", after_id=self._last_failure_id, settle_seconds=SETTLE_SECONDS
+        ):
             kind = (row["pipeline"], row["class"], row["code"])
             if kind not in self._failures and len(self._failures) >= MAX_CODES:
                 kind = (OTHER, row["class"], OTHER)

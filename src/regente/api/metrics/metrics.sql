@@ -1,47 +1,59 @@
--- What /metrics asks. Nothing here walks through the history of tasks: only live states, by their partial indexes, and counts that
--- stop at a cap. A join that the planner could turn round is written as a question for each row.
+-- What /metrics asks. Nothing here walks through the history of tasks: only live states, by their
+-- partial indexes, and counts that stop at a cap. A join that the planner could turn round is
+-- written as a question for each row.
 
 -- name: metrics_limits
--- For the transaction of all of them. A table without statistics must not tempt the planner to read it from end to end.
-SELECT set_config('statement_timeout', '10s', true), set_config('plan_cache_mode', 'force_custom_plan', true),
+-- For the transaction of all of them. A table without statistics must not tempt the planner to read
+-- it from end to end.
+SELECT set_config('statement_timeout', '10s', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true),
        set_config('enable_seqscan', 'off', true)
 
 -- name: metrics_queues
--- By pipeline, one jump along each index from one pipeline to the next. A mission is held back until a worker takes it: what it
--- waits for begins when it was queued.
+-- By pipeline, one jump along each index from one pipeline to the next. A mission is held back
+-- until a worker takes it: what it waits for begins when it was queued.
 WITH RECURSIVE queued (pipeline) AS (
   SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'queued'
   UNION ALL
-  SELECT (SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'queued' AND t.pipeline > queued.pipeline)
+  SELECT (SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'queued'
+          AND t.pipeline > queued.pipeline)
   FROM queued WHERE queued.pipeline IS NOT NULL),
 dead (pipeline) AS (
   SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'failed'
   UNION ALL
-  SELECT (SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'failed' AND t.pipeline > dead.pipeline)
+  SELECT (SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'failed'
+          AND t.pipeline > dead.pipeline)
   FROM dead WHERE dead.pipeline IS NOT NULL),
 level (pipeline, priority) AS (
-  SELECT q.pipeline, (SELECT max(t.priority) FROM regente.tasks t WHERE t.pipeline = q.pipeline AND t.status = 'queued')
+  SELECT q.pipeline, (SELECT max(t.priority) FROM regente.tasks t WHERE t.pipeline = q.pipeline
+                      AND t.status = 'queued')
   FROM queued q WHERE q.pipeline IS NOT NULL
   UNION ALL
   SELECT level.pipeline, (SELECT max(t.priority) FROM regente.tasks t
-                          WHERE t.pipeline = level.pipeline AND t.status = 'queued' AND t.priority < level.priority)
+                          WHERE t.pipeline = level.pipeline AND t.status = 'queued'
+                            AND t.priority < level.priority)
   FROM level WHERE level.priority IS NOT NULL),
 oldest AS (
   SELECT level.pipeline, min(first.run_at) AS since
   FROM level CROSS JOIN LATERAL (
     SELECT t.run_at FROM regente.tasks t
-    WHERE t.pipeline = level.pipeline AND t.status = 'queued' AND t.priority = level.priority AND t.run_at <= regente.clock()
+    WHERE t.pipeline = level.pipeline AND t.status = 'queued' AND t.priority = level.priority
+      AND t.run_at <= regente.clock()
     ORDER BY t.run_at, t.id LIMIT 1) AS first
   WHERE level.priority IS NOT NULL GROUP BY level.pipeline)
 SELECT p.name AS pipeline,
-       (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = p.name AND t.status = 'queued' LIMIT %(cap)s) AS c) AS queued,
-       (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = p.name AND t.status = 'failed' LIMIT %(cap)s) AS c) AS failed,
+       (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = p.name
+                              AND t.status = 'queued' LIMIT %(cap)s) AS c) AS queued,
+       (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = p.name
+                              AND t.status = 'failed' LIMIT %(cap)s) AS c) AS failed,
        extract(epoch FROM regente.clock() - coalesce(
          CASE p.name WHEN 'missions' THEN (
-           SELECT t.queued_at FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'queued' ORDER BY t.queued_at, t.id LIMIT 1)
+           SELECT t.queued_at FROM regente.tasks t WHERE t.pipeline = 'missions'
+               AND t.status = 'queued' ORDER BY t.queued_at, t.id LIMIT 1)
          END, o.since))::double precision AS oldest_seconds,
        coalesce(k.paused, false) AS paused
-FROM (SELECT pipeline AS name FROM queued UNION SELECT pipeline FROM dead UNION SELECT name FROM regente.pipelines) AS p
+FROM (SELECT pipeline AS name FROM queued UNION SELECT pipeline FROM dead
+      UNION SELECT name FROM regente.pipelines) AS p
 LEFT JOIN oldest o ON o.pipeline = p.name LEFT JOIN regente.pipelines k ON k.name = p.name
 WHERE p.name IS NOT NULL ORDER BY p.name LIMIT 500
 
@@ -49,31 +61,41 @@ WHERE p.name IS NOT NULL ORDER BY p.name LIMIT 500
 SELECT o.pipeline, o.checkpoint, count(*) AS tasks, count(*) FILTER (WHERE o.stuck) AS stuck
 FROM (
   SELECT t.pipeline,
-         coalesce((SELECT r.checkpoint::text FROM regente.mission_runs r WHERE r.mission_id = t.id), t.checkpoint, 'INIT') AS checkpoint,
-         NOT coalesce(p.endless, false) AND t.heartbeat_at < regente.clock() - coalesce(p.stall_after, '10 minutes') AS stuck
-  FROM regente.tasks t LEFT JOIN regente.pipelines p ON p.name = t.pipeline WHERE t.status = 'running') AS o
+         coalesce((SELECT r.checkpoint::text FROM regente.mission_runs r WHERE r.mission_id = t.id),
+                  t.checkpoint, 'INIT') AS checkpoint,
+         NOT coalesce(p.endless, false) AND t.heartbeat_at
+             < regente.clock() - coalesce(p.stall_after, '10 minutes') AS stuck
+  FROM regente.tasks t LEFT JOIN regente.pipelines p ON p.name = t.pipeline
+  WHERE t.status = 'running') AS o
 GROUP BY o.pipeline, o.checkpoint ORDER BY count(*) DESC LIMIT 500
 
 -- name: metrics_durations
 -- Of the latest completions: those among the last events of all, within an hour.
 WITH recent AS MATERIALIZED (
-  SELECT e.task_id, e.event, e.at FROM regente.events e ORDER BY e.txid DESC, e.id DESC LIMIT %(events)s),
+  SELECT e.task_id, e.event, e.at FROM regente.events e ORDER BY e.txid DESC, e.id DESC
+  LIMIT %(events)s),
 done AS (
   SELECT t.pipeline, extract(epoch FROM t.finished_at - t.started_at)::double precision AS seconds
   FROM recent e CROSS JOIN LATERAL (
-    SELECT t.pipeline, t.started_at, t.finished_at FROM regente.tasks t WHERE t.id = e.task_id AND t.status = 'completed' OFFSET 0) AS t
+    SELECT t.pipeline, t.started_at, t.finished_at FROM regente.tasks t
+    WHERE t.id = e.task_id AND t.status = 'completed' OFFSET 0) AS t
   WHERE e.event = 'task_completed' AND e.at > regente.clock() - interval '1 hour')
-SELECT pipeline, count(*) AS tasks, avg(seconds) AS average, percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS p95
+SELECT pipeline, count(*) AS tasks, avg(seconds) AS average,
+       percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS p95
 FROM done GROUP BY pipeline ORDER BY pipeline LIMIT 500
 
 -- name: metrics_runners
 -- Those that live, and those that ended a moment ago, so that their last figures are seen.
-SELECT r.id, r.name, r.status::text AS status, r.claimed, r.completed, r.failed, r.retried, r.recovered, r.handed_back,
-       r.busy_seconds, r.concurrency, r.status < 'stopped' AND r.lease_until > regente.clock() AS alive,
+SELECT r.id, r.name, r.status::text AS status, r.claimed, r.completed, r.failed, r.retried,
+       r.recovered, r.handed_back,
+       r.busy_seconds, r.concurrency, r.status < 'stopped'
+           AND r.lease_until > regente.clock() AS alive,
        extract(epoch FROM regente.clock() - r.heartbeat_at)::double precision AS heartbeat_age,
-       (SELECT count(*) FROM regente.tasks t WHERE t.runner_id = r.id AND t.status = 'running') AS running,
+       (SELECT count(*) FROM regente.tasks t WHERE t.runner_id = r.id AND t.status = 'running')
+           AS running,
        (SELECT count(*) FROM regente.tasks t JOIN regente.pipelines p ON p.name = t.pipeline
-        WHERE t.runner_id = r.id AND t.status = 'running' AND t.heartbeat_at < regente.clock() - p.stall_after) AS stuck
+        WHERE t.runner_id = r.id AND t.status = 'running'
+          AND t.heartbeat_at < regente.clock() - p.stall_after) AS stuck
 FROM regente.runners r
 WHERE r.status < 'stopped' OR r.stopped_at > regente.clock() - interval '10 minutes'
 ORDER BY r.id DESC LIMIT 500
@@ -85,11 +107,12 @@ SELECT r.id FROM regente.runners r WHERE r.status = 'lost' AND r.stopped_at >= %
 SELECT regente.clock() AS now, coalesce((SELECT max(f.id) FROM regente.failures f), 0) AS last_id
 
 -- name: metrics_failures
--- New failed attempts. Ids are given before they are committed: from the first one of the last seconds on they are left for the
--- next time.
+-- New failed attempts. Ids are given before they are committed: from the first one of the last
+-- seconds on they are left for the next time.
 WITH fresh AS MATERIALIZED (
   SELECT f.id, f.pipeline, f.class, f.code,
-         f.at >= regente.clock() - make_interval(secs => %(settle_seconds)s::double precision) AS unsettled
+         f.at >= regente.clock() - make_interval(secs => %(settle_seconds)s::double precision)
+             AS unsettled
   FROM regente.failures f WHERE f.id > %(after_id)s ORDER BY f.id LIMIT 20000)
 SELECT f.pipeline, f.class, f.code, count(*) AS failures, max(f.id) AS last_id FROM fresh f
 WHERE f.id < coalesce((SELECT min(u.id) FROM fresh u WHERE u.unsettled), 9223372036854775807)
@@ -98,29 +121,38 @@ GROUP BY f.pipeline, f.class, f.code
 -- name: metrics_fleet
 SELECT
   (SELECT coalesce(jsonb_agg(w), '[]') FROM (
-     SELECT status::text AS status, active, count(*) AS workers FROM regente.workers GROUP BY status, active) AS w) AS workers,
+     SELECT status::text AS status, active, count(*) AS workers FROM regente.workers
+     GROUP BY status, active) AS w) AS workers,
   (SELECT coalesce(jsonb_agg(p), '[]') FROM (
-     SELECT name, active, in_use_by_worker_id IS NOT NULL AS in_use, fail_count FROM regente.proxies ORDER BY fail_count DESC, name LIMIT 1000) AS p)
+     SELECT name, active, in_use_by_worker_id IS NOT NULL AS in_use, fail_count
+     FROM regente.proxies ORDER BY fail_count DESC, name LIMIT 1000) AS p)
     AS proxies,
   (SELECT state FROM regente.orchestrator) AS orchestrator,
   EXISTS (SELECT FROM regente.settings WHERE key = 'proxy_breaker') AS breaker,
   (SELECT coalesce(jsonb_object_agg(b.status, b.batches), '{}') FROM (
-     SELECT status::text AS status, count(*) AS batches FROM regente.batches WHERE status < 'completed' GROUP BY status) AS b) AS batches,
+     SELECT status::text AS status, count(*) AS batches FROM regente.batches
+     WHERE status < 'completed' GROUP BY status) AS b) AS batches,
   (SELECT extract(epoch FROM regente.clock() - e.at)::double precision FROM regente.events e
-   WHERE e.txid >= pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.txid, e.id LIMIT 1) AS feed_lag_seconds,
-  (SELECT extract(epoch FROM regente.clock() - max(r.heartbeat_at))::double precision FROM regente.runners r) AS heartbeat_age
+   WHERE e.txid >= pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.txid, e.id
+   LIMIT 1) AS feed_lag_seconds,
+  (SELECT extract(epoch FROM regente.clock() - max(r.heartbeat_at))::double precision
+   FROM regente.runners r) AS heartbeat_age
 
 -- name: metrics_missions
 -- Those under way with their checkpoint; of the others how many, up to the cap.
 SELECT s.status, s.checkpoint, count(*) AS missions
 FROM (
-  (SELECT 'running' AS status, (SELECT r.checkpoint::text FROM regente.mission_runs r WHERE r.mission_id = t.id) AS checkpoint
+  (SELECT 'running' AS status, (SELECT r.checkpoint::text FROM regente.mission_runs r
+                                WHERE r.mission_id = t.id) AS checkpoint
    FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'running' LIMIT %(cap)s)
   UNION ALL
-  (SELECT 'queued', (SELECT r.checkpoint::text FROM regente.mission_runs r WHERE r.mission_id = t.id)
-   FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'queued' ORDER BY t.queued_at, t.id LIMIT %(cap)s)
+  (SELECT 'queued', (SELECT r.checkpoint::text FROM regente.mission_runs r
+                     WHERE r.mission_id = t.id)
+   FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'queued'
+   ORDER BY t.queued_at, t.id LIMIT %(cap)s)
 ) AS s GROUP BY s.status, s.checkpoint
 UNION ALL
 SELECT s.status::text, CASE s.status WHEN 'completed' THEN 'finalizado' ELSE '' END,
-       (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = s.status LIMIT %(cap)s) AS c)
+       (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions'
+                              AND t.status = s.status LIMIT %(cap)s) AS c)
 FROM unnest('{draft,completed,failed,canceled}'::regente.task_status[]) AS s (status)

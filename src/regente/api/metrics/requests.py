@@ -1,4 +1,5 @@
-"""Counts and times every request by its route, never by its path: a path holds ids, and there is no end to them."""
+"""Counts and times every request by its route, never by its path: a path holds ids, and there is no
+end to them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ class RequestTimes:
             nonlocal status, streamed_at
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if any(name == b"content-type" and value.startswith(STREAM) for name, value in message["headers"]):
+                if any(
+                    name == b"content-type" and value.startswith(STREAM)
+                    for name, value in message["headers"]
+                ):
                     streamed_at = time.monotonic()
             await send(message)
 

@@ -21,9 +21,15 @@ class MetricsText(Response):
     "",
     summary="Figures for Prometheus",
     response_class=MetricsText,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text format."}},
+    responses={
+        200: {
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+            "description": "Prometheus' text format.",
+        }
+    },
 )
 async def metrics(request: Request, who: Viewer) -> MetricsText:
-    """The database's are at most five seconds old. Let Prometheus send a viewer's key in the header `x-api-key`."""
+    """The database's are at most five seconds old. Let Prometheus send a viewer's key in the header
+    `x-api-key`."""
     desk: MetricsDesk = request.app.state.metrics
     return MetricsText(await desk.text())

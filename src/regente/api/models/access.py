@@ -40,7 +40,10 @@ class CreatedKey(BaseModel):
 
 
 class SignInLink(BaseModel):
-    url: str = Field(description="Opens the console once.", examples=["https://regente.example.com/sign-in#token=…"])
+    url: str = Field(
+        description="Opens the console once.",
+        examples=["https://regente.example.com/sign-in#token=…"],
+    )
     expires_at: datetime
 
 
@@ -55,7 +58,9 @@ class Session(BaseModel):
     name: str = Field(examples=["ana"])
     role: Role
     via: Literal["key", "session", "open"]
-    csrf_token: str | None = Field(description="To be sent as `x-csrf-token` with whatever changes something.")
+    csrf_token: str | None = Field(
+        description="To be sent as `x-csrf-token` with whatever changes something."
+    )
 
 
 class Health(BaseModel):

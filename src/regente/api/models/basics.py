@@ -23,7 +23,9 @@ class Strict(BaseModel):
 
 
 class PageQuery(Strict):
-    cursor: str | None = Field(None, pattern=r"^[0-9]{1,19}(-[0-9]{1,19})?$", description="`next` of the page before.")
+    cursor: str | None = Field(
+        None, pattern=r"^[0-9]{1,19}(-[0-9]{1,19})?$", description="`next` of the page before."
+    )
     limit: int = Field(100, ge=1, le=MAX_PAGE, description=f"How many at once, at most {MAX_PAGE}.")
 
     @property
@@ -33,11 +35,15 @@ class PageQuery(Strict):
 
 class Page(BaseModel, Generic[T]):
     items: list[T]
-    next: str | None = Field(None, description="The cursor of the next page; null on the last one.", examples=["41"])
+    next: str | None = Field(
+        None, description="The cursor of the next page; null on the last one.", examples=["41"]
+    )
 
 
 class CountedPage(Page[T], Generic[T]):
-    total: int | None = Field(None, description="How many match, when `count` was asked for.", examples=[10000])
+    total: int | None = Field(
+        None, description="How many match, when `count` was asked for.", examples=[10000]
+    )
     total_is_capped: bool = Field(False, description="There are more than `total`.")
 
 
@@ -45,7 +51,9 @@ class Selection(Strict):
     """Which ones: `ids`, or everything that a filter leaves. `limit` takes the first so many."""
 
     ids: list[SomeId] | None = Field(None, min_length=1, max_length=MAX_IDS, examples=[[41, 42]])
-    limit: int | None = Field(None, ge=1, le=1_000_000, description="Only the first so many, oldest first.")
+    limit: int | None = Field(
+        None, ge=1, le=1_000_000, description="Only the first so many, oldest first."
+    )
     dry_run: bool = Field(False, strict=True, description="Only say what it would do.")
     reason: str | None = Field(None, max_length=500, examples=["the target is back"])
 
@@ -68,12 +76,21 @@ class Action(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "id": 7, "kind": "missions.queue", "by": "ana", "status": "running", "total": 12000, "done": 4500,
-                "changed": 4498, "reason": None, "error": None, "filter": {"statuses": ["draft"]},
-                "created_at": "2025-01-15T10:00:00Z", "finished_at": None,
+                "id": 7,
+                "kind": "missions.queue",
+                "by": "ana",
+                "status": "running",
+                "total": 12000,
+                "done": 4500,
+                "changed": 4498,
+                "reason": None,
+                "error": None,
+                "filter": {"statuses": ["draft"]},
+                "created_at": "2025-01-15T10:00:00Z",
+                "finished_at": None,
             }
         }
-    )  # fmt: skip
+    )
 
     id: int
     kind: str
@@ -95,11 +112,17 @@ class DryRun(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "dry_run": True, "kind": "missions.queue", "total": 3, "by_status": {"draft": 2, "queued": 1},
-                "would_change": 2, "missing": 0, "in_background": False, "sample": [40, 41, 42],
+                "dry_run": True,
+                "kind": "missions.queue",
+                "total": 3,
+                "by_status": {"draft": 2, "queued": 1},
+                "would_change": 2,
+                "missing": 0,
+                "in_background": False,
+                "sample": [40, 41, 42],
             }
         }
-    )  # fmt: skip
+    )
 
     dry_run: Literal[True] = True
     kind: str
@@ -114,7 +137,11 @@ class DryRun(BaseModel):
 class Why(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
-            "example": {"code": "NO_WORKER", "summary": "No worker is active: add or activate one.", "details": {"ahead": 0}}
+            "example": {
+                "code": "NO_WORKER",
+                "summary": "No worker is active: add or activate one.",
+                "details": {"ahead": 0},
+            }
         }
     )
 

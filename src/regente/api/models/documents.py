@@ -9,7 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regente.api.models.basics import PageQuery, Strict
 from regente.api.models.execucoes import DocumentCounts
-from regente.pipelines.documents.models import DocumentClass, DocumentStatus, ExecutionStatus, Retries
+from regente.pipelines.documents.models import (
+    DocumentClass,
+    DocumentStatus,
+    ExecutionStatus,
+    Retries,
+)
 
 Title = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
 
@@ -20,11 +25,17 @@ class ProjectFields(Strict):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "classes": [{"name": "contrato", "description": "an agreement"}, {"name": "outro", "description": ""}],
-                "instructions": "", "model": None, "max_retries_execucao": 3, "max_retries_documento": 2,
+                "classes": [
+                    {"name": "contrato", "description": "an agreement"},
+                    {"name": "outro", "description": ""},
+                ],
+                "instructions": "",
+                "model": None,
+                "max_retries_execucao": 3,
+                "max_retries_documento": 2,
             }
         }
-    )  # fmt: skip
+    )
 
     classes: list[DocumentClass] = Field(min_length=2, max_length=100)
     instructions: str = Field("", max_length=4_000)
@@ -37,10 +48,17 @@ class FolderExecution(Strict):
     """Files that lie on the server, where runners can read them."""
 
     model_config = ConfigDict(
-        json_schema_extra={"example": {"folder": "inbox/2026-01", "project": "default", "name": "lote-12"}}
+        json_schema_extra={
+            "example": {"folder": "inbox/2026-01", "project": "default", "name": "lote-12"}
+        }
     )
 
-    folder: str = Field(min_length=1, max_length=1_000, pattern=r"^[^\x00]+$", description="Below REGENTE_DOCUMENTS_ROOT.")
+    folder: str = Field(
+        min_length=1,
+        max_length=1_000,
+        pattern=r"^[^\x00]+$",
+        description="Below REGENTE_DOCUMENTS_ROOT.",
+    )
     project: Title = "default"
     name: Title = Field("", description="What to call it; empty: a new name.")
 
@@ -109,7 +127,11 @@ UPLOAD: dict[str, Any] = {
                     "type": "object",
                     "required": ["files"],
                     "properties": {
-                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
+                        "files": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "minItems": 1,
+                        },
                         "project": {"type": "string", "default": "default"},
                         "name": {"type": "string", "default": ""},
                     },

@@ -15,24 +15,38 @@ MAX_CHARACTERS = 32_000
 Text = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 Model = Annotated[
     str | None,
-    Field(max_length=200, description="hashing, wordllama, or a model of the API; null: what is set, or what there is."),
+    Field(
+        max_length=200,
+        description="hashing, wordllama, or a model of the API; null: "
+        "what is set, or what there is.",
+    ),
 ]
 
 
 class AddTexts(Strict):
     model_config = ConfigDict(
-        json_schema_extra={"example": {"texts": ["a chair of oak", "a table of pine"], "batch": "catalogue"}}
+        json_schema_extra={
+            "example": {"texts": ["a chair of oak", "a table of pine"], "batch": "catalogue"}
+        }
     )
 
     texts: list[Text] = Field(min_length=1, max_length=MAX_TEXTS)
     model: Model = None
-    batch: Word | None = Field(None, description="The name of a batch; a new name opens one. null: one of their own.")
+    batch: Word | None = Field(
+        None, description="The name of a batch; a new name opens one. null: one of their own."
+    )
 
 
 class AddedTexts(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
-            "example": {"batch_id": 7, "batch": "catalogue", "model": "text-embedding-3-small", "texts": 2, "tasks": 1}
+            "example": {
+                "batch_id": 7,
+                "batch": "catalogue",
+                "model": "text-embedding-3-small",
+                "texts": 2,
+                "tasks": 1,
+            }
         }
     )
 
@@ -51,7 +65,9 @@ class ModelFigures(BaseModel):
 
 
 class EmbeddingStats(BaseModel):
-    storage: str = Field(description="How vectors are stored: real[] or pgvector.", examples=["pgvector"])
+    storage: str = Field(
+        description="How vectors are stored: real[] or pgvector.", examples=["pgvector"]
+    )
     bytes: int
     vectors: int
     models: list[ModelFigures]
@@ -59,7 +75,9 @@ class EmbeddingStats(BaseModel):
 
 
 class SearchTexts(Strict):
-    model_config = ConfigDict(json_schema_extra={"example": {"text": "wooden furniture", "limit": 5}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"text": "wooden furniture", "limit": 5}}
+    )
 
     text: Text
     model: Model = None

@@ -33,16 +33,40 @@ class Execution(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "id": 12, "nome": "lote-12", "status": "TRAVADO", "total": 2000, "progresso_pct": 4.0,
-                "documentos": {"PENDENTE": 1919, "PROCESSANDO": 1, "CONCLUIDO": 79, "ERRO": 1, "PULADO": 0, "CANCELADO": 0},
-                "ultimo_heartbeat": "2026-01-30T10:00:00Z", "ultimo_codigo_processado": "0080.pdf", "tentativas_retry": 0,
-                "max_retries": 3, "timeout_segundos": 300.0, "rota_origem": "/classificador/", "erros": {"HTTP_502": 1},
-                "motivo": "No living runner serves the pipeline documents: start one with `regente run`.",
-                "parado_em": {"id": 8081, "codigo": "0081.pdf", "etapa": "TEXT_EXTRACTED", "desde": "2026-01-30T10:00:00Z"},
-                "eta_segundos": None, "criado_em": "2026-01-30T09:55:00Z", "concluido_em": None,
+                "id": 12,
+                "nome": "lote-12",
+                "status": "TRAVADO",
+                "total": 2000,
+                "progresso_pct": 4.0,
+                "documentos": {
+                    "PENDENTE": 1919,
+                    "PROCESSANDO": 1,
+                    "CONCLUIDO": 79,
+                    "ERRO": 1,
+                    "PULADO": 0,
+                    "CANCELADO": 0,
+                },
+                "ultimo_heartbeat": "2026-01-30T10:00:00Z",
+                "ultimo_codigo_processado": "0080.pdf",
+                "tentativas_retry": 0,
+                "max_retries": 3,
+                "timeout_segundos": 300.0,
+                "rota_origem": "/classificador/",
+                "erros": {"HTTP_502": 1},
+                "motivo": "No living runner serves the pipeline documents: start one with `regente "
+                "run`.",
+                "parado_em": {
+                    "id": 8081,
+                    "codigo": "0081.pdf",
+                    "etapa": "TEXT_EXTRACTED",
+                    "desde": "2026-01-30T10:00:00Z",
+                },
+                "eta_segundos": None,
+                "criado_em": "2026-01-30T09:55:00Z",
+                "concluido_em": None,
             }
         }
-    )  # fmt: skip
+    )
 
     id: int
     nome: str
@@ -66,7 +90,9 @@ class Execution(BaseModel):
 
 class DocumentError(BaseModel):
     id: int
-    codigo: str = Field(description="The document's name, or the task's key or id when it has none.")
+    codigo: str = Field(
+        description="The document's name, or the task's key or id when it has none."
+    )
     status: Literal["ERRO"] = "ERRO"
     tentativas: int
     erro_codigo: str | None

@@ -10,7 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from regente.api.models.basics import Strict
 
 Secret = Annotated[
-    SecretStr, Field(min_length=1, max_length=200, json_schema_extra={"writeOnly": True, "examples": ["s3cr3t"]})
+    SecretStr,
+    Field(
+        min_length=1, max_length=200, json_schema_extra={"writeOnly": True, "examples": ["s3cr3t"]}
+    ),
 ]
 Name = Annotated[str, Field(min_length=1, max_length=100, examples=["w1"])]
 Url = Annotated[str, Field(min_length=1, max_length=500, examples=["https://worker.example.com"])]
@@ -31,16 +34,30 @@ class Worker(Member):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "id": "wk_0f3a5b7c9d1e", "name": "w1", "active": True, "last_test_at": "2025-01-15T10:00:00Z",
-                "last_test_ok": True, "last_test_message": "it answers; its session is ready",
+                "id": "wk_0f3a5b7c9d1e",
+                "name": "w1",
+                "active": True,
+                "last_test_at": "2025-01-15T10:00:00Z",
+                "last_test_ok": True,
+                "last_test_message": "it answers; its session is ready",
                 "created_at": "2025-01-01T00:00:00Z",
-                "url": "https://worker.example.com", "storage_domain": "storage.example.com", "status": "scraping",
-                "session_count": 2, "current_mission_id": 42, "proxy": "proxy-br-1", "failures": 0, "rest_until": None,
-                "error_code": None, "error_message": None, "progress_at": "2025-01-15T10:05:00Z",
-                "sessions": 30, "good_sessions": 29, "missions": 128,
+                "url": "https://worker.example.com",
+                "storage_domain": "storage.example.com",
+                "status": "scraping",
+                "session_count": 2,
+                "current_mission_id": 42,
+                "proxy": "proxy-br-1",
+                "failures": 0,
+                "rest_until": None,
+                "error_code": None,
+                "error_message": None,
+                "progress_at": "2025-01-15T10:05:00Z",
+                "sessions": 30,
+                "good_sessions": 29,
+                "missions": 128,
             }
         }
-    )  # fmt: skip
+    )
 
     url: str
     storage_domain: str | None
@@ -130,4 +147,7 @@ class Verdict(BaseModel):
 def plain(changes: BaseModel) -> dict[str, Any]:
     """What was given, with the secrets as text: for the register only."""
     given = changes.model_dump(exclude_unset=True, exclude_none=True)
-    return {name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in given.items()}
+    return {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in given.items()
+    }

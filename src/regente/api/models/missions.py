@@ -19,16 +19,37 @@ class Mission(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "id": 42, "date_start": "2025-01-15", "date_end": "2025-01-15", "media_type": "video", "languages": ["pt"],
-                "status": "running", "checkpoint": "extracao", "worker_id": "wk_0f3a", "worker_name": "w1",
-                "worker_job_id": "scrape_3c434995", "worker_data_url": None, "proxy_used": "proxy-br-1", "writer_job_id": None,
-                "ads_count": None, "success_count": None, "failed_count": None, "error_code": None, "error_message": None,
-                "retry_count": 0, "attempt": 1, "progress": 0.4, "canceling": False, "waits_until": None,
-                "created_at": "2025-01-15T10:00:00Z", "queued_at": "2025-01-15T10:00:01Z", "started_at": "2025-01-15T10:00:46Z",
-                "heartbeat_at": "2025-01-15T10:05:00Z", "finished_at": None,
+                "id": 42,
+                "date_start": "2025-01-15",
+                "date_end": "2025-01-15",
+                "media_type": "video",
+                "languages": ["pt"],
+                "status": "running",
+                "checkpoint": "extracao",
+                "worker_id": "wk_0f3a",
+                "worker_name": "w1",
+                "worker_job_id": "scrape_3c434995",
+                "worker_data_url": None,
+                "proxy_used": "proxy-br-1",
+                "writer_job_id": None,
+                "ads_count": None,
+                "success_count": None,
+                "failed_count": None,
+                "error_code": None,
+                "error_message": None,
+                "retry_count": 0,
+                "attempt": 1,
+                "progress": 0.4,
+                "canceling": False,
+                "waits_until": None,
+                "created_at": "2025-01-15T10:00:00Z",
+                "queued_at": "2025-01-15T10:00:01Z",
+                "started_at": "2025-01-15T10:00:46Z",
+                "heartbeat_at": "2025-01-15T10:05:00Z",
+                "finished_at": None,
             }
         }
-    )  # fmt: skip
+    )
 
     id: int
     date_start: date
@@ -81,13 +102,17 @@ class MissionSelection(Named):
 
 
 class MissionRange(Strict):
-    """A range of days × media types × groups of languages makes one mission for each combination."""
+    """A range of days × media types × groups of languages makes one mission for
+    each combination."""
 
     date_start: date
     date_end: date
     media_types: list[MediaType] = Field(min_length=1, max_length=3, examples=[["video", "image"]])
     languages: list[Annotated[list[str], Field(min_length=1, max_length=20)]] = Field(
-        min_length=1, max_length=100, description="Each group goes into missions of its own.", examples=[[["pt"], ["es", "en"]]]
+        min_length=1,
+        max_length=100,
+        description="Each group goes into missions of its own.",
+        examples=[[["pt"], ["es", "en"]]],
     )
     days_each: int = Field(1, ge=1, le=3660, description="How many days one mission covers.")
 
@@ -100,23 +125,32 @@ class NewMissions(Strict):
             "examples": [
                 {
                     "range": {
-                        "date_start": "2025-01-01", "date_end": "2025-01-31", "media_types": ["video", "image"],
+                        "date_start": "2025-01-01",
+                        "date_end": "2025-01-31",
+                        "media_types": ["video", "image"],
                         "languages": [["pt"]],
                     },
                     "queue": True,
                 },
                 {
                     "missions": [
-                        {"date_start": "2025-01-15", "date_end": "2025-01-15", "media_type": "all", "languages": ["pt", "en"]}
+                        {
+                            "date_start": "2025-01-15",
+                            "date_end": "2025-01-15",
+                            "media_type": "all",
+                            "languages": ["pt", "en"],
+                        }
                     ]
                 },
             ]
         }
-    )  # fmt: skip
+    )
 
     missions: list[MissionArgs] | None = Field(None, min_length=1, max_length=MAX_MISSIONS)
     range: MissionRange | None = None
-    queue: bool = Field(False, strict=True, description="Straight into the queue; else they wait in the bank.")
+    queue: bool = Field(
+        False, strict=True, description="Straight into the queue; else they wait in the bank."
+    )
     dry_run: bool = Field(False, strict=True, description="Only say how many it would make.")
 
     @model_validator(mode="after")
@@ -135,7 +169,9 @@ class CreatedMissions(BaseModel):
 class TimelineEvent(BaseModel):
     timestamp: datetime
     event: str = Field(examples=["scrape_completed"])
-    details: dict[str, Any] | None = Field(examples=[{"worker_job_id": "scrape_3c434995", "ads_count": 1500}])
+    details: dict[str, Any] | None = Field(
+        examples=[{"worker_job_id": "scrape_3c434995", "ads_count": 1500}]
+    )
 
 
 class FailedItem(BaseModel):

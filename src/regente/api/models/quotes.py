@@ -18,7 +18,9 @@ QuoteStatus = Literal["PENDING", "PROCESSING", "DONE", "ERROR", "CANCELLED"]
 
 class NewQuote(Strict):
     description: Description = Field(examples=["Cadeira de escritório ergonômica preta"])
-    reference: Reference | None = Field(None, description="Your own number for it: one lot has it once.", examples=["P-0042"])
+    reference: Reference | None = Field(
+        None, description="Your own number for it: one lot has it once.", examples=["P-0042"]
+    )
 
 
 class NewQuotes(Strict):
@@ -28,7 +30,10 @@ class NewQuotes(Strict):
         json_schema_extra={
             "example": {
                 "quotes": [
-                    {"description": "Cadeira de escritório ergonômica preta", "reference": "P-0042"},
+                    {
+                        "description": "Cadeira de escritório ergonômica preta",
+                        "reference": "P-0042",
+                    },
                     {"description": "Volkswagen Gol 1.0 Flex 2015"},
                 ],
                 "lot": "inventário 2026",
@@ -71,15 +76,28 @@ class Quote(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "id": 42, "status": "PROCESSING", "description": "Cadeira de escritório ergonômica", "reference": "P-0042",
-                "lot": "inventário 2026", "batch_id": 3, "kind": None, "value": None, "currency": None,
-                "processing_checkpoint": "PRICE_EXTRACTION_PROGRESS", "progress_percentage": 70.0,
-                "last_heartbeat": "2026-11-15T10:00:04Z", "worker_id": "host-1:4711", "attempt_number": 1,
-                "created_at": "2026-11-15T10:00:00Z", "started_at": "2026-11-15T10:00:01Z", "completed_at": None,
-                "error_code": None, "error_message": None,
+                "id": 42,
+                "status": "PROCESSING",
+                "description": "Cadeira de escritório ergonômica",
+                "reference": "P-0042",
+                "lot": "inventário 2026",
+                "batch_id": 3,
+                "kind": None,
+                "value": None,
+                "currency": None,
+                "processing_checkpoint": "PRICE_EXTRACTION_PROGRESS",
+                "progress_percentage": 70.0,
+                "last_heartbeat": "2026-11-15T10:00:04Z",
+                "worker_id": "host-1:4711",
+                "attempt_number": 1,
+                "created_at": "2026-11-15T10:00:00Z",
+                "started_at": "2026-11-15T10:00:01Z",
+                "completed_at": None,
+                "error_code": None,
+                "error_message": None,
             }
         }
-    )  # fmt: skip
+    )
 
     id: int
     status: QuoteStatus
@@ -122,7 +140,9 @@ class QuoteSource(BaseModel):
 
 class PassedCheckpoint(BaseModel):
     checkpoint: str
-    item: int | None = Field(description="Which product, of the checkpoints that come once for each.")
+    item: int | None = Field(
+        description="Which product, of the checkpoints that come once for each."
+    )
     attempt: int
     at: datetime
     duration_ms: float | None
@@ -133,7 +153,9 @@ class QuoteDetail(Quote):
     statistics: dict[str, Any] | None
     analysis: dict[str, Any] | None
     sources: list[QuoteSource]
-    resume_data: dict[str, Any] = Field(description="What the next attempt would not do, or pay for, again.")
+    resume_data: dict[str, Any] = Field(
+        description="What the next attempt would not do, or pay for, again."
+    )
     checkpoints: list[PassedCheckpoint]
 
 

@@ -12,16 +12,45 @@ from regente.pipelines.rounds.args import League, RoundNumber
 from regente.pipelines.rounds.states import JobState, MatchState
 
 _ROUND: dict[str, Any] = {
-    "id": 1, "league": "brasileirao-2025", "number": 12, "status": "INCOMPLETE", "task_id": 41, "batch_id": 7, "listed": 10,
-    "finished": 9, "pending": 0, "running": 0, "failed": 1, "skipped": 0, "canceled": 0, "missing": 0, "error_code": None,
-    "error_message": None, "created_at": "2025-06-15T10:00:00Z", "discovered_at": "2025-06-15T10:00:01Z",
-}  # fmt: skip
+    "id": 1,
+    "league": "brasileirao-2025",
+    "number": 12,
+    "status": "INCOMPLETE",
+    "task_id": 41,
+    "batch_id": 7,
+    "listed": 10,
+    "finished": 9,
+    "pending": 0,
+    "running": 0,
+    "failed": 1,
+    "skipped": 0,
+    "canceled": 0,
+    "missing": 0,
+    "error_code": None,
+    "error_message": None,
+    "created_at": "2025-06-15T10:00:00Z",
+    "discovered_at": "2025-06-15T10:00:01Z",
+}
 _MATCH: dict[str, Any] = {
-    "match_id": "r12-aurora-x-serrano", "status": "FAILED", "url": "https://league.example/brasileirao-2025/matches/r12-aurora-x-serrano",
-    "task_id": 42, "attempt_count": 1, "tries": 1, "run_at": "2025-06-15T10:00:01Z", "finished_at": "2025-06-15T10:00:02Z",
-    "error_code": "LAYOUT_CHANGED", "error_message": "the page has no article#match", "reason": None, "kickoff_at": None,
-    "home": None, "home_goals": None, "away": None, "away_goals": None, "events": None, "stats": None,
-}  # fmt: skip
+    "match_id": "r12-aurora-x-serrano",
+    "status": "FAILED",
+    "url": "https://league.example/brasileirao-2025/matches/r12-aurora-x-serrano",
+    "task_id": 42,
+    "attempt_count": 1,
+    "tries": 1,
+    "run_at": "2025-06-15T10:00:01Z",
+    "finished_at": "2025-06-15T10:00:02Z",
+    "error_code": "LAYOUT_CHANGED",
+    "error_message": "the page has no article#match",
+    "reason": None,
+    "kickoff_at": None,
+    "home": None,
+    "home_goals": None,
+    "away": None,
+    "away_goals": None,
+    "events": None,
+    "stats": None,
+}
 
 
 class RoundQuery(PageQuery):
@@ -123,11 +152,17 @@ class MatchDetail(RoundMatch):
 class StartScrape(Strict):
     """A round to scrape. The same round twice is one job."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"league": "brasileirao-2025", "round": 12}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"league": "brasileirao-2025", "round": 12}}
+    )
 
     league: League = Field(examples=["brasileirao-2025"])
     round: RoundNumber = Field(examples=[12])
-    refresh: bool = Field(False, strict=True, description="Read the page of a known round again, for matches moved into it.")
+    refresh: bool = Field(
+        False,
+        strict=True,
+        description="Read the page of a known round again, for matches moved into it.",
+    )
 
 
 class StartedScrape(BaseModel):
@@ -142,7 +177,9 @@ class StartedScrape(BaseModel):
 class RetryFailed(Strict):
     """What to run again. Nothing given: whatever is missing, of all rounds."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"job_id": 1, "codes": ["HTTP_503", "HTTP_TIMEOUT"]}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"job_id": 1, "codes": ["HTTP_503", "HTTP_TIMEOUT"]}}
+    )
 
     job_id: SomeId | None = Field(None, description="Only this round.")
     codes: list[Word] | None = Field(

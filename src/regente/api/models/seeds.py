@@ -10,9 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 QuoteState = Literal["PENDING", "PROCESSING", "STUCK", "DONE", "ERROR", "CANCELLED"]
 
 QUOTE_STATES: dict[str, QuoteState] = {
-    "pending": "PENDING", "running": "PROCESSING", "stalled": "STUCK", "completed": "DONE", "failed": "ERROR",
+    "pending": "PENDING",
+    "running": "PROCESSING",
+    "stalled": "STUCK",
+    "completed": "DONE",
+    "failed": "ERROR",
     "canceled": "CANCELLED",
-}  # fmt: skip
+}
 
 
 class SystemHealth(BaseModel):
@@ -25,11 +29,17 @@ class ProcessingStats(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "total_processing": 150, "stuck_count": 3, "avg_processing_time_seconds": 45.32,
-                "by_checkpoint": {"PRICE_EXTRACTION_PROGRESS": 120, "SHOPPING_SEARCH_DONE": 25, "AI_ANALYSIS_DONE": 5},
+                "total_processing": 150,
+                "stuck_count": 3,
+                "avg_processing_time_seconds": 45.32,
+                "by_checkpoint": {
+                    "PRICE_EXTRACTION_PROGRESS": 120,
+                    "SHOPPING_SEARCH_DONE": 25,
+                    "AI_ANALYSIS_DONE": 5,
+                },
             }
         }
-    )  # fmt: skip
+    )
 
     total_processing: int
     stuck_count: int

@@ -22,7 +22,9 @@ class Task(BaseModel):
     key: str | None
     batch_id: int | None
     priority: int
-    args: Any = Field(description="What it was given; fields that are called like a secret are not shown.")
+    args: Any = Field(
+        description="What it was given; fields that are called like a secret are not shown."
+    )
     result: Any
     attempt: int
     tries: int = Field(description="Attempts that failed by its own fault.")
@@ -73,11 +75,17 @@ class Event(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
-                "position": "812-90210", "at": "2025-01-15T10:00:00Z", "event": "task_completed", "task_id": 42,
-                "batch_id": None, "runner_id": 3, "attempt": 1, "details": {"duration_ms": 1200},
+                "position": "812-90210",
+                "at": "2025-01-15T10:00:00Z",
+                "event": "task_completed",
+                "task_id": 42,
+                "batch_id": None,
+                "runner_id": 3,
+                "attempt": 1,
+                "details": {"duration_ms": 1200},
             }
         }
-    )  # fmt: skip
+    )
 
     position: str = Field(description="Its place in the order of all events.")
     at: datetime
@@ -90,10 +98,14 @@ class Event(BaseModel):
 
 
 class EventFilter(Strict):
-    mission_id: int | None = Field(None, ge=1, le=MAX_ID, description="With the events of the sessions that it ran on.")
+    mission_id: int | None = Field(
+        None, ge=1, le=MAX_ID, description="With the events of the sessions that it ran on."
+    )
     task_id: int | None = Field(None, ge=1, le=MAX_ID)
     batch_id: int | None = Field(None, ge=1, le=MAX_ID)
-    types: list[Word] | None = Field(None, max_length=50, examples=[["scrape_failed", "operator_action"]])
+    types: list[Word] | None = Field(
+        None, max_length=50, examples=[["scrape_failed", "operator_action"]]
+    )
     worker_id: Word | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -112,7 +124,9 @@ class Failure(BaseModel):
     key: str | None
     code: str | None = Field(examples=["ERROR203"])
     message: str | None
-    class_: str | None = Field(alias="class", description="transient, blocked, throttled, fatal, timeout, stall or crash.")
+    class_: str | None = Field(
+        alias="class", description="transient, blocked, throttled, fatal, timeout, stall or crash."
+    )
     fingerprint: str | None = Field(description="The same for failures that look the same.")
     step: str | None
     tries: int
@@ -139,7 +153,9 @@ class FailureSelection(Named):
 
 
 class DiscardSelection(FailureSelection):
-    reason: str = Field(min_length=3, max_length=500, description="Why they are given up; it stays in the audit.")
+    reason: str = Field(
+        min_length=3, max_length=500, description="Why they are given up; it stays in the audit."
+    )
 
 
 class FailureGroup(BaseModel):
@@ -202,7 +218,9 @@ class Batch(BaseModel):
     progress_at: datetime
     finished_at: datetime | None
     eta_seconds: float | None
-    pipeline: str | None = Field(description="Of its tasks, or of one of them where they have several.", examples=["quotes"])
+    pipeline: str | None = Field(
+        description="Of its tasks, or of one of them where they have several.", examples=["quotes"]
+    )
     details: Any
 
 
@@ -223,7 +241,9 @@ class BatchDetail(Batch):
 
 
 class Resumed(BaseModel):
-    resumed: bool = Field(description="False for whoever came second, or when there was nothing to resume.")
+    resumed: bool = Field(
+        description="False for whoever came second, or when there was nothing to resume."
+    )
     reason: str
     released: int
     resumes: int

@@ -28,5 +28,9 @@ class Trends(BaseModel):
     window_seconds: int
     bucket_seconds: int
     depth: list[Depth]
-    retries: list[RetryCause] = Field(description="Attempts that another one followed, by what ended them; most first.")
-    sessions: list[SessionBucket] = Field(description="Sessions through proxies that came about, or did not.")
+    retries: list[RetryCause] = Field(
+        description="Attempts that another one followed, by what ended them; most first."
+    )
+    sessions: list[SessionBucket] = Field(
+        description="Sessions through proxies that came about, or did not."
+    )

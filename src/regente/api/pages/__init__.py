@@ -1,4 +1,5 @@
-"""The two pages that are not the console: signing in, and the documentation. Without inline script or style."""
+"""The two pages that are not the console: signing in, and the documentation. Without inline script
+or style."""
 
 from __future__ import annotations
 

@@ -33,14 +33,42 @@ from regente.api.routes import (
     trends,
     workers,
     writers,
-)  # fmt: skip
+)
 from regente.api.stream import routes as stream
 
 ROUTERS = tuple(
     module.routes
     for module in (
-        missions, batches, tasks, failures, workers, proxies, writers, runners, pipelines, settings, orchestrator, events,
-        reports, stats, trends, stream, metrics, actions, session, keys, system, quotes, scrape, rounds, embeddings, documents,
-        execucoes, health, documentation, sign_in, demo,
+        missions,
+        batches,
+        tasks,
+        failures,
+        workers,
+        proxies,
+        writers,
+        runners,
+        pipelines,
+        settings,
+        orchestrator,
+        events,
+        reports,
+        stats,
+        trends,
+        stream,
+        metrics,
+        actions,
+        session,
+        keys,
+        system,
+        quotes,
+        scrape,
+        rounds,
+        embeddings,
+        documents,
+        execucoes,
+        health,
+        documentation,
+        sign_in,
+        demo,
     )
-)  # fmt: skip
+)

@@ -16,7 +16,9 @@ routes = resource("/api/actions", "actions")
 
 
 @routes.get("", summary="List bulk actions, newest first")
-async def list_actions(query: Annotated[PageQuery, Query()], api: Used, who: Viewer) -> Page[Action]:
+async def list_actions(
+    query: Annotated[PageQuery, Query()], api: Used, who: Viewer
+) -> Page[Action]:
     rows = await api.book.rows("list_actions", before_id=query.before_id, limit=query.limit + 1)
     more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
     return Page(items=[Action(**row) for row in rows[: query.limit]], next=more)

@@ -29,12 +29,19 @@ routes = resource("/api/batches", "batches")
 
 
 @routes.get("", summary="List batches, newest first")
-async def list_batches(query: Annotated[BatchQuery, Query()], api: Used, who: Viewer) -> Page[Batch]:
+async def list_batches(
+    query: Annotated[BatchQuery, Query()], api: Used, who: Viewer
+) -> Page[Batch]:
     rows = await api.book.rows(
         "list_batches", before_id=query.before_id, statuses=query.statuses, limit=query.limit + 1
-    )  # fmt: skip
+    )
     more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
-    return Page(items=[Batch(**{**row, "details": redacted(row["details"])}) for row in rows[: query.limit]], next=more)
+    return Page(
+        items=[
+            Batch(**{**row, "details": redacted(row["details"])}) for row in rows[: query.limit]
+        ],
+        next=more,
+    )
 
 
 @routes.get("/{batch_id}", summary="Show a batch: its ledger, its error mix, what ended last")
@@ -52,12 +59,18 @@ async def resume(batch_id: Id, api: Used, who: Operator, note: Noting) -> Resume
 
 
 @routes.post("/{batch_id}/reprocess", summary="Retry its failed tasks only")
-async def reprocess(batch_id: Id, api: Used, who: Operator, note: Noting, body: Reprocess | None = None) -> Requeued:
+async def reprocess(
+    batch_id: Id, api: Used, who: Operator, note: Noting, body: Reprocess | None = None
+) -> Requeued:
     """All of them, those with one of the codes, or those with one of the ids."""
     chosen = body or Reprocess()
     before = await api.regente.batch(batch_id)
-    ids = await api.regente.reprocess_batch(batch_id, codes=chosen.codes, ids=chosen.ids, by=who.name)
-    note.about({"batch_id": batch_id}, before={"failed": before.failed}, after={"requeued": len(ids)})
+    ids = await api.regente.reprocess_batch(
+        batch_id, codes=chosen.codes, ids=chosen.ids, by=who.name
+    )
+    note.about(
+        {"batch_id": batch_id}, before={"failed": before.failed}, after={"requeued": len(ids)}
+    )
     return Requeued(count=len(ids), ids=ids)
 
 
@@ -77,10 +90,13 @@ async def detail(api: Api, batch_id: int) -> BatchDetail:
     served = await api.book.row("batch_pipeline", batch_id=batch_id)
     route = ledger.details.get("route")
     return BatchDetail(
-        **{**asdict(ledger), "details": redacted(ledger.details)}, errors=[ErrorCount(**row) for row in mix],
-        last_task_id=last["id"] if last else None, last_key=last["key"] if last else None,
-        route=route if isinstance(route, str) else None, pipeline=served["pipeline"] if served else None,
-    )  # fmt: skip
+        **{**asdict(ledger), "details": redacted(ledger.details)},
+        errors=[ErrorCount(**row) for row in mix],
+        last_task_id=last["id"] if last else None,
+        last_key=last["key"] if last else None,
+        route=route if isinstance(route, str) else None,
+        pipeline=served["pipeline"] if served else None,
+    )
 
 
 __all__ = ["detail", "routes"]

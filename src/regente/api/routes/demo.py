@@ -1,4 +1,5 @@
-"""The demo, started from the console of an installation that has nothing yet. Whoever serves the API says whether it can."""
+"""The demo, started from the console of an installation that has nothing yet. Whoever serves the
+API says whether it can."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ class DemoProcess(Protocol):
 
 class Demo(BaseModel):
     state: Literal["running", "possible", "impossible"]
-    reason: str | None = Field(description="Why it is impossible.", examples=["the fleet has members of its own"])
+    reason: str | None = Field(
+        description="Why it is impossible.", examples=["the fleet has members of its own"]
+    )
 
 
 @routes.get("", summary="Does the demo run, could it?")
@@ -41,7 +44,8 @@ async def demo(request: Request, api: Used, who: Viewer) -> Demo:
 
 @routes.post("/start", summary="Run the demo beside this server")
 async def start_demo(request: Request, api: Used, who: Admin, note: Noting) -> Demo:
-    """A sandbox, 3 workers, 6 proxies and 24 missions with faults, in this database. Only where the fleet has nothing else."""
+    """A sandbox, 3 workers, 6 proxies and 24 missions with faults, in this database. Only where the
+    fleet has nothing else."""
     process = _process(request)
     reason = await _against(api, process)
     if reason or process is None:

@@ -1,4 +1,5 @@
-"""The documentation: the OpenAPI document, and a page that renders it without help from elsewhere."""
+"""The documentation: the OpenAPI document, and a page that renders it without
+help from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Documents: projects, executions over uploads and folders. What stalls or fails is dealt with at `/execucoes`."""
+"""Documents: projects, executions over uploads and folders. What stalls or fails is dealt with at
+`/execucoes`."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ async def _settings() -> DocumentSettings:
 
 
 Limits = Annotated[DocumentSettings, Depends(_settings)]
-ProjectName = Annotated[str, InPath(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$", examples=["contratos"])]
+ProjectName = Annotated[
+    str, InPath(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$", examples=["contratos"])
+]
 
 
 @routes.get("/projects", summary="List projects: classes and limits")
@@ -47,36 +50,56 @@ async def projects(api: Used, who: Viewer) -> list[Project]:
 
 
 @routes.put("/projects/{project}", summary="Make or change a project")
-async def put_project(project: ProjectName, body: ProjectFields, api: Used, who: Admin, note: Noting) -> Project:
+async def put_project(
+    project: ProjectName, body: ProjectFields, api: Used, who: Admin, note: Noting
+) -> Project:
     """Executions that were submitted before stay as they are."""
     made = await _desk(api).put_project(name=project, **body.model_dump())
     note.about({"project": project}, after=made.model_dump())
     return made
 
 
-@routes.post("/executions", summary="Classify the files of an upload", status_code=201, openapi_extra=UPLOAD)
-async def upload(request: Request, api: Used, who: Operator, note: Noting, limits: Limits) -> DocumentExecution:
-    """Up to 2,000 files. Their contents are stored until their documents are done; one that is too large is `PULADO`."""
+@routes.post(
+    "/executions", summary="Classify the files of an upload", status_code=201, openapi_extra=UPLOAD
+)
+async def upload(
+    request: Request, api: Used, who: Operator, note: Noting, limits: Limits
+) -> DocumentExecution:
+    """Up to 2,000 files. Their contents are stored until their documents are done; one that is too
+    large is `PULADO`."""
     async with uploaded(request, max_bytes=limits.upload_bytes, max_files=MAX_DOCUMENTS) as form:
         documents = [_document(file, limits.max_file_bytes) for file in files_of(form, "files")]
         project, name = text_of(form, "project", "default"), text_of(form, "name", "")
-        execution_id = await _desk(api).submit_contents(documents, project=project, name=name, by=who.name)
+        execution_id = await _desk(api).submit_contents(
+            documents, project=project, name=name, by=who.name
+        )
     return await _submitted(api, execution_id, note)
 
 
-@routes.post("/executions/folder", summary="Classify the files of a folder on the server", status_code=201)
-async def folder(body: FolderExecution, api: Used, who: Admin, note: Noting, limits: Limits) -> DocumentExecution:
-    """Only below REGENTE_DOCUMENTS_ROOT, and only where that is set. Runners must be able to read it."""
+@routes.post(
+    "/executions/folder", summary="Classify the files of a folder on the server", status_code=201
+)
+async def folder(
+    body: FolderExecution, api: Used, who: Admin, note: Noting, limits: Limits
+) -> DocumentExecution:
+    """Only below REGENTE_DOCUMENTS_ROOT, and only where that is set. Runners must be able to read
+    it."""
     place = folder_below(limits.root, Path(body.folder))
-    execution_id = await _desk(api).submit_folder(place, project=body.project, name=body.name, by=who.name)
+    execution_id = await _desk(api).submit_folder(
+        place, project=body.project, name=body.name, by=who.name
+    )
     return await _submitted(api, execution_id, note)
 
 
 @routes.get("/executions", summary="List executions, newest first")
-async def executions(query: Annotated[PageQuery, Query()], api: Used, who: Viewer) -> Page[DocumentExecution]:
+async def executions(
+    query: Annotated[PageQuery, Query()], api: Used, who: Viewer
+) -> Page[DocumentExecution]:
     found = await _desk(api).executions(before_id=query.before_id, limit=query.limit + 1)
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
-    return Page(items=[DocumentExecution.model_validate(one) for one in found[: query.limit]], next=more)
+    return Page(
+        items=[DocumentExecution.model_validate(one) for one in found[: query.limit]], next=more
+    )
 
 
 @routes.get("/executions/{execution_id}", summary="Show an execution")
@@ -84,10 +107,18 @@ async def show(execution_id: Id, api: Used, who: Viewer) -> DocumentExecution:
     return DocumentExecution.model_validate(await _desk(api).execution(execution_id))
 
 
-@routes.get("/executions/{execution_id}/documents", summary="List its documents, the last one first")
-async def documents(execution_id: Id, query: Annotated[DocumentQuery, Query()], api: Used, who: Viewer) -> Page[DocumentResult]:
+@routes.get(
+    "/executions/{execution_id}/documents", summary="List its documents, the last one first"
+)
+async def documents(
+    execution_id: Id, query: Annotated[DocumentQuery, Query()], api: Used, who: Viewer
+) -> Page[DocumentResult]:
     rows = await _desk(api).documents(
-        execution_id, statuses=query.statuses, codigo=query.codigo, before_id=query.before_id, limit=query.limit + 1
+        execution_id,
+        statuses=query.statuses,
+        codigo=query.codigo,
+        before_id=query.before_id,
+        limit=query.limit + 1,
     )
     more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
     return Page(items=[DocumentResult(**row) for row in rows[: query.limit]], next=more)
@@ -99,7 +130,9 @@ def _desk(api: Api) -> DocumentDesk:
 
 def _document(file: UploadFile, max_bytes: int) -> NewDocument:
     size_bytes = file.size or 0
-    return NewDocument(file.filename or "", size_bytes, file.file.read if size_bytes <= max_bytes else None)
+    return NewDocument(
+        file.filename or "", size_bytes, file.file.read if size_bytes <= max_bytes else None
+    )
 
 
 async def _submitted(api: Api, execution_id: int, note: Noting) -> DocumentExecution:

@@ -7,7 +7,14 @@ from typing import Any
 
 from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import Noting
-from regente.api.models.embeddings import AddedTexts, AddTexts, EmbeddingStats, FoundText, FoundTexts, SearchTexts
+from regente.api.models.embeddings import (
+    AddedTexts,
+    AddTexts,
+    EmbeddingStats,
+    FoundText,
+    FoundTexts,
+    SearchTexts,
+)
 from regente.api.problems import MEDIA_TYPE
 from regente.api.resource import resource
 from regente.api.state import Used
@@ -26,10 +33,14 @@ PROVIDER_FAILED: dict[int | str, dict[str, Any]] = {
 
 @routes.post("", summary="Queue texts to be embedded", status_code=202)
 async def add(body: AddTexts, api: Used, who: Operator, note: Noting) -> AddedTexts:
-    """All are checked before one is queued. Durable when this answers. What is embedded already costs nothing."""
+    """All are checked before one is queued. Durable when this answers. What is embedded already
+    costs nothing."""
     texts = [checked_text(text, f"texts.{number}") for number, text in enumerate(body.texts)]
     added = await EmbeddingDesk(api.regente).add(texts, model=body.model, batch=body.batch)
-    note.about({"batch_id": added.batch_id}, after={"texts": added.texts, "tasks": added.tasks, "model": added.model})
+    note.about(
+        {"batch_id": added.batch_id},
+        after={"texts": added.texts, "tasks": added.tasks, "model": added.model},
+    )
     return AddedTexts(**asdict(added))
 
 
@@ -38,10 +49,15 @@ async def stats(api: Used, who: Viewer) -> EmbeddingStats:
     return EmbeddingStats(**asdict(await EmbeddingDesk(api.regente).stats()))
 
 
-@routes.post("/search", summary="Find the texts that are nearest to a text", responses=PROVIDER_FAILED)
+@routes.post(
+    "/search", summary="Find the texts that are nearest to a text", responses=PROVIDER_FAILED
+)
 async def search(body: SearchTexts, api: Used, who: Operator, note: Noting) -> FoundTexts:
-    """By the cosine of their vectors, best first. A text that is not embedded yet costs a call to the provider."""
+    """By the cosine of their vectors, best first. A text that is not embedded yet costs a call to
+    the provider."""
     note.only_looked()
     desk = EmbeddingDesk(api.regente)
     found = await desk.search(body.text, model=body.model, limit=body.limit)
-    return FoundTexts(model=desk.model(body.model), items=[FoundText(**asdict(one)) for one in found])
+    return FoundTexts(
+        model=desk.model(body.model), items=[FoundText(**asdict(one)) for one in found]
+    )

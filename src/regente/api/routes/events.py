@@ -37,7 +37,12 @@ async def list_events(query: Annotated[EventQuery, Query()], api: Used, who: Vie
     "/export",
     summary="Export events as CSV or JSON",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/csv": {}, "application/json": {}}, "description": "At most 100,000 events."}},
+    responses={
+        200: {
+            "content": {"text/csv": {}, "application/json": {}},
+            "description": "At most 100,000 events.",
+        }
+    },
 )
 async def export(query: Annotated[Export, Query()], api: Used, who: Viewer) -> StreamingResponse:
     """In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe."""
@@ -46,7 +51,11 @@ async def export(query: Annotated[Export, Query()], api: Used, who: Viewer) -> S
     headers = {"content-disposition": f'attachment; filename="events.{query.format}"'}
     events = await event_log.begun(event_log.every(api, chosen, api.terms.export_rows))
     text = _as_csv(events) if is_csv else _as_json(events)
-    return StreamingResponse(text, headers=headers, media_type="text/csv; charset=utf-8" if is_csv else "application/json")
+    return StreamingResponse(
+        text,
+        headers=headers,
+        media_type="text/csv; charset=utf-8" if is_csv else "application/json",
+    )
 
 
 async def _as_csv(events: AsyncIterator[Event]) -> AsyncIterator[str]:
@@ -64,5 +73,6 @@ async def _as_json(events: AsyncIterator[Event]) -> AsyncIterator[str]:
 
 
 def _cursor(text: str | None) -> str | None:
-    """Of another list it is no position of ours: then it is only a transaction, and its events are passed over."""
+    """Of another list it is no position of ours: then it is only a transaction, and its events are
+    passed over."""
     return text if text is None or "-" in text else f"{text}-0"

@@ -1,4 +1,5 @@
-"""`/execucoes/…`: the endpoints of the documents' specification. An execution is a batch, a document is one of its tasks."""
+"""`/execucoes/…`: the endpoints of the documents' specification. An execution is a batch, a
+document is one of its tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from regente.pipelines.documents.models import ExecutionStatus
 routes = resource("/execucoes", "execucoes")
 
 
-@routes.get("/{execution_id}/status-detalhado", summary="Status com heartbeat, erros, rota de origem")
+@routes.get(
+    "/{execution_id}/status-detalhado", summary="Status com heartbeat, erros, rota de origem"
+)
 async def status_detalhado(execution_id: Id, api: Used, who: Viewer) -> Execution:
     """De uma execução `TRAVADO`, também o motivo e onde parou."""
     found = await batches.detail(api, execution_id)
@@ -38,24 +41,42 @@ async def status_detalhado(execution_id: Id, api: Used, who: Viewer) -> Executio
     status = ExecutionStatus.of_batch(found.status)
     ended = found.completed + found.failed + found.canceled + found.skipped
     documents = DocumentCounts(
-        PENDENTE=found.draft + found.queued, PROCESSANDO=found.running, CONCLUIDO=found.completed, ERRO=found.failed,
-        PULADO=found.skipped, CANCELADO=found.canceled,
-    )  # fmt: skip
+        PENDENTE=found.draft + found.queued,
+        PROCESSANDO=found.running,
+        CONCLUIDO=found.completed,
+        ERRO=found.failed,
+        PULADO=found.skipped,
+        CANCELADO=found.canceled,
+    )
     return Execution(
-        id=found.id, nome=found.name, status=status, total=found.total, documentos=documents,
+        id=found.id,
+        nome=found.name,
+        status=status,
+        total=found.total,
+        documentos=documents,
         progresso_pct=round(100 * ended / found.total, 2) if found.total else 0.0,
-        ultimo_heartbeat=heartbeat["at"] if heartbeat else None, tentativas_retry=found.resumes, max_retries=found.max_resumes,
-        ultimo_codigo_processado=last["codigo"] if last else None, timeout_segundos=found.stall_after_seconds,
-        rota_origem=found.route, eta_segundos=found.eta_seconds,
-        erros={one.code or "DESCONHECIDO": one.tasks for one in found.errors}, criado_em=found.created_at,
-        concluido_em=found.finished_at, **(await _stopped(api, execution_id) if status is ExecutionStatus.TRAVADO else {}),
-    )  # fmt: skip
+        ultimo_heartbeat=heartbeat["at"] if heartbeat else None,
+        tentativas_retry=found.resumes,
+        max_retries=found.max_resumes,
+        ultimo_codigo_processado=last["codigo"] if last else None,
+        timeout_segundos=found.stall_after_seconds,
+        rota_origem=found.route,
+        eta_segundos=found.eta_seconds,
+        erros={one.code or "DESCONHECIDO": one.tasks for one in found.errors},
+        criado_em=found.created_at,
+        concluido_em=found.finished_at,
+        **(await _stopped(api, execution_id) if status is ExecutionStatus.TRAVADO else {}),
+    )
 
 
 @routes.get("/{execution_id}/erros", summary="Documentos com erro e detalhes")
-async def erros(execution_id: Id, query: Annotated[PageQuery, Query()], api: Used, who: Viewer) -> DocumentErrors:
+async def erros(
+    execution_id: Id, query: Annotated[PageQuery, Query()], api: Used, who: Viewer
+) -> DocumentErrors:
     ledger = await api.regente.batch(execution_id)
-    rows = await api.book.rows("execution_errors", batch_id=execution_id, before_id=query.before_id, limit=query.limit + 1)
+    rows = await api.book.rows(
+        "execution_errors", batch_id=execution_id, before_id=query.before_id, limit=query.limit + 1
+    )
     items = [DocumentError(**row) for row in rows[: query.limit]]
     more = str(items[-1].id) if len(rows) > query.limit else None
     return DocumentErrors(total=ledger.failed, itens=items, proximo=more)
@@ -67,9 +88,12 @@ async def retomar(execution_id: Id, api: Used, who: Operator, note: Noting) -> R
     done = await batches.resume(execution_id, api, who, note)
     after = await api.regente.batch(execution_id)
     return ResumedExecution(
-        retomada=done.resumed, motivo=done.reason, documentos_liberados=done.released, tentativas_retry=after.resumes,
+        retomada=done.resumed,
+        motivo=done.reason,
+        documentos_liberados=done.released,
+        tentativas_retry=after.resumes,
         status=ExecutionStatus.of_batch(after.status),
-    )  # fmt: skip
+    )
 
 
 @routes.post("/{execution_id}/reprocessar-erros", summary="Reprocessa apenas itens com erro")
@@ -77,7 +101,9 @@ async def reprocessar_erros(
     execution_id: Id, api: Used, who: Operator, note: Noting, body: ReprocessErrors | None = None
 ) -> ReprocessedErrors:
     chosen = body or ReprocessErrors()
-    done = await batches.reprocess(execution_id, api, who, note, Reprocess(codes=chosen.codigos, ids=chosen.ids))
+    done = await batches.reprocess(
+        execution_id, api, who, note, Reprocess(codes=chosen.codigos, ids=chosen.ids)
+    )
     return ReprocessedErrors(reprocessados=done.count, ids=done.ids)
 
 

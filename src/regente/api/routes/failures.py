@@ -35,8 +35,12 @@ SNAPSHOT_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 
 @routes.get("", summary="List dead letters, newest first")
-async def list_failures(query: Annotated[FailureQuery, Query()], api: Used, who: Viewer) -> Page[Failure]:
-    rows = await api.book.rows("list_failures", before_id=query.before_id, limit=query.limit + 1, **_params(query))
+async def list_failures(
+    query: Annotated[FailureQuery, Query()], api: Used, who: Viewer
+) -> Page[Failure]:
+    rows = await api.book.rows(
+        "list_failures", before_id=query.before_id, limit=query.limit + 1, **_params(query)
+    )
     more = str(rows[query.limit - 1]["task_id"]) if len(rows) > query.limit else None
     return Page(items=[Failure(**row) for row in rows[: query.limit]], next=more)
 
@@ -44,25 +48,63 @@ async def list_failures(query: Annotated[FailureQuery, Query()], api: Used, who:
 @routes.get("/groups", summary="Dead letters by code and fingerprint")
 async def groups(
     chosen: Annotated[FailureFilter, Query()], api: Used, who: Viewer
-) -> list[FailureGroup]:  # fmt: skip
+) -> list[FailureGroup]:
     """The largest group first; of more than 100,000 dead letters the newest are looked at."""
-    return [FailureGroup(**row) for row in await api.book.rows("failure_groups", limit=MAX_PAGE, **_params(chosen))]
+    return [
+        FailureGroup(**row)
+        for row in await api.book.rows("failure_groups", limit=MAX_PAGE, **_params(chosen))
+    ]
 
 
-@routes.post("/retry", summary="Retry one, a group, or the first n", responses={202: {"model": Action}})
+@routes.post(
+    "/retry", summary="Retry one, a group, or the first n", responses={202: {"model": Action}}
+)
 async def retry(
-    body: FailureSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+    body: FailureSelection,
+    request: Request,
+    response: Response,
+    api: Used,
+    who: Operator,
+    note: Noting,
 ) -> Action | DryRun:
-    """By ids of tasks, or by a filter (a group is its code and fingerprint); `limit` takes the first so many."""
-    return await bulk.run(api, request, response, who, note, Kind.RETRY_FAILURES, body, "select_failures", _chosen(body))
+    """By ids of tasks, or by a filter (a group is its code and fingerprint); `limit` takes the
+    first so many."""
+    return await bulk.run(
+        api,
+        request,
+        response,
+        who,
+        note,
+        Kind.RETRY_FAILURES,
+        body,
+        "select_failures",
+        _chosen(body),
+    )
 
 
-@routes.post("/discard", summary="Give dead letters up for good", responses={202: {"model": Action}})
+@routes.post(
+    "/discard", summary="Give dead letters up for good", responses={202: {"model": Action}}
+)
 async def discard(
-    body: DiscardSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+    body: DiscardSelection,
+    request: Request,
+    response: Response,
+    api: Used,
+    who: Operator,
+    note: Noting,
 ) -> Action | DryRun:
     """They become `canceled`. The reason stays in the audit."""
-    return await bulk.run(api, request, response, who, note, Kind.DISCARD_FAILURES, body, "select_failures", _chosen(body))
+    return await bulk.run(
+        api,
+        request,
+        response,
+        who,
+        note,
+        Kind.DISCARD_FAILURES,
+        body,
+        "select_failures",
+        _chosen(body),
+    )
 
 
 @routes.get("/{task_id}", summary="Show a dead letter with all its failed attempts")
@@ -81,15 +123,18 @@ async def show(task_id: Id, api: Used, who: Viewer) -> FailureDetail:
 )
 async def snapshot(
     failure_id: Id, name: Annotated[str, Path(min_length=1, max_length=200)], api: Used, who: Viewer
-) -> Response:  # fmt: skip
+) -> Response:
     """Never as HTML: what was scraped must not run here."""
     content_type, truncated, body = await api.regente.snapshot(failure_id, name)
     is_text = content_type.startswith("text/") or "json" in content_type or "xml" in content_type
     headers = {
-        "content-security-policy": SNAPSHOT_POLICY, "content-disposition": "attachment",
-        "x-original-content-type": "".join(sign for sign in content_type if sign.isascii() and sign.isprintable())[:100],
+        "content-security-policy": SNAPSHOT_POLICY,
+        "content-disposition": "attachment",
+        "x-original-content-type": "".join(
+            sign for sign in content_type if sign.isascii() and sign.isprintable()
+        )[:100],
         "x-truncated": str(truncated).lower(),
-    }  # fmt: skip
+    }
     shown = "text/plain; charset=utf-8" if is_text else "application/octet-stream"
     return Response(body, headers=headers, media_type=shown)
 

@@ -23,7 +23,10 @@ async def list_keys(api: Used, who: Admin) -> list[Key]:
 async def create(body: NewKey, api: Used, who: Admin, note: Noting) -> CreatedKey:
     """The answer is the only place that ever shows it."""
     made = await api.keys.create(body.name, body.role, by=who.name, expires_at=body.expires_at)
-    note.about({"key": made.id}, after={"name": made.name, "role": made.role, "expires_at": body.expires_at})
+    note.about(
+        {"key": made.id},
+        after={"name": made.name, "role": made.role, "expires_at": body.expires_at},
+    )
     return CreatedKey(id=made.id, name=made.name, role=made.role, api_key=made.secret)
 
 
@@ -34,8 +37,12 @@ async def revoke(member_id: MemberId, api: Used, who: Admin, note: Noting) -> No
     note.about({"key": member_id}, before={"name": before["name"], "role": before["role"]})
 
 
-@routes.post("/{member_id}/sign-in-link", summary="Make a one-time sign-in link for a key", status_code=201)
-async def sign_in_link(member_id: MemberId, request: Request, api: Used, who: Admin, note: Noting) -> SignInLink:
+@routes.post(
+    "/{member_id}/sign-in-link", summary="Make a one-time sign-in link for a key", status_code=201
+)
+async def sign_in_link(
+    member_id: MemberId, request: Request, api: Used, who: Admin, note: Noting
+) -> SignInLink:
     """Its token stands behind the #, which no browser sends to a server."""
     await api.keys.get(member_id)
     link = await api.sessions.new_link(member_id, by=who.name)

@@ -35,10 +35,14 @@ routes = resource("/api/missions", "missions")
 
 
 @routes.get("", summary="List missions, newest first")
-async def list_missions(query: Annotated[MissionQuery, Query()], api: Used, who: Viewer) -> CountedPage[Mission]:
+async def list_missions(
+    query: Annotated[MissionQuery, Query()], api: Used, who: Viewer
+) -> CountedPage[Mission]:
     params = filter_params(query)
     name = "list_missions_by_day" if goes_by_day(query) else "list_missions"
-    rows = await api.book.rows(name, id=None, before_id=query.before_id, limit=query.limit + 1, **params)
+    rows = await api.book.rows(
+        name, id=None, before_id=query.before_id, limit=query.limit + 1, **params
+    )
     page = CountedPage[Mission](items=rows[: query.limit], next=None)
     if len(rows) > query.limit:
         page.next = str(rows[query.limit - 1]["id"])
@@ -57,44 +61,97 @@ async def create(body: NewMissions, api: Used, who: Operator, note: Noting) -> C
         note.only_looked()
         return CreatedMissions(count=len(missions), ids=[], dry_run=True)
     ids = await api.regente.missions.create(missions, queue=body.queue, by=who.name)
-    note.about({"first": ids[0], "last": ids[-1]}, after={"created": len(ids), "queued": body.queue})
+    note.about(
+        {"first": ids[0], "last": ids[-1]}, after={"created": len(ids), "queued": body.queue}
+    )
     return CreatedMissions(count=len(ids), ids=ids)
 
 
 @routes.get("/counts", summary="Count missions by state")
 async def counts(api: Used, who: Viewer) -> MissionCounts:
     """Those that wait for another attempt count as running."""
-    found = {row["status"]: row["count"] for row in await api.book.rows("missions_by_state", cap=COUNT_CAP)}
+    found = {
+        row["status"]: row["count"]
+        for row in await api.book.rows("missions_by_state", cap=COUNT_CAP)
+    }
     between = await api.book.row("missions_between_attempts", cap=COUNT_CAP)
     waiting = between["count"] if between else 0
     found["running"] += waiting
     if found["queued"] <= COUNT_CAP:
         found["queued"] = max(0, found["queued"] - waiting)
     capped = [status for status, count in found.items() if count > COUNT_CAP]
-    return MissionCounts(**{status: min(count, COUNT_CAP) for status, count in found.items()}, capped=capped)
+    return MissionCounts(
+        **{status: min(count, COUNT_CAP) for status, count in found.items()}, capped=capped
+    )
 
 
 @routes.post("/queue", summary="Queue many", responses={202: {"model": Action}})
 async def queue(
-    body: MissionSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+    body: MissionSelection,
+    request: Request,
+    response: Response,
+    api: Used,
+    who: Operator,
+    note: Noting,
 ) -> Action | DryRun:
     """From the bank into the queue. Opens the orchestrator, unless somebody stopped it."""
-    return await bulk.run(api, request, response, who, note, Kind.QUEUE_MISSIONS, body, "select_missions", _chosen(body))
+    return await bulk.run(
+        api,
+        request,
+        response,
+        who,
+        note,
+        Kind.QUEUE_MISSIONS,
+        body,
+        "select_missions",
+        _chosen(body),
+    )
 
 
 @routes.post("/cancel", summary="Cancel many", responses={202: {"model": Action}})
 async def cancel_many(
-    body: MissionSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+    body: MissionSelection,
+    request: Request,
+    response: Response,
+    api: Used,
+    who: Operator,
+    note: Noting,
 ) -> Action | DryRun:
-    return await bulk.run(api, request, response, who, note, Kind.CANCEL_MISSIONS, body, "select_missions", _chosen(body))
+    return await bulk.run(
+        api,
+        request,
+        response,
+        who,
+        note,
+        Kind.CANCEL_MISSIONS,
+        body,
+        "select_missions",
+        _chosen(body),
+    )
 
 
 @routes.post("/retry", summary="Retry many", responses={202: {"model": Action}})
 async def retry_many(
-    body: MissionSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+    body: MissionSelection,
+    request: Request,
+    response: Response,
+    api: Used,
+    who: Operator,
+    note: Noting,
 ) -> Action | DryRun:
-    """Failed and canceled missions begin again with a full budget; what was extracted is not extracted again."""
-    return await bulk.run(api, request, response, who, note, Kind.RETRY_MISSIONS, body, "select_missions", _chosen(body))
+    """Failed and canceled missions begin again with a full budget; what was extracted is not
+    extracted again."""
+    return await bulk.run(
+        api,
+        request,
+        response,
+        who,
+        note,
+        Kind.RETRY_MISSIONS,
+        body,
+        "select_missions",
+        _chosen(body),
+    )
 
 
 @routes.get("/{mission_id}", summary="Show a mission")
@@ -148,18 +205,27 @@ async def failed_items(
 def filter_params(chosen: MissionFilter) -> dict[str, Any]:
     one_day = chosen.date_from is not None and chosen.date_from == chosen.date_to
     first, last = (day.isoformat() if day else None for day in (chosen.date_from, chosen.date_to))
-    # What a worker or a proxy had to do on some days is looked up where all of that is known: in one index.
+    # What a worker or a proxy had to do on some days is looked up where all of that is known: in
+    # one index.
     by_run = chosen.worker_id is not None or chosen.proxy is not None
     return _status_params(chosen.statuses) | {
-        "checkpoint": chosen.checkpoint, "media_type": chosen.media_type, "language": chosen.language,
-        "worker_id": chosen.worker_id, "proxy": chosen.proxy, "error_code": chosen.error_code,
-        "day": first if one_day else None, "date_from": None if one_day else first, "date_to": None if one_day else last,
-        "run_from": first if by_run else None, "run_to": last if by_run else None,
-    }  # fmt: skip
+        "checkpoint": chosen.checkpoint,
+        "media_type": chosen.media_type,
+        "language": chosen.language,
+        "worker_id": chosen.worker_id,
+        "proxy": chosen.proxy,
+        "error_code": chosen.error_code,
+        "day": first if one_day else None,
+        "date_from": None if one_day else first,
+        "date_to": None if one_day else last,
+        "run_from": first if by_run else None,
+        "run_to": last if by_run else None,
+    }
 
 
 def goes_by_day(chosen: MissionFilter) -> bool:
-    """A range of days, and otherwise only what most missions are: a rare thing has an index of its own."""
+    """A range of days, and otherwise only what most missions are: a rare thing has an index of its
+    own."""
     is_range = chosen.date_from != chosen.date_to
     common = chosen.statuses is None or "completed" in chosen.statuses
     rare = chosen.worker_id or chosen.proxy or chosen.error_code
@@ -173,9 +239,11 @@ def _status_params(statuses: Sequence[str] | None) -> dict[str, Any]:
     only_running = wanted == {"running"}
     engine = sorted(wanted | ({"queued"} if running else set()))
     return {
-        "engine_statuses": engine if wanted and not only_running else None, "only_running": only_running,
-        "begun": running and not queued, "not_begun": queued and not running,
-    }  # fmt: skip
+        "engine_statuses": engine if wanted and not only_running else None,
+        "only_running": only_running,
+        "begun": running and not queued,
+        "not_begun": queued and not running,
+    }
 
 
 def _chosen(body: MissionSelection) -> dict[str, Any]:
@@ -187,8 +255,12 @@ def _wanted(body: NewMissions) -> list[MissionArgs]:
         return list(body.missions or [])
     wanted = body.range
     return missions_of(
-        wanted.date_start, wanted.date_end, wanted.media_types, wanted.languages, days_each=wanted.days_each
-    )  # fmt: skip
+        wanted.date_start,
+        wanted.date_end,
+        wanted.media_types,
+        wanted.languages,
+        days_each=wanted.days_each,
+    )
 
 
 async def _mission(api: Api, mission_id: int) -> Mission:

@@ -19,7 +19,9 @@ routes = resource("/api/orchestrator", "orchestrator")
 
 class Orchestrator(BaseModel):
     state: Literal["closed", "open", "draining", "halting"]
-    stopped_by: str | None = Field(description="Who told it to stop: then queued missions do not open it.")
+    stopped_by: str | None = Field(
+        description="Who told it to stop: then queued missions do not open it."
+    )
     opened_at: datetime | None
     closed_at: datetime | None
     any_queued: bool
@@ -45,10 +47,14 @@ async def stop(
     api: Used,
     who: Operator,
     note: Noting,
-    now: Annotated[bool, Query(description="Do not wait: running missions go back to the queue.")] = False,
+    now: Annotated[
+        bool, Query(description="Do not wait: running missions go back to the queue.")
+    ] = False,
 ) -> Orchestrator:
     """Those that run may finish. It stays closed until it is started again."""
     before = await api.regente.missions.orchestrator()
     after = await api.regente.missions.stop(now=now, by=who.name)
-    note.about("orchestrator", before={"state": before.state}, after={"state": after.state, "now": now})
+    note.about(
+        "orchestrator", before={"state": before.state}, after={"state": after.state, "now": now}
+    )
     return Orchestrator(**asdict(after))

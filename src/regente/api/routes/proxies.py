@@ -23,7 +23,12 @@ async def add(body: NewProxy, api: Used, who: Admin, note: Noting) -> Proxy:
     """Its password is encrypted at rest and never shown again."""
     given = plain(body)
     member_id = await api.regente.fleet.add_proxy(
-        given["name"], given["host"], given.get("port"), given.get("username"), given.get("password"), by=who.name
+        given["name"],
+        given["host"],
+        given.get("port"),
+        given.get("username"),
+        given.get("password"),
+        by=who.name,
     )
     return Proxy(**await members.added(api, "proxy", member_id, note))
 
@@ -34,7 +39,9 @@ async def show(member_id: MemberId, api: Used, who: Viewer) -> Proxy:
 
 
 @routes.patch("/{member_id}", summary="Edit a proxy")
-async def edit(member_id: MemberId, body: ProxyChanges, api: Used, who: Admin, note: Noting) -> Proxy:
+async def edit(
+    member_id: MemberId, body: ProxyChanges, api: Used, who: Admin, note: Noting
+) -> Proxy:
     """What is not given stays as it is."""
     return Proxy(**await members.edit(api, "proxy", member_id, plain(body), who, note))
 

@@ -1,4 +1,5 @@
-"""Quotes: submitted alone or as a lot, shown with their evidence. Cancel and retry them as tasks, under the same id."""
+"""Quotes: submitted alone or as a lot, shown with their evidence. Cancel and retry them as tasks,
+under the same id."""
 
 from __future__ import annotations
 
@@ -31,18 +32,27 @@ routes = resource("/api/quotes", "quotes")
 
 @routes.post("", summary="Submit one or many", status_code=202)
 async def submit(body: NewQuotes, api: Used, who: Operator, note: Noting) -> SubmittedQuotes:
-    """All of them or none; durable when this answers. A reference that the lot knows already is not quoted twice."""
-    quotes = [QuoteArgs(description=one.description, reference=one.reference) for one in body.each()]
+    """All of them or none; durable when this answers. A reference that the lot knows already is not
+    quoted twice."""
+    quotes = [
+        QuoteArgs(description=one.description, reference=one.reference) for one in body.each()
+    ]
     done = await _desk(api).submit(quotes, lot=body.lot)
-    note.about({"lot": done.lot, "batch_id": done.batch_id}, after={"submitted": len(done.ids), "ids": done.ids[:100]})
+    note.about(
+        {"lot": done.lot, "batch_id": done.batch_id},
+        after={"submitted": len(done.ids), "ids": done.ids[:100]},
+    )
     return SubmittedQuotes(count=len(done.ids), ids=done.ids, batch_id=done.batch_id, lot=done.lot)
 
 
 @routes.get("", summary="List quotes, newest first")
 async def list_quotes(query: Annotated[QuoteQuery, Query()], api: Used, who: Viewer) -> Page[Quote]:
     found = await _desk(api).find(
-        statuses=query.status, batch_id=query.lot_id, before_id=query.before_id, limit=query.limit + 1
-    )  # fmt: skip
+        statuses=query.status,
+        batch_id=query.lot_id,
+        before_id=query.before_id,
+        limit=query.limit + 1,
+    )
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
     return Page(items=[Quote(**asdict(one)) for one in found[: query.limit]], next=more)
 
@@ -58,15 +68,22 @@ async def list_lots(query: Annotated[PageQuery, Query()], api: Used, who: Viewer
 async def show_lot(lot_id: Id, api: Used, who: Viewer) -> QuoteLotDetail:
     lot, ledger = await _desk(api).lot(lot_id)
     return QuoteLotDetail(
-        **asdict(lot), pending=ledger.draft + ledger.queued, processing=ledger.running, completed=ledger.completed,
-        failed=ledger.failed, cancelled=ledger.canceled + ledger.skipped, eta_seconds=ledger.eta_seconds,
-    )  # fmt: skip
+        **asdict(lot),
+        pending=ledger.draft + ledger.queued,
+        processing=ledger.running,
+        completed=ledger.completed,
+        failed=ledger.failed,
+        cancelled=ledger.canceled + ledger.skipped,
+        eta_seconds=ledger.eta_seconds,
+    )
 
 
 @routes.get("/{quote_id}", summary="Show a quote with its evidence")
 async def show(quote_id: Id, api: Used, who: Viewer) -> QuoteDetail:
     found = asdict(await _desk(api).get(quote_id))
-    return QuoteDetail(**found.pop("quote"), **{**found, "resume_data": redacted(found["resume_data"])})
+    return QuoteDetail(
+        **found.pop("quote"), **{**found, "resume_data": redacted(found["resume_data"])}
+    )
 
 
 def _desk(api: Api) -> QuoteDesk:

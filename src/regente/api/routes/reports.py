@@ -1,4 +1,5 @@
-"""The four reports of the audit: a mission's timeline, failures, performance per worker, problem proxies."""
+"""The four reports of the audit: a mission's timeline, failures, performance per worker, problem
+proxies."""
 
 from __future__ import annotations
 
@@ -59,12 +60,17 @@ async def failures(
     hours: Annotated[int, Query(ge=1, le=24 * 30)] = 24,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> list[FailedMission]:
-    return [FailedMission(**row) for row in await api.book.rows("failures_in_24_hours", hours=hours, limit=limit)]
+    return [
+        FailedMission(**row)
+        for row in await api.book.rows("failures_in_24_hours", hours=hours, limit=limit)
+    ]
 
 
 @routes.get("/workers", summary="Performance per worker")
 async def workers(api: Used, who: Viewer, days: Days = 7) -> list[WorkerPerformance]:
-    return [WorkerPerformance(**row) for row in await api.book.rows("performance_per_worker", days=days)]
+    return [
+        WorkerPerformance(**row) for row in await api.book.rows("performance_per_worker", days=days)
+    ]
 
 
 @routes.get("/proxies", summary="Problem proxies")

@@ -29,14 +29,20 @@ from regente.pipelines.rounds.desk import RoundDesk
 
 routes = resource("/api/rounds", "rounds")
 
-MatchId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", examples=["r12-aurora-x-serrano"])]
+MatchId = Annotated[
+    str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", examples=["r12-aurora-x-serrano"])
+]
 
 
 @routes.get("", summary="List rounds, newest first")
 async def list_rounds(query: Annotated[RoundQuery, Query()], api: Used, who: Viewer) -> Page[Round]:
     found = await RoundDesk(api.regente).find(
-        league=query.league, number=query.number, batch_id=query.batch_id, before_id=query.before_id, limit=query.limit + 1
-    )  # fmt: skip
+        league=query.league,
+        number=query.number,
+        batch_id=query.batch_id,
+        before_id=query.before_id,
+        limit=query.limit + 1,
+    )
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
     return Page(items=[Round(**asdict(one)) for one in found[: query.limit]], next=more)
 
@@ -48,16 +54,25 @@ async def show(round_id: Id, api: Used, who: Viewer) -> RoundDetail:
     return RoundDetail(**asdict(found), matches=[RoundMatch(**asdict(one)) for one in matches])
 
 
-@routes.get("/{round_id}/matches/{match_id}", summary="Show a match: what was stored, and its failed attempts")
+@routes.get(
+    "/{round_id}/matches/{match_id}",
+    summary="Show a match: what was stored, and its failed attempts",
+)
 async def show_match(round_id: Id, match_id: MatchId, api: Used, who: Viewer) -> MatchDetail:
     found = asdict(await RoundDesk(api.regente).match(round_id, match_id))
     failures = [_failed(row) for row in found.pop("failures")]
     return MatchDetail(**found.pop("match"), **found, failures=failures)
 
 
-@routes.post("/{round_id}/retry-failed", summary="Run again only what this round lacks", status_code=202)
+@routes.post(
+    "/{round_id}/retry-failed", summary="Run again only what this round lacks", status_code=202
+)
 async def retry_failed(
-    round_id: Id, api: Used, who: Operator, note: Noting, codes: Annotated[list[Word] | None, Query(max_length=100)] = None
+    round_id: Id,
+    api: Used,
+    who: Operator,
+    note: Noting,
+    codes: Annotated[list[Word] | None, Query(max_length=100)] = None,
 ) -> RetriedFailed:
     """The same as /api/scrape/retry-failed with its `job_id`."""
     return await scrape.retry_failed(api, who, note, RetryFailed(job_id=round_id, codes=codes))
@@ -66,4 +81,6 @@ async def retry_failed(
 def _failed(row: dict[str, Any]) -> MatchAttempt:
     names = [one["name"] for one in row["snapshots"] or []]
     told = {name: row[name] for name in ("id", "attempt", "at", "code", "message", "step")}
-    return MatchAttempt(**told, failure_class=row["class"], details=redacted(row["details"]), snapshots=names)
+    return MatchAttempt(
+        **told, failure_class=row["class"], details=redacted(row["details"]), snapshots=names
+    )

@@ -24,7 +24,9 @@ routes = resource("/api/runners", "runners")
 async def list_runners(
     api: Used,
     who: Viewer,
-    everyone: Annotated[bool, Query(description="Also those that have stopped or were lost.")] = False,
+    everyone: Annotated[
+        bool, Query(description="Also those that have stopped or were lost.")
+    ] = False,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> list[Runner]:
     return [_runner(one) for one in await api.regente.runners(everyone=everyone, limit=limit)]
@@ -35,7 +37,9 @@ async def show(runner_id: Id, api: Used, who: Viewer) -> Runner:
     return _runner(await _find(api, runner_id))
 
 
-@routes.post("/{runner_id}/drain", summary="Let a runner finish what it has, and give it nothing more")
+@routes.post(
+    "/{runner_id}/drain", summary="Let a runner finish what it has, and give it nothing more"
+)
 async def drain(runner_id: Id, api: Used, who: Operator, note: Noting) -> Runner:
     """The process stays, idle, until it is ended, or resumed."""
     return await _move(api, runner_id, "running", "draining", who.name, note)
@@ -50,10 +54,16 @@ async def _move(api: Api, runner_id: int, before: str, after: str, by: str, note
     found = await _find(api, runner_id)
     if found.status != before or not found.alive:
         state = found.status if found.alive else "not alive"
-        raise IllegalTransition(f"runner {runner_id} is {state}: only one that is {before} can be set to {after}")
+        raise IllegalTransition(
+            f"runner {runner_id} is {state}: only one that is {before} can be set to {after}"
+        )
     params = {"runner_id": runner_id, "status": after, "details": json.dumps({"by": by})}
     await api.regente.database.fetch("set_runner_status", params)
-    note.about({"runner_id": runner_id, "name": found.name}, before={"status": before}, after={"status": after})
+    note.about(
+        {"runner_id": runner_id, "name": found.name},
+        before={"status": before},
+        after={"status": after},
+    )
     return _runner(await _find(api, runner_id))
 
 

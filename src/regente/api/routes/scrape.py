@@ -1,4 +1,5 @@
-"""`/api/scrape`: the endpoints of the rounds' specification. A round is a task that writes one task per match."""
+"""`/api/scrape`: the endpoints of the rounds' specification. A round is a task that writes one task
+per match."""
 
 from __future__ import annotations
 
@@ -18,18 +19,30 @@ SAMPLE = 1000
 async def start(body: StartScrape, api: Used, who: Operator, note: Noting) -> StartedScrape:
     """Durable when this answers. A round that was started before is not started twice."""
     found = await RoundDesk(api.regente).start(body.league, body.round, refresh=body.refresh)
-    note.about({"job_id": found.id, "league": found.league, "round": found.number}, after={"status": found.status})
+    note.about(
+        {"job_id": found.id, "league": found.league, "round": found.number},
+        after={"status": found.status},
+    )
     return StartedScrape(
-        job_id=found.id, task_id=found.task_id, batch_id=found.batch_id, league=found.league, round=found.number,
+        job_id=found.id,
+        task_id=found.task_id,
+        batch_id=found.batch_id,
+        league=found.league,
+        round=found.number,
         status=found.status,
-    )  # fmt: skip
+    )
 
 
 @routes.post("/retry-failed", summary="Run again only what failed or is missing", status_code=202)
-async def retry_failed(api: Used, who: Operator, note: Noting, body: RetryFailed | None = None) -> RetriedFailed:
-    """Matches that failed, were skipped or canceled, or are not in the database; and rounds whose page could not be read."""
+async def retry_failed(
+    api: Used, who: Operator, note: Noting, body: RetryFailed | None = None
+) -> RetriedFailed:
+    """Matches that failed, were skipped or canceled, or are not in the database; and rounds whose
+    page could not be read."""
     chosen = body or RetryFailed()
     done = await RoundDesk(api.regente).retry_failed(chosen.job_id, codes=chosen.codes, by=who.name)
     told = chosen.model_dump(mode="json", exclude_none=True) or {"job_id": "all"}
     note.about(told, after={"selected": done.selected, "retried": len(done.task_ids)})
-    return RetriedFailed(selected=done.selected, retried=len(done.task_ids), task_ids=done.task_ids[:SAMPLE])
+    return RetriedFailed(
+        selected=done.selected, retried=len(done.task_ids), task_ids=done.task_ids[:SAMPLE]
+    )

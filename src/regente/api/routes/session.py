@@ -20,33 +20,55 @@ routes = resource("/api/session", "session")
 
 @routes.post("", summary="Sign in", status_code=201)
 async def sign_in(
-    request: Request, response: Response, api: Used, who: Anybody, note: Noting, body: Credentials | None = None
+    request: Request,
+    response: Response,
+    api: Used,
+    who: Anybody,
+    note: Noting,
+    body: Credentials | None = None,
 ) -> Session:
-    """With the token of a sign-in link, which works once, or with an API key. Sets an HttpOnly cookie."""
+    """With the token of a sign-in link, which works once, or with an API key. Sets an HttpOnly
+    cookie."""
     principal = await _shown(api, request, body or Credentials())
     session = await api.sessions.begin(principal)
     seconds = max(0, int(api.terms.session_hours * 3600))
     response.set_cookie(
-        COOKIE, session.token, max_age=seconds, path=api.terms.path_prefix or "/", secure=request.url.scheme == "https",
-        httponly=True, samesite="strict",
-    )  # fmt: skip
+        COOKIE,
+        session.token,
+        max_age=seconds,
+        path=api.terms.path_prefix or "/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
     request.state.principal = principal
     note.about("session", after={"expires_at": session.expires_at})
-    return Session(name=principal.name, role=principal.role, via="session", csrf_token=csrf_token(session.token))
+    return Session(
+        name=principal.name,
+        role=principal.role,
+        via="session",
+        csrf_token=csrf_token(session.token),
+    )
 
 
 @routes.get("", summary="Who am I?")
 async def show(request: Request, api: Used, who: Viewer) -> Session:
     cookie = session_cookie(Headers(scope=request.scope)) if who.via == "session" else None
-    return Session(name=who.name, role=who.role, via=who.via, csrf_token=csrf_token(cookie) if cookie else None)
+    return Session(
+        name=who.name, role=who.role, via=who.via, csrf_token=csrf_token(cookie) if cookie else None
+    )
 
 
 @routes.delete("", summary="Sign out", status_code=204)
-async def sign_out(request: Request, response: Response, api: Used, who: Viewer, note: Noting) -> None:
+async def sign_out(
+    request: Request, response: Response, api: Used, who: Viewer, note: Noting
+) -> None:
     cookie = session_cookie(Headers(scope=request.scope))
     if cookie is not None:
         await api.sessions.end(cookie)
-    response.delete_cookie(COOKIE, path=api.terms.path_prefix or "/", httponly=True, samesite="strict")
+    response.delete_cookie(
+        COOKIE, path=api.terms.path_prefix or "/", httponly=True, samesite="strict"
+    )
     note.about("session")
 
 
@@ -57,5 +79,7 @@ async def _shown(api: Api, request: Request, given: Credentials) -> Principal:
     elif given.api_key is not None:
         principal = await api.keys.principal(given.api_key.get_secret_value())
     if principal is None:
-        refuse_wrong(api.wrong_keys, request.scope, "the link has been used, or the key is not valid")
+        refuse_wrong(
+            api.wrong_keys, request.scope, "the link has been used, or the key is not valid"
+        )
     return principal

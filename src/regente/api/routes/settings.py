@@ -18,10 +18,16 @@ routes = resource("/api/settings", "settings")
 
 
 class Settings(BaseModel):
-    session_limit: int = Field(description="Missions per session, then the proxy is changed.", examples=[5])
-    max_retries: int = Field(description="Retries of a mission before it fails for good.", examples=[2])
+    session_limit: int = Field(
+        description="Missions per session, then the proxy is changed.", examples=[5]
+    )
+    max_retries: int = Field(
+        description="Retries of a mission before it fails for good.", examples=[2]
+    )
     auto_start: bool = Field(description="Queued missions open the orchestrator.")
-    retention_days: float = Field(description="How long finished tasks and their events are kept.", examples=[30])
+    retention_days: float = Field(
+        description="How long finished tasks and their events are kept.", examples=[30]
+    )
     fixed: dict[str, float] = Field(description="Parameters that only the environment changes.")
 
 
@@ -30,7 +36,11 @@ class SettingChanges(Strict):
     max_retries: int | None = Field(None, ge=0, le=100)
     auto_start: bool | None = Field(None, strict=True)
     retention_days: float | None = Field(
-        None, ge=LEAST_DAYS, le=MOST_DAYS, strict=True, description="Whole or fractional days; an hour at least."
+        None,
+        ge=LEAST_DAYS,
+        le=MOST_DAYS,
+        strict=True,
+        description="Whole or fractional days; an hour at least.",
     )
 
 
@@ -46,7 +56,9 @@ async def change(body: SettingChanges, api: Used, who: Admin, note: Noting) -> S
     before = await api.regente.changeable.all()
     for key, value in changes.items():
         await api.regente.changeable.set(key, value, by=who.name)
-    note.about({"settings": list(changes)}, before={key: before[key] for key in changes}, after=changes)
+    note.about(
+        {"settings": list(changes)}, before={key: before[key] for key in changes}, after=changes
+    )
     return await _settings(api)
 
 

@@ -1,4 +1,5 @@
-"""The page behind a sign-in link, and the files of our pages. They hold no data, so they are open."""
+"""The page behind a sign-in link, and the files of our pages. They hold no
+data, so they are open."""
 
 from __future__ import annotations
 

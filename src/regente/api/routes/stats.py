@@ -28,7 +28,12 @@ async def show(
     bucket = max(1, window_seconds // BUCKETS)
     ask = api.book.rows
     throughput, queues, phases, errors, (health,) = await asyncio.gather(
-        ask("stats_throughput", window_seconds=window_seconds, bucket_seconds=bucket, pipeline=pipeline),
+        ask(
+            "stats_throughput",
+            window_seconds=window_seconds,
+            bucket_seconds=bucket,
+            pipeline=pipeline,
+        ),
         ask("stats_queues", pipeline=pipeline),
         ask("stats_phases", window_seconds=window_seconds),
         ask("stats_errors", pipeline=pipeline),
@@ -36,12 +41,18 @@ async def show(
     )
     health["workers"] = health["workers"] or {}
     return Stats(
-        now=health["now"], window_seconds=window_seconds, bucket_seconds=bucket,
-        throughput=[Bucket(**row) for row in throughput], queues=[Queue(**row) for row in queues],
-        phases=[Phase(**row) for row in phases], errors=[ErrorGroup(**row) for row in errors],
-        health=Health(**{name: health[name] for name in Health.model_fields}), attention=needs(health, queues),
-        stalled_batches=health["stalled_batches"], dead_letters=health["dead_letters"],
-    )  # fmt: skip
+        now=health["now"],
+        window_seconds=window_seconds,
+        bucket_seconds=bucket,
+        throughput=[Bucket(**row) for row in throughput],
+        queues=[Queue(**row) for row in queues],
+        phases=[Phase(**row) for row in phases],
+        errors=[ErrorGroup(**row) for row in errors],
+        health=Health(**{name: health[name] for name in Health.model_fields}),
+        attention=needs(health, queues),
+        stalled_batches=health["stalled_batches"],
+        dead_letters=health["dead_letters"],
+    )
 
 
 def needs(health: Row, queues: list[Row]) -> list[Attention]:
@@ -56,14 +67,30 @@ def needs(health: Row, queues: list[Row]) -> list[Attention]:
         ("PROXIES_FAIL", int(health["breaker"]), "most proxies fail: the target may be down"),
         ("WORKERS_FAIL", failing, "workers fail to start a session"),
         ("PROXIES_OUT", health["inactive_proxies"], "proxies are switched off"),
-        ("NO_PROXY", int(busy and not health["active_proxies"]), "no proxy is active, and missions wait"),
-        ("NO_WORKER", int(health["missions_wait"] and not health["workers"]), "no worker is active, and missions wait"),
+        (
+            "NO_PROXY",
+            int(busy and not health["active_proxies"]),
+            "no proxy is active, and missions wait",
+        ),
+        (
+            "NO_WORKER",
+            int(health["missions_wait"] and not health["workers"]),
+            "no worker is active, and missions wait",
+        ),
         (
             "NO_WRITER",
             int(health["storing"] and not health["active_writers"]),
             "no writer is active, and ads wait to be stored",
         ),
-        ("NO_RUNNER", int((waiting or busy) and not health["runners"]), "no runner is alive, and tasks wait"),
+        (
+            "NO_RUNNER",
+            int((waiting or busy) and not health["runners"]),
+            "no runner is alive, and tasks wait",
+        ),
         ("RUNNERS_LOST", health["lost_runners"], "runners died in the last hour"),
     )
-    return [Attention(code=code, count=count, message=message) for code, count, message in found if count]
+    return [
+        Attention(code=code, count=count, message=message)
+        for code, count, message in found
+        if count
+    ]

@@ -1,4 +1,5 @@
-"""`/api/system/…`: the endpoints of the quotes' specification, for tasks and batches of any pipeline."""
+"""`/api/system/…`: the endpoints of the quotes' specification, for tasks and batches of any
+pipeline."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from regente.pipelines.quotes.upkeep import OLD_SECONDS, STUCK_SECONDS
 
 routes = resource("/api/system", "system")
 
-Pipeline = Annotated[str | None, Query(min_length=1, max_length=200, description="Only this pipeline.")]
+Pipeline = Annotated[
+    str | None, Query(min_length=1, max_length=200, description="Only this pipeline.")
+]
 
 
 @routes.get("/health", summary="Health check")
@@ -46,12 +49,16 @@ async def processing_stats(api: Used, who: Viewer, pipeline: Pipeline = None) ->
 
 @routes.get("/stuck-quotes", summary="What shows no sign of life for 10 minutes")
 async def stuck_quotes(api: Used, who: Viewer, pipeline: Pipeline = None) -> StuckQuotes:
-    rows = await api.book.rows("stuck_tasks", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, limit=MAX_PAGE)
+    rows = await api.book.rows(
+        "stuck_tasks", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, limit=MAX_PAGE
+    )
     return StuckQuotes(count=len(rows), quotes=[StuckQuote(**row) for row in rows])
 
 
 @routes.post("/recover-stuck", summary="Put everything that is stuck back into the queue")
-async def recover_stuck(api: Used, who: Operator, note: Noting, pipeline: Pipeline = None) -> Recovered:
+async def recover_stuck(
+    api: Used, who: Operator, note: Noting, pipeline: Pipeline = None
+) -> Recovered:
     ids = await api.regente.recover_stuck(STUCK_SECONDS, pipeline=pipeline, by=who.name)
     note.about({"pipeline": pipeline}, after={"recovered": len(ids), "ids": ids[:100]})
     return Recovered(recovered=len(ids), ids=ids)
@@ -62,8 +69,12 @@ async def recover_quote(quote_id: Id, api: Used, who: Operator, note: Noting) ->
     """One that is stuck goes back into the queue, one that ended with an error is tried again."""
     before = await api.regente.get(quote_id)
     recovered = await api.regente.recover_stuck(STUCK_SECONDS, task_id=quote_id, by=who.name)
-    if not recovered and not (before.status == "failed" and await retry_any(api.regente, api.book, [quote_id], who.name)):
-        raise IllegalTransition(f"{quote_id} is {before.status} and not stuck: there is nothing to recover")
+    if not recovered and not (
+        before.status == "failed" and await retry_any(api.regente, api.book, [quote_id], who.name)
+    ):
+        raise IllegalTransition(
+            f"{quote_id} is {before.status} and not stuck: there is nothing to recover"
+        )
     note.about({"task_id": quote_id}, before={"status": before.status}, after={"status": "queued"})
     return Recovered(recovered=1, ids=[quote_id])
 
@@ -79,18 +90,32 @@ async def batch_status(batch_id: Id, api: Used, who: Viewer) -> BatchStatus:
     heartbeat = await api.book.row("batch_heartbeat", batch_id=batch_id)
     ended = found.completed + found.failed + found.canceled + found.skipped
     return BatchStatus(
-        batch_id=found.id, name=found.name, status=QUOTE_STATES[found.status], total=found.total,
-        pending=found.draft + found.queued, processing=found.running, completed=found.completed, failed=found.failed,
-        cancelled=found.canceled, skipped=found.skipped, eta_seconds=found.eta_seconds,
+        batch_id=found.id,
+        name=found.name,
+        status=QUOTE_STATES[found.status],
+        total=found.total,
+        pending=found.draft + found.queued,
+        processing=found.running,
+        completed=found.completed,
+        failed=found.failed,
+        cancelled=found.canceled,
+        skipped=found.skipped,
+        eta_seconds=found.eta_seconds,
         progress_percentage=round(100 * ended / found.total, 2) if found.total else 0.0,
         last_heartbeat=heartbeat["at"] if heartbeat else None,
         errors={one.code or "UNKNOWN": one.tasks for one in found.errors},
-    )  # fmt: skip
+    )
 
 
-@routes.post("/cleanup-old", summary="Mark as error what has been processing for more than 24 hours")
-async def cleanup_old(api: Used, who: Operator, note: Noting, pipeline: Pipeline = None) -> CleanedUp:
+@routes.post(
+    "/cleanup-old", summary="Mark as error what has been processing for more than 24 hours"
+)
+async def cleanup_old(
+    api: Used, who: Operator, note: Noting, pipeline: Pipeline = None
+) -> CleanedUp:
     """With a pipeline named, also what waits between two attempts."""
-    ids = await api.regente.give_up_old(OLD_SECONDS, pipeline=pipeline, between_attempts=pipeline is not None, by=who.name)
+    ids = await api.regente.give_up_old(
+        OLD_SECONDS, pipeline=pipeline, between_attempts=pipeline is not None, by=who.name
+    )
     note.about({"pipeline": pipeline}, after={"marked_as_error": len(ids), "ids": ids[:100]})
     return CleanedUp(marked_as_error=len(ids), ids=ids)

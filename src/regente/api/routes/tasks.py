@@ -30,26 +30,45 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
 @routes.get("", summary="List tasks, newest first")
 async def list_tasks(query: Annotated[TaskQuery, Query()], api: Used, who: Viewer) -> Page[Task]:
     found = await api.regente.tasks(
-        pipeline=query.pipeline, statuses=query.statuses, batch_id=query.batch_id, code=query.code,
-        before_id=query.before_id, limit=query.limit + 1,
-    )  # fmt: skip
+        pipeline=query.pipeline,
+        statuses=query.statuses,
+        batch_id=query.batch_id,
+        code=query.code,
+        before_id=query.before_id,
+        limit=query.limit + 1,
+    )
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
     return Page(items=[task_of(one) for one in found[: query.limit]], next=more)
 
 
 @routes.post("/cancel", summary="Cancel many", responses={202: {"model": Action}})
 async def cancel_many(
-    body: TaskSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+    body: TaskSelection,
+    request: Request,
+    response: Response,
+    api: Used,
+    who: Operator,
+    note: Noting,
 ) -> Action | DryRun:
-    return await bulk.run(api, request, response, who, note, Kind.CANCEL_TASKS, body, "select_tasks", _chosen(body))
+    return await bulk.run(
+        api, request, response, who, note, Kind.CANCEL_TASKS, body, "select_tasks", _chosen(body)
+    )
 
 
 @routes.post("/retry", summary="Retry many", responses={202: {"model": Action}})
 async def retry_many(
-    body: TaskSelection, request: Request, response: Response, api: Used, who: Operator, note: Noting
+    body: TaskSelection,
+    request: Request,
+    response: Response,
+    api: Used,
+    who: Operator,
+    note: Noting,
 ) -> Action | DryRun:
-    """Failed, canceled and skipped tasks start again with a fresh budget; finished steps stay finished."""
-    return await bulk.run(api, request, response, who, note, Kind.RETRY_TASKS, body, "select_tasks", _chosen(body))
+    """Failed, canceled and skipped tasks start again with a fresh budget; finished steps stay
+    finished."""
+    return await bulk.run(
+        api, request, response, who, note, Kind.RETRY_TASKS, body, "select_tasks", _chosen(body)
+    )
 
 
 @routes.get("/{task_id}", summary="Show a task")
@@ -60,14 +79,20 @@ async def show(task_id: Id, api: Used, who: Viewer) -> Task:
 @routes.get("/{task_id}/steps", summary="Finished steps of a task")
 async def steps(task_id: Id, api: Used, who: Viewer, limit: Limit = 100) -> list[Step]:
     await api.regente.get(task_id)
-    return [Step(**{**row, "output": redacted(row["output"])}) for row in await api.regente.steps(task_id, limit)]
+    return [
+        Step(**{**row, "output": redacted(row["output"])})
+        for row in await api.regente.steps(task_id, limit)
+    ]
 
 
 @routes.get("/{task_id}/events", summary="Events of a task, oldest first")
 async def events(task_id: Id, api: Used, who: Viewer, limit: Limit = 100) -> list[Event]:
     await api.regente.get(task_id)
     found = await api.regente.task_events(task_id, limit)
-    return [Event(**{**asdict(one), "position": one.position, "details": redacted(one.details)}) for one in found]
+    return [
+        Event(**{**asdict(one), "position": one.position, "details": redacted(one.details)})
+        for one in found
+    ]
 
 
 @routes.get("/{task_id}/why", summary="Why is it not running?")
@@ -89,9 +114,14 @@ async def cancel(task_id: Id, api: Used, who: Operator, note: Noting) -> Done:
 async def retry(task_id: Id, api: Used, who: Operator, note: Noting) -> Task:
     before = await api.regente.get(task_id)
     if not await retry_any(api.regente, api.book, [task_id], who.name):
-        raise IllegalTransition(f"task {task_id} is {before.status}: only failed, canceled and skipped tasks can be retried")
+        raise IllegalTransition(
+            f"task {task_id} is {before.status}: only failed, canceled and skipped tasks "
+            "can be retried"
+        )
     after = await api.regente.get(task_id)
-    note.about({"task_id": task_id}, before={"status": before.status}, after={"status": after.status})
+    note.about(
+        {"task_id": task_id}, before={"status": before.status}, after={"status": after.status}
+    )
     return task_of(after)
 
 

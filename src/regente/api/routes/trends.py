@@ -25,11 +25,19 @@ async def trends(
     bucket = max(1, window_seconds // BUCKETS)
     ask = api.book.rows
     depth, retries, sessions = await asyncio.gather(
-        ask("trends_depth", window_seconds=window_seconds, bucket_seconds=bucket, grid_seconds=window_seconds - bucket),
+        ask(
+            "trends_depth",
+            window_seconds=window_seconds,
+            bucket_seconds=bucket,
+            grid_seconds=window_seconds - bucket,
+        ),
         ask("trends_retries", window_seconds=window_seconds),
         ask("trends_sessions", window_seconds=window_seconds, bucket_seconds=bucket),
     )
     return Trends(
-        window_seconds=window_seconds, bucket_seconds=bucket, depth=[Depth(**row) for row in depth],
-        retries=[RetryCause(**row) for row in retries], sessions=[SessionBucket(**row) for row in sessions],
-    )  # fmt: skip
+        window_seconds=window_seconds,
+        bucket_seconds=bucket,
+        depth=[Depth(**row) for row in depth],
+        retries=[RetryCause(**row) for row in retries],
+        sessions=[SessionBucket(**row) for row in sessions],
+    )

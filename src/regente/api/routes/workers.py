@@ -34,7 +34,9 @@ async def show(member_id: MemberId, api: Used, who: Viewer) -> Worker:
 
 
 @routes.patch("/{member_id}", summary="Edit a worker")
-async def edit(member_id: MemberId, body: WorkerChanges, api: Used, who: Admin, note: Noting) -> Worker:
+async def edit(
+    member_id: MemberId, body: WorkerChanges, api: Used, who: Admin, note: Noting
+) -> Worker:
     """What is not given stays as it is."""
     return Worker(**await members.edit(api, "worker", member_id, plain(body), who, note))
 

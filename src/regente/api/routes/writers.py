@@ -22,7 +22,9 @@ async def list_writers(api: Used, who: Viewer) -> list[Writer]:
 async def add(body: NewWriter, api: Used, who: Admin, note: Noting) -> Writer:
     """Its api key is encrypted at rest and never shown again."""
     given = plain(body)
-    member_id = await api.regente.fleet.add_writer(given["name"], given["url"], given["api_key"], by=who.name)
+    member_id = await api.regente.fleet.add_writer(
+        given["name"], given["url"], given["api_key"], by=who.name
+    )
     return Writer(**await members.added(api, "writer", member_id, note))
 
 
@@ -32,7 +34,9 @@ async def show(member_id: MemberId, api: Used, who: Viewer) -> Writer:
 
 
 @routes.patch("/{member_id}", summary="Edit a writer")
-async def edit(member_id: MemberId, body: WriterChanges, api: Used, who: Admin, note: Noting) -> Writer:
+async def edit(
+    member_id: MemberId, body: WriterChanges, api: Used, who: Admin, note: Noting
+) -> Writer:
     """What is not given stays as it is."""
     return Writer(**await members.edit(api, "writer", member_id, plain(body), who, note))
 

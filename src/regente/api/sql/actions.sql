@@ -2,7 +2,8 @@
 
 -- name: begin_action
 INSERT INTO regente.actions (kind, by, reason, request_id, filter, ids, total, owner, lease_until)
-VALUES (%(kind)s, %(by)s, %(reason)s, %(request_id)s, %(filter)s::jsonb, %(ids)s::bigint[], cardinality(%(ids)s::bigint[]), %(owner)s,
+VALUES (%(kind)s, %(by)s, %(reason)s, %(request_id)s, %(filter)s::jsonb, %(ids)s::bigint[],
+        cardinality(%(ids)s::bigint[]), %(owner)s,
         regente.clock() + make_interval(secs => %(lease_seconds)s::double precision))
 RETURNING id
 
@@ -22,11 +23,13 @@ WHERE id = %(id)s AND owner = %(owner)s AND status = 'running'
 
 -- name: release_actions
 -- Whoever comes next goes on at once.
-UPDATE regente.actions SET lease_until = regente.clock() WHERE owner = %(owner)s AND status = 'running'
+UPDATE regente.actions SET lease_until = regente.clock()
+WHERE owner = %(owner)s AND status = 'running'
 
 -- name: adopt_actions
 UPDATE regente.actions a
-SET owner = %(owner)s, lease_until = regente.clock() + make_interval(secs => %(lease_seconds)s::double precision)
+SET owner = %(owner)s, lease_until = regente.clock()
+    + make_interval(secs => %(lease_seconds)s::double precision)
 FROM (SELECT id FROM regente.actions WHERE status = 'running' AND lease_until <= regente.clock()
       ORDER BY id LIMIT 10 FOR UPDATE SKIP LOCKED) AS left_behind
 WHERE a.id = left_behind.id
@@ -37,16 +40,20 @@ SELECT kind, by, reason, done, total, ids[done + 1 : done + %(count)s] AS ids FR
 WHERE id = %(id)s AND owner = %(owner)s AND status = 'running'
 
 -- name: show_action
-SELECT id, kind, by, reason, filter, total, done, changed, status::text AS status, error, created_at, finished_at
+SELECT id, kind, by, reason, filter, total, done, changed, status::text AS status, error,
+       created_at, finished_at
 FROM regente.actions WHERE id = %(id)s
 
 -- name: list_actions
-SELECT id, kind, by, reason, filter, total, done, changed, status::text AS status, error, created_at, finished_at
-FROM regente.actions WHERE %(before_id)s::bigint IS NULL OR id < %(before_id)s ORDER BY id DESC LIMIT %(limit)s
+SELECT id, kind, by, reason, filter, total, done, changed, status::text AS status, error,
+       created_at, finished_at
+FROM regente.actions WHERE %(before_id)s::bigint IS NULL OR id < %(before_id)s ORDER BY id DESC
+LIMIT %(limit)s
 
 -- name: states_of
 SELECT status::text AS status, count(*) AS count FROM regente.tasks
-WHERE id = ANY (%(ids)s::bigint[]) AND (%(pipeline)s::text IS NULL OR pipeline = %(pipeline)s) GROUP BY status
+WHERE id = ANY (%(ids)s::bigint[]) AND (%(pipeline)s::text IS NULL OR pipeline = %(pipeline)s)
+GROUP BY status
 
 -- name: missions_among
 SELECT mission_id AS id FROM regente.mission_runs WHERE mission_id = ANY (%(ids)s::bigint[])
@@ -54,7 +61,8 @@ SELECT mission_id AS id FROM regente.mission_runs WHERE mission_id = ANY (%(ids)
 -- name: select_tasks
 SELECT t.id FROM regente.tasks t
 WHERE (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
-  AND (%(statuses)s::regente.task_status[] IS NULL OR t.status = ANY (%(statuses)s::regente.task_status[]))
+  AND (%(statuses)s::regente.task_status[] IS NULL
+       OR t.status = ANY (%(statuses)s::regente.task_status[]))
   AND (%(batch_id)s::bigint IS NULL OR t.batch_id = %(batch_id)s)
   AND (%(code)s::text IS NULL OR t.error_code = %(code)s)
 ORDER BY t.id LIMIT %(limit)s

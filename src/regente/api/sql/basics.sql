@@ -1,7 +1,8 @@
 -- What every question needs.
 
 -- name: with_limits
-SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('statement_timeout', %(milliseconds)s, true)
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true),
+       set_config('statement_timeout', %(milliseconds)s, true)
 
 -- name: ping
 SELECT regente.clock() AS now

@@ -32,7 +32,13 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": self.status_code,
+                    "headers": self.raw_headers,
+                }
+            )
             pump = asyncio.create_task(self._pump(send), name="stream")
             gone = asyncio.create_task(_until_gone(receive), name="stream's client")
             try:
@@ -59,7 +65,8 @@ class EventStream(Response):
 
 
 async def _until_away(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """A database that is away while a client reads its backlog ends the stream: it comes again and goes on from there."""
+    """A database that is away while a client reads its backlog ends the stream: it comes again and
+    goes on from there."""
     try:
         async for chunk in chunks:
             yield chunk

@@ -1,4 +1,5 @@
-"""An event of the feed as it goes over the wire: encoded once, whatever the number of clients that get it."""
+"""An event of the feed as it goes over the wire: encoded once, whatever the number of clients that
+get it."""
 
 from __future__ import annotations
 
@@ -46,15 +47,23 @@ def entry_of(row: dict[str, Any], details_bytes: int) -> Entry:
     position = Position(int(row["txid"]), row["id"])
     mission_id = _mission_of(row)
     told = {
-        "position": str(position), "at": row["at"], "event": row["event"], "task_id": row["task_id"], "mission_id": mission_id,
-        "batch_id": row["batch_id"], "pipeline": row["pipeline"], "runner_id": row["runner_id"], "attempt": row["attempt"],
+        "position": str(position),
+        "at": row["at"],
+        "event": row["event"],
+        "task_id": row["task_id"],
+        "mission_id": mission_id,
+        "batch_id": row["batch_id"],
+        "pipeline": row["pipeline"],
+        "runner_id": row["runner_id"],
+        "attempt": row["attempt"],
         "details": _details(row["details"], details_bytes),
-    }  # fmt: skip
+    }
     return Entry(position, frame(told, position), mission_id, row["batch_id"], row["pipeline"])
 
 
 def frame(data: Any, position: Position, name: str = "") -> bytes:
-    """One SSE event; without a name it is what `EventSource.onmessage` hears. JSON holds no line break."""
+    """One SSE event; without a name it is what `EventSource.onmessage` hears. JSON holds no line
+    break."""
     named = b"event: %b\n" % name.encode() if name else b""
     return b"%bid: %b\ndata: %b\n\n" % (named, str(position).encode(), msgspec.json.encode(data))
 
@@ -69,7 +78,8 @@ def _mission_of(row: dict[str, Any]) -> int | None:
 
 
 def _details(details: Any, most_bytes: int) -> Any:
-    """An event that cannot be told must not stop those after it: numbers without end, or nested without end."""
+    """An event that cannot be told must not stop those after it: numbers without end, or nested
+    without end."""
     try:
         shown = redacted(details)
         if shown is None or len(msgspec.json.encode(shown)) <= most_bytes:

@@ -1,7 +1,8 @@
-"""The one reader of the feed in this process. It reads while it has clients, keeps the latest events, and wakes everybody.
+"""The one reader of the feed in this process. It reads while it has clients, keeps the latest
+events, and wakes everybody.
 
-Polling is the guarantee: often while events come, once a second when none do, never without a client. A NOTIFY for queued
-tasks, which the engine sends anyhow, is taken as a hint.
+Polling is the guarantee: often while events come, once a second when none do, never without a
+client. A NOTIFY for queued tasks, which the engine sends anyhow, is taken as a hint.
 """
 
 from __future__ import annotations
@@ -61,9 +62,12 @@ class Feed:
         return time.monotonic() - self.read_at
 
     async def admit(self, walk: Walk) -> Ring:
-        """The ring, once it is there; from now on the client is woken by every event, until it leaves."""
+        """The ring, once it is there; from now on the client is woken by every event, until it
+        leaves."""
         if self._closed or len(self._walks) >= self.terms.max_clients:
-            raise RateLimited("too many streams are open here", retry_after_seconds=self.terms.retry_seconds)
+            raise RateLimited(
+                "too many streams are open here", retry_after_seconds=self.terms.retry_seconds
+            )
         self._walks.add(walk)
         if self._reader is None:
             self._reader = asyncio.create_task(self._read_while_wanted(), name="feed")
@@ -119,7 +123,11 @@ class Feed:
             await asyncio.sleep(0)
             return
         self._ready.set()
-        self._pause_seconds = self.terms.busy_seconds if found else min(self._pause_seconds * 2, self.terms.idle_seconds)
+        self._pause_seconds = (
+            self.terms.busy_seconds
+            if found
+            else min(self._pause_seconds * 2, self.terms.idle_seconds)
+        )
         await self._rest(self._pause_seconds)
 
     async def _read_page(self) -> int:
@@ -151,7 +159,8 @@ class Feed:
                 await self.check()
 
     async def check(self) -> None:
-        """End the streams of keys that are no longer valid; all of them when the database is not the one that it was."""
+        """End the streams of keys that are no longer valid; all of them when the database is not
+        the one that it was."""
         bounds = await self.source.bounds()
         restored = self.ring is not None and self.ring.head.txid >= bounds.next_txid
         if restored:

@@ -1,4 +1,5 @@
-"""The latest events of the feed without a gap: everything after `start` up to `head`. Old ones go as new ones come."""
+"""The latest events of the feed without a gap: everything after `start` up to `head`. Old ones go
+as new ones come."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ class Ring:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._entries: list[Entry] = []
-        self._chunks: dict[Position, tuple[bytes, Position]] = {}  # for clients that want all, until the next event
+        self._chunks: dict[
+            Position, tuple[bytes, Position]
+        ] = {}  # for clients that want all, until the next event
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -30,7 +33,10 @@ class Ring:
         self.head = entries[-1].position
         self._bytes += sum(len(entry.frame) for entry in entries)
         # Cut in large pieces: each cut moves all that stay.
-        if len(self._entries) > self._most + self._most // 4 or self._bytes > self._most_bytes + self._most_bytes // 4:
+        if (
+            len(self._entries) > self._most + self._most // 4
+            or self._bytes > self._most_bytes + self._most_bytes // 4
+        ):
             self._cut_back()
 
     def _cut_back(self) -> None:
@@ -57,7 +63,9 @@ class Ring:
     def _chunk(self, position: Position, wanted: Filter, most_bytes: int) -> tuple[bytes, Position]:
         frames: list[bytes] = []
         size = 0
-        for index in range(bisect_right(self._entries, position, key=_position), len(self._entries)):
+        for index in range(
+            bisect_right(self._entries, position, key=_position), len(self._entries)
+        ):
             entry = self._entries[index]
             if wanted.takes(entry):
                 if frames and size + len(entry.frame) > most_bytes:

@@ -21,7 +21,8 @@ routes = resource("/api/stream", "stream")
 _EXAMPLE = (
     "retry: 2000\n\n"
     'event: heartbeat\nid: 812-90209\ndata: {"at":"2025-01-15T10:00:00Z","state":"live"}\n\n'
-    'id: 812-90210\ndata: {"position":"812-90210","at":"2025-01-15T10:00:00Z","event":"scrape_completed","task_id":42,'
+    'id: 812-90210\ndata: {"position":"812-90210","at":"2025-01-15T10:00:00Z",'
+    '"event":"scrape_completed","task_id":42,'
     '"mission_id":42,"batch_id":null,"pipeline":"missions","runner_id":3,"attempt":1,"details":{"ads_count":1500}}\n\n'
 )
 
@@ -34,9 +35,17 @@ def _feed(request: Request) -> Feed:
 Read = Annotated[Feed, Depends(_feed)]
 Some = Annotated[int | None, Query(ge=1, le=MAX_ID)]
 Place = Annotated[
-    str | None, Query(max_length=40, description="Go on after this, as `Last-Event-ID` does.", examples=["812-90210"])
+    str | None,
+    Query(
+        max_length=40,
+        description="Go on after this, as `Last-Event-ID` does.",
+        examples=["812-90210"],
+    ),
 ]
-Pipeline = Annotated[str | None, Query(min_length=1, max_length=200, description="Only events of this pipeline's tasks.")]
+Pipeline = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="Only events of this pipeline's tasks."),
+]
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -47,7 +56,11 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 
 
 @routes.get(
-    "", summary="Follow events live (server-sent events)", response_class=EventStream, status_code=200, responses=_ANSWERS
+    "",
+    summary="Follow events live (server-sent events)",
+    response_class=EventStream,
+    status_code=200,
+    responses=_ANSWERS,
 )
 async def follow(
     feed: Read,
@@ -57,14 +70,19 @@ async def follow(
     pipeline: Pipeline = None,
     after: Place = None,
     seconds: Annotated[float | None, Query(gt=0, le=3600, description="End after so long.")] = None,
-    last_event_id: Annotated[str | None, Header(max_length=40, description="Where the client was.")] = None,
+    last_event_id: Annotated[
+        str | None, Header(max_length=40, description="Where the client was.")
+    ] = None,
 ) -> EventStream:
-    """Each event once and in its final order, whichever process answers: who comes again with `Last-Event-ID` misses nothing.
+    """Each event once and in its final order, whichever process answers: who comes again with
+    `Last-Event-ID` misses nothing.
 
-    `heartbeat` comes every ten seconds and moves the position, too. `resync` says that nobody can go on from that position
-    (`forgotten` by retention, or `unknown` here): load afresh what you show; the stream goes on from now. A client that
-    reads too slowly is disconnected.
+    `heartbeat` comes every ten seconds and moves the position, too. `resync` says that nobody can
+    go on from that position (`forgotten` by retention, or `unknown` here): load afresh what you
+    show; the stream goes on from now. A client that reads too slowly is disconnected.
     """
     place = last_event_id or after
-    walk = Walk(feed, Filter(mission, batch, pipeline), Position.of(place) if place else None, who, seconds)
+    walk = Walk(
+        feed, Filter(mission, batch, pipeline), Position.of(place) if place else None, who, seconds
+    )
     return EventStream(feed, walk, await feed.admit(walk))

@@ -46,5 +46,7 @@ class Source:
         return Bounds(Position(int(row["floor_txid"]), row["floor_id"]), int(row["next_txid"]))
 
     async def valid_keys(self, key_ids: Iterable[str]) -> set[str]:
-        rows = await self._database.ask(QUERIES["stream_keys"], {"ids": text_array(sorted(key_ids))})
+        rows = await self._database.ask(
+            QUERIES["stream_keys"], {"ids": text_array(sorted(key_ids))}
+        )
         return {row["id"] for row in rows}

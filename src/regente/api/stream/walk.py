@@ -1,6 +1,7 @@
 """One client's way through the feed: what it missed from the database, then live from the ring.
 
-It holds no queue of its own, only its place: the memory that it takes does not grow with what it has not read.
+It holds no queue of its own, only its place: the memory that it takes does not grow with what it
+has not read.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ STALE_SECONDS = 5.0
 
 class Walk:
     def __init__(
-        self, feed: Feed, wanted: Filter, after: Position | None, who: Principal, seconds: float | None = None
+        self,
+        feed: Feed,
+        wanted: Filter,
+        after: Position | None,
+        who: Principal,
+        seconds: float | None = None,
     ) -> None:
         self.key_id = who.key_id
         self.news = asyncio.Event()
@@ -34,7 +40,11 @@ class Walk:
         self._wanted = wanted
         self._after = after
         self._position = after or BEGINNING
-        most = feed.terms.session_lifetime_seconds if who.via == "session" else feed.terms.lifetime_seconds
+        most = (
+            feed.terms.session_lifetime_seconds
+            if who.via == "session"
+            else feed.terms.lifetime_seconds
+        )
         self._ends_at = time.monotonic() + min(seconds or most, most)
         self._beats_at = 0.0
 
@@ -43,13 +53,16 @@ class Walk:
         self.news.set()
 
     async def chunks(self, ring: Ring) -> AsyncIterator[bytes]:
-        """Frames, until the stream's time is over, or the client is too far behind: then it has to come again."""
+        """Frames, until the stream's time is over, or the client is too far behind: then it has to
+        come again."""
         yield b"retry: %d\n\n" % (self._feed.terms.retry_seconds * 1000)
         async for chunk in self._arrival(ring):
             yield chunk
         while self._goes_on(ring):
             self.news.clear()
-            chunk, self._position = ring.after(self._position, self._wanted, self._feed.terms.chunk_bytes)
+            chunk, self._position = ring.after(
+                self._position, self._wanted, self._feed.terms.chunk_bytes
+            )
             if chunk:
                 yield chunk
             if time.monotonic() >= self._beats_at:
@@ -61,7 +74,9 @@ class Walk:
         """Up to a place that the ring covers."""
         if self._after is None:
             self._position = ring.head
-        elif not ring.covers(self._position) and (why := (await self._feed.source.bounds()).why_not(self._position)):
+        elif not ring.covers(self._position) and (
+            why := (await self._feed.source.bounds()).why_not(self._position)
+        ):
             self._position = ring.head
             yield self._resync(why)
         yield self._heartbeat()
@@ -93,7 +108,9 @@ class Walk:
     def _heartbeat(self) -> bytes:
         self._beats_at = time.monotonic() + self._feed.terms.heartbeat_seconds
         live = self._feed.silent_seconds < STALE_SECONDS
-        return self._named("heartbeat", {"at": datetime.now(UTC), "state": "live" if live else "stale"})
+        return self._named(
+            "heartbeat", {"at": datetime.now(UTC), "state": "live" if live else "stale"}
+        )
 
     def _resync(self, reason: str) -> bytes:
         return self._named("resync", {"reason": reason, "position": str(self._position)})

@@ -1,4 +1,5 @@
-"""The demo as a process beside a server: for the console's button. It ends with the server, by its leash."""
+"""The demo as a process beside a server: for the console's button. It ends with the server, by its
+leash."""
 
 from __future__ import annotations
 
@@ -31,12 +32,26 @@ class DemoBeside:
                 self._process = await self._start()
 
     async def _start(self) -> Process:
-        shared = {"REGENTE_DATABASE_URL": self._database_url, "REGENTE_DATA_DIR": str(self._data_dir), VARIABLE: "1"}
+        shared = {
+            "REGENTE_DATABASE_URL": self._database_url,
+            "REGENTE_DATA_DIR": str(self._data_dir),
+            VARIABLE: "1",
+        }
         with _log(self._data_dir / "logs").open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "regente", "up", "--demo", "--port", "0",
-                stdin=PIPE, stdout=DEVNULL, stderr=log, env={**os.environ, **shared}, start_new_session=True,
-            )  # fmt: skip
+                sys.executable,
+                "-m",
+                "regente",
+                "up",
+                "--demo",
+                "--port",
+                "0",
+                stdin=PIPE,
+                stdout=DEVNULL,
+                stderr=log,
+                env={**os.environ, **shared},
+                start_new_session=True,
+            )
 
 
 def _log(folder: Path) -> Path:

@@ -29,10 +29,12 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def demo(call: Call) -> None:
-    """See it work: 24 missions, real sessions, proxies and storage, every kind of fault, and an account at the end.
+    """See it work: 24 missions, real sessions, proxies and storage, every kind of fault, and an
+    account at the end.
 
-    Ends with 0 only when every mission is in the state that is right for it, nothing was lost and nothing done twice. Runs in
-    a database of its own that goes when it ends; `regente up --demo` does the same and stays.
+    Ends with 0 only when every mission is in the state that is right for it, nothing was lost and
+    nothing done twice. Runs in a database of its own that goes when it ends; `regente up --demo`
+    does the same and stays.
     """
     with _own_place(call) as placed:
         await play(placed, stay=False)
@@ -58,14 +60,20 @@ async def _play(call: Call, stay: bool, console_port: int) -> Verdict:
     from regente.cli.up.ensemble import Ensemble
 
     with Screen(stderr=call.json) as screen:
-        screen.say("Starting PostgreSQL." if call.settings.database_url is None else "Connecting to PostgreSQL.")
+        screen.say(
+            "Starting PostgreSQL."
+            if call.settings.database_url is None
+            else "Connecting to PostgreSQL."
+        )
         async with call.app() as app:
             stage: Stage | None = None
             try:
                 async with ensemble_of(call, app, ORCHESTRATOR_ENVIRONMENT) as processes:
                     stage = Stage(app, Ensemble(app, processes, data_dir_of(call) / "demo"), screen)
                     if stay:
-                        screen.say(f"The console, once: {await stage.ensemble.console(console_port)}")
+                        screen.say(
+                            f"The console, once: {await stage.ensemble.console(console_port)}"
+                        )
                     verdict = await stage.play()
                     screen.close()
                     _tell(call, verdict, processes.logs)
@@ -92,7 +100,8 @@ def _tell(call: Call, verdict: Verdict, logs: Path) -> None:
 
 @contextlib.contextmanager
 def _own_place(call: Call) -> Iterator[Call]:
-    """A data folder of its own, kept only when something went wrong; a database that was given is used as it is."""
+    """A data folder of its own, kept only when something went wrong; a database that was given is
+    used as it is."""
     if call.settings.database_url is not None:
         yield call
         return

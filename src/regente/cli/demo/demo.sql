@@ -18,7 +18,8 @@ SELECT count(*) FROM (
   GROUP BY task_id, event HAVING count(*) > 1) AS again
 
 -- name: failed_ads
-SELECT mission_id, data ->> 'id' AS id FROM regente.mission_failed_items WHERE mission_id = ANY (%(ids)s::bigint[])
+SELECT mission_id, data ->> 'id' AS id FROM regente.mission_failed_items
+WHERE mission_id = ANY (%(ids)s::bigint[])
 
 -- name: held_proxies
 SELECT count(*) FROM regente.proxies WHERE in_use_by_worker_id IS NOT NULL

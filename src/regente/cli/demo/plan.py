@@ -1,4 +1,5 @@
-"""What the demo does and what must come of it: its missions, its faults, and the known number of ads behind each."""
+"""What the demo does and what must come of it: its missions, its faults, and the known number of
+ads behind each."""
 
 from __future__ import annotations
 
@@ -26,25 +27,50 @@ HOPELESS = (FIRST_DAY + timedelta(days=4), "image")
 FAULTS = (
     Fault(kind=FaultKind.STUCK_SESSION, count=1),
     Fault(kind=FaultKind.PROXY_407, count=1),
-    Fault(kind=FaultKind.UNAVAILABLE, day=FAILED_ONCE[0], format=FAILED_ONCE[1], path="/ads", count=PAGE_ATTEMPTS),
-    Fault(kind=FaultKind.THROTTLED, day=THROTTLED[0], format=THROTTLED[1], path="/ads", count=1, retry_after=6),
+    Fault(
+        kind=FaultKind.UNAVAILABLE,
+        day=FAILED_ONCE[0],
+        format=FAILED_ONCE[1],
+        path="/ads",
+        count=PAGE_ATTEMPTS,
+    ),
+    Fault(
+        kind=FaultKind.THROTTLED,
+        day=THROTTLED[0],
+        format=THROTTLED[1],
+        path="/ads",
+        count=1,
+        retry_after=6,
+    ),
     Fault(kind=FaultKind.SPOILED, day=SPOILED[0], format=SPOILED[1]),
     Fault(kind=FaultKind.LAYOUT, day=HOPELESS[0], format=HOPELESS[1], path="/ads"),
 )
 
 # Quick enough to be watched; a lease short enough to see a takeover.
 ORCHESTRATOR_ENVIRONMENT = {
-    "REGENTE_LOCK_TTL_MS": "3000", "REGENTE_HEARTBEAT_INTERVAL_MS": "500", "REGENTE_SWEEP_SECONDS": "1",
-    "REGENTE_POLLING_SESSION": "0.5", "REGENTE_POLLING_JOB": "0.5", "REGENTE_POLLING_ORCHESTRATOR": "0.5",
-    "REGENTE_TIMEOUT_SESSION": "20", "REGENTE_ERROR_BACKOFF": "0.5", "REGENTE_WATCH_SECONDS": "0.3",
-    "REGENTE_OUTAGE_SECONDS": "20", "REGENTE_CANCEL_SECONDS": "5", "REGENTE_DRAIN_SECONDS": "2",
-}  # fmt: skip
+    "REGENTE_LOCK_TTL_MS": "3000",
+    "REGENTE_HEARTBEAT_INTERVAL_MS": "500",
+    "REGENTE_SWEEP_SECONDS": "1",
+    "REGENTE_POLLING_SESSION": "0.5",
+    "REGENTE_POLLING_JOB": "0.5",
+    "REGENTE_POLLING_ORCHESTRATOR": "0.5",
+    "REGENTE_TIMEOUT_SESSION": "20",
+    "REGENTE_ERROR_BACKOFF": "0.5",
+    "REGENTE_WATCH_SECONDS": "0.3",
+    "REGENTE_OUTAGE_SECONDS": "20",
+    "REGENTE_CANCEL_SECONDS": "5",
+    "REGENTE_DRAIN_SECONDS": "2",
+}
 WORKER_ENVIRONMENT = {
-    "REGENTE_WORKER_PHASE_SECONDS": "0.2", "REGENTE_WORKER_PAGE_DELAY_SECONDS": "0.1",
-    "REGENTE_WORKER_STUCK_SECONDS": "3", "REGENTE_WORKER_PAGE_ATTEMPTS": str(PAGE_ATTEMPTS),
-    "REGENTE_WORKER_BACKOFF_SECONDS": "0.2", "REGENTE_WORKER_THROTTLE_PATIENCE_SECONDS": "1",
-    "REGENTE_WORKER_REQUEST_TIMEOUT_SECONDS": "10", "REGENTE_WORKER_REQUESTS_PER_MINUTE": "6000",
-}  # fmt: skip
+    "REGENTE_WORKER_PHASE_SECONDS": "0.2",
+    "REGENTE_WORKER_PAGE_DELAY_SECONDS": "0.1",
+    "REGENTE_WORKER_STUCK_SECONDS": "3",
+    "REGENTE_WORKER_PAGE_ATTEMPTS": str(PAGE_ATTEMPTS),
+    "REGENTE_WORKER_BACKOFF_SECONDS": "0.2",
+    "REGENTE_WORKER_THROTTLE_PATIENCE_SECONDS": "1",
+    "REGENTE_WORKER_REQUEST_TIMEOUT_SECONDS": "10",
+    "REGENTE_WORKER_REQUESTS_PER_MINUTE": "6000",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""What the demo shows while it runs: a bar per mission in a terminal, a line every few seconds anywhere else."""
+"""What the demo shows while it runs: a bar per mission in a terminal, a line every few seconds
+anywhere else."""
 
 from __future__ import annotations
 
@@ -37,7 +38,12 @@ class Screen:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -55,7 +61,10 @@ class Screen:
             self._printed_at = time.monotonic()
             counts = Counter(mission.status for mission in missions)
             elapsed = time.monotonic() - self._began_at
-            self.say(f"{elapsed:5.1f} s  " + ", ".join(f"{count} {status}" for status, count in sorted(counts.items())))
+            self.say(
+                f"{elapsed:5.1f} s  "
+                + ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+            )
 
 
 def share_of(mission: Mission) -> float:
@@ -71,10 +80,13 @@ def _bars(missions: Sequence[Mission]) -> Table:
     for mission in missions:
         colour = "red" if mission.status == "failed" else "green"
         grid.add_row(
-            Text(str(mission.id)), Text(f"{mission.date_start} {mission.media_type}"),
-            ProgressBar(1.0, share_of(mission), width=BAR_COLUMNS, finished_style=colour), status_text(mission.status),
-            Text(mission.checkpoint or "", style="dim"), Text(mission.worker_name or "", style="dim"),
+            Text(str(mission.id)),
+            Text(f"{mission.date_start} {mission.media_type}"),
+            ProgressBar(1.0, share_of(mission), width=BAR_COLUMNS, finished_style=colour),
+            status_text(mission.status),
+            Text(mission.checkpoint or "", style="dim"),
+            Text(mission.worker_name or "", style="dim"),
             Text("" if mission.ads_count is None else f"{mission.ads_count:,} ads"),
             Text(f"retry {mission.retry_count}" if mission.retry_count else "", style="yellow"),
-        )  # fmt: skip
+        )
     return grid

@@ -1,4 +1,5 @@
-"""The demo's course: everything started, faults in force, missions queued, one orchestrator killed, every mission judged."""
+"""The demo's course: everything started, faults in force, missions queued, one orchestrator killed,
+every mission judged."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ class Stage:
         self.screen.say(f"Queuing {plural(len(missions), 'mission')}.")
         started_at = time.monotonic()
         self.ids = await self.app.missions.create(missions, queue=True, by="demo")
-        expected = {mission_id: plan.expectation_of(args) for mission_id, args in zip(self.ids, missions, strict=True)}
+        expected = {
+            mission_id: plan.expectation_of(args)
+            for mission_id, args in zip(self.ids, missions, strict=True)
+        }
         found = await self._watch()
         await self._rest()
         return await judge(self.app, found, expected, since, time.monotonic() - started_at)
@@ -56,22 +60,29 @@ class Stage:
 
     async def _set(self) -> None:
         self.screen.say(
-            f"Starting a sandbox with {plan.PROXIES} proxies, {plan.WORKERS} workers, a writer, {ORCHESTRATORS} orchestrators."
+            f"Starting a sandbox with {plan.PROXIES} proxies, {plan.WORKERS} workers, a "
+            f"writer, {ORCHESTRATORS} orchestrators."
         )
         sandbox, _ = await asyncio.gather(
-            self.ensemble.sandbox(plan.PROXIES, plan.SEED, plan.ADS_PER_CELL), self.ensemble.writer("demo-writer")
+            self.ensemble.sandbox(plan.PROXIES, plan.SEED, plan.ADS_PER_CELL),
+            self.ensemble.writer("demo-writer"),
         )
         library = sandbox["library_url"]
         names = [f"demo-worker-{number + 1}" for number in range(plan.WORKERS)]
-        await asyncio.gather(*(self.ensemble.worker(name, library, plan.WORKER_ENVIRONMENT) for name in names))
+        await asyncio.gather(
+            *(self.ensemble.worker(name, library, plan.WORKER_ENVIRONMENT) for name in names)
+        )
         async with httpx2.AsyncClient(trust_env=False) as client:
             for fault in plan.FAULTS:
-                answer = await client.post(f"{library}/admin/faults", json=fault.model_dump(mode="json", exclude_none=True))
+                answer = await client.post(
+                    f"{library}/admin/faults", json=fault.model_dump(mode="json", exclude_none=True)
+                )
                 answer.raise_for_status()
         for _ in range(ORCHESTRATORS):
             await self._another_orchestrator()
         self.screen.say(
-            f"The ad library is at {library}. Faults in force: {', '.join(fault.kind.value for fault in plan.FAULTS)}."
+            f"The ad library is at {library}. Faults in force: "
+            f"{', '.join(fault.kind.value for fault in plan.FAULTS)}."
         )
 
     async def _another_orchestrator(self) -> None:
@@ -81,7 +92,10 @@ class Stage:
     async def _watch(self) -> list[Mission]:
         progress_at, done_before = time.monotonic(), -1
         while True:
-            missions = sorted(await self.app.missions.find(ids=self.ids, limit=1000), key=lambda mission: mission.id)
+            missions = sorted(
+                await self.app.missions.find(ids=self.ids, limit=1000),
+                key=lambda mission: mission.id,
+            )
             self.screen.update(missions)
             done = sum(mission.finished_at is not None for mission in missions)
             if done == len(self.ids):
@@ -89,7 +103,10 @@ class Stage:
             if done != done_before:
                 progress_at, done_before = time.monotonic(), done
             if time.monotonic() - progress_at > STUCK_SECONDS:
-                raise DemoFailed(f"no mission has ended for {STUCK_SECONDS:.0f} s; {done} of {len(self.ids)} are done")
+                raise DemoFailed(
+                    f"no mission has ended for {STUCK_SECONDS:.0f} s; {done} of "
+                    f"{len(self.ids)} are done"
+                )
             if self.killed is None and done >= KILL_AT_SHARE * len(self.ids):
                 await self._kill_one()
             await self.ensemble.processes.replace_fallen()
@@ -102,7 +119,8 @@ class Stage:
         self.killed = max(names, key=lambda name: runners.get(name, 0))
         await self.ensemble.processes.kill(self.killed)
         self.screen.say(
-            f"Killed {self.killed} (SIGKILL), which held {runners.get(self.killed, 0)} tasks. The other takes over."
+            f"Killed {self.killed} (SIGKILL), which held {runners.get(self.killed, 0)} "
+            "tasks. The other takes over."
         )
         await self._another_orchestrator()
 
@@ -111,7 +129,11 @@ class Stage:
         deadline = time.monotonic() + 30.0
         while time.monotonic() < deadline:
             members = await self.app.fleet.members()
-            busy = [member for member in members if member.status not in ("idle", "free", "inactive", "active")]
+            busy = [
+                member
+                for member in members
+                if member.status not in ("idle", "free", "inactive", "active")
+            ]
             if not busy and (await self.app.missions.orchestrator()).state == "closed":
                 return
             await asyncio.sleep(POLL_SECONDS)

@@ -1,4 +1,5 @@
-"""The account at the end: every mission in the state that is right for it, every ad stored or accounted for."""
+"""The account at the end: every mission in the state that is right for it, every ad stored or
+accounted for."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ QUERIES = load_queries(Path(__file__).with_name("demo.sql"))
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A figure, and what it must be: exactly `expected`, or at least `least`; or it is only told."""
+    """A figure, and what it must be: exactly `expected`, or at least `least`; or
+    it is only told."""
 
     name: str
     key: str
@@ -32,7 +34,9 @@ class Line:
 
     @property
     def ok(self) -> bool:
-        return (self.expected is None or self.count == self.expected) and (self.least is None or self.count >= self.least)
+        return (self.expected is None or self.count == self.expected) and (
+            self.least is None or self.count >= self.least
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +49,37 @@ class Verdict:
         return [line for line in self.lines if not line.ok]
 
     def as_json(self) -> dict[str, Any]:
-        return {"seconds": round(self.seconds, 1), "ok": not self.wrong, **{line.key: line.count for line in self.lines}}
+        return {
+            "seconds": round(self.seconds, 1),
+            "ok": not self.wrong,
+            **{line.key: line.count for line in self.lines},
+        }
 
     def as_table(self) -> RenderableType:
         rows: list[tuple[RenderableType, ...]] = [
-            (line.name, f"{line.count:,}", _demand(line), status_text("ok" if line.ok else "wrong")) for line in self.lines
+            (line.name, f"{line.count:,}", _demand(line), status_text("ok" if line.ok else "wrong"))
+            for line in self.lines
         ]
         rows.append(("Time", duration(self.seconds), "", ""))
         return table((Column("WHAT"), figure("COUNT"), Column("MUST BE"), Column("")), rows)
 
 
 async def judge(
-    app: Regente, missions: Sequence[Mission], expected: dict[int, Expectation], since: datetime, seconds: float
+    app: Regente,
+    missions: Sequence[Mission],
+    expected: dict[int, Expectation],
+    since: datetime,
+    seconds: float,
 ) -> Verdict:
     ids = [mission.id for mission in missions]
     figures = (await _ask(app, "figures", since=since))[0]
     failed = {(row["mission_id"], row["id"]) for row in await _ask(app, "failed_ads", ids=ids)}
-    due = {ad for mission_id, mission in expected.items() for ad in mission.ads if (mission_id, ad) not in failed}
+    due = {
+        ad
+        for mission_id, mission in expected.items()
+        for ad in mission.ads
+        if (mission_id, ad) not in failed
+    }
     stored = {row["id"] for row in await _ask(app, "stored_ads", ids=list(due))}
     right = sum(mission.status == expected[mission.id].status for mission in missions)
     known = sum(len(mission.ads) for mission in expected.values())
@@ -71,14 +89,24 @@ async def judge(
         Line("  in the state that is right for them", "right", right, len(expected)),
         Line("Ads found", "ads_found", _sum(missions, "ads_count"), known),
         Line("Ads stored", "ads_stored", _sum(missions, "success_count"), known - len(failed)),
-        Line("Rows failed, each explained", "rows_failed", _sum(missions, "failed_count"), len(failed), spoiled),
+        Line(
+            "Rows failed, each explained",
+            "rows_failed",
+            _sum(missions, "failed_count"),
+            len(failed),
+            spoiled,
+        ),
         Line("Retries", "retries", figures["retries"], least=3),
         Line("Waits for a rate limit", "waits", figures["waits"], least=1),
         Line("Sessions that failed", "failed_sessions", figures["failed_sessions"], least=2),
         Line("Takeovers from the killed orchestrator", "takeovers", figures["takeovers"], least=1),
-        Line("Duplicates", "duplicates", (await _ask(app, "repeated_work", ids=ids))[0]["count"], 0),
+        Line(
+            "Duplicates", "duplicates", (await _ask(app, "repeated_work", ids=ids))[0]["count"], 0
+        ),
         Line("Lost", "lost", len(due - stored), 0),
-        Line("Proxies still held", "held_proxies", (await _ask(app, "held_proxies"))[0]["count"], 0),
+        Line(
+            "Proxies still held", "held_proxies", (await _ask(app, "held_proxies"))[0]["count"], 0
+        ),
     )
     return Verdict(lines, seconds)
 

@@ -1,1 +1,2 @@
-"""`regente up`: everything for one machine, as processes of their own under one that watches over them."""
+"""`regente up`: everything for one machine, as processes of their own under one that watches over
+them."""

@@ -27,12 +27,18 @@ def add_to(root: typer.Typer) -> None:
 
 async def up(
     call: Call,
-    demo: Annotated[bool, typer.Option("--demo", help="With sandbox, 3 workers, 6 proxies, 24 missions, faults.")] = False,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="With sandbox, 3 workers, 6 proxies, 24 missions, faults."),
+    ] = False,
     orchestrators: Annotated[int, typer.Option(min=1, max=16, help="Orchestrator processes.")] = 1,
     writer: Annotated[bool, typer.Option(help="Run a writer here, too.")] = True,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the console; taken or 0: a free one.")] = DEFAULT_PORT,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Of the console; taken or 0: a free one.")
+    ] = DEFAULT_PORT,
 ) -> None:
-    """Run everything on this machine until Ctrl-C: PostgreSQL, orchestrators, writer, console; --demo: a whole sandbox."""
+    """Run everything on this machine until Ctrl-C: PostgreSQL, orchestrators, writer, console;
+    --demo: a whole sandbox."""
     if demo:
         from regente.cli.demo.command import play
 
@@ -60,7 +66,10 @@ def data_dir_of(call: Call) -> Path:
 
 def ensemble_of(call: Call, app: Regente, environment: dict[str, str]) -> Processes:
     """Children use the very database and data folder that this process uses."""
-    shared = {"REGENTE_DATABASE_URL": call.settings.database_url or "", "REGENTE_DATA_DIR": str(data_dir_of(call))}
+    shared = {
+        "REGENTE_DATABASE_URL": call.settings.database_url or "",
+        "REGENTE_DATA_DIR": str(data_dir_of(call)),
+    }
     return Processes(data_dir_of(call) / "logs", {**shared, **environment})
 
 
@@ -68,8 +77,14 @@ async def tell_what_is_up(call: Call, app: Regente, processes: Processes) -> Non
     active = Counter(member.kind for member in await app.fleet.members() if member.active)
     lines = [
         f"Up: {', '.join(processes.names)}. Logs: {processes.logs}",
-        f"Active in the fleet: {active['worker']} workers, {active['proxy']} proxies, {active['writer']} writers.",
-        "In another terminal: regente fleet list · regente missions create 2025-01-15 --queue · regente missions list",
+        (
+            f"Active in the fleet: {active['worker']} workers, {active['proxy']} proxies, "
+            f"{active['writer']} writers."
+        ),
+        (
+            "In another terminal: regente fleet list · regente missions create 2025-01-15 "
+            "--queue · regente missions list"
+        ),
         "Ctrl-C ends everything.",
     ]
     output.note("\n".join(lines))

@@ -1,4 +1,5 @@
-"""The processes of one machine, put together: orchestrators, a writer, and for the demo a sandbox and workers."""
+"""The processes of one machine, put together: orchestrators, a writer, and for the demo a sandbox
+and workers."""
 
 from __future__ import annotations
 
@@ -28,22 +29,38 @@ class Ensemble:
         return name
 
     async def console(self, port: int) -> str:
-        """The HTTP API with the console; where to sign in. A port that is taken already is changed for a free one."""
+        """The HTTP API with the console; where to sign in. A port that is taken already is changed
+        for a free one."""
         words = ("serve", "--port", str(port if is_free(port) else 0), "--sign-in")
         told = await self.processes.start("console", words)
         return str(told["sign_in"])
 
     async def writer(self, name: str) -> str:
         key = secrets.token_urlsafe(24)
-        environment = {"REGENTE_WRITER_API_KEY": key, "REGENTE_WRITER_DATABASE_URL": self.app.database_url}
+        environment = {
+            "REGENTE_WRITER_API_KEY": key,
+            "REGENTE_WRITER_DATABASE_URL": self.app.database_url,
+        }
         told = await self.processes.start(
-            name, ("writer", "--port", "0", "--allow-private", "--create-ads"), environment=environment
+            name,
+            ("writer", "--port", "0", "--allow-private", "--create-ads"),
+            environment=environment,
         )
         await self._enlist("writer", name, {"url": told["url"], "api_key": key})
         return str(told["url"])
 
     async def sandbox(self, proxies: int, seed: int, ads_per_cell: int) -> dict[str, Any]:
-        words = ("sandbox", "--port", "0", "--proxies", str(proxies), "--seed", str(seed), "--ads-per-cell", str(ads_per_cell))
+        words = (
+            "sandbox",
+            "--port",
+            "0",
+            "--proxies",
+            str(proxies),
+            "--seed",
+            str(seed),
+            "--ads-per-cell",
+            str(ads_per_cell),
+        )
         told = await self.processes.start("sandbox", words)
         self.processes.tell({"REGENTE_SANDBOX_URL": told["library_url"]})
         for proxy in told["proxies"]:
@@ -55,7 +72,9 @@ class Ensemble:
         key = secrets.token_urlsafe(24)
         folder = self.data_dir / name
         words = ("worker", "--port", "0", "--data-dir", str(folder), "--target", target)
-        told = await self.processes.start(name, words, environment={**environment, "REGENTE_WORKER_API_KEY": key})
+        told = await self.processes.start(
+            name, words, environment={**environment, "REGENTE_WORKER_API_KEY": key}
+        )
         fields = {"url": told["url"], "api_key": key, "storage_domain": told["storage_domain"]}
         await self._enlist("worker", name, fields)
         return str(told["url"])
@@ -70,9 +89,18 @@ class Ensemble:
             return
         match kind:
             case "worker":
-                await fleet.add_worker(name, fields["url"], fields["api_key"], fields["storage_domain"], by=BY)
+                await fleet.add_worker(
+                    name, fields["url"], fields["api_key"], fields["storage_domain"], by=BY
+                )
             case "proxy":
-                await fleet.add_proxy(name, fields["host"], fields["port"], fields["username"], fields["password"], by=BY)
+                await fleet.add_proxy(
+                    name,
+                    fields["host"],
+                    fields["port"],
+                    fields["username"],
+                    fields["password"],
+                    by=BY,
+                )
             case "writer":
                 await fleet.add_writer(name, fields["url"], fields["api_key"], by=BY)
             case _:

@@ -1,6 +1,7 @@
 """Processes of ours, started, watched, replaced when they fall, ended at the end.
 
-Each holds the other end of a pipe of ours as its leash: should this process die without a word, they end, too.
+Each holds the other end of a pipe of ours as its leash: should this process die without a word,
+they end, too.
 """
 
 from __future__ import annotations
@@ -52,14 +53,23 @@ class Processes:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.end()
 
     async def start(
-        self, name: str, words: Sequence[str], *, environment: dict[str, str] | None = None, speaks: bool = True
+        self,
+        name: str,
+        words: Sequence[str],
+        *,
+        environment: dict[str, str] | None = None,
+        speaks: bool = True,
     ) -> dict[str, Any]:
-        """`regente <words>` as a process; returns what it says about itself, when it is one that speaks."""
+        """`regente <words>` as a process; returns what it says about itself, when it is one that
+        speaks."""
         surroundings = {**self._environment, **(environment or {})}
         process = await self._spawn(name, words, surroundings)
         service = Service(name, tuple(words), surroundings, speaks, process, {})
@@ -84,12 +94,19 @@ class Processes:
 
     async def replace_fallen(self) -> list[str]:
         """What ended on its own is started again, at its old address; returns the names."""
-        fallen = [service for service in self._services.values() if service.process.returncode is not None]
+        fallen = [
+            service for service in self._services.values() if service.process.returncode is not None
+        ]
         for service in fallen:
             service.falls += 1
             if service.falls > MAX_FALLS:
-                raise ServiceFailed(f"{service.name} ended {service.falls} times, last with: {self._last_words(service.name)}")
-            service.process = await self._spawn(service.name, _at_its_old_port(service), service.environment)
+                raise ServiceFailed(
+                    f"{service.name} ended {service.falls} times, last with: "
+                    f"{self._last_words(service.name)}"
+                )
+            service.process = await self._spawn(
+                service.name, _at_its_old_port(service), service.environment
+            )
             if service.speaks:
                 await self._first_words(service)
         return [service.name for service in fallen]
@@ -108,9 +125,19 @@ class Processes:
         self.logs.mkdir(parents=True, exist_ok=True)
         with (self.logs / f"{name}.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "regente", *words, "--json", "--log-format", "json",
-                stdin=PIPE, stdout=PIPE, stderr=log, env=environment, start_new_session=True,
-            )  # fmt: skip
+                sys.executable,
+                "-m",
+                "regente",
+                *words,
+                "--json",
+                "--log-format",
+                "json",
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
 
     async def _first_words(self, service: Service) -> dict[str, Any]:
         assert service.process.stdout is not None
@@ -119,7 +146,9 @@ class Processes:
                 line = await service.process.stdout.readline()
             return dict(json.loads(line))
         except (TimeoutError, ValueError):
-            raise ServiceFailed(f"{service.name} did not start: {self._last_words(service.name)}") from None
+            raise ServiceFailed(
+                f"{service.name} did not start: {self._last_words(service.name)}"
+            ) from None
 
     def _last_words(self, name: str) -> str:
         lines = (self.logs / f"{name}.log").read_text("utf-8", "replace").strip().splitlines()

@@ -2,7 +2,8 @@
 
 -- name: open_batch
 INSERT INTO regente.batches (name, stall_after, max_resumes, details)
-VALUES (%(name)s, make_interval(secs => %(stall_after_seconds)s::double precision), %(max_resumes)s, %(details)s::jsonb)
+VALUES (%(name)s, make_interval(secs => %(stall_after_seconds)s::double precision), %(max_resumes)s,
+        %(details)s::jsonb)
 ON CONFLICT (name) DO UPDATE SET name = excluded.name
 RETURNING id
 
@@ -12,33 +13,42 @@ WITH before AS (SELECT id, status FROM regente.batches WHERE id = %(batch_id)s F
 grown AS (
   UPDATE regente.batches b
   SET total = total + %(count)s, progress_at = regente.clock(),
-      status = CASE WHEN b.status >= 'completed' THEN 'running' ELSE b.status END, finished_at = NULL
+      status = CASE WHEN b.status >= 'completed' THEN 'running'
+          ELSE b.status END, finished_at = NULL
   FROM before WHERE b.id = before.id AND %(count)s > 0 RETURNING b.id, before.status AS was
 ),
 logged AS (
-  INSERT INTO regente.events (batch_id, event) SELECT id, 'batch_reopened' FROM grown WHERE was >= 'completed'
+  INSERT INTO regente.events (batch_id, event) SELECT id, 'batch_reopened' FROM grown
+  WHERE was >= 'completed'
 )
 SELECT id FROM before
 
 -- name: batch_ledger
 SELECT b.id, b.name, b.status::text AS status, b.total, b.resumes, b.max_resumes,
-       extract(epoch FROM b.stall_after)::double precision AS stall_after_seconds, b.created_at, b.progress_at, b.finished_at,
+       extract(epoch FROM b.stall_after)::double precision AS stall_after_seconds, b.created_at,
+       b.progress_at, b.finished_at,
        b.details, c.draft, c.queued, c.running, c.completed, c.failed, c.canceled, c.skipped,
        CASE WHEN c.finished > 0 AND c.finished < b.total AND b.status < 'completed'
-            THEN extract(epoch FROM regente.clock() - b.created_at)::double precision / c.finished * (b.total - c.finished)
+            THEN extract(epoch FROM regente.clock() - b.created_at)::double precision
+                 / c.finished * (b.total - c.finished)
        END AS eta_seconds
 FROM regente.batches b CROSS JOIN LATERAL (
-  SELECT count(*) FILTER (WHERE t.status = 'draft') AS draft, count(*) FILTER (WHERE t.status = 'queued') AS queued,
-         count(*) FILTER (WHERE t.status = 'running') AS running, count(*) FILTER (WHERE t.status = 'completed') AS completed,
-         count(*) FILTER (WHERE t.status = 'failed') AS failed, count(*) FILTER (WHERE t.status = 'canceled') AS canceled,
-         count(*) FILTER (WHERE t.status = 'skipped') AS skipped, count(*) FILTER (WHERE t.status >= 'completed') AS finished
+  SELECT count(*) FILTER (WHERE t.status = 'draft') AS draft,
+         count(*) FILTER (WHERE t.status = 'queued') AS queued,
+         count(*) FILTER (WHERE t.status = 'running') AS running,
+         count(*) FILTER (WHERE t.status = 'completed') AS completed,
+         count(*) FILTER (WHERE t.status = 'failed') AS failed,
+         count(*) FILTER (WHERE t.status = 'canceled') AS canceled,
+         count(*) FILTER (WHERE t.status = 'skipped') AS skipped,
+         count(*) FILTER (WHERE t.status >= 'completed') AS finished
   FROM regente.tasks t WHERE t.batch_id = b.id) AS c
 WHERE (%(id)s::bigint IS NULL OR b.id = %(id)s) AND (%(name)s::text IS NULL OR b.name = %(name)s)
 ORDER BY b.id DESC LIMIT %(limit)s
 
 -- name: review_batches
--- One look at open batches: has it started, moved, stopped moving, ended? `touched` moved just now, by the caller's own
--- tasks; with `all_open` the others are looked at too. Locked rows are somebody else's look.
+-- One look at open batches: has it started, moved, stopped moving, ended? `touched` moved just now,
+-- by the caller's own tasks; with `all_open` the others are looked at too. Locked rows are somebody
+-- else's look.
 WITH open AS MATERIALIZED (
   SELECT b.*, b.id = ANY (%(touched)s::bigint[]) AS touched FROM regente.batches b
   WHERE b.status < 'completed' AND (%(all_open)s OR b.id = ANY (%(touched)s::bigint[]))
@@ -46,7 +56,9 @@ WITH open AS MATERIALIZED (
 ),
 seen AS (
   SELECT open.*, l.moved_at,
-    CASE WHEN NOT l.live AND (open.total > 0 OR open.progress_at < regente.clock() - open.stall_after) THEN 'completed'
+    CASE WHEN NOT l.live
+        AND (open.total > 0 OR open.progress_at < regente.clock() - open.stall_after)
+        THEN 'completed'
          WHEN l.moved_at > regente.clock() - open.stall_after THEN 'running'
          WHEN greatest(open.progress_at, l.moved_at) < regente.clock() - open.stall_after AND l.due
            THEN CASE WHEN open.resumes >= open.max_resumes THEN 'failed' ELSE 'stalled' END
@@ -54,7 +66,8 @@ seen AS (
   FROM open CROSS JOIN LATERAL (
     SELECT regente.batch_lives(open.id) AS live,
            CASE WHEN open.touched THEN regente.clock()
-                ELSE (SELECT max(t.heartbeat_at) FROM regente.tasks t WHERE t.batch_id = open.id AND t.status = 'running')
+                ELSE (SELECT max(t.heartbeat_at) FROM regente.tasks t WHERE t.batch_id = open.id
+                      AND t.status = 'running')
            END AS moved_at,
            EXISTS (SELECT FROM regente.tasks t LEFT JOIN regente.pipelines p ON p.name = t.pipeline
                    WHERE t.batch_id = open.id AND t.status IN ('queued', 'running')
@@ -70,14 +83,18 @@ changed AS (
 ),
 given_up AS (
   UPDATE regente.tasks t
-  SET status = 'failed', runner_id = NULL, finished_at = regente.clock(), error_code = 'BATCH_STALLED',
-      error_message = 'its batch stalled more often than it may be resumed', cancel_requested_at = NULL
-  FROM changed c WHERE c.status = 'failed' AND t.batch_id = c.id AND t.status IN ('queued', 'running')
+  SET status = 'failed', runner_id = NULL, finished_at = regente.clock(),
+      error_code = 'BATCH_STALLED',
+      error_message = 'its batch stalled more often than it may be resumed',
+      cancel_requested_at = NULL
+  FROM changed c WHERE c.status = 'failed' AND t.batch_id = c.id
+      AND t.status IN ('queued', 'running')
   RETURNING t.id, t.batch_id, t.attempt, t.pipeline, t.error_message
 ),
 failed AS (
   INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint)
-  SELECT id, attempt, pipeline, 'stall', 'BATCH_STALLED', error_message, md5('BATCH_STALLED' || pipeline) FROM given_up
+  SELECT id, attempt, pipeline, 'stall', 'BATCH_STALLED', error_message,
+         md5('BATCH_STALLED' || pipeline) FROM given_up
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, attempt, event)
@@ -87,18 +104,22 @@ logged AS (
 SELECT id, name, was::text, status::text FROM changed WHERE status <> was
 
 -- name: resume_batch
--- Of two callers one finds the batch stalled and moves it; the other finds it running and changes nothing.
+-- Of two callers one finds the batch stalled and moves it; the other finds it running and changes
+-- nothing.
 WITH stalled AS MATERIALIZED (
-  SELECT id, stall_after FROM regente.batches WHERE id = %(batch_id)s AND status = 'stalled' FOR UPDATE
+  SELECT id, stall_after FROM regente.batches WHERE id = %(batch_id)s
+      AND status = 'stalled' FOR UPDATE
 ),
 moved AS (
-  UPDATE regente.batches b SET status = 'running', resumes = resumes + 1, progress_at = regente.clock()
+  UPDATE regente.batches b SET status = 'running', resumes = resumes + 1,
+         progress_at = regente.clock()
   FROM stalled WHERE b.id = stalled.id AND b.status = 'stalled' RETURNING b.id, b.resumes
 ),
 released AS (
   UPDATE regente.tasks t SET status = 'queued', runner_id = NULL, run_at = regente.clock()
   FROM stalled, moved
-  WHERE t.batch_id = stalled.id AND t.status = 'running' AND t.heartbeat_at < regente.clock() - stalled.stall_after
+  WHERE t.batch_id = stalled.id AND t.status = 'running'
+    AND t.heartbeat_at < regente.clock() - stalled.stall_after
     AND t.cancel_requested_at IS NULL
   RETURNING t.id, t.batch_id, t.attempt, t.pipeline
 ),
@@ -109,8 +130,10 @@ logged AS (
          jsonb_build_object('resumes', resumes) || coalesce(%(details)s::jsonb, '{}') FROM moved
 ),
 woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (
-  SELECT DISTINCT t.pipeline FROM regente.tasks t JOIN moved ON moved.id = t.batch_id WHERE t.status IN ('queued', 'running')) AS p)
-SELECT moved.id, moved.resumes, (SELECT count(*) FROM released) AS released, (SELECT count(*) FROM woken) AS woken FROM moved
+  SELECT DISTINCT t.pipeline FROM regente.tasks t JOIN moved ON moved.id = t.batch_id
+  WHERE t.status IN ('queued', 'running')) AS p)
+SELECT moved.id, moved.resumes, (SELECT count(*) FROM released) AS released,
+       (SELECT count(*) FROM woken) AS woken FROM moved
 
 -- name: batch_failures
 SELECT id FROM regente.tasks
@@ -127,4 +150,5 @@ WITH closed AS (
   UPDATE regente.batches b SET status = 'canceled', finished_at = regente.clock()
   WHERE b.id = %(batch_id)s AND b.status < 'completed' RETURNING b.id
 )
-INSERT INTO regente.events (batch_id, event, details) SELECT id, 'batch_canceled', %(details)s::jsonb FROM closed RETURNING batch_id
+INSERT INTO regente.events (batch_id, event, details) SELECT id, 'batch_canceled',
+            %(details)s::jsonb FROM closed RETURNING batch_id

@@ -1,19 +1,24 @@
 -- A runner takes tasks. What the form of these statements decides is guarded by the EXPLAIN tests:
--- `ctid = ANY (ARRAY(SELECT …))` goes straight to the rows just locked, where `id IN (SELECT …)` flips to a sequential scan from
--- about a hundred rows a batch. A row that moved between the statement's snapshot and its lock is left for the next claim.
+-- `ctid = ANY (ARRAY(SELECT …))` goes straight to the rows just locked, where `id IN (SELECT …)`
+-- flips to a sequential scan from about a hundred rows a batch. A row that moved between the
+-- statement's snapshot and its lock is left for the next claim.
 
 -- name: claim
--- One index range per pipeline and priority level, from the level's floor to now. The floor keeps the scan from stepping, each
--- time anew, over the entries that earlier claims left behind and vacuum has not removed yet. Levels come in the given order
--- (a join with `pipelines` beside them would be free to shuffle it), and all levels of a pipeline share its slots.
+-- One index range per pipeline and priority level, from the level's floor to now. The floor keeps
+-- the scan from stepping, each time anew, over the entries that earlier claims left behind and
+-- vacuum has not removed yet. Levels come in the given order (a join with `pipelines` beside them
+-- would be free to shuffle it), and all levels of a pipeline share its slots.
 WITH claimed AS (
-  UPDATE regente.tasks SET status = 'running', attempt = attempt + 1, runner_id = %(runner_id)s::bigint,
-         claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
+  UPDATE regente.tasks SET status = 'running', attempt = attempt + 1,
+         runner_id = %(runner_id)s::bigint,
+         claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()),
+         heartbeat_at = regente.clock()
   WHERE status = 'queued' AND ctid = ANY (ARRAY(
     SELECT picked.ctid
     FROM (
       SELECT w.pipeline, max(w.slots) AS slots
-      FROM unnest(%(pipelines)s::text[], %(limits)s::integer[]) WITH ORDINALITY AS w (pipeline, slots, place)
+      FROM unnest(%(pipelines)s::text[], %(limits)s::integer[]) WITH ORDINALITY
+          AS w (pipeline, slots, place)
       WHERE NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = w.pipeline AND p.paused)
       GROUP BY w.pipeline ORDER BY min(w.place)) AS wanted
     CROSS JOIN LATERAL (
@@ -28,7 +33,8 @@ WITH claimed AS (
       WHERE level.pipeline = wanted.pipeline
       LIMIT wanted.slots) AS picked
     WHERE EXISTS (SELECT FROM regente.runners r
-                  WHERE r.id = %(runner_id)s::bigint AND r.status = 'running' AND r.lease_until > regente.clock())
+                  WHERE r.id = %(runner_id)s::bigint AND r.status = 'running'
+                    AND r.lease_until > regente.clock())
     LIMIT %(free)s::integer))
   RETURNING id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args
 ),
@@ -39,38 +45,46 @@ logged AS (
 SELECT id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args::text FROM claimed
 
 -- name: claim_suspect
--- A task that was running when its runner died, twice, is run one at a time: if it dies again, it was its own doing, and the
--- tasks that only stood beside it are not blamed.
+-- A task that was running when its runner died, twice, is run one at a time: if it dies again, it
+-- was its own doing, and the tasks that only stood beside it are not blamed.
 WITH claimed AS (
-  UPDATE regente.tasks SET status = 'running', attempt = attempt + 1, runner_id = %(runner_id)s::bigint,
-         claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()), heartbeat_at = regente.clock()
+  UPDATE regente.tasks SET status = 'running', attempt = attempt + 1,
+         runner_id = %(runner_id)s::bigint,
+         claimed_at = regente.clock(), started_at = coalesce(started_at, regente.clock()),
+         heartbeat_at = regente.clock()
   WHERE status = 'queued' AND ctid = ANY (ARRAY(
     SELECT t.ctid FROM regente.tasks t
-    WHERE t.pipeline || '' = ANY (%(pipelines)s::text[]) AND t.status = 'queued' AND t.crashes >= 2 AND t.run_at <= regente.clock()
+    WHERE t.pipeline || '' = ANY (%(pipelines)s::text[]) AND t.status = 'queued' AND t.crashes >= 2
+      AND t.run_at <= regente.clock()
       AND EXISTS (SELECT FROM regente.runners r
-                  WHERE r.id = %(runner_id)s::bigint AND r.status = 'running' AND r.lease_until > regente.clock())
+                  WHERE r.id = %(runner_id)s::bigint AND r.status = 'running'
+                    AND r.lease_until > regente.clock())
       AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = t.pipeline AND p.paused)
     ORDER BY t.run_at, t.id LIMIT 1 FOR UPDATE SKIP LOCKED))
   RETURNING id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
-  SELECT id, batch_id, %(runner_id)s::bigint, attempt, 'task_claimed', '{"alone": true}' FROM claimed
+  SELECT id, batch_id, %(runner_id)s::bigint, attempt, 'task_claimed', '{"alone": true}'
+  FROM claimed
 )
 SELECT id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args::text FROM claimed
 
 -- name: survey
--- The priority levels in use and the first task of each, one index probe a level however many tasks wait.
+-- The priority levels in use and the first task of each, one index probe a level however many tasks
+-- wait.
 SELECT wanted.pipeline, first.priority, first.run_at::text AS floor,
        extract(epoch FROM first.run_at - regente.clock())::double precision AS due_seconds
 FROM unnest(%(pipelines)s::text[]) AS wanted (pipeline)
 CROSS JOIN LATERAL (
   WITH RECURSIVE level (priority) AS (
-    (SELECT t.priority FROM regente.tasks t WHERE t.pipeline = wanted.pipeline AND t.status = 'queued'
+    (SELECT t.priority FROM regente.tasks t WHERE t.pipeline = wanted.pipeline
+     AND t.status = 'queued'
      ORDER BY t.priority DESC LIMIT 1)
     UNION ALL
     SELECT (SELECT t.priority FROM regente.tasks t
-            WHERE t.pipeline = wanted.pipeline AND t.status = 'queued' AND t.priority < level.priority
+            WHERE t.pipeline = wanted.pipeline AND t.status = 'queued'
+              AND t.priority < level.priority
             ORDER BY t.priority DESC LIMIT 1)
     FROM level WHERE level.priority IS NOT NULL)
   SELECT level.priority, t.run_at FROM level CROSS JOIN LATERAL (
@@ -80,4 +94,5 @@ CROSS JOIN LATERAL (
 WHERE NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = wanted.pipeline AND p.paused)
 
 -- name: anything_running
-SELECT EXISTS (SELECT FROM regente.tasks t WHERE t.status = 'running' AND t.pipeline = ANY (%(pipelines)s::text[]))
+SELECT EXISTS (SELECT FROM regente.tasks t WHERE t.status = 'running'
+               AND t.pipeline = ANY (%(pipelines)s::text[]))

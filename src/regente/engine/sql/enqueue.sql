@@ -1,8 +1,11 @@
--- Tasks come in. Arrays go in as columns; `place` ties a row to its position, so that ids come back in the caller's order.
+-- Tasks come in. Arrays go in as columns; `place` ties a row to its position, so that ids come back
+-- in the caller's order.
 
 -- name: reserve_task_ids
--- The ids of a COPY are known beforehand: it cannot return any. The sequence is looked up once, not for each of them.
-WITH sequence AS MATERIALIZED (SELECT pg_get_serial_sequence('regente.tasks', 'id')::regclass AS name)
+-- The ids of a COPY are known beforehand: it cannot return any. The sequence is looked up once, not
+-- for each of them.
+WITH sequence AS MATERIALIZED (SELECT pg_get_serial_sequence('regente.tasks', 'id')::regclass
+                               AS name)
 SELECT string_agg(nextval(name)::text, ',') FROM sequence, generate_series(1, %(count)s::integer)
 
 -- name: copy_tasks
@@ -13,35 +16,46 @@ COPY regente.events (task_id, batch_id, event) FROM STDIN
 
 -- name: insert_tasks
 WITH wanted AS (
-  SELECT w.* FROM unnest(%(pipelines)s::text[], %(args)s::text[], %(keys)s::text[], %(priorities)s::smallint[],
-                         %(run_ats)s::timestamptz[], %(max_attempts)s::smallint[], %(batch_ids)s::bigint[], %(drafts)s::boolean[])
-    WITH ORDINALITY AS w (pipeline, args, key, priority, run_at, max_attempts, batch_id, draft, place)
+  SELECT w.* FROM unnest(%(pipelines)s::text[], %(args)s::text[], %(keys)s::text[],
+                         %(priorities)s::smallint[],
+                         %(run_ats)s::timestamptz[], %(max_attempts)s::smallint[],
+                         %(batch_ids)s::bigint[], %(drafts)s::boolean[])
+    WITH ORDINALITY AS w (pipeline, args, key, priority, run_at, max_attempts, batch_id, draft,
+                          place)
 ),
 inserted AS (
-  INSERT INTO regente.tasks (pipeline, args, key, priority, run_at, max_attempts, batch_id, status, queued_at)
-  SELECT pipeline, args::jsonb, key, priority, coalesce(run_at, regente.clock()), max_attempts, batch_id,
-         CASE WHEN draft THEN 'draft' ELSE 'queued' END::regente.task_status, CASE WHEN NOT draft THEN regente.clock() END
+  INSERT INTO regente.tasks (pipeline, args, key, priority, run_at, max_attempts, batch_id, status,
+                             queued_at)
+  SELECT pipeline, args::jsonb, key, priority, coalesce(run_at, regente.clock()), max_attempts,
+         batch_id,
+         CASE WHEN draft THEN 'draft' ELSE 'queued' END::regente.task_status, CASE
+              WHEN NOT draft THEN regente.clock() END
   FROM wanted ORDER BY place
   ON CONFLICT (pipeline, key) WHERE key IS NOT NULL DO NOTHING
   RETURNING id, batch_id, status, pipeline, priority, run_at
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, event)
-  SELECT id, batch_id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END FROM inserted ORDER BY id
+  SELECT id, batch_id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END
+  FROM inserted ORDER BY id
 ),
 woken AS (
-  SELECT pg_notify('regente_queued', pipeline || ' ' || priority || ' ' || extract(epoch FROM first - regente.clock()))
+  SELECT pg_notify('regente_queued', pipeline || ' ' || priority || ' ' || extract(epoch
+      FROM first - regente.clock()))
   FROM (SELECT pipeline, priority, min(greatest(run_at, regente.clock())) AS first FROM inserted
         WHERE status = 'queued' GROUP BY pipeline, priority) AS w
 )
 SELECT id FROM inserted, (SELECT count(*) FROM woken) AS w ORDER BY id
 
 -- name: insert_task
--- One without key or batch, as `insert_tasks` would store it: the way in of whoever waits for its start.
+-- One without key or batch, as `insert_tasks` would store it: the way in of whoever waits for its
+-- start.
 WITH inserted AS (
   INSERT INTO regente.tasks (pipeline, args, priority, run_at, max_attempts, status, queued_at)
-  VALUES (%(pipeline)s, %(args)s::jsonb, %(priority)s::smallint, coalesce(%(run_at)s::timestamptz, regente.clock()),
-          %(max_attempts)s::smallint, CASE WHEN %(draft)s::boolean THEN 'draft' ELSE 'queued' END::regente.task_status,
+  VALUES (%(pipeline)s, %(args)s::jsonb, %(priority)s::smallint,
+          coalesce(%(run_at)s::timestamptz, regente.clock()),
+          %(max_attempts)s::smallint, CASE WHEN %(draft)s::boolean THEN 'draft'
+              ELSE 'queued' END::regente.task_status,
           CASE WHEN NOT %(draft)s::boolean THEN regente.clock() END)
   RETURNING id, status, pipeline, priority, run_at
 ),
@@ -49,7 +63,8 @@ logged AS (
   INSERT INTO regente.events (task_id, event)
   SELECT id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END FROM inserted
 )
-SELECT id, CASE WHEN status = 'queued' THEN pg_notify('regente_queued', pipeline || ' ' || priority || ' '
+SELECT id, CASE WHEN status = 'queued' THEN pg_notify('regente_queued',
+                                                      pipeline || ' ' || priority || ' '
                   || extract(epoch FROM greatest(run_at, regente.clock()) - regente.clock())) END
 FROM inserted
 
@@ -69,22 +84,27 @@ SELECT pg_notify('regente_queued', '')
 -- A batch that was given up while this was a draft opens again.
 WITH home AS MATERIALIZED (
   SELECT b.id, b.status FROM regente.batches b
-  WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[])) ORDER BY b.id FOR UPDATE
+  WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[]))
+  ORDER BY b.id FOR UPDATE
 ),
 queued AS (
-  UPDATE regente.tasks SET status = 'queued', queued_at = regente.clock(), run_at = greatest(run_at, regente.clock())
-  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'draft' AND (SELECT count(*) FROM home) >= 0 RETURNING id, batch_id, pipeline
+  UPDATE regente.tasks SET status = 'queued', queued_at = regente.clock(),
+         run_at = greatest(run_at, regente.clock())
+  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'draft' AND (SELECT count(*) FROM home) >= 0
+  RETURNING id, batch_id, pipeline
 ),
 reopened AS (
   UPDATE regente.batches b SET status = 'running', finished_at = NULL, progress_at = regente.clock()
-  FROM home WHERE b.id = home.id AND home.status >= 'completed' AND b.id IN (SELECT batch_id FROM queued) RETURNING b.id
+  FROM home WHERE b.id = home.id AND home.status >= 'completed'
+      AND b.id IN (SELECT batch_id FROM queued) RETURNING b.id
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, event, details)
   SELECT id, batch_id, 'task_queued', %(details)s::jsonb FROM queued
   UNION ALL SELECT NULL, id, 'batch_reopened', NULL FROM reopened
 ),
-woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM queued) AS p)
+woken AS (SELECT pg_notify('regente_queued', pipeline)
+          FROM (SELECT DISTINCT pipeline FROM queued) AS p)
 SELECT id FROM queued, (SELECT count(*) FROM woken) AS w
 
 -- name: known_pipelines

@@ -19,20 +19,25 @@ asked AS (
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
   SELECT id, batch_id, NULL, attempt, 'task_canceled', %(details)s::jsonb FROM ended
-  UNION ALL SELECT id, batch_id, runner_id, attempt, 'task_cancel_requested', %(details)s::jsonb FROM asked
+  UNION ALL SELECT id, batch_id, runner_id, attempt, 'task_cancel_requested', %(details)s::jsonb
+      FROM asked
 ),
-woken AS (SELECT pg_notify('regente_cancel', runner_id::text) FROM (SELECT DISTINCT runner_id FROM asked) AS r)
+woken AS (SELECT pg_notify('regente_cancel', runner_id::text)
+          FROM (SELECT DISTINCT runner_id FROM asked) AS r)
 SELECT target.id, target.status::text AS before,
-       CASE WHEN target.status IN ('draft', 'queued') THEN 'canceled' ELSE target.status::text END AS after,
+       CASE WHEN target.status IN ('draft', 'queued') THEN 'canceled'
+            ELSE target.status::text END AS after,
        target.status = 'running' AS requested, (SELECT count(*) FROM woken) AS woken
 FROM target
 
 -- name: retry
--- A dead letter, a canceled or a skipped task starts again with a fresh budget. Its finished steps stay finished. Its batch is
--- held first, and until the commit, so that no review closes it over the task.
+-- A dead letter, a canceled or a skipped task starts again with a fresh budget. Its finished steps
+-- stay finished. Its batch is held first, and until the commit, so that no review closes it over
+-- the task.
 WITH home AS MATERIALIZED (
   SELECT b.id, b.status FROM regente.batches b
-  WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[])) ORDER BY b.id FOR UPDATE
+  WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[]))
+  ORDER BY b.id FOR UPDATE
 ),
 target AS MATERIALIZED (
   SELECT id, status FROM regente.tasks
@@ -40,32 +45,38 @@ target AS MATERIALIZED (
 ),
 requeued AS (
   UPDATE regente.tasks t
-  SET status = 'queued', tries = 0, crashes = 0, run_at = regente.clock(), queued_at = regente.clock(), finished_at = NULL,
+  SET status = 'queued', tries = 0, crashes = 0, run_at = regente.clock(),
+      queued_at = regente.clock(), finished_at = NULL,
       error_code = NULL, error_message = NULL, cancel_requested_at = NULL
   FROM target WHERE t.id = target.id AND target.status IN ('failed', 'canceled', 'skipped')
   RETURNING t.id, t.batch_id, t.pipeline, t.attempt
 ),
 reopened AS (
   UPDATE regente.batches b SET status = 'running', finished_at = NULL, progress_at = regente.clock()
-  FROM home WHERE b.id = home.id AND home.status >= 'completed' AND b.id IN (SELECT batch_id FROM requeued) RETURNING b.id
+  FROM home WHERE b.id = home.id AND home.status >= 'completed'
+      AND b.id IN (SELECT batch_id FROM requeued) RETURNING b.id
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, attempt, event, details)
   SELECT id, batch_id, attempt, 'task_requeued', %(details)s::jsonb FROM requeued
   UNION ALL SELECT NULL, id, NULL, 'batch_reopened', NULL FROM reopened
 ),
-woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM requeued) AS p)
-SELECT target.id, target.status::text AS before, requeued.id IS NOT NULL AS done, (SELECT count(*) FROM woken) AS woken
+woken AS (SELECT pg_notify('regente_queued', pipeline)
+          FROM (SELECT DISTINCT pipeline FROM requeued) AS p)
+SELECT target.id, target.status::text AS before, requeued.id IS NOT NULL AS done,
+       (SELECT count(*) FROM woken) AS woken
 FROM target LEFT JOIN requeued ON requeued.id = target.id
 
 -- name: release
 -- What was held back falls due now.
 WITH released AS (
   UPDATE regente.tasks SET run_at = regente.clock()
-  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'queued' AND run_at > regente.clock() + interval '100 years'
+  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'queued'
+    AND run_at > regente.clock() + interval '100 years'
   RETURNING id, pipeline
 ),
-woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM released) AS p)
+woken AS (SELECT pg_notify('regente_queued', pipeline)
+          FROM (SELECT DISTINCT pipeline FROM released) AS p)
 SELECT id, (SELECT count(*) FROM woken) FROM released
 
 -- name: discard
@@ -98,51 +109,64 @@ SELECT name, pg_notify('regente_queued', name) FROM changed
 -- name: recover_stuck
 -- Back into the queue. Whoever still holds it is fenced: its attempt can write nothing more.
 WITH stuck AS MATERIALIZED (
-  SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT JOIN regente.pipelines p ON p.name = t.pipeline
+  SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT
+  JOIN regente.pipelines p ON p.name = t.pipeline
   WHERE t.status = 'running' AND NOT coalesce(p.endless, false)
-    AND t.heartbeat_at < regente.clock() - make_interval(secs => %(stuck_seconds)s::double precision)
-    AND (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s) AND (%(id)s::bigint IS NULL OR t.id = %(id)s)
+    AND t.heartbeat_at < regente.clock()
+        - make_interval(secs => %(stuck_seconds)s::double precision)
+    AND (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
+    AND (%(id)s::bigint IS NULL OR t.id = %(id)s)
   ORDER BY t.id LIMIT 10000 FOR UPDATE OF t SKIP LOCKED
 ),
 recovered AS (
   UPDATE regente.tasks t
   SET runner_id = NULL, run_at = regente.clock(), cancel_requested_at = NULL,
-      status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled' ELSE 'queued' END::regente.task_status,
+      status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled'
+          ELSE 'queued' END::regente.task_status,
       finished_at = CASE WHEN t.cancel_requested_at IS NOT NULL THEN regente.clock() END
-  FROM stuck s WHERE t.id = s.id RETURNING t.id, t.batch_id, t.attempt, t.pipeline, t.status, s.holder
+  FROM stuck s WHERE t.id = s.id RETURNING t.id, t.batch_id, t.attempt, t.pipeline, t.status,
+       s.holder
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
-  SELECT id, batch_id, holder, attempt, CASE status WHEN 'queued' THEN 'task_recovered' ELSE 'task_canceled' END,
+  SELECT id, batch_id, holder, attempt, CASE status WHEN 'queued' THEN 'task_recovered'
+      ELSE 'task_canceled' END,
          jsonb_build_object('reason', 'operator', 'by', %(by)s::text) FROM recovered
 ),
-woken AS (SELECT pg_notify('regente_queued', pipeline) FROM (SELECT DISTINCT pipeline FROM recovered WHERE status = 'queued') AS p)
+woken AS (SELECT pg_notify('regente_queued', pipeline)
+          FROM (SELECT DISTINCT pipeline FROM recovered WHERE status = 'queued') AS p)
 SELECT id, (SELECT count(*) FROM woken) AS woken FROM recovered ORDER BY id
 
 -- name: give_up_old
--- Begun too long ago and still not done: dead letters. Those that wait for another attempt only when it is asked for: some sleep
--- on purpose.
+-- Begun too long ago and still not done: dead letters. Those that wait for another attempt only
+-- when it is asked for: some sleep on purpose.
 WITH old AS MATERIALIZED (
-  SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT JOIN regente.pipelines p ON p.name = t.pipeline
-  WHERE (t.status = 'running' OR (t.status = 'queued' AND %(between_attempts)s::boolean)) AND NOT coalesce(p.endless, false)
+  SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT
+  JOIN regente.pipelines p ON p.name = t.pipeline
+  WHERE (t.status = 'running' OR (t.status = 'queued' AND %(between_attempts)s::boolean))
+    AND NOT coalesce(p.endless, false)
     AND t.started_at < regente.clock() - make_interval(secs => %(seconds)s::double precision)
     AND (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
   ORDER BY t.id LIMIT 10000 FOR UPDATE OF t SKIP LOCKED
 ),
 ended AS (
   UPDATE regente.tasks t
-  SET status = 'failed', runner_id = NULL, finished_at = regente.clock(), cancel_requested_at = NULL, error_code = 'EXPIRED',
+  SET status = 'failed', runner_id = NULL, finished_at = regente.clock(),
+      cancel_requested_at = NULL, error_code = 'EXPIRED',
       error_message = 'not done within ' || %(what)s || ' of its first start'
-  FROM old o WHERE t.id = o.id RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.checkpoint, t.error_message, o.holder
+  FROM old o WHERE t.id = o.id RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.checkpoint,
+       t.error_message, o.holder
 ),
 failed AS (
   INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step)
-  SELECT id, attempt, pipeline, 'timeout', 'EXPIRED', error_message, md5('EXPIRED' || pipeline), checkpoint FROM ended
+  SELECT id, attempt, pipeline, 'timeout', 'EXPIRED', error_message, md5('EXPIRED' || pipeline),
+         checkpoint FROM ended
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
   SELECT id, batch_id, holder, attempt, 'task_failed',
-         jsonb_build_object('reason', 'expired', 'code', 'EXPIRED', 'checkpoint', checkpoint, 'by', %(by)s::text) FROM ended
+         jsonb_build_object('reason', 'expired', 'code', 'EXPIRED', 'checkpoint', checkpoint, 'by',
+                            %(by)s::text) FROM ended
 )
 SELECT id FROM ended ORDER BY id
 
@@ -150,11 +174,13 @@ SELECT id FROM ended ORDER BY id
 SELECT value FROM regente.settings WHERE key = 'retention_days'
 
 -- name: put_retention_days
-WITH before AS MATERIALIZED (SELECT value FROM regente.settings WHERE key = 'retention_days' FOR UPDATE),
+WITH before AS MATERIALIZED (SELECT value FROM regente.settings
+                             WHERE key = 'retention_days' FOR UPDATE),
 stored AS (
   INSERT INTO regente.settings (key, value) VALUES ('retention_days', %(days)s::jsonb)
   ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = regente.clock()
 )
 INSERT INTO regente.events (event, details)
 SELECT 'setting_changed', %(who)s::jsonb || jsonb_build_object('key', 'retention_days',
-  'before', coalesce((SELECT value FROM before), to_jsonb(%(default_days)s::double precision)), 'after', %(days)s::jsonb)
+  'before', coalesce((SELECT value FROM before), to_jsonb(%(default_days)s::double precision)),
+  'after', %(days)s::jsonb)

@@ -1,22 +1,26 @@
 -- What a running task remembers.
 
 -- name: record_steps
--- The UPDATE moves the heartbeat and is the fence: it holds the task's row until the step's row is committed with it. In a
--- pipeline's own transaction the commit comes next: a runner that is frozen right there must not hold the row for ever.
+-- The UPDATE moves the heartbeat and is the fence: it holds the task's row until the step's row is
+-- committed with it. In a pipeline's own transaction the commit comes next: a runner that is frozen
+-- right there must not hold the row for ever.
 WITH fenced AS (
   UPDATE regente.tasks t
   SET heartbeat_at = regente.clock(), checkpoint = coalesce(m.checkpoint, t.checkpoint),
       progress = coalesce(m.progress, t.progress)
-  FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(checkpoints)s::text[], %(progress)s::real[])
+  FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(checkpoints)s::text[],
+              %(progress)s::real[])
     AS m (id, attempt, checkpoint, progress)
   WHERE t.id = m.id AND t.attempt = m.attempt
-    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT FROM 'running'
+    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT
+        FROM 'running'
   RETURNING t.id, t.attempt
 ),
 recorded AS (
   INSERT INTO regente.steps (task_id, name, item, attempt, output, duration_ms)
   SELECT s.task_id, s.name, s.item, fenced.attempt, s.output::jsonb, s.duration_ms
-  FROM unnest(%(task_ids)s::bigint[], %(names)s::text[], %(items)s::integer[], %(outputs)s::text[], %(durations_ms)s::real[])
+  FROM unnest(%(task_ids)s::bigint[], %(names)s::text[], %(items)s::integer[], %(outputs)s::text[],
+              %(durations_ms)s::real[])
     AS s (task_id, name, item, output, duration_ms)
   JOIN fenced ON fenced.id = s.task_id
   ON CONFLICT DO NOTHING
@@ -25,21 +29,25 @@ recorded AS (
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
   -- Not joined with `fenced`: two lists of unknown length are joined each with each.
-  SELECT r.task_id, (SELECT t.batch_id FROM regente.tasks t WHERE t.id = r.task_id), %(runner_id)s::bigint, r.attempt,
+  SELECT r.task_id, (SELECT t.batch_id FROM regente.tasks t WHERE t.id = r.task_id),
+         %(runner_id)s::bigint, r.attempt,
          'step_completed', jsonb_build_object('step', r.name, 'duration_ms', r.duration_ms)
   FROM recorded r WHERE r.item < 0
 )
-SELECT id, (SELECT set_config('idle_in_transaction_session_timeout', %(commit_within)s, true)) FROM fenced
+SELECT id, (SELECT set_config('idle_in_transaction_session_timeout', %(commit_within)s, true))
+FROM fenced
 
 -- name: recall_steps
 SELECT name, item, output::text FROM regente.steps WHERE task_id = %(task_id)s
 
 -- name: add_event
--- An event of the pipeline's own, under the same fence as everything else that it writes, remembered as a step: once only.
+-- An event of the pipeline's own, under the same fence as everything else that it writes,
+-- remembered as a step: once only.
 WITH fenced AS (
   UPDATE regente.tasks t SET heartbeat_at = regente.clock()
   WHERE t.id = %(task_id)s AND t.attempt = %(attempt)s
-    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT FROM 'running'
+    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint AND t.status IS NOT DISTINCT
+        FROM 'running'
   RETURNING t.id, t.batch_id
 ),
 recorded AS (

@@ -1,4 +1,5 @@
--- Recovery. Each statement re-checks state and owner in its own UPDATE, so any number of runners may sweep at once.
+-- Recovery. Each statement re-checks state and owner in its own UPDATE, so any number of runners
+-- may sweep at once.
 
 -- name: mark_lost_runners
 WITH lost AS (
@@ -11,44 +12,55 @@ SELECT id, 'runner_lost', jsonb_build_object('name', name) FROM lost
 RETURNING runner_id
 
 -- name: reap
--- Running tasks whose runner is gone go back to the queue, or to the dead letters after too many crashes. When tasks that
--- ran alone on suspicion were among them, only those are blamed. Ordered by runner: by id the primary key would be walked
--- through all of history, and the tasks of one runner are judged together.
+-- Running tasks whose runner is gone go back to the queue, or to the dead letters after too many
+-- crashes. When tasks that ran alone on suspicion were among them, only those are blamed. Ordered
+-- by runner: by id the primary key would be walked through all of history, and the tasks of one
+-- runner are judged together.
 WITH orphan AS MATERIALIZED (
-  SELECT t.id, t.pipeline, t.runner_id AS gone, t.cancel_requested_at IS NOT NULL AS unwanted, t.crashes
+  SELECT t.id, t.pipeline, t.runner_id AS gone, t.cancel_requested_at IS NOT NULL AS unwanted,
+         t.crashes
   FROM regente.tasks t
-  WHERE t.status = 'running' AND NOT EXISTS (SELECT FROM regente.runners r WHERE r.id = t.runner_id AND r.status < 'stopped')
+  WHERE t.status = 'running' AND NOT EXISTS (SELECT FROM regente.runners r
+                                             WHERE r.id = t.runner_id AND r.status < 'stopped')
   ORDER BY t.runner_id, t.id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ),
 verdict AS (
   SELECT o.id, o.gone, o.unwanted,
-         CASE WHEN EXISTS (SELECT FROM regente.pipelines p WHERE p.name = o.pipeline AND p.endless) THEN 0
-              WHEN o.crashes >= 2 OR NOT EXISTS (SELECT FROM orphan s WHERE s.gone = o.gone AND s.crashes >= 2)
+         CASE WHEN EXISTS (SELECT FROM regente.pipelines p WHERE p.name = o.pipeline AND p.endless)
+             THEN 0
+              WHEN o.crashes >= 2 OR NOT EXISTS (SELECT FROM orphan s
+                                                 WHERE s.gone = o.gone AND s.crashes >= 2)
               THEN 1 ELSE 0 END AS blame
   FROM orphan o
 ),
 reaped AS (
   UPDATE regente.tasks t
   SET runner_id = NULL, crashes = t.crashes + v.blame, run_at = regente.clock(),
-      status = CASE WHEN v.unwanted THEN 'canceled' WHEN t.crashes + v.blame >= %(max_crashes)s THEN 'failed'
+      status = CASE WHEN v.unwanted THEN 'canceled'
+          WHEN t.crashes + v.blame >= %(max_crashes)s THEN 'failed'
                     ELSE 'queued' END::regente.task_status,
-      finished_at = CASE WHEN v.unwanted OR t.crashes + v.blame >= %(max_crashes)s THEN regente.clock() END,
+      finished_at = CASE WHEN v.unwanted OR t.crashes + v.blame >= %(max_crashes)s
+          THEN regente.clock() END,
       cancel_requested_at = NULL,
       error_code = CASE WHEN v.blame = 1 THEN 'CRASHED' ELSE t.error_code END,
-      error_message = CASE WHEN v.blame = 1 THEN 'its runner died while running it (' || t.crashes + 1 || ' of ' || %(max_crashes)s || ')'
+      error_message = CASE WHEN v.blame = 1 THEN 'its runner died while running it (' || t.crashes
+          + 1 || ' of ' || %(max_crashes)s || ')'
                            ELSE t.error_message END
   FROM verdict v WHERE t.id = v.id
-  RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.status, t.crashes, t.checkpoint, t.error_message, v.gone, v.blame
+  RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.status, t.crashes, t.checkpoint,
+            t.error_message, v.gone, v.blame
 ),
 failed AS (
   INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step)
-  SELECT id, attempt, pipeline, 'crash', 'CRASHED', error_message, md5('CRASHED' || pipeline), checkpoint
+  SELECT id, attempt, pipeline, 'crash', 'CRASHED', error_message, md5('CRASHED' || pipeline),
+         checkpoint
   FROM reaped WHERE blame = 1
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
   SELECT id, batch_id, gone, attempt,
-         CASE status WHEN 'queued' THEN 'task_recovered' WHEN 'failed' THEN 'task_failed' ELSE 'task_canceled' END,
+         CASE status WHEN 'queued' THEN 'task_recovered' WHEN 'failed' THEN 'task_failed'
+              ELSE 'task_canceled' END,
          jsonb_build_object('reason', 'runner_lost', 'crashes', crashes)
   FROM reaped
 ),
@@ -57,7 +69,8 @@ woken AS (SELECT pg_notify('regente_queued', pipeline)
 SELECT id, status::text, (SELECT count(*) FROM woken) FROM reaped
 
 -- name: release_stalled
--- The backstop for a runner that lives but does not notice its own stalled tasks. It gets one more stall_after of grace.
+-- The backstop for a runner that lives but does not notice its own stalled tasks. It gets one more
+-- stall_after of grace.
 WITH silent AS MATERIALIZED (
   SELECT r.id, p.max_attempts AS allowed, p.stall_after
   FROM regente.runners alive
@@ -77,22 +90,27 @@ released AS (
   UPDATE regente.tasks t
   SET runner_id = NULL, tries = t.tries + 1, run_at = regente.clock(),
       status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled'
-                    WHEN t.tries + 1 >= coalesce(t.max_attempts, s.allowed) THEN 'failed' ELSE 'queued' END::regente.task_status,
-      finished_at = CASE WHEN t.cancel_requested_at IS NOT NULL OR t.tries + 1 >= coalesce(t.max_attempts, s.allowed)
+                    WHEN t.tries + 1 >= coalesce(t.max_attempts, s.allowed) THEN 'failed'
+                        ELSE 'queued' END::regente.task_status,
+      finished_at = CASE WHEN t.cancel_requested_at IS NOT NULL
+          OR t.tries + 1 >= coalesce(t.max_attempts, s.allowed)
                          THEN regente.clock() END,
       cancel_requested_at = NULL, error_code = 'STALLED',
       error_message = 'no progress for ' || s.stall_after || ' (found by another runner)'
   FROM stuck s WHERE t.id = s.id
-  RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.status, t.checkpoint, t.error_message, s.holder
+  RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.status, t.checkpoint, t.error_message,
+            s.holder
 ),
 failed AS (
   INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step)
-  SELECT id, attempt, pipeline, 'stall', 'STALLED', error_message, md5('STALLED' || pipeline), checkpoint FROM released
+  SELECT id, attempt, pipeline, 'stall', 'STALLED', error_message, md5('STALLED' || pipeline),
+         checkpoint FROM released
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
   SELECT id, batch_id, holder, attempt,
-         CASE status WHEN 'queued' THEN 'task_stalled' WHEN 'failed' THEN 'task_failed' ELSE 'task_canceled' END,
+         CASE status WHEN 'queued' THEN 'task_stalled' WHEN 'failed' THEN 'task_failed'
+              ELSE 'task_canceled' END,
          jsonb_build_object('reason', 'stalled', 'checkpoint', checkpoint)
   FROM released
 ),
@@ -101,20 +119,23 @@ woken AS (SELECT pg_notify('regente_queued', pipeline)
 SELECT id, status::text, (SELECT count(*) FROM woken) FROM released
 
 -- name: expire
--- Tasks that were started too long ago and still are not done, whatever they wait for, become dead letters.
--- Looked for pipeline by pipeline among what is queued and what runs: the history is not read.
+-- Tasks that were started too long ago and still are not done, whatever they wait for, become dead
+-- letters. Looked for pipeline by pipeline among what is queued and what runs: the history is not
+-- read.
 WITH late AS MATERIALIZED (
   SELECT l.id, p.expire_after
   FROM regente.pipelines p CROSS JOIN LATERAL (
     (SELECT q.id FROM regente.tasks q
-     WHERE q.status = 'queued' AND q.pipeline = p.name AND q.started_at < regente.clock() - p.expire_after
+     WHERE q.status = 'queued' AND q.pipeline = p.name
+       AND q.started_at < regente.clock() - p.expire_after
      ORDER BY q.started_at LIMIT 1000)
     UNION ALL
     SELECT r.id
     FROM regente.runners alive
          CROSS JOIN LATERAL (SELECT id, pipeline, started_at FROM regente.tasks t
                              WHERE t.runner_id = alive.id AND t.status = 'running' OFFSET 0) AS r
-    WHERE alive.status < 'stopped' AND r.pipeline = p.name AND r.started_at < regente.clock() - p.expire_after
+    WHERE alive.status < 'stopped' AND r.pipeline = p.name
+      AND r.started_at < regente.clock() - p.expire_after
   ) AS l
   WHERE p.expire_after IS NOT NULL
   LIMIT %(limit)s
@@ -127,48 +148,57 @@ old AS MATERIALIZED (
 ),
 expired AS (
   UPDATE regente.tasks t
-  SET status = 'failed', runner_id = NULL, finished_at = regente.clock(), cancel_requested_at = NULL, error_code = 'EXPIRED',
+  SET status = 'failed', runner_id = NULL, finished_at = regente.clock(),
+      cancel_requested_at = NULL, error_code = 'EXPIRED',
       error_message = 'not done within ' || o.expire_after || ' of its first start'
   FROM old o WHERE t.id = o.id
   RETURNING t.id, t.pipeline, t.attempt, t.batch_id, t.checkpoint, t.error_message, o.holder
 ),
 failed AS (
   INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint, step)
-  SELECT id, attempt, pipeline, 'timeout', 'EXPIRED', error_message, md5('EXPIRED' || pipeline), checkpoint FROM expired
+  SELECT id, attempt, pipeline, 'timeout', 'EXPIRED', error_message, md5('EXPIRED' || pipeline),
+         checkpoint FROM expired
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
-  SELECT id, batch_id, holder, attempt, 'task_failed', jsonb_build_object('reason', 'expired', 'checkpoint', checkpoint)
+  SELECT id, batch_id, holder, attempt, 'task_failed',
+         jsonb_build_object('reason', 'expired', 'checkpoint', checkpoint)
   FROM expired
 )
 SELECT id FROM expired
 
 -- name: forget_tasks
--- Retention: finished tasks older than the limit go, with their steps. Dead letters stay until somebody decides, and an open
--- batch keeps what it counts. What a batch forgets it no longer has in its total: the ledger goes on adding up.
--- Ids rise with time, so it walks up from the oldest, a page at a time, until a page has nothing that was made so long ago: what
--- is kept for its age is never read. The limit is a constant, for the planner to see that it is small.
+-- Retention: finished tasks older than the limit go, with their steps. Dead letters stay until
+-- somebody decides, and an open batch keeps what it counts. What a batch forgets it no longer has
+-- in its total: the ledger goes on adding up. Ids rise with time, so it walks up from the oldest, a
+-- page at a time, until a page has nothing that was made so long ago: what is kept for its age is
+-- never read. The limit is a constant, for the planner to see that it is small.
 WITH page AS MATERIALIZED (
-  SELECT id, created_at, finished_at FROM regente.tasks WHERE id > %(after)s::bigint ORDER BY id LIMIT 1000
+  SELECT id, created_at, finished_at FROM regente.tasks WHERE id > %(after)s::bigint ORDER BY id
+  LIMIT 1000
 ),
 old AS MATERIALIZED (
   SELECT t.id, t.batch_id
   FROM page JOIN regente.tasks t ON t.id = page.id
-  WHERE page.finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+  WHERE page.finished_at < regente.clock()
+      - make_interval(secs => %(keep_seconds)s::double precision)
     AND t.status IN ('completed', 'canceled', 'skipped')
     AND t.finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
-    AND NOT EXISTS (SELECT FROM regente.batches b WHERE b.id = t.batch_id AND b.status < 'completed')
+    AND NOT EXISTS (SELECT FROM regente.batches b WHERE b.id = t.batch_id
+                    AND b.status < 'completed')
   ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
 ),
 steps AS (DELETE FROM regente.steps WHERE task_id IN (SELECT id FROM old)),
 failures AS (DELETE FROM regente.failures WHERE task_id IN (SELECT id FROM old)),
 counted AS (
   UPDATE regente.batches b SET total = b.total - f.forgotten
-  FROM (SELECT batch_id, count(*) AS forgotten FROM old GROUP BY batch_id) AS f WHERE b.id = f.batch_id
+  FROM (SELECT batch_id, count(*) AS forgotten FROM old GROUP BY batch_id) AS f
+  WHERE b.id = f.batch_id
 ),
 gone AS (DELETE FROM regente.tasks WHERE id IN (SELECT id FROM old) RETURNING id)
 SELECT (SELECT count(*) FROM gone), max(id),
-       coalesce(min(created_at) < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision), false)
+       coalesce(min(created_at) < regente.clock()
+           - make_interval(secs => %(keep_seconds)s::double precision), false)
 FROM page
 
 -- name: forget_batches
@@ -179,8 +209,9 @@ WHERE b.status >= 'completed' AND b.total = 0
 RETURNING id
 
 -- name: forget_events
--- Events leave from the old end of the feed, those of tasks that still exist stay with them. How far this went is remembered:
--- a reader who was before that place cannot go on without a gap. Pages like those of forget_tasks.
+-- Events leave from the old end of the feed, those of tasks that still exist stay with them. How
+-- far this went is remembered: a reader who was before that place cannot go on without a gap. Pages
+-- like those of forget_tasks.
 WITH page AS MATERIALIZED (
   SELECT txid, id, at, task_id FROM regente.events
   WHERE (txid, id) > (%(after_txid)s::xid8, %(after_id)s::bigint) ORDER BY txid, id LIMIT 1000
@@ -192,21 +223,27 @@ old AS MATERIALIZED (
 ),
 floor AS (
   INSERT INTO regente.settings (key, value)
-  SELECT 'feed_floor', jsonb_build_object('txid', o.txid::text, 'id', o.id) FROM old o ORDER BY o.txid DESC, o.id DESC LIMIT 1
+  SELECT 'feed_floor', jsonb_build_object('txid', o.txid::text, 'id', o.id)
+  FROM old o ORDER BY o.txid DESC, o.id DESC LIMIT 1
   ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = regente.clock()
   WHERE ((settings.value ->> 'txid')::xid8, (settings.value ->> 'id')::bigint)
       < ((excluded.value ->> 'txid')::xid8, (excluded.value ->> 'id')::bigint)
 ),
-gone AS (DELETE FROM regente.events e USING old WHERE e.txid = old.txid AND e.id = old.id RETURNING e.id),
+gone AS (DELETE FROM regente.events e USING old WHERE e.txid = old.txid AND e.id = old.id
+         RETURNING e.id),
 last AS (SELECT txid, id FROM page ORDER BY txid DESC, id DESC LIMIT 1)
 SELECT (SELECT count(*) FROM gone), (SELECT txid::text FROM last), (SELECT id FROM last),
-       coalesce(min(at) < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision), false)
+       coalesce(min(at) < regente.clock()
+           - make_interval(secs => %(keep_seconds)s::double precision),
+                                                          false)
 FROM page
 
 -- name: forget_runners
 DELETE FROM regente.runners
-WHERE status >= 'stopped' AND stopped_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
-  AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.runner_id = runners.id AND t.status = 'running')
+WHERE status >= 'stopped'
+  AND stopped_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+  AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.runner_id = runners.id
+                  AND t.status = 'running')
 RETURNING id
 
 -- name: due_schedules
@@ -235,16 +272,20 @@ SELECT id, pg_notify('regente_queued', %(pipeline)s) FROM fired
 -- name: disable_schedule
 WITH disabled AS (UPDATE regente.schedules SET enabled = false WHERE name = %(name)s RETURNING name)
 INSERT INTO regente.events (event, details)
-SELECT 'schedule_disabled', jsonb_build_object('schedule', name, 'reason', %(reason)s::text) FROM disabled
+SELECT 'schedule_disabled', jsonb_build_object('schedule', name, 'reason', %(reason)s::text)
+FROM disabled
 RETURNING id
 
 -- name: put_schedule
 INSERT INTO regente.schedules (name, pipeline, args, cron, timezone, priority, next_at)
 VALUES (%(name)s, %(pipeline)s, %(args)s::jsonb, %(cron)s, %(timezone)s, %(priority)s, %(next_at)s)
 ON CONFLICT (name) DO UPDATE
-SET pipeline = excluded.pipeline, args = excluded.args, timezone = excluded.timezone, priority = excluded.priority,
-    enabled = schedules.enabled OR (schedules.cron, schedules.timezone) <> (excluded.cron, excluded.timezone),
-    next_at = CASE WHEN schedules.cron = excluded.cron AND schedules.timezone = excluded.timezone THEN schedules.next_at
+SET pipeline = excluded.pipeline, args = excluded.args, timezone = excluded.timezone,
+    priority = excluded.priority,
+    enabled = schedules.enabled OR (schedules.cron, schedules.timezone)
+        <> (excluded.cron, excluded.timezone),
+    next_at = CASE WHEN schedules.cron = excluded.cron
+        AND schedules.timezone = excluded.timezone THEN schedules.next_at
                    ELSE excluded.next_at END,
     cron = excluded.cron
 

@@ -1,4 +1,5 @@
-"""The watchdog runs in every runner: there is no leader to lose. Each sweep has one shape, `run_once() -> result`."""
+"""The watchdog runs in every runner: there is no leader to lose. Each sweep has one shape,
+`run_once() -> result`."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Sweep(Protocol):
 
 
 class Watchdog:
-    def __init__(self, database: Database, terms: WatchdogTerms, recovered: Callable[[int], None]) -> None:
+    def __init__(
+        self, database: Database, terms: WatchdogTerms, recovered: Callable[[int], None]
+    ) -> None:
         self.sweeps: list[Sweep] = [
             Reaper(database, terms.sweep_every_seconds, terms.max_crashes, recovered),
             Stalls(database, terms.sweep_every_seconds, recovered),
@@ -57,7 +60,8 @@ class Watchdog:
 
 
 async def _repeat(sweep: Sweep, turn: asyncio.Lock) -> None:
-    """At start-up one after another, for the first tasks need the database too; then again and again, each at its own pace."""
+    """At start-up one after another, for the first tasks need the database too; then again and
+    again, each at its own pace."""
     async with turn:
         await _run(sweep)
     while True:

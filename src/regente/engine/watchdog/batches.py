@@ -20,8 +20,11 @@ class BatchReview:
         return await review_batches(self._database, all_open=True)
 
 
-async def review_batches(database: Database, touched: Iterable[int] = (), *, all_open: bool = False) -> list[str]:
-    """What changed. `touched` are batches that moved just now; the others are looked at with `all_open` only."""
+async def review_batches(
+    database: Database, touched: Iterable[int] = (), *, all_open: bool = False
+) -> list[str]:
+    """What changed. `touched` are batches that moved just now; the others are looked at with
+    `all_open` only."""
     params = {"touched": number_array(sorted(touched)), "all_open": all_open}
     changed = await database.fetch("review_batches", params)
     if any(after == "completed" for *_, after in changed):
@@ -30,7 +33,8 @@ async def review_batches(database: Database, touched: Iterable[int] = (), *, all
 
 
 class TouchedBatches:
-    """The batches that a runner's tasks moved since it last looked; kept when the database is away."""
+    """The batches that a runner's tasks moved since it last looked; kept when the
+    database is away."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

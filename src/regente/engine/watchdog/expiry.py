@@ -1,4 +1,5 @@
-"""Ends tasks that were started longer ago than their pipeline's `expire_after` and still are not done."""
+"""Ends tasks that were started longer ago than their pipeline's `expire_after` and still are not
+done."""
 
 from __future__ import annotations
 

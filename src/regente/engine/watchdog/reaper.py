@@ -1,4 +1,5 @@
-"""Finds runners whose lease ran out and puts their tasks back, or to the dead letters after too many crashes."""
+"""Finds runners whose lease ran out and puts their tasks back, or to the dead letters after too
+many crashes."""
 
 from __future__ import annotations
 
@@ -24,7 +25,13 @@ class Reaped:
 class Reaper:
     name = "reaper"
 
-    def __init__(self, database: Database, every_seconds: float, max_crashes: int, recovered: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        every_seconds: float,
+        max_crashes: int,
+        recovered: Callable[[int], None],
+    ) -> None:
         self.every_seconds = every_seconds
         self._database = database
         self._max_crashes = max_crashes
@@ -34,7 +41,9 @@ class Reaper:
         lost = await self._database.fetch("mark_lost_runners")
         requeued = dead = 0
         while True:
-            rows = await self._database.fetch("reap", {"limit": LIMIT, "max_crashes": self._max_crashes})
+            rows = await self._database.fetch(
+                "reap", {"limit": LIMIT, "max_crashes": self._max_crashes}
+            )
             if rows:
                 crash_point("reap.committed")
             requeued += sum(status == "queued" for _, status, _ in rows)

@@ -1,4 +1,5 @@
-"""Forgets what is older than the retention time, a page at a time, so that no sweep holds locks for long.
+"""Forgets what is older than the retention time, a page at a time, so that no sweep holds locks for
+long.
 
 How long that is, is asked at every sweep: whoever changes the setting need not restart a runner.
 Dead letters stay until somebody decides."""
@@ -41,7 +42,9 @@ class Retention:
     async def _forget_tasks(self, keep_seconds: float) -> int:
         total, after, older = 0, 0, True
         while older:
-            [(gone, after, older)] = await self._database.fetch("forget_tasks", {"after": after, "keep_seconds": keep_seconds})
+            [(gone, after, older)] = await self._database.fetch(
+                "forget_tasks", {"after": after, "keep_seconds": keep_seconds}
+            )
             total += gone
         return total
 

@@ -1,4 +1,5 @@
-"""Cron schedules: each firing is one task with the firing's time as its key, so that it is queued once, whoever sweeps.
+"""Cron schedules: each firing is one task with the firing's time as its key, so that it is queued
+once, whoever sweeps.
 
 After a downtime a schedule fires once, not once for every missed time.
 """
@@ -33,7 +34,9 @@ class Schedules:
                 try:
                     next_at = next_time(cron, timezone, now)
                 except InvalidInput as error:  # edited by hand: it must not hold up the others
-                    await fetch_on(connection, "disable_schedule", {"name": name, "reason": str(error)})
+                    await fetch_on(
+                        connection, "disable_schedule", {"name": name, "reason": str(error)}
+                    )
                     continue
                 params = {
                     "name": name,
@@ -51,7 +54,8 @@ class Schedules:
 
 
 def next_time(cron: str, timezone: str, after: datetime) -> datetime:
-    """The first time after `after` at which the expression fires, by the wall clock of the time zone."""
+    """The first time after `after` at which the expression fires, by the wall clock of the time
+    zone."""
     try:
         return next(CronSim(cron, after.astimezone(ZoneInfo(timezone))))
     except (CronSimError, StopIteration) as error:

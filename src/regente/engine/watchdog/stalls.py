@@ -1,4 +1,5 @@
-"""The backstop for stalled tasks whose own runner, although alive, did not take them back itself."""
+"""The backstop for stalled tasks whose own runner, although alive, did not
+take them back itself."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ LIMIT = 1000
 class Stalls:
     name = "stalls"
 
-    def __init__(self, database: Database, every_seconds: float, recovered: Callable[[int], None]) -> None:
+    def __init__(
+        self, database: Database, every_seconds: float, recovered: Callable[[int], None]
+    ) -> None:
         self.every_seconds = every_seconds
         self._database = database
         self._recovered = recovered

@@ -26,28 +26,46 @@ class Book:
     async def document(self, task_id: int) -> Document:
         rows = await ask(self._database, "document", task_id=task_id)
         if not rows:
-            raise Fatal("no document belongs to this task: submit an execution instead", code="NO_DOCUMENT")
+            raise Fatal(
+                "no document belongs to this task: submit an execution instead", code="NO_DOCUMENT"
+            )
         (row,) = rows
         return Document(**{**row, "classes": tuple(DocumentClass(**one) for one in row["classes"])})
 
     async def content(self, document: Document) -> bytes:
-        """Of an upload. It goes when the document is done, so one that is missing was not stored in the first place."""
+        """Of an upload. It goes when the document is done, so one that is missing was not stored in
+        the first place."""
         rows = await ask(self._database, "content", task_id=document.task_id)
         if not rows:
-            raise skipped("TOO_LARGE", f"the file has {document.size_bytes:,} bytes: it was too large to be stored")
+            raise skipped(
+                "TOO_LARGE",
+                f"the file has {document.size_bytes:,} bytes: it was too large to be stored",
+            )
         return bytes(rows[0]["body"])
 
     async def keep_reason(self, task: Task[Any], reason: Skip) -> None:
         async with task.transaction() as connection:
-            await rows_on(connection, "keep_reason", task_id=task.id, code=reason.code, reason=reason.message)
+            await rows_on(
+                connection, "keep_reason", task_id=task.id, code=reason.code, reason=reason.message
+            )
 
     async def keep_answer(self, task: Task[Any], answer: str) -> None:
         async with task.transaction() as connection:
             await rows_on(connection, "keep_answer", task_id=task.id, answer=answer)
 
-    async def store_result(self, connection: AsyncConnection[Any], task_id: int, found: Extracted, verdict: Verdict) -> None:
+    async def store_result(
+        self, connection: AsyncConnection[Any], task_id: int, found: Extracted, verdict: Verdict
+    ) -> None:
         await rows_on(
-            connection, "store_result", task_id=task_id, kind=found.kind, sha256=found.sha256, pages=found.pages,
-            characters=len(found.text), category=verdict.category, confidence=verdict.confidence, rationale=verdict.rationale,
+            connection,
+            "store_result",
+            task_id=task_id,
+            kind=found.kind,
+            sha256=found.sha256,
+            pages=found.pages,
+            characters=len(found.text),
+            category=verdict.category,
+            confidence=verdict.confidence,
+            rationale=verdict.rationale,
             model=verdict.model,
-        )  # fmt: skip
+        )

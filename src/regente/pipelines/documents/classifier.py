@@ -1,4 +1,5 @@
-"""Asks the chat API which class a text belongs to, and takes nothing but a whole and valid answer."""
+"""Asks the chat API which class a text belongs to, and takes nothing but a
+whole and valid answer."""
 
 from __future__ import annotations
 
@@ -50,7 +51,11 @@ class Classifier:
         try:
             with as_task_errors():
                 answer = await self._http.call(
-                    "POST", self._url, body=request, headers=self._headers(idempotency_key), answer=ChatAnswer
+                    "POST",
+                    self._url,
+                    body=request,
+                    headers=self._headers(idempotency_key),
+                    answer=ChatAnswer,
                 )
             if answer.error is not None:
                 raise _of_provider(answer.error)
@@ -76,17 +81,25 @@ def checked(answer: ChatAnswer, document: Document) -> Classification:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid":
-            raise WrongAnswer(f"the answer is not JSON: {content[:200]}", "ANSWER_NOT_JSON", content) from None
+            raise WrongAnswer(
+                f"the answer is not JSON: {content[:200]}", "ANSWER_NOT_JSON", content
+            ) from None
         place = ".".join(map(str, first["loc"])) or "the answer"
-        raise WrongAnswer(f"the answer is not as asked for: {place}: {first['msg']}", "ANSWER_INVALID", content) from None
+        raise WrongAnswer(
+            f"the answer is not as asked for: {place}: {first['msg']}", "ANSWER_INVALID", content
+        ) from None
     if found.category not in {one.name for one in document.classes}:
-        raise WrongAnswer(f"there is no class {found.category[:100]!r}", "ANSWER_UNKNOWN_CLASS", content)
+        raise WrongAnswer(
+            f"there is no class {found.category[:100]!r}", "ANSWER_UNKNOWN_CLASS", content
+        )
     return found
 
 
 def _content(choice: Choice) -> str:
     if choice.message.refusal:
-        raise WrongAnswer(f"refused: {choice.message.refusal[:500]}", "ANSWER_REFUSED", choice.message.refusal)
+        raise WrongAnswer(
+            f"refused: {choice.message.refusal[:500]}", "ANSWER_REFUSED", choice.message.refusal
+        )
     content = choice.message.content or ""
     if choice.finish_reason == "length":
         raise WrongAnswer("the answer was cut off", "ANSWER_CUT", content)
@@ -99,4 +112,7 @@ def _of_provider(error: ProviderError) -> Transient | Throttled:
     """OpenRouter answers 200 when a provider fails after it has begun."""
     if str(error.code) == "429":
         return Throttled(error.message or "rate limited", retry_after=REST_SECONDS, code="HTTP_429")
-    return Transient(f"the provider failed: {error.message[:500]}", code=f"PROVIDER_{str(error.code or 'ERROR')[:50]}")
+    return Transient(
+        f"the provider failed: {error.message[:500]}",
+        code=f"PROVIDER_{str(error.code or 'ERROR')[:50]}",
+    )

@@ -1,4 +1,5 @@
-"""From a file's bytes to its text. What cannot be read, and never will be, is a `Skip` that says why."""
+"""From a file's bytes to its text. What cannot be read, and never will be, is a `Skip` that says
+why."""
 
 from __future__ import annotations
 
@@ -14,8 +15,13 @@ MIN_CHARACTERS = 10
 _BLANKS = re.compile(r"[^\S\n]+")
 _GAPS = re.compile(r"\n\s*\n+")
 _IMAGES = {
-    b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"II*\x00": "TIFF", b"MM\x00*": "TIFF", b"BM": "BMP",
-}  # fmt: skip
+    b"\x89PNG\r\n\x1a\n": "PNG",
+    b"\xff\xd8\xff": "JPEG",
+    b"GIF8": "GIF",
+    b"II*\x00": "TIFF",
+    b"MM\x00*": "TIFF",
+    b"BM": "BMP",
+}
 
 
 class Kind(StrEnum):
@@ -60,15 +66,22 @@ def plain_text(content: bytes, max_characters: int) -> Extracted:
     return extracted(Kind.TEXT, content, None, text[: 4 * max_characters], max_characters)
 
 
-def extracted(kind: Kind, content: bytes, pages: int | None, raw: str, max_characters: int) -> Extracted:
+def extracted(
+    kind: Kind, content: bytes, pages: int | None, raw: str, max_characters: int
+) -> Extracted:
     text = _GAPS.sub("\n\n", _BLANKS.sub(" ", _storable(raw))).strip()[:max_characters]
     if len(text) < MIN_CHARACTERS:
-        what = f"the PDF's {pages:,} pages hold no text: they may be scanned" if pages else "the file holds next to no text"
+        what = (
+            f"the PDF's {pages:,} pages hold no text: they may be scanned"
+            if pages
+            else "the file holds next to no text"
+        )
         raise skipped("NO_TEXT", what)
     return Extracted(kind.value, hashlib.sha256(content).hexdigest(), pages, text)
 
 
 def _storable(text: str) -> str:
-    """Without what PostgreSQL cannot store and nobody reads: NUL, other controls, halves of surrogate pairs."""
+    """Without what PostgreSQL cannot store and nobody reads: NUL, other controls, halves of
+    surrogate pairs."""
     plain = text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "ignore").decode("utf-8")
     return "".join(sign for sign in plain if sign >= " " or sign in "\n\t")

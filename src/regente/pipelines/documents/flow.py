@@ -1,4 +1,5 @@
-"""The life of one document: its text, its class, its result. Everything else (retries, stalls, states) is the engine's."""
+"""The life of one document: its text, its class, its result. Everything else (retries, stalls,
+states) is the engine's."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ Extractor = Callable[[bytes, int], Extracted]
 
 
 class Documents:
-    def __init__(self, book: Book, classifier: Classifier, settings: DocumentSettings, extract: Extractor) -> None:
+    def __init__(
+        self, book: Book, classifier: Classifier, settings: DocumentSettings, extract: Extractor
+    ) -> None:
         self._book = book
         self._classifier = classifier
         self._settings = settings
@@ -36,7 +39,11 @@ class Documents:
             raise
         async with task.transaction(STORED) as connection:
             await self._book.store_result(connection, task.id, found, verdict)
-        return {"codigo": document.code, "categoria": verdict.category, "confianca": verdict.confidence}
+        return {
+            "codigo": document.code,
+            "categoria": verdict.category,
+            "confianca": verdict.confidence,
+        }
 
     async def _text(self, task: Task[DocumentArgs], document: Document) -> Extracted:
         limit = self._settings.max_characters
@@ -46,9 +53,14 @@ class Documents:
         if kind_of(content) is Kind.TEXT:
             return await task.step(TEXT, plain_text, content, limit)
         return await task.step(
-            TEXT, self._extract, content, limit,
-            isolated=True, timeout=self._settings.extract_seconds, memory_mb=self._settings.extract_memory_mb,
-        )  # fmt: skip
+            TEXT,
+            self._extract,
+            content,
+            limit,
+            isolated=True,
+            timeout=self._settings.extract_seconds,
+            memory_mb=self._settings.extract_memory_mb,
+        )
 
     async def _content(self, document: Document) -> bytes:
         limit = self._settings.max_file_bytes
@@ -56,13 +68,16 @@ class Documents:
             raise _too_large(document.size_bytes, limit)
         if document.folder is None:
             return await self._book.content(document)
-        content: bytes = await run_in_thread(read_below, document.folder, document.code, limit, on_start=lambda _: None)
+        content: bytes = await run_in_thread(
+            read_below, document.folder, document.code, limit, on_start=lambda _: None
+        )
         if len(content) > limit:
             raise _too_large(len(content), limit)
         return content
 
     async def _verdict(self, task: Task[DocumentArgs], document: Document, text: str) -> Verdict:
-        # The same question until it is answered, for who died waiting has paid for it; a new one after a wrong answer.
+        # The same question until it is answered, for who died waiting has paid for it; a new one
+        # after a wrong answer.
         key = task.idempotency_key(f"{CLASSIFIED}-{document.asked}")
         try:
             return await self._classifier.classify(document, text, key)
@@ -73,4 +88,6 @@ class Documents:
 
 
 def _too_large(size_bytes: int, limit: int) -> Skip:
-    return skipped("TOO_LARGE", f"the file has {size_bytes:,} bytes or more; at most {limit:,} are read")
+    return skipped(
+        "TOO_LARGE", f"the file has {size_bytes:,} bytes or more; at most {limit:,} are read"
+    )

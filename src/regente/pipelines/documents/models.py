@@ -43,9 +43,13 @@ class ExecutionStatus(StrEnum):
 
 
 _OF_BATCH = {
-    "pending": ExecutionStatus.PENDENTE, "running": ExecutionStatus.EM_ANDAMENTO, "stalled": ExecutionStatus.TRAVADO,
-    "completed": ExecutionStatus.CONCLUIDO, "failed": ExecutionStatus.ERRO, "canceled": ExecutionStatus.CANCELADO,
-}  # fmt: skip
+    "pending": ExecutionStatus.PENDENTE,
+    "running": ExecutionStatus.EM_ANDAMENTO,
+    "stalled": ExecutionStatus.TRAVADO,
+    "completed": ExecutionStatus.CONCLUIDO,
+    "failed": ExecutionStatus.ERRO,
+    "canceled": ExecutionStatus.CANCELADO,
+}
 
 
 class DocumentClass(BaseModel):
@@ -61,14 +65,19 @@ class Project(BaseModel):
     """What its documents are classified into, and how often something may be tried again."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True,
+        extra="forbid",
+        frozen=True,
         json_schema_extra={
             "example": {
-                "name": "contratos", "classes": [{"name": "contrato", "description": "an agreement"}, {"name": "outro"}],
-                "instructions": "", "model": None, "max_retries_execucao": 3, "max_retries_documento": 2,
+                "name": "contratos",
+                "classes": [{"name": "contrato", "description": "an agreement"}, {"name": "outro"}],
+                "instructions": "",
+                "model": None,
+                "max_retries_execucao": 3,
+                "max_retries_documento": 2,
             }
         },
-    )  # fmt: skip
+    )
 
     name: Name
     classes: tuple[DocumentClass, ...] = Field(min_length=2, max_length=100)
@@ -86,7 +95,8 @@ class Project(BaseModel):
 
 
 class DocumentArgs(BaseModel):
-    """What a task carries: for people. What it works on is found by the task's own id, so that nobody can name another file."""
+    """What a task carries: for people. What it works on is found by the task's own id, so that
+    nobody can name another file."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,5 +1,5 @@
-"""The text of a PDF. Runs in a child process, for a parser of hostile input may crash or never end; only that process, and the
-nursery it comes from, has a use for what is imported here.
+"""The text of a PDF. Runs in a child process, for a parser of hostile input may crash or never end;
+only that process, and the nursery it comes from, has a use for what is imported here.
 """
 
 from __future__ import annotations
@@ -46,9 +46,13 @@ def _page_texts(document: Any) -> Iterator[str]:
 def _unreadable(error: Exception) -> Skip:
     code = getattr(error, "err_code", None)
     if code == pypdfium2.raw.FPDF_ERR_PASSWORD:
-        return skipped("PDF_ENCRYPTED", "the PDF is encrypted: it cannot be read without its password")
+        return skipped(
+            "PDF_ENCRYPTED", "the PDF is encrypted: it cannot be read without its password"
+        )
     if code == pypdfium2.raw.FPDF_ERR_SECURITY:
         return skipped("PDF_ENCRYPTED", "the PDF is encrypted in a way that is not supported")
-    if code == pypdfium2.raw.FPDF_ERR_SUCCESS:  # nothing is wrong with it but that there is nothing in it
+    if (
+        code == pypdfium2.raw.FPDF_ERR_SUCCESS
+    ):  # nothing is wrong with it but that there is nothing in it
         return skipped("NO_PAGES", "the PDF has no pages")
     return skipped("PDF_UNREADABLE", f"the PDF is corrupt: {error}")

@@ -1,4 +1,5 @@
-"""One gate for all questions of a runner: after a 429 nobody asks until the API wants to be asked again."""
+"""One gate for all questions of a runner: after a 429 nobody asks until the API wants to be asked
+again."""
 
 from __future__ import annotations
 
@@ -19,8 +20,11 @@ class RateGate:
         self._opens_at = max(self._opens_at, time.monotonic() + seconds)
 
     async def passed(self) -> None:
-        """Waits while it is closed: here for a short while, for a longer one in the queue, without costing an attempt."""
+        """Waits while it is closed: here for a short while, for a longer one in the queue, without
+        costing an attempt."""
         while (left := self._opens_at - time.monotonic()) > 0:
             if left > self._patience_seconds:
-                raise Throttled("the chat API wants to be left alone", retry_after=left, code="RATE_LIMITED")
+                raise Throttled(
+                    "the chat API wants to be left alone", retry_after=left, code="RATE_LIMITED"
+                )
             await asyncio.sleep(left)

@@ -12,23 +12,35 @@ MEGABYTE = 1024 * 1024
 
 
 class DocumentSettings(BaseSettings):
-    """Each field is `REGENTE_DOCUMENTS_<NAME>`. Without a key and an address the sandbox answers."""
+    """Each field is `REGENTE_DOCUMENTS_<NAME>`. Without a key and an address the
+    sandbox answers."""
 
-    model_config = SettingsConfigDict(env_prefix="REGENTE_DOCUMENTS_", frozen=True, extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix="REGENTE_DOCUMENTS_", frozen=True, extra="ignore", populate_by_name=True
+    )
 
-    api_url: str | None = Field(None, description="a chat API in the style of OpenAI; with a key: OpenRouter")
+    api_url: str | None = Field(
+        None, description="a chat API in the style of OpenAI; with a key: OpenRouter"
+    )
     api_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("REGENTE_DOCUMENTS_API_KEY", "OPENROUTER_API_KEY", "api_key")
+        None,
+        validation_alias=AliasChoices("REGENTE_DOCUMENTS_API_KEY", "OPENROUTER_API_KEY", "api_key"),
     )
     model: str = Field("openai/gpt-4o-mini", description="for projects that name none")
     concurrency: int = Field(8, ge=1, le=1000, description="documents at once in one runner")
     max_file_mb: int = Field(20, ge=1, le=200, description="a larger file is skipped")
-    max_characters: int = Field(24_000, ge=100, le=1_000_000, description="how much of a document is read and sent")
+    max_characters: int = Field(
+        24_000, ge=100, le=1_000_000, description="how much of a document is read and sent"
+    )
     extract_seconds: float = Field(60.0, gt=0, le=120, description="how long a PDF's text may take")
-    extract_memory_mb: int = Field(1024, ge=256, description="how much memory a PDF's text may take")
+    extract_memory_mb: int = Field(
+        1024, ge=256, description="how much memory a PDF's text may take"
+    )
     answer_seconds: float = Field(60.0, gt=0, le=120, description="how long the API may be silent")
     upload_mb: int = Field(256, ge=1, le=4096, description="how much one upload may hold")
-    root: Path | None = Field(None, description="folders below it may be named over HTTP; none: no folder may")
+    root: Path | None = Field(
+        None, description="folders below it may be named over HTTP; none: no folder may"
+    )
 
     @property
     def max_file_bytes(self) -> int:
@@ -41,7 +53,11 @@ class DocumentSettings(BaseSettings):
     def chat_url(self, sandbox_url: str) -> str:
         if self.api_url is not None:
             return self.api_url.rstrip("/")
-        return OPENROUTER_URL if self.api_key is not None else f"{sandbox_url.rstrip('/')}/openrouter/api/v1"
+        return (
+            OPENROUTER_URL
+            if self.api_key is not None
+            else f"{sandbox_url.rstrip('/')}/openrouter/api/v1"
+        )
 
     def blotted(self, text: str) -> str:
         """The text without the key, should somebody repeat it to us."""

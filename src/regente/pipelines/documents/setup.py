@@ -16,7 +16,8 @@ from regente.pipelines.documents.settings import DocumentSettings
 
 PIPELINES = ("documents",)
 BACKOFF = Retry(max_attempts=3, first=5.0, factor=2.0, jitter=False)
-"""5 s, doubled: the original specification lets nobody change that. How often is the project's to say."""
+"""5 s, doubled: the original specification lets nobody change that. How often is the project's to
+say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +29,28 @@ class DocumentPipelines:
 
 
 def register_documents(
-    registry: Registry, client: Client, settings: DocumentSettings, sandbox_url: str, *, extract: Extractor | None = None
+    registry: Registry,
+    client: Client,
+    settings: DocumentSettings,
+    sandbox_url: str,
+    *,
+    extract: Extractor | None = None,
 ) -> DocumentPipelines:
-    """With connections of its own: a language model may think for longer than other services, and its key is nobody else's."""
-    from regente.pipelines.documents.pdf import pdf_text  # slow to import, and of no use where nothing is run
+    """With connections of its own: a language model may think for longer than other services, and
+    its key is nobody else's."""
+    from regente.pipelines.documents.pdf import (
+        pdf_text,
+    )  # slow to import, and of no use where nothing is run
 
     http = Http(settings.answer_seconds, blot=settings.blotted)
     classifier = Classifier(http, settings, settings.chat_url(sandbox_url))
     documents = Documents(Book(client.database), classifier, settings, extract or pdf_text)
     registry.pipeline(
-        "documents", args=DocumentArgs, retry=BACKOFF, stall_after=STALL_SECONDS, timeout=DOCUMENT_SECONDS,
+        "documents",
+        args=DocumentArgs,
+        retry=BACKOFF,
+        stall_after=STALL_SECONDS,
+        timeout=DOCUMENT_SECONDS,
         concurrency=settings.concurrency,
-    )(documents.classify)  # fmt: skip
+    )(documents.classify)
     return DocumentPipelines(http)

@@ -20,19 +20,25 @@ class Content:
 
 
 def normalised(text: str) -> str:
-    """One form for what reads the same: composed characters, single spaces, none at the ends. Case is kept."""
+    """One form for what reads the same: composed characters, single spaces, none at the ends. Case
+    is kept."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def checked_text(text: str, what: str) -> str:
     """Normalised, or `InvalidInput` that says what is wrong with it."""
     if not is_storable(text):
-        raise InvalidInput(f"{what} has a character that cannot be stored (NUL, or half of a surrogate pair)")
+        raise InvalidInput(
+            f"{what} has a character that cannot be stored (NUL, or half of a surrogate pair)"
+        )
     ready = normalised(text)
     if not ready:
         raise InvalidInput(f"{what} is empty: there is nothing to embed")
     if len(ready) > MAX_TEXT_CHARACTERS:
-        raise InvalidInput(f"{what} has {len(ready):,} characters; at most {MAX_TEXT_CHARACTERS:,} are embedded in one piece")
+        raise InvalidInput(
+            f"{what} has {len(ready):,} characters; at most {MAX_TEXT_CHARACTERS:,} are "
+            "embedded in one piece"
+        )
     return ready
 
 
@@ -43,9 +49,12 @@ def content_of(model: str, text: str) -> Content:
 
 def distinct(model: str, texts: Iterable[str]) -> list[Content]:
     """In their first order, each content once."""
-    return list({content.hash: content for content in (content_of(model, text) for text in texts)}.values())
+    return list(
+        {content.hash: content for content in (content_of(model, text) for text in texts)}.values()
+    )
 
 
 def joint_key(contents: Iterable[Content]) -> str:
     """The same for the same contents in one call, whichever attempt or task makes it."""
-    return f"regente-{hashlib.sha256(''.join(content.hash for content in contents).encode()).hexdigest()}"
+    joined = "".join(content.hash for content in contents)
+    return f"regente-{hashlib.sha256(joined.encode()).hexdigest()}"

@@ -79,10 +79,15 @@ class EmbeddingDesk:
         batch: int | str | None = None,
         progress: Progress | None = None,
     ) -> Added:
-        """Into the queue, as they come: a long file is never held as a whole. A text that cannot be embedded ends it; what came
-        before stays queued, and adding everything again does no harm."""
+        """Into the queue, as they come: a long file is never held as a whole. A text that cannot be
+        embedded ends it; what came before stays queued, and adding everything again does no harm.
+        """
         chosen = self.model(model)
-        name = batch if batch is not None else f"embeddings {datetime.now(UTC):%Y-%m-%d %H:%M:%S} {secrets.token_hex(2)}"
+        name = (
+            batch
+            if batch is not None
+            else f"embeddings {datetime.now(UTC):%Y-%m-%d %H:%M:%S} {secrets.token_hex(2)}"
+        )
         ledger = await self._client.batch(name) if isinstance(name, int) else None
         batch_id = ledger.id if ledger else await self._client.open_batch(str(name))
         count = tasks = 0
@@ -106,7 +111,9 @@ class EmbeddingDesk:
         vectors = sum(one.vectors for one in models)
         return Stats(kind.value, size, vectors, models, await self._client.counts("embeddings"))
 
-    async def find(self, *, model: str | None = None, before_id: int | None = None, limit: int = 100) -> list[Embedding]:
+    async def find(
+        self, *, model: str | None = None, before_id: int | None = None, limit: int = 100
+    ) -> list[Embedding]:
         """Newest first; the next page begins with `before_id` of the last one seen."""
         params = {"model": model, "before_id": before_id, "limit": max(1, min(limit, MAX_PAGE))}
         return [Embedding(**row) for row in await ask(self._database, "list", **params)]
@@ -122,7 +129,8 @@ class EmbeddingDesk:
             await http.close()
 
     async def use_pgvector(self) -> str:
-        """Store vectors with pgvector from now on, those that are there too; how they are stored."""
+        """Store vectors with pgvector from now on, those that are there too; how they
+        are stored."""
         return (await convert(self._database)).kind.value
 
     async def index(self, model: str | None = None) -> str:

@@ -38,15 +38,21 @@ class ModelName:
     def parse(cls, name: str) -> ModelName:
         found = _NAME.fullmatch(name)
         if found is None:
-            raise InvalidInput(f"{name!r:.100} is not a model: write it like text-embedding-3-small, or with @256 behind it")
+            raise InvalidInput(
+                f"{name!r:.100} is not a model: write it like text-embedding-3-small, or "
+                "with @256 behind it"
+            )
         dimensions = int(found["dimensions"]) if found["dimensions"] else None
         if dimensions is not None and not 0 < dimensions <= MAX_DIMENSIONS:
-            raise InvalidInput(f"a model has 1 to {MAX_DIMENSIONS:,} dimensions, not {dimensions:,}")
+            raise InvalidInput(
+                f"a model has 1 to {MAX_DIMENSIONS:,} dimensions, not {dimensions:,}"
+            )
         return cls(found["model"], dimensions)
 
 
 def default_model(settings: EmbeddingSettings) -> str:
-    """The one that was set; else the API's, where there is one; else the local model, where it is installed; else `hashing`."""
+    """The one that was set; else the API's, where there is one; else the local model, where it is
+    installed; else `hashing`."""
     if settings.model:
         return settings.model
     if settings.api_key or settings.base_url:
@@ -77,11 +83,15 @@ class Embedders:
             return HashingEmbedder(parsed.dimensions)
         if parsed.model == wordllama.NAME:
             if not wordllama.is_installed():
-                raise InvalidInput("wordllama is not installed here: pip install 'regente[embeddings]'", code="MODEL_MISSING")
+                raise InvalidInput(
+                    "wordllama is not installed here: pip install 'regente[embeddings]'",
+                    code="MODEL_MISSING",
+                )
             return WordLlamaEmbedder()
         if not (self._settings.api_key or self._settings.base_url):
             raise InvalidInput(
-                f"{parsed.model} needs an API: set REGENTE_EMBEDDINGS_API_KEY, or REGENTE_EMBEDDINGS_BASE_URL for a server of"
+                f"{parsed.model} needs an API: set REGENTE_EMBEDDINGS_API_KEY, or "
+                "REGENTE_EMBEDDINGS_BASE_URL for a server of"
                 " your own (models without one: hashing, wordllama)",
                 code="NO_API_KEY",
             )

@@ -5,20 +5,23 @@ The statements of the pipeline `embeddings`. Hashes travel as hexadecimal text.
 SELECT wanted.hash
 FROM unnest(%(hashes)s::text[]) AS wanted (hash)
 WHERE NOT EXISTS (
-  SELECT FROM regente.embeddings AS e WHERE e.model = %(model)s AND e.content_hash = decode(wanted.hash, 'hex')
+  SELECT FROM regente.embeddings AS e WHERE e.model = %(model)s
+      AND e.content_hash = decode(wanted.hash, 'hex')
 );
 
 -- name: reserve
--- Ours are those that nobody holds, or that an attempt holds which is not running any more. Reservations are locked in the order of
--- their hashes, here (those of others, too) and wherever they are given up, so that nobody waits in a circle: whoever lost there after
--- the provider's answer would pay again.
+-- Ours are those that nobody holds, or that an attempt holds which is not running any more.
+-- Reservations are locked in the order of their hashes, here (those of others, too) and wherever
+-- they are given up, so that nobody waits in a circle: whoever lost there after the provider's
+-- answer would pay again.
 INSERT INTO regente.embedding_reservations AS held (content_hash, task_id, attempt)
 SELECT decode(wanted.hash, 'hex'), %(task_id)s, %(attempt)s
 FROM unnest(%(hashes)s::text[]) AS wanted (hash)
 ORDER BY decode(wanted.hash, 'hex')
 ON CONFLICT (content_hash) DO UPDATE SET task_id = EXCLUDED.task_id, attempt = EXCLUDED.attempt
 WHERE held.task_id = EXCLUDED.task_id OR NOT EXISTS (
-  SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt AND t.status = 'running'
+  SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt
+      AND t.status = 'running'
 )
 RETURNING encode(held.content_hash, 'hex') AS hash;
 
@@ -30,7 +33,8 @@ WITH ours AS MATERIALIZED (
   WHERE held.task_id = %(task_id)s
   ORDER BY held.content_hash FOR UPDATE OF held
 )
-DELETE FROM regente.embedding_reservations AS held USING ours WHERE held.content_hash = ours.content_hash;
+DELETE FROM regente.embedding_reservations AS held USING ours
+    WHERE held.content_hash = ours.content_hash;
 
 -- name: clear_reservations
 -- Of attempts that do not run any more; one that somebody is taking over just now is left to them.
@@ -38,14 +42,17 @@ WITH dead AS MATERIALIZED (
   SELECT held.content_hash
   FROM regente.embedding_reservations AS held
   WHERE NOT EXISTS (
-    SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt AND t.status = 'running'
+    SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt
+        AND t.status = 'running'
   )
   FOR UPDATE OF held SKIP LOCKED
 )
-DELETE FROM regente.embedding_reservations AS held USING dead WHERE held.content_hash = dead.content_hash;
+DELETE FROM regente.embedding_reservations AS held USING dead
+    WHERE held.content_hash = dead.content_hash;
 
 -- name: know_model
-INSERT INTO regente.embedding_models (model, dimensions) VALUES (%(model)s, %(dimensions)s) ON CONFLICT (model) DO NOTHING;
+INSERT INTO regente.embedding_models (model, dimensions)
+    VALUES (%(model)s, %(dimensions)s) ON CONFLICT (model) DO NOTHING;
 
 -- name: model_dimensions
 SELECT dimensions FROM regente.embedding_models WHERE model = %(model)s;
@@ -53,7 +60,8 @@ SELECT dimensions FROM regente.embedding_models WHERE model = %(model)s;
 -- name: store
 INSERT INTO regente.embeddings (model, content_hash, text, norm, vector, task_id)
 SELECT %(model)s, decode(new.hash, 'hex'), new.text, new.norm, new.vector::real[], %(task_id)s
-FROM unnest(%(hashes)s::text[], %(texts)s::text[], %(norms)s::real[], %(vectors)s::text[]) AS new (hash, text, norm, vector)
+FROM unnest(%(hashes)s::text[], %(texts)s::text[], %(norms)s::real[], %(vectors)s::text[])
+    AS new (hash, text, norm, vector)
 ORDER BY decode(new.hash, 'hex')
 ON CONFLICT (model, content_hash) DO NOTHING;
 
@@ -65,7 +73,8 @@ JOIN regente.embeddings AS e ON e.model = %(model)s AND e.content_hash = decode(
 WHERE e.task_id = %(task_id)s;
 
 -- name: vector_of
-SELECT vector::real[] AS vector FROM regente.embeddings WHERE model = %(model)s AND content_hash = decode(%(hash)s, 'hex');
+SELECT vector::real[] AS vector FROM regente.embeddings
+WHERE model = %(model)s AND content_hash = decode(%(hash)s, 'hex');
 
 -- name: models
 SELECT m.model, m.dimensions, count(e.id) AS vectors, max(e.created_at) AS newest_at
@@ -79,11 +88,13 @@ SELECT pg_total_relation_size('regente.embeddings') AS bytes;
 -- name: list
 SELECT id, model, text, created_at, task_id
 FROM regente.embeddings
-WHERE (%(model)s::text IS NULL OR model = %(model)s) AND (%(before_id)s::bigint IS NULL OR id < %(before_id)s)
+WHERE (%(model)s::text IS NULL OR model = %(model)s)
+  AND (%(before_id)s::bigint IS NULL OR id < %(before_id)s)
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: count_up_to
-SELECT count(*) AS count FROM (SELECT FROM regente.embeddings WHERE model = %(model)s LIMIT %(limit)s) AS found;
+SELECT count(*) AS count FROM (SELECT FROM regente.embeddings
+                               WHERE model = %(model)s LIMIT %(limit)s) AS found;
 
 -- name: be_quick
 SELECT set_config('statement_timeout', %(milliseconds)s::text, true);
@@ -93,18 +104,23 @@ SELECT set_config('statement_timeout', %(milliseconds)s::text, true);
 SELECT e.id, e.text, e.created_at, d.dot / (e.norm::double precision * %(norm)s) AS similarity
 FROM regente.embeddings AS e
 CROSS JOIN LATERAL (
-  SELECT sum(pair.a::double precision * pair.b) AS dot FROM unnest(e.vector, %(vector)s::real[]) AS pair (a, b)
+  SELECT sum(pair.a::double precision * pair.b) AS dot
+  FROM unnest(e.vector, %(vector)s::real[]) AS pair (a, b)
 ) AS d
 WHERE e.model = %(model)s
 ORDER BY similarity DESC, e.id LIMIT %(limit)s;
 
 -- name: nearest_by_pgvector
--- Exact without an index, nearly so with one; the expression and the condition are those of `create_index`.
+-- Exact without an index, nearly so with one; the expression and the condition are those of
+-- `create_index`.
 SELECT e.id, e.text, e.created_at,
-  1 - ((e.vector::{schema}.vector({dimensions})) OPERATOR({schema}.<=>) %(vector)s::real[]::{schema}.vector) AS similarity
+  1 - ((e.vector::{schema}.vector({dimensions}))
+       OPERATOR({schema}.<=>) %(vector)s::real[]::{schema}.vector) AS similarity
 FROM regente.embeddings AS e
 WHERE e.model = {model}
-ORDER BY (e.vector::{schema}.vector({dimensions})) OPERATOR({schema}.<=>) %(vector)s::real[]::{schema}.vector LIMIT %(limit)s;
+ORDER BY (e.vector::{schema}.vector({dimensions}))
+         OPERATOR({schema}.<=>) %(vector)s::real[]::{schema}.vector
+LIMIT %(limit)s;
 
 -- name: column_type
 -- The type that vectors have in this database, and the schema of the type.
@@ -117,22 +133,26 @@ WHERE a.attrelid = 'regente.embeddings'::regclass AND a.attname = 'vector';
 -- name: extension
 -- Where pgvector is, if it is there; and whether it could be.
 SELECT
-  (SELECT n.nspname FROM pg_extension AS x JOIN pg_namespace AS n ON n.oid = x.extnamespace WHERE x.extname = 'vector') AS schema,
+  (SELECT n.nspname FROM pg_extension AS x JOIN pg_namespace AS n ON n.oid = x.extnamespace
+   WHERE x.extname = 'vector') AS schema,
   EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector') AS available;
 
 -- name: alone
 -- One process at a time looks after the column.
-SELECT pg_advisory_xact_lock(hashtext('regente.embeddings.vector')), set_config('lock_timeout', '5s', true);
+SELECT pg_advisory_xact_lock(hashtext('regente.embeddings.vector')),
+       set_config('lock_timeout', '5s', true);
 
 -- name: create_extension
 CREATE EXTENSION IF NOT EXISTS vector;
 
 -- name: use_pgvector
-ALTER TABLE regente.embeddings ALTER COLUMN vector TYPE {schema}.vector USING vector::{schema}.vector;
+ALTER TABLE regente.embeddings ALTER COLUMN vector TYPE {schema}.vector
+    USING vector::{schema}.vector;
 
 -- name: create_index
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON regente.embeddings
-USING hnsw ((vector::{schema}.vector({dimensions})) {schema}.vector_cosine_ops) WHERE model = {model};
+USING hnsw ((vector::{schema}.vector({dimensions})) {schema}.vector_cosine_ops)
+    WHERE model = {model};
 
 -- name: known_models
 SELECT model, dimensions FROM regente.embedding_models;

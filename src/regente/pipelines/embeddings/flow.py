@@ -1,7 +1,8 @@
-"""The pipeline `embeddings`: the texts of a task, each distinct content once, whoever else embeds it at the same time.
+"""The pipeline `embeddings`: the texts of a task, each distinct content once, whoever else embeds
+it at the same time.
 
-Look what is missing, reserve it, one call for all that is reserved, store it under the task's fence; what others hold is
-waited for.
+Look what is missing, reserve it, one call for all that is reserved, store it under the task's
+fence; what others hold is waited for.
 """
 
 from __future__ import annotations
@@ -47,8 +48,12 @@ class Embeddings:
                 await self._wait_for_others(task, missing)
         if refused:
             raise _refusal(contents, refused)
-        stored = await ask(self._database, "stored_by", model=model, hashes=_hashes(contents), task_id=task.id)
-        return EmbeddingResult(texts=len(task.args.texts), distinct=len(contents), embedded=stored[0]["count"])
+        stored = await ask(
+            self._database, "stored_by", model=model, hashes=_hashes(contents), task_id=task.id
+        )
+        return EmbeddingResult(
+            texts=len(task.args.texts), distinct=len(contents), embedded=stored[0]["count"]
+        )
 
     def _embedder(self, model: str) -> Embedder:
         try:
@@ -56,24 +61,37 @@ class Embeddings:
         except InvalidInput as error:
             raise Fatal(error.message, code=error.code) from error
 
-    async def _missing(self, task: Task[EmbeddingArgs], contents: Sequence[Content], refused: dict[str, str]) -> list[Content]:
+    async def _missing(
+        self, task: Task[EmbeddingArgs], contents: Sequence[Content], refused: dict[str, str]
+    ) -> list[Content]:
         if await task.done(STORED):
             return []
         rows = await ask(self._database, "missing", model=task.args.model, hashes=_hashes(contents))
         return _chosen(contents, {row["hash"] for row in rows} - refused.keys())
 
-    async def _reserve(self, task: Task[EmbeddingArgs], missing: Sequence[Content]) -> list[Content]:
-        """Those that this attempt may have embedded; asked again after they are ours, for another may just have stored them."""
+    async def _reserve(
+        self, task: Task[EmbeddingArgs], missing: Sequence[Content]
+    ) -> list[Content]:
+        """Those that this attempt may have embedded; asked again after they are ours, for another
+        may just have stored them."""
         async with task.transaction() as connection:
             ours = await rows_on(
-                connection, "reserve", hashes=_hashes(missing), task_id=task.id, attempt=task.attempt
-            )  # fmt: skip
+                connection,
+                "reserve",
+                hashes=_hashes(missing),
+                task_id=task.id,
+                attempt=task.attempt,
+            )
             reserved = _chosen(missing, {row["hash"] for row in ours})
-            rows = await rows_on(connection, "missing", model=task.args.model, hashes=_hashes(reserved))
+            rows = await rows_on(
+                connection, "missing", model=task.args.model, hashes=_hashes(reserved)
+            )
             mine = _chosen(reserved, {row["hash"] for row in rows})
             if len(mine) < len(reserved):
                 there = [content for content in reserved if content not in mine]
-                await rows_on(connection, "give_up_reservations", hashes=_hashes(there), task_id=task.id)
+                await rows_on(
+                    connection, "give_up_reservations", hashes=_hashes(there), task_id=task.id
+                )
             return mine
 
     async def _embed(
@@ -82,17 +100,30 @@ class Embeddings:
         """Embeds and stores what is ours; what was refused, and why, by its hash."""
         task.check_lease()
         answers = await embedder.embed(mine)
-        found = [(content, one) for content, one in zip(mine, answers, strict=True) if not isinstance(one, Refused)]
-        refused = {content.hash: one.message for content, one in zip(mine, answers, strict=True) if isinstance(one, Refused)}
+        found = [
+            (content, one)
+            for content, one in zip(mine, answers, strict=True)
+            if not isinstance(one, Refused)
+        ]
+        refused = {
+            content.hash: one.message
+            for content, one in zip(mine, answers, strict=True)
+            if isinstance(one, Refused)
+        }
         if found:
             dimensions = check_vectors([vector for _, vector in found], embedder.dimensions)
-            # A name is for what is committed once: a part of the whole may come again, with other contents.
+            # A name is for what is committed once: a part of the whole may come again, with other
+            # contents.
             async with task.transaction(STORED if last else None) as connection:
                 await self._store(connection, task, found, dimensions)
         return refused
 
     async def _store(
-        self, connection: TaskConnection, task: Task[EmbeddingArgs], found: Sequence[Found], dimensions: int
+        self,
+        connection: TaskConnection,
+        task: Task[EmbeddingArgs],
+        found: Sequence[Found],
+        dimensions: int,
     ) -> None:
         model = task.args.model
         await rows_on(connection, "know_model", model=model, dimensions=dimensions)
@@ -102,29 +133,43 @@ class Embeddings:
             raise BadVector(message, code="WRONG_DIMENSIONS")
         contents = [content for content, _ in found]
         await rows_on(
-            connection, "store", model=model, task_id=task.id, hashes=_hashes(contents),
+            connection,
+            "store",
+            model=model,
+            task_id=task.id,
+            hashes=_hashes(contents),
             texts=text_array([content.text for content in contents]),
             norms=number_array([norm_of(vector) for _, vector in found]),
             vectors=text_array([literal(vector) for _, vector in found]),
-        )  # fmt: skip
+        )
         await rows_on(connection, "give_up_reservations", hashes=_hashes(contents), task_id=task.id)
 
     async def _wait_for_others(self, task: Task[EmbeddingArgs], missing: Sequence[Content]) -> None:
-        """All that is missing is being embedded by others: until one of them is there, or for a while."""
+        """All that is missing is being embedded by others: until one of them is there, or for a
+        while."""
         for _ in range(LOOKS):
             await asyncio.sleep(LOOK_EVERY_SECONDS)
             await task.heartbeat()
-            rows = await ask(self._database, "missing", model=task.args.model, hashes=_hashes(missing))
+            rows = await ask(
+                self._database, "missing", model=task.args.model, hashes=_hashes(missing)
+            )
             if len(rows) < len(missing):
                 return
-        raise Throttled("others are embedding the same texts", retry_after=BUSY_SECONDS, code="CONTENT_BUSY")
+        raise Throttled(
+            "others are embedding the same texts", retry_after=BUSY_SECONDS, code="CONTENT_BUSY"
+        )
 
 
 def _refusal(contents: Sequence[Content], refused: dict[str, str]) -> Fatal:
     """The others of the task are stored; those that were refused are named."""
-    shown = [{"text": content.text[:100], "error": refused[content.hash]} for content in contents if content.hash in refused]
+    shown = [
+        {"text": content.text[:100], "error": refused[content.hash]}
+        for content in contents
+        if content.hash in refused
+    ]
     return Fatal(
-        f"the provider refused {len(refused)} of {len(contents)} texts; the others are stored. {shown[0]['error']}",
+        f"the provider refused {len(refused)} of {len(contents)} texts; the others are "
+        f"stored. {shown[0]['error']}",
         code="TEXT_REFUSED",
         details={"refused": shown},
     )

@@ -1,5 +1,6 @@
-"""`hashing`: a lexical embedder without any model. Texts are near each other when they share words or parts of words; it knows
-nothing of meaning. The same text has the same vector in every process and on every machine: the name stands for this algorithm.
+"""`hashing`: a lexical embedder without any model. Texts are near each other when they share words
+or parts of words; it knows nothing of meaning. The same text has the same vector in every process
+and on every machine: the name stands for this algorithm.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ _WORDS = re.compile(r"\w+")
 
 
 class HashingEmbedder:
-    """Signed feature hashing of words and their character n-grams, without regard to case and accents, to length one."""
+    """Signed feature hashing of words and their character n-grams, without regard to case and
+    accents, to length one."""
 
     def __init__(self, dimensions: int | None = None) -> None:
         self.dimensions = dimensions or DIMENSIONS
 
     async def embed(self, contents: Sequence[Content]) -> list[Vector]:
-        return await asyncio.to_thread(lambda: [hashed(content.text, self.dimensions) for content in contents])
+        return await asyncio.to_thread(
+            lambda: [hashed(content.text, self.dimensions) for content in contents]
+        )
 
 
 def hashed(text: str, dimensions: int = DIMENSIONS) -> Vector:
@@ -45,7 +49,9 @@ def hashed(text: str, dimensions: int = DIMENSIONS) -> Vector:
 
 
 def _without_accents(text: str) -> str:
-    return "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
+    return "".join(
+        char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char)
+    )
 
 
 @lru_cache(maxsize=50_000)
@@ -65,5 +71,8 @@ def _weighed(word: str) -> Iterator[tuple[int, float]]:
 
 
 def _number(feature: str) -> tuple[int, float]:
-    digest = int.from_bytes(hashlib.blake2b(feature.encode("utf-8", "backslashreplace"), digest_size=8).digest(), "little")
+    digest = int.from_bytes(
+        hashlib.blake2b(feature.encode("utf-8", "backslashreplace"), digest_size=8).digest(),
+        "little",
+    )
     return digest >> 1, 1.0 if digest & 1 else -1.0

@@ -1,6 +1,8 @@
-"""Any API that speaks OpenAI's `/embeddings`: OpenAI itself, a server of one's own, or the sandbox's stand-in.
+"""Any API that speaks OpenAI's `/embeddings`: OpenAI itself, a server of one's own, or the
+sandbox's stand-in.
 
-A text that the API refuses is found by halving the call, so that it does not take the others down with it.
+A text that the API refuses is found by halving the call, so that it does not take the others down
+with it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from regente.pipelines.embeddings.contents import Content, joint_key
 from regente.pipelines.embeddings.settings import OPENAI_URL, EmbeddingSettings
 from regente.pipelines.embeddings.vectors import BadVector, Vector, vector_from_base64, vector_of
 
-KNOWN_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+KNOWN_DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
 MAX_REFUSED_CALLS = 24
 """Refused more often than this for one task, it is not a text that is wrong."""
 
@@ -43,7 +49,9 @@ class _Answer(BaseModel):
 
 
 class OpenAiEmbedder:
-    def __init__(self, http: Http, settings: EmbeddingSettings, model: str, dimensions: int | None) -> None:
+    def __init__(
+        self, http: Http, settings: EmbeddingSettings, model: str, dimensions: int | None
+    ) -> None:
         self.dimensions = dimensions or KNOWN_DIMENSIONS.get(model)
         self._http = http
         self._settings = settings
@@ -63,27 +71,40 @@ class OpenAiEmbedder:
             if len(contents) == 1:
                 return [Refused(message=failed.message)]
         middle = len(contents) // 2
-        return [*await self._embed(contents[:middle], patience), *await self._embed(contents[middle:], patience)]
+        return [
+            *await self._embed(contents[:middle], patience),
+            *await self._embed(contents[middle:], patience),
+        ]
 
     async def _call(self, contents: list[Content]) -> list[Vector]:
         question = _Question(
-            model=self._model, input=[content.text for content in contents], encoding_format=self._settings.encoding,
+            model=self._model,
+            input=[content.text for content in contents],
+            encoding_format=self._settings.encoding,
             dimensions=self._asked_dimensions,
-        )  # fmt: skip
+        )
         url = f"{(self._settings.base_url or OPENAI_URL).rstrip('/')}/embeddings"
         headers = {"Idempotency-Key": joint_key(contents)}
         if self._settings.api_key:
             headers["Authorization"] = f"Bearer {self._settings.api_key}"
         try:
-            answer = await self._http.call("POST", url, body=question, headers=headers, answer=_Answer)
+            answer = await self._http.call(
+                "POST", url, body=question, headers=headers, answer=_Answer
+            )
         except CallFailed as failed:
             raise self._without_key(failed) from None
         return _in_order(answer.data, len(contents))
 
     def _without_key(self, failed: CallFailed) -> CallFailed:
         """An API may repeat the key that it refuses."""
-        message = failed.message.replace(self._settings.api_key, "***") if self._settings.api_key else failed.message
-        return CallFailed(failed.trouble, message, status=failed.status, retry_after=failed.retry_after)
+        message = (
+            failed.message.replace(self._settings.api_key, "***")
+            if self._settings.api_key
+            else failed.message
+        )
+        return CallFailed(
+            failed.trouble, message, status=failed.status, retry_after=failed.retry_after
+        )
 
 
 def _in_order(items: list[_Item], count: int) -> list[Vector]:
@@ -91,7 +112,8 @@ def _in_order(items: list[_Item], count: int) -> list[Vector]:
     found = {item.index: item for item in items}
     if len(items) != count or found.keys() != set(range(count)):
         raise BadVector(
-            f"the provider answered {len(items)} vectors for {count} texts, or not one for each", code="WRONG_COUNT"
+            f"the provider answered {len(items)} vectors for {count} texts, or not one for each",
+            code="WRONG_COUNT",
         )
     values = [found[index].embedding for index in range(count)]
     return [vector_from_base64(one) if isinstance(one, str) else vector_of(one) for one in values]

@@ -51,21 +51,36 @@ class Search:
                 rows = await formatted_on(connection, "nearest_by_pgvector", parts, **params)
             else:
                 limit_rows = MAX_ARRAY_VALUES // dimensions
-                counted = await rows_on(connection, "count_up_to", model=model, limit=limit_rows + 1)
+                counted = await rows_on(
+                    connection, "count_up_to", model=model, limit=limit_rows + 1
+                )
                 if counted[0]["count"] > limit_rows:
                     raise InvalidInput(
-                        f"more than {limit_rows:,} vectors are searched only with pgvector", code="TOO_MANY_VECTORS"
+                        f"more than {limit_rows:,} vectors are searched only with pgvector",
+                        code="TOO_MANY_VECTORS",
                     )
-                rows = await rows_on(connection, "nearest_by_array", model=model, norm=norm_of(vector), **params)
-        return [Match(row["id"], round(row["similarity"], 6), row["text"], row["created_at"]) for row in rows]
+                rows = await rows_on(
+                    connection, "nearest_by_array", model=model, norm=norm_of(vector), **params
+                )
+        return [
+            Match(row["id"], round(row["similarity"], 6), row["text"], row["created_at"])
+            for row in rows
+        ]
 
     async def index(self, model: str) -> str:
-        """Build pgvector's index for a model; the name it has. Searches are fast from then on, and nearly exact."""
+        """Build pgvector's index for a model; the name it has. Searches are fast from then on, and
+        nearly exact."""
         dimensions, found = await self._dimensions(model), await layout(self._database)
         if found.kind is Kind.ARRAY:
-            raise InvalidInput("the vectors are not stored with pgvector: `regente embeddings pgvector` comes first")
+            raise InvalidInput(
+                "the vectors are not stored with pgvector: `regente embeddings pgvector` "
+                "comes first"
+            )
         if dimensions > MAX_INDEXED_DIMENSIONS:
-            raise InvalidInput(f"pgvector indexes up to {MAX_INDEXED_DIMENSIONS:,} dimensions; {model} has {dimensions:,}")
+            raise InvalidInput(
+                f"pgvector indexes up to {MAX_INDEXED_DIMENSIONS:,} dimensions; {model} "
+                f"has {dimensions:,}"
+            )
         name = f"embeddings_near_{hashlib.sha256(model.encode()).hexdigest()[:12]}"
         parts = {**_parts(found.schema, model, dimensions), "name": sql.Identifier(name)}
         async with self._database.connection() as connection:
@@ -73,9 +88,15 @@ class Search:
         return name
 
     async def _dimensions(self, model: str) -> int:
-        known = {row["model"]: row["dimensions"] for row in await ask(self._database, "known_models")}
+        known = {
+            row["model"]: row["dimensions"] for row in await ask(self._database, "known_models")
+        }
         if model not in known:
-            others = f"there are some of {', '.join(sorted(known))}" if known else "there are none at all"
+            others = (
+                f"there are some of {', '.join(sorted(known))}"
+                if known
+                else "there are none at all"
+            )
             raise InvalidInput(f"there are no vectors of {model}; {others}", code="NO_VECTORS")
         return int(known[model])
 
@@ -101,9 +122,17 @@ def _as_call_failed() -> Iterator[None]:
     try:
         yield
     except TaskError as error:
-        failed = error.__cause__ if isinstance(error.__cause__, CallFailed) else CallFailed(Trouble.PROTOCOL, error.message)
+        failed = (
+            error.__cause__
+            if isinstance(error.__cause__, CallFailed)
+            else CallFailed(Trouble.PROTOCOL, error.message)
+        )
         raise failed from None
 
 
 def _parts(schema: str, model: str, dimensions: int) -> dict[str, sql.Composable]:
-    return {"schema": sql.Identifier(schema), "model": sql.Literal(model), "dimensions": sql.Literal(dimensions)}
+    return {
+        "schema": sql.Identifier(schema),
+        "model": sql.Literal(model),
+        "dimensions": sql.Literal(dimensions),
+    }

@@ -17,12 +17,27 @@ class EmbeddingSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="REGENTE_EMBEDDINGS_", frozen=True, extra="ignore")
 
     model: str | None = Field(
-        None, max_length=200,
-        description="hashing, wordllama, or a model of the API, `@DIMENSIONS` behind it to shorten it; none: what there is",
-    )  # fmt: skip
-    base_url: str | None = Field(None, description="an OpenAI-compatible API, up to and with /v1; none: OpenAI's")
-    api_key: str | None = Field(None, repr=False, description="of that API; servers of one's own may do without")
-    encoding: Literal["base64", "float"] = Field("base64", description="how the API is asked to write vectors")
-    texts_per_task: int = Field(100, ge=1, le=2048, description="so many texts go into one task, and into one call")
-    concurrency: int = Field(8, ge=1, le=1000, description="tasks, and calls, that one runner has under way at once")
-    pgvector: Literal["auto", "off"] = Field("auto", description="auto: use the extension where it is or can be created")
+        None,
+        max_length=200,
+        description="hashing, wordllama, or a model of the API, "
+        "`@DIMENSIONS` behind it to shorten it; "
+        "none: what there is",
+    )
+    base_url: str | None = Field(
+        None, description="an OpenAI-compatible API, up to and with /v1; none: OpenAI's"
+    )
+    api_key: str | None = Field(
+        None, repr=False, description="of that API; servers of one's own may do without"
+    )
+    encoding: Literal["base64", "float"] = Field(
+        "base64", description="how the API is asked to write vectors"
+    )
+    texts_per_task: int = Field(
+        100, ge=1, le=2048, description="so many texts go into one task, and into one call"
+    )
+    concurrency: int = Field(
+        8, ge=1, le=1000, description="tasks, and calls, that one runner has under way at once"
+    )
+    pgvector: Literal["auto", "off"] = Field(
+        "auto", description="auto: use the extension where it is or can be created"
+    )

@@ -17,9 +17,15 @@ RETRY = Retry(max_attempts=5, first=2.0, factor=2.0, maximum=300.0)
 STALL_SECONDS = 600.0
 
 
-def register_embeddings(registry: Registry, client: Client, http: Http, settings: EmbeddingSettings) -> None:
+def register_embeddings(
+    registry: Registry, client: Client, http: Http, settings: EmbeddingSettings
+) -> None:
     storage = Storage(client.database, pgvector=settings.pgvector == "auto")
     pipeline = Embeddings(client, Embedders(http, settings), storage)
     registry.pipeline(
-        "embeddings", args=EmbeddingArgs, retry=RETRY, stall_after=STALL_SECONDS, concurrency=settings.concurrency
-    )(pipeline.embed)  # fmt: skip
+        "embeddings",
+        args=EmbeddingArgs,
+        retry=RETRY,
+        stall_after=STALL_SECONDS,
+        concurrency=settings.concurrency,
+    )(pipeline.embed)

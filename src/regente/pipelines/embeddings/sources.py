@@ -1,4 +1,5 @@
-"""Texts from a file, line by line: plain text, or JSON lines. However long it is, one line is in memory at a time."""
+"""Texts from a file, line by line: plain text, or JSON lines. However long it is, one line is in
+memory at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Source:
 
     @classmethod
     def of(cls, path: str, wanted: Format | None = None) -> Source:
-        """By its name: `.jsonl` and `.ndjson` are JSON lines, everything else is one text a line."""
+        """By its name: `.jsonl` and `.ndjson` are JSON lines, everything else is one
+        text a line."""
         is_json = Path(path).suffix.lower() in (".jsonl", ".ndjson")
         return cls(path, wanted or (Format.JSONL if is_json else Format.TEXT))
 
@@ -39,7 +41,8 @@ class Source:
         return self.path != STDIN and Path(self.path).is_file()
 
     def count(self) -> int:
-        """How many texts it has; `InvalidInput` for the first that cannot be embedded, before anything is queued."""
+        """How many texts it has; `InvalidInput` for the first that cannot be embedded, before
+        anything is queued."""
         return sum(1 for _ in self.texts())
 
     def texts(self) -> Iterator[str]:

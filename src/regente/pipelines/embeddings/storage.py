@@ -1,7 +1,8 @@
-"""How vectors lie in the database: as real[], or as pgvector's `vector` where the extension is at hand.
+"""How vectors lie in the database: as real[], or as pgvector's `vector` where the extension is at
+hand.
 
-The column's type says which; whoever writes need not know. Converting rewrites the table, so a process does it by itself
-only while the table is small.
+The column's type says which; whoever writes need not know. Converting rewrites the table, so a
+process does it by itself only while the table is small.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ async def convert(database: Database, *, at_most: int | None = None) -> Layout:
         if at_most is not None:
             count = sum(row["vectors"] for row in await rows_on(connection, "models"))
             if count > at_most:
-                raise InvalidInput(f"{count:,} vectors would have to be rewritten: `regente embeddings pgvector` does it")
+                raise InvalidInput(
+                    f"{count:,} vectors would have to be rewritten: `regente embeddings "
+                    "pgvector` does it"
+                )
         if (await rows_on(connection, "column_type"))[0]["type"] != "vector":
             await formatted_on(connection, "use_pgvector", {"schema": sql.Identifier(schema)})
     return await layout(database)

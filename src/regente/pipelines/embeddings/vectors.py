@@ -33,7 +33,9 @@ def vector_from_base64(text: str) -> Vector:
     try:
         vector.frombytes(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
-        raise BadVector(f"the provider answered a vector that is not base64 of 32-bit floats: {error}") from None
+        raise BadVector(
+            f"the provider answered a vector that is not base64 of 32-bit floats: {error}"
+        ) from None
     if sys.byteorder == "big":
         vector.byteswap()
     return vector
@@ -44,12 +46,16 @@ def norm_of(vector: Sequence[float]) -> float:
 
 
 def check_vectors(vectors: Iterable[Vector], dimensions: int | None) -> int:
-    """All finite, none zero, all of the same dimensions: those that are expected, if some are. Returns them."""
+    """All finite, none zero, all of the same dimensions: those that are expected, if some are.
+    Returns them."""
     for number, vector in enumerate(vectors):
         found = len(vector)
         dimensions = dimensions or found
         if found != dimensions or not 0 < found <= MAX_DIMENSIONS:
-            raise BadVector(f"vector {number} has {found:,} dimensions instead of {dimensions:,}", code="WRONG_DIMENSIONS")
+            raise BadVector(
+                f"vector {number} has {found:,} dimensions instead of {dimensions:,}",
+                code="WRONG_DIMENSIONS",
+            )
         norm = norm_of(vector)
         if not math.isfinite(norm):
             raise BadVector(f"vector {number} has values that are not numbers")

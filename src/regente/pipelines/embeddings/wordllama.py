@@ -1,6 +1,8 @@
-"""`wordllama`: a small local model (averaged token vectors, 256 dimensions) whose weights come inside its package.
+"""`wordllama`: a small local model (averaged token vectors, 256 dimensions) whose weights come
+inside its package.
 
-Installed with `pip install regente[embeddings]`; it never reaches for the network. It knows English best.
+Installed with `pip install regente[embeddings]`; it never reaches for the network. It knows English
+best.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ def _embed(texts: list[str]) -> list[Vector]:
 @cache
 def _model() -> Any:
     wordllama: Any = importlib.import_module("wordllama")  # an extra, without types
-    # Named as its cache, the package's own folder is where the tokenizer is found beside the weights.
+    # Named as its cache, the package's own folder is where the tokenizer is found beside the
+    # weights.
     folder = Path(str(wordllama.__file__)).parent
     return wordllama.WordLlama.load(dim=DIMENSIONS, cache_dir=folder, disable_download=True)

@@ -39,18 +39,27 @@ class MissionArgs(BaseModel):
     @model_validator(mode="after")
     def _in_order(self) -> MissionArgs:
         if self.date_end < self.date_start:
-            raise ValueError(f"the range ends ({self.date_end}) before it starts ({self.date_start})")
+            raise ValueError(
+                f"the range ends ({self.date_end}) before it starts ({self.date_start})"
+            )
         return self
 
     @property
     def request(self) -> ScrapeRequest:
         """The worker's payload (2.4.1)."""
         days = DateRange(start=self.date_start, end=self.date_end)
-        return ScrapeRequest(filters=Filters(date_range=days, format=self.media_type, languages=list(self.languages)))
+        return ScrapeRequest(
+            filters=Filters(date_range=days, format=self.media_type, languages=list(self.languages))
+        )
 
 
 def missions_of(
-    start: date, end: date, media: Sequence[str], languages: Sequence[Sequence[str]], *, days_each: int = 1
+    start: date,
+    end: date,
+    media: Sequence[str],
+    languages: Sequence[Sequence[str]],
+    *,
+    days_each: int = 1,
 ) -> list[MissionArgs]:
     """One mission for each day (or `days_each` days) × media type × group of languages."""
     if end < start:
@@ -59,21 +68,34 @@ def missions_of(
         raise InvalidInput("a mission covers at least one day")
     unknown = [one for one in media if one not in MEDIA_TYPES]
     if unknown or not media:
-        raise InvalidInput(f"{', '.join(unknown) or 'nothing'} is no media type; known: {', '.join(MEDIA_TYPES)}")
+        raise InvalidInput(
+            f"{', '.join(unknown) or 'nothing'} is no media type; known: {', '.join(MEDIA_TYPES)}"
+        )
     if not languages or not all(languages):
         raise InvalidInput("a mission needs at least one language")
     ranges = list(_ranges(start, end, days_each))
     count = len(ranges) * len(media) * len(languages)
     if count > MAX_MISSIONS_AT_ONCE:
-        raise InvalidInput(f"that would make {count:,} missions; at most {MAX_MISSIONS_AT_ONCE:,} at once")
-    return [_mission(first, last, kind, group) for first, last in ranges for kind in media for group in languages]
+        raise InvalidInput(
+            f"that would make {count:,} missions; at most {MAX_MISSIONS_AT_ONCE:,} at once"
+        )
+    return [
+        _mission(first, last, kind, group)
+        for first, last in ranges
+        for kind in media
+        for group in languages
+    ]
 
 
 def _mission(first: date, last: date, media: str, languages: Sequence[str]) -> MissionArgs:
     try:
-        return MissionArgs(date_start=first, date_end=last, media_type=media, languages=tuple(languages))
+        return MissionArgs(
+            date_start=first, date_end=last, media_type=media, languages=tuple(languages)
+        )
     except ValueError as error:
-        raise InvalidInput(str(error).split("\n")[2].strip() if "\n" in str(error) else str(error)) from None
+        raise InvalidInput(
+            str(error).split("\n")[2].strip() if "\n" in str(error) else str(error)
+        ) from None
 
 
 def _ranges(start: date, end: date, days_each: int) -> Iterator[tuple[date, date]]:

@@ -1,4 +1,5 @@
-"""The board on which a runner's drivers see what others do to their workers: one question a second for all of them."""
+"""The board on which a runner's drivers see what others do to their workers: one question a second
+for all of them."""
 
 from __future__ import annotations
 
@@ -94,7 +95,9 @@ class Board:
                 row["session_limit"],
                 row["open"],
             )
-            for row in await ask(self._database, "look_at_workers", ids=ids, session_limit=DEFAULTS.session_limit)
+            for row in await ask(
+                self._database, "look_at_workers", ids=ids, session_limit=DEFAULTS.session_limit
+            )
         }
 
     def _wake(self, key: str) -> None:

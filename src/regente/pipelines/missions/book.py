@@ -25,8 +25,8 @@ async def one_on(connection: AsyncConnection[Any], name: str, **params: Any) -> 
 
 @contextlib.asynccontextmanager
 async def brief_transaction(task: Task[Any]) -> AsyncIterator[TaskConnection]:
-    """A transaction of the task that waits for nobody. A process that is frozen in it, or cut off, must not keep its locks from
-    those who take over: the server ends it."""
+    """A transaction of the task that waits for nobody. A process that is frozen in it, or cut off,
+    must not keep its locks from those who take over: the server ends it."""
     async with task.transaction() as connection:
         await rows_on(connection, "be_brief")
         yield connection
@@ -35,7 +35,13 @@ async def brief_transaction(task: Task[Any]) -> AsyncIterator[TaskConnection]:
 async def log_for_mission(
     connection: AsyncConnection[Any], mission_id: int, attempt: int, event: str, /, **details: Any
 ) -> None:
-    """An event of a mission that somebody else writes: the driver of the worker that it is given to."""
+    """An event of a mission that somebody else writes: the driver of the worker that it is given
+    to."""
     await rows_on(
-        connection, "log_for_mission", mission_id=mission_id, attempt=attempt, event=event, details=json.dumps(details)
+        connection,
+        "log_for_mission",
+        mission_id=mission_id,
+        attempt=attempt,
+        event=event,
+        details=json.dumps(details),
     )

@@ -1,4 +1,5 @@
-"""The error codes of the original specification (7.1): which may be tried again, and what their exhaustion is called."""
+"""The error codes of the original specification (7.1): which may be tried again, and what their
+exhaustion is called."""
 
 from __future__ import annotations
 
@@ -62,7 +63,11 @@ BROKEN_SESSION = {
 
 def of_problem(problem: Problem | None) -> Code:
     """The code of a scrape that failed."""
-    return Code.STORAGE if problem is not None and problem.cause is Cause.STORAGE else Code.SCRAPE_FAILED
+    return (
+        Code.STORAGE
+        if problem is not None and problem.cause is Cause.STORAGE
+        else Code.SCRAPE_FAILED
+    )
 
 
 def of_writer_job(job: WriterJob) -> Code:
@@ -77,14 +82,17 @@ def of_writer_call(error: CallFailed) -> Code:
             return Code.WRITER_TIMEOUT
         case Trouble.INVALID:
             return Code.WRITER if error.status == 413 else Code.WRITER_SCHEMA
-        case Trouble.BROKEN | Trouble.MISSING | Trouble.SERVER | Trouble.PROTOCOL | Trouble.THROTTLED:
+        case (
+            Trouble.BROKEN | Trouble.MISSING | Trouble.SERVER | Trouble.PROTOCOL | Trouble.THROTTLED
+        ):
             return Code.WRITER
         case _:
             assert_never(error.trouble)
 
 
 def blames_proxy(code: Code, problem: Problem | None, *, starting: bool) -> bool:
-    """Only a proxy's own fault raises its count. A session that does not start is its fault unless the evidence differs."""
+    """Only a proxy's own fault raises its count. A session that does not start is its fault unless
+    the evidence differs."""
     if problem is not None:
         return problem.cause is Cause.PROXY
     if code is Code.SESSION_TIMEOUT:

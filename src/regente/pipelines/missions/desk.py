@@ -1,4 +1,5 @@
-"""What people do with missions: make them, queue them, look at them, cancel and retry them, open and stop the orchestrator."""
+"""What people do with missions: make them, queue them, look at them, cancel and retry them, open
+and stop the orchestrator."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from regente.engine.why import Why
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.book import ask, one_on, rows_on
 from regente.pipelines.missions.orchestrator import open_orchestrator
-from regente.pipelines.missions.settings import MissionSettings, checked_setting, read_settings, read_settings_on
+from regente.pipelines.missions.settings import (
+    MissionSettings,
+    checked_setting,
+    read_settings,
+    read_settings_on,
+)
 from regente.pipelines.missions.why import explain_waiting
 from regente.pipelines.statements import Row
 
@@ -71,24 +77,31 @@ class MissionDesk:
         self._client = client
         self._database = client.database
 
-    async def create(self, missions: Sequence[MissionArgs], *, queue: bool = False, by: str = "user") -> list[int]:
+    async def create(
+        self, missions: Sequence[MissionArgs], *, queue: bool = False, by: str = "user"
+    ) -> list[int]:
         """Into the bank, or, with `queue`, straight into the queue. All of them or none."""
         if not missions:
             return []
         async with self._database.transaction() as connection:
             args = [mission.model_dump(mode="json") for mission in missions]
-            ids = await self._client.enqueue_many("missions", args, run_at=HELD, draft=True, connection=connection)
+            ids = await self._client.enqueue_many(
+                "missions", args, run_at=HELD, draft=True, connection=connection
+            )
             await rows_on(connection, "new_runs", ids=ids, queued=False)
             if queue:
                 await self._queue(connection, ids, by)
         return ids
 
     async def queue(self, ids: Sequence[int], *, by: str = "user") -> list[int]:
-        """From the bank into the queue; returns those that were in the bank. Opens the orchestrator, unless it was stopped."""
+        """From the bank into the queue; returns those that were in the bank. Opens the
+        orchestrator, unless it was stopped."""
         async with self._database.transaction() as connection:
             return await self._queue(connection, ids, by)
 
-    async def _queue(self, connection: AsyncConnection[Any], ids: Sequence[int], by: str) -> list[int]:
+    async def _queue(
+        self, connection: AsyncConnection[Any], ids: Sequence[int], by: str
+    ) -> list[int]:
         settings = await read_settings_on(connection)
         queued = await self._client.queue(ids, by=by, connection=connection)
         await rows_on(connection, "queue_runs", ids=queued)
@@ -105,10 +118,14 @@ class MissionDesk:
         return await self._client.cancel_many(await self._only_missions(ids), by=by)
 
     async def retry(self, mission_id: int, *, by: str = "user") -> None:
-        """A failed or canceled mission begins again with a full budget; what was extracted is not extracted again."""
+        """A failed or canceled mission begins again with a full budget; what was extracted is not
+        extracted again."""
         mission = await self.get(mission_id)
         if mission.status not in ("failed", "canceled"):
-            raise IllegalTransition(f"mission {mission_id} is {mission.status}: only failed and canceled ones can be retried")
+            raise IllegalTransition(
+                f"mission {mission_id} is {mission.status}: only failed and canceled ones "
+                "can be retried"
+            )
         await self.retry_many([mission_id], by=by)
 
     async def retry_many(self, ids: Sequence[int], *, by: str = "user") -> list[int]:
@@ -139,13 +156,22 @@ class MissionDesk:
     ) -> list[Mission]:
         """Newest first; the next page begins with `before_id` of the last one seen."""
         rows = await ask(
-            self._database, "list_missions", statuses=_checked(statuses), ids=_ids(ids), before_id=before_id,
+            self._database,
+            "list_missions",
+            statuses=_checked(statuses),
+            ids=_ids(ids),
+            before_id=before_id,
             limit=max(1, min(limit, MAX_PAGE)),
-        )  # fmt: skip
+        )
         return [Mission(**{name: row[name] for name in Mission.__slots__}) for row in rows]
 
     async def ids(self, statuses: Sequence[str] | None = None, limit: int = 1_000_000) -> list[int]:
-        return [row["id"] for row in await ask(self._database, "mission_ids", statuses=_checked(statuses), limit=limit)]
+        return [
+            row["id"]
+            for row in await ask(
+                self._database, "mission_ids", statuses=_checked(statuses), limit=limit
+            )
+        ]
 
     async def counts(self) -> dict[str, int]:
         found = {row["status"]: row["count"] for row in await ask(self._database, "count_missions")}
@@ -179,7 +205,8 @@ class MissionDesk:
         return await self.orchestrator()
 
     async def stop(self, *, now: bool = False, by: str = "user") -> OrchestratorState:
-        """No new missions are given out. What runs may finish, or, with `now`, goes back to the queue."""
+        """No new missions are given out. What runs may finish, or, with `now`, goes back to the
+        queue."""
         state = "halting" if now else "draining"
         async with self._database.transaction() as connection:
             await one_on(connection, "lock_orchestrator")
@@ -206,21 +233,30 @@ class MissionDesk:
     async def _only_missions(self, ids: Sequence[int]) -> list[int]:
         found: list[int] = []
         for start in range(0, len(ids), MAX_PAGE):
-            found += [mission.id for mission in await self.find(ids=ids[start : start + MAX_PAGE], limit=MAX_PAGE)]
+            found += [
+                mission.id
+                for mission in await self.find(ids=ids[start : start + MAX_PAGE], limit=MAX_PAGE)
+            ]
         return found
 
 
 def _checked(statuses: Sequence[str] | None) -> list[str] | None:
     unknown = [status for status in statuses or () if status not in MISSION_STATUSES]
     if unknown:
-        raise InvalidInput(f"{', '.join(unknown)} is not a status; known: {', '.join(MISSION_STATUSES)}")
+        raise InvalidInput(
+            f"{', '.join(unknown)} is not a status; known: {', '.join(MISSION_STATUSES)}"
+        )
     return None if statuses is None else list(statuses)
 
 
 def _ids(values: Sequence[int] | None) -> list[int] | None:
     if values is None:
         return None
-    wrong = [value for value in values if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**63]
+    wrong = [
+        value
+        for value in values
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**63
+    ]
     if wrong:
         raise InvalidInput(f"{wrong[0]!r} is not an id")
     return list(values)

@@ -1,6 +1,8 @@
-"""The driver of one worker: session after session, mission after mission, as long as the orchestrator is open.
+"""The driver of one worker: session after session, mission after mission, as long as the
+orchestrator is open.
 
-It speaks for the worker while no mission holds it. A mission that was given to it is that mission's own task's business.
+It speaks for the worker while no mission holds it. A mission that was given to it is that mission's
+own task's business.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from regente.outgoing.http import CallFailed
 from regente.pipelines.missions.board import Board, Sight
 from regente.pipelines.missions.book import ask, brief_transaction, log_for_mission, one_on, rows_on
 from regente.pipelines.missions.codes import Code
-from regente.pipelines.missions.sessions import STARTING, OpenSession, SessionFailed, Sessions, Unauthorized
+from regente.pipelines.missions.sessions import (
+    STARTING,
+    OpenSession,
+    SessionFailed,
+    Sessions,
+    Unauthorized,
+)
 
 
 class DriverArgs(BaseModel):
@@ -74,7 +82,9 @@ class Driver:
             return
         await self._serve(task, sessions, session, worker_id)
 
-    async def _reserved(self, task: Task[Any], sessions: Sessions, worker_id: str) -> OpenSession | None:
+    async def _reserved(
+        self, task: Task[Any], sessions: Sessions, worker_id: str
+    ) -> OpenSession | None:
         """A session with a proxy; without a free one wait, and say so once."""
         said = False
         while await self._wanted(worker_id):
@@ -88,19 +98,33 @@ class Driver:
                 said = True
                 async with brief_transaction(task) as connection:
                     await task.event(
-                        "session_failed", connection=connection, worker_id=worker_id, error_code=Code.NO_PROXY.value,
-                        proxy_name=None, error_message="no proxy is free; waiting for one",
-                    )  # fmt: skip
+                        "session_failed",
+                        connection=connection,
+                        worker_id=worker_id,
+                        error_code=Code.NO_PROXY.value,
+                        proxy_name=None,
+                        error_message="no proxy is free; waiting for one",
+                    )
             await self._pause(task, worker_id, self.fleet.terms.polling_session_seconds)
         return None
 
     async def _may_try(self) -> bool:
         """Not while most proxies fail, except for one probe at a time."""
-        rows = await ask(self.fleet.database, "take_probe", every_seconds=self.fleet.terms.polling_session_seconds)
+        rows = await ask(
+            self.fleet.database,
+            "take_probe",
+            every_seconds=self.fleet.terms.polling_session_seconds,
+        )
         return bool(next(iter(rows[0].values())))
 
     async def _failed(
-        self, task: Task[Any], sessions: Sessions, session: OpenSession, failure: SessionFailed, *, starting: bool
+        self,
+        task: Task[Any],
+        sessions: Sessions,
+        session: OpenSession,
+        failure: SessionFailed,
+        *,
+        starting: bool,
     ) -> None:
         """`error`, a rest that grows with every failure in a row, then `idle`."""
         worker_id = task.args.worker_id
@@ -114,12 +138,16 @@ class Driver:
     async def _rest(self, task: Task[Any], worker_id: str) -> None:
         sight = await self.board.sight(worker_id)
         while sight is not None and sight.rest_seconds > 0 and sight.active and sight.open:
-            await self._pause(task, worker_id, min(sight.rest_seconds, self.fleet.terms.polling_session_seconds))
+            await self._pause(
+                task, worker_id, min(sight.rest_seconds, self.fleet.terms.polling_session_seconds)
+            )
             sight = await self.board.sight(worker_id)
 
     # Missions, one after the other.
 
-    async def _serve(self, task: Task[Any], sessions: Sessions, session: OpenSession, worker_id: str) -> None:
+    async def _serve(
+        self, task: Task[Any], sessions: Sessions, session: OpenSession, worker_id: str
+    ) -> None:
         while True:
             sight = await self._released(task, worker_id)
             if sight is None:
@@ -133,7 +161,9 @@ class Driver:
             elif not await self._assign(task, session, worker_id):
                 if await ask(self.fleet.database, "wants_another_proxy", proxy_id=session.proxy_id):
                     return await sessions.end("proxy_avoided")
-                await self.board.wait(worker_id, self.fleet.terms.polling_session_seconds, for_work=True)
+                await self.board.wait(
+                    worker_id, self.fleet.terms.polling_session_seconds, for_work=True
+                )
                 await task.heartbeat()
                 try:
                     await self._check(sessions)
@@ -141,32 +171,54 @@ class Driver:
                     return await self._failed(task, sessions, session, failure, starting=False)
 
     async def _check(self, sessions: Sessions) -> None:
-        """A ready session must stay ready. One that scrapes without a mission works on something that nobody asked for."""
+        """A ready session must stay ready. One that scrapes without a mission works on something
+        that nobody asked for."""
         status = await sessions.status()
         if status is not SessionStatus.READY:
             raise SessionFailed(Code.SESSION, f"the session is {status}, and no mission is on it")
 
     async def _assign(self, task: Task[Any], session: OpenSession, worker_id: str) -> bool:
-        """Give this worker the mission that has waited longest: the seed's 6.4, in one transaction with its events."""
+        """Give this worker the mission that has waited longest: the seed's 6.4, in one transaction
+        with its events."""
         async with brief_transaction(task) as connection:
-            mission = await one_on(connection, "next_mission", proxy_id=session.proxy_id, worker_id=worker_id)
+            mission = await one_on(
+                connection, "next_mission", proxy_id=session.proxy_id, worker_id=worker_id
+            )
             if mission is None:
                 return False
             mission_id, attempt = mission["id"], mission["attempt"]
             seat = {"mission_id": mission_id, "worker_id": worker_id}
             if not await rows_on(connection, "seat_worker", driver_id=task.id, **seat):
                 raise LeaseLost(f"worker {worker_id} has another driver")
-            await rows_on(connection, "seat_mission", session_id=session.id, proxy_name=session.proxy_name, **seat)
+            await rows_on(
+                connection,
+                "seat_mission",
+                session_id=session.id,
+                proxy_name=session.proxy_name,
+                **seat,
+            )
             await rows_on(connection, "join_session", mission_id=mission_id, session_id=session.id)
             if mission["avoided"] and mission["avoided"] != session.proxy_name:
                 await log_for_mission(
-                    connection, mission_id, attempt, "proxy_rotated", old_proxy=mission["avoided"],
-                    new_proxy=session.proxy_name, reason=mission["error_code"],
-                )  # fmt: skip
+                    connection,
+                    mission_id,
+                    attempt,
+                    "proxy_rotated",
+                    old_proxy=mission["avoided"],
+                    new_proxy=session.proxy_name,
+                    reason=mission["error_code"],
+                )
             await log_for_mission(
-                connection, mission_id, attempt, "mission_assigned", worker_id=worker_id, worker_name=mission["worker_name"],
-                proxy_name=session.proxy_name, session_id=session.id, mission_id=mission_id,
-            )  # fmt: skip
+                connection,
+                mission_id,
+                attempt,
+                "mission_assigned",
+                worker_id=worker_id,
+                worker_name=mission["worker_name"],
+                proxy_name=session.proxy_name,
+                session_id=session.id,
+                mission_id=mission_id,
+            )
             await self.client.release([mission_id], connection=connection)
         crash_point("mission.assigned")
         return True
@@ -193,13 +245,16 @@ class Driver:
     # Beginnings and ends that nobody planned.
 
     async def _resume(self, task: Task[Any], worker_id: str) -> None:
-        """Another driver may have left the worker in the midst of anything: ask the worker itself how it is (5.6)."""
+        """Another driver may have left the worker in the midst of anything: ask the worker itself
+        how it is (5.6)."""
         sight = await self._released(task, worker_id)
         if sight is None:
             return None
         sessions = await self._sessions(task, worker_id)
         session = await sessions.current()
-        if sight.status == "error" and session is not None:  # a mission left it so, and it was not ended yet
+        if (
+            sight.status == "error" and session is not None
+        ):  # a mission left it so, and it was not ended yet
             return await sessions.end(await self._reason(worker_id))
         if sight.status == "error":
             await self._rest(task, worker_id)
@@ -214,7 +269,9 @@ class Driver:
                 if sight.status == "initializing":
                     await sessions.until_ready(session)
             else:
-                raise SessionFailed(Code.SESSION, f"the session is {status}, and no mission is on it")
+                raise SessionFailed(
+                    Code.SESSION, f"the session is {status}, and no mission is on it"
+                )
         except SessionFailed as failure:
             # Whether the session was ever asked for is not known: nobody is blamed.
             await sessions.end(f"recovered: {failure.message}"[:200])
@@ -222,7 +279,8 @@ class Driver:
         await self._serve(task, sessions, session, worker_id)
 
     async def _reclaim(self, task: Task[Any], worker_id: str, mission_id: int) -> None:
-        """The mission ended without letting go of its worker (canceled, or dead): its job is ended, then the session."""
+        """The mission ended without letting go of its worker (canceled, or dead): its job is ended,
+        then the session."""
         rows = await ask(self.fleet.database, "mission", mission_id=mission_id)
         client = self.fleet.speak_to_worker(await self.fleet.worker(worker_id))
         task.check_lease()
@@ -231,12 +289,19 @@ class Driver:
                 await client.cancel(rows[0]["worker_job_id"])
         async with brief_transaction(task) as connection:
             await rows_on(
-                connection, "leave_worker", mission_id=mission_id, status="error", counted=0, code=None,
-                message="its mission ended without it", rest_seconds=0,
-            )  # fmt: skip
+                connection,
+                "leave_worker",
+                mission_id=mission_id,
+                status="error",
+                counted=0,
+                code=None,
+                message="its mission ended without it",
+                rest_seconds=0,
+            )
 
     async def _leave(self, task: Task[Any], worker_id: str) -> None:
-        """This runner goes. A worker that is busy stays with its mission; a session without one is ended."""
+        """This runner goes. A worker that is busy stays with its mission; a session without one is
+        ended."""
         sight = await self.board.sight(worker_id)
         if sight is not None and sight.mission_id is None and sight.status != "idle":
             sessions = await self._sessions(task, worker_id)

@@ -1,7 +1,7 @@
 """The life of a mission: `atribuido` → `extracao` → `armazenamento` → `finalizado`.
 
-Where it stands is in its own row, written with every change: whoever takes it over begins there, and asks the worker and the
-writer for their job before anything is sent again.
+Where it stands is in its own row, written with every change: whoever takes it over begins there,
+and asks the worker and the writer for their job before anything is sent again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Missions:
         task.context["mission"] = task.id
         run = await Run.of(self.fleet, task)
         if run.checkpoint in (None, "atribuido", "extracao"):
-            if not run.seated and run.scrape_sent:  # whoever is to be tried again has that taken back
+            if (
+                not run.seated and run.scrape_sent
+            ):  # whoever is to be tried again has that taken back
                 await Phases(self.fleet, task, run).repeat_verdict()
             if not run.seated:
                 task.hold("it waits for a worker")

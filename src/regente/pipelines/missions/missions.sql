@@ -1,5 +1,5 @@
--- What the three pipelines of the missions write beside the engine's own records. Whoever writes on a worker names what gives it
--- the right to: its driver, or the mission that holds it.
+-- What the three pipelines of the missions write beside the engine's own records. Whoever writes on
+-- a worker names what gives it the right to: its driver, or the mission that holds it.
 
 -- name: be_brief
 SET LOCAL idle_in_transaction_session_timeout = '5s'
@@ -11,7 +11,8 @@ SELECT key, value FROM regente.settings WHERE key = ANY (%(keys)s::text[])
 
 -- name: lock_orchestrator
 SELECT o.state, o.stopped_by, o.task_id,
-       EXISTS (SELECT FROM regente.tasks t WHERE t.id = o.task_id AND t.status < 'completed') AS conducted
+       EXISTS (SELECT FROM regente.tasks t WHERE t.id = o.task_id AND t.status < 'completed')
+           AS conducted
 FROM regente.orchestrator o FOR UPDATE OF o
 
 -- name: open_orchestrator
@@ -19,7 +20,8 @@ UPDATE regente.orchestrator SET state = 'open', stopped_by = NULL, task_id = %(t
   opened_at = CASE WHEN state = 'closed' THEN regente.clock() ELSE opened_at END, closed_at = NULL
 
 -- name: stop_orchestrator
-UPDATE regente.orchestrator SET state = %(state)s, stopped_by = %(by)s WHERE state <> 'closed' RETURNING state
+UPDATE regente.orchestrator SET state = %(state)s, stopped_by = %(by)s WHERE state <> 'closed'
+RETURNING state
 
 -- name: keep_closed
 UPDATE regente.orchestrator SET stopped_by = %(by)s WHERE state = 'closed'
@@ -30,16 +32,20 @@ UPDATE regente.orchestrator SET state = 'closed', closed_at = regente.clock(), t
 -- name: hand_back
 -- What waited to be tried again waits in the queue now.
 UPDATE regente.mission_runs r SET checkpoint = 'atribuido' FROM regente.tasks t
-WHERE t.id = r.mission_id AND t.pipeline = 'missions' AND t.status = 'queued' AND r.checkpoint = 'extracao'
+WHERE t.id = r.mission_id AND t.pipeline = 'missions' AND t.status = 'queued'
+  AND r.checkpoint = 'extracao'
   AND NOT EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id = t.id)
 
 -- name: orchestrator
 SELECT o.state, o.stopped_by, o.opened_at, o.closed_at, o.task_id,
-       EXISTS (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'queued') AS any_queued,
-       EXISTS (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'running') AS any_running,
+       EXISTS (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'queued')
+           AS any_queued,
+       EXISTS (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'running')
+           AS any_running,
        EXISTS (SELECT FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
                WHERE t.pipeline = 'missions' AND t.status = 'queued' AND (
-                 r.checkpoint = 'armazenamento' OR EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id = t.id))
+                 r.checkpoint = 'armazenamento' OR EXISTS (SELECT FROM regente.workers w
+                                                           WHERE w.current_mission_id = t.id))
               ) AS any_begun
 FROM regente.orchestrator o
 
@@ -53,33 +59,40 @@ ORDER BY w.id FOR UPDATE OF w SKIP LOCKED
 
 -- name: set_driver
 UPDATE regente.workers SET driver_id = d.task_id
-FROM unnest(%(worker_ids)s::text[], %(task_ids)s::bigint[]) AS d (worker_id, task_id) WHERE id = d.worker_id
+FROM unnest(%(worker_ids)s::text[], %(task_ids)s::bigint[]) AS d (worker_id, task_id)
+WHERE id = d.worker_id
 
 -- Sessions.
 
 -- name: reserve_proxy
 -- A random free one; the one of the session before only when it is the only one.
-WITH last AS (SELECT s.proxy_id FROM regente.sessions s WHERE s.worker_id = %(worker_id)s ORDER BY s.id DESC LIMIT 1),
+WITH last AS (SELECT s.proxy_id FROM regente.sessions s WHERE s.worker_id = %(worker_id)s
+              ORDER BY s.id DESC LIMIT 1),
 picked AS (
   SELECT p.id FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL
-  ORDER BY p.id IS NOT DISTINCT FROM (SELECT proxy_id FROM last), random() LIMIT 1 FOR UPDATE SKIP LOCKED
+  ORDER BY p.id IS NOT DISTINCT FROM (SELECT proxy_id FROM last), random()
+  LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE regente.proxies p SET in_use_by_worker_id = %(worker_id)s, last_used_at = regente.clock()
 FROM picked WHERE p.id = picked.id RETURNING p.id, p.name
 
 -- name: last_session
-SELECT s.id, s.proxy_name, s.reason FROM regente.sessions s WHERE s.worker_id = %(worker_id)s ORDER BY s.id DESC LIMIT 1
+SELECT s.id, s.proxy_name, s.reason FROM regente.sessions s WHERE s.worker_id = %(worker_id)s
+ORDER BY s.id DESC LIMIT 1
 
 -- name: begin_session
 WITH begun AS (
   INSERT INTO regente.sessions (worker_id, proxy_id, proxy_name, driver_id)
   VALUES (%(worker_id)s, %(proxy_id)s, %(proxy_name)s, %(driver_id)s) RETURNING id
 )
-UPDATE regente.workers w SET status = 'initializing', session_id = begun.id, session_count = 0, updated_at = regente.clock()
-FROM begun WHERE w.id = %(worker_id)s AND w.driver_id = %(driver_id)s AND w.status = 'idle' RETURNING begun.id
+UPDATE regente.workers w SET status = 'initializing', session_id = begun.id, session_count = 0,
+       updated_at = regente.clock()
+FROM begun WHERE w.id = %(worker_id)s AND w.driver_id = %(driver_id)s AND w.status = 'idle'
+RETURNING begun.id
 
 -- name: session_of_worker
-SELECT s.id, s.proxy_id, s.proxy_name FROM regente.workers w JOIN regente.sessions s ON s.id = w.session_id
+SELECT s.id, s.proxy_id, s.proxy_name FROM regente.workers w
+JOIN regente.sessions s ON s.id = w.session_id
 WHERE w.id = %(worker_id)s AND s.ended_at IS NULL
 
 -- name: current_session
@@ -89,58 +102,76 @@ FROM regente.sessions s WHERE s.id = %(session_id)s
 
 -- name: session_ready
 WITH ready AS (
-  UPDATE regente.sessions SET ready_at = coalesce(ready_at, regente.clock()) WHERE id = %(session_id)s
-  RETURNING (extract(epoch FROM coalesce(ready_at, regente.clock()) - started_at) * 1000)::bigint AS duration_ms
+  UPDATE regente.sessions SET ready_at = coalesce(ready_at, regente.clock())
+  WHERE id = %(session_id)s
+  RETURNING (extract(epoch FROM coalesce(ready_at, regente.clock()) - started_at) * 1000)::bigint
+      AS duration_ms
 )
-UPDATE regente.workers SET status = 'ready', failures = 0, rest_until = NULL, error_code = NULL, error_message = NULL,
+UPDATE regente.workers SET status = 'ready', failures = 0, rest_until = NULL, error_code = NULL,
+       error_message = NULL,
   updated_at = regente.clock()
-FROM ready WHERE id = %(worker_id)s AND driver_id = %(driver_id)s AND status IN ('initializing', 'ready')
+FROM ready WHERE id = %(worker_id)s AND driver_id = %(driver_id)s
+    AND status IN ('initializing', 'ready')
 RETURNING duration_ms
 
 -- name: session_failed
 -- The worker rests, longer each time in a row; its proxy is free at once.
-WITH freed AS (UPDATE regente.proxies SET in_use_by_worker_id = NULL WHERE in_use_by_worker_id = %(worker_id)s),
-ended AS (UPDATE regente.sessions SET ended_at = regente.clock(), reason = %(code)s WHERE id = %(session_id)s AND ended_at IS NULL)
+WITH freed AS (UPDATE regente.proxies SET in_use_by_worker_id = NULL
+               WHERE in_use_by_worker_id = %(worker_id)s),
+ended AS (UPDATE regente.sessions SET ended_at = regente.clock(), reason = %(code)s
+          WHERE id = %(session_id)s AND ended_at IS NULL)
 UPDATE regente.workers
-SET status = 'error', failures = failures + 1, error_code = %(code)s, error_message = %(message)s, updated_at = regente.clock(),
-    rest_until = regente.clock() + make_interval(secs => coalesce(%(rest_seconds)s::double precision, least(
-      %(limit_seconds)s::double precision, %(backoff_seconds)s::double precision * 2 ^ least(failures, 20))))
-WHERE id = %(worker_id)s AND driver_id = %(driver_id)s AND status IN ('initializing', 'ready', 'error') RETURNING failures
+SET status = 'error', failures = failures + 1, error_code = %(code)s, error_message = %(message)s,
+    updated_at = regente.clock(),
+    rest_until = regente.clock()
+        + make_interval(secs => coalesce(%(rest_seconds)s::double precision,
+                                                             least(
+      %(limit_seconds)s::double precision,
+      %(backoff_seconds)s::double precision * 2 ^ least(failures, 20))))
+WHERE id = %(worker_id)s AND driver_id = %(driver_id)s
+  AND status IN ('initializing', 'ready', 'error') RETURNING failures
 
 -- name: end_session
 -- Whatever it was doing: no session, no proxy, idle.
-WITH freed AS (UPDATE regente.proxies SET in_use_by_worker_id = NULL WHERE in_use_by_worker_id = %(worker_id)s),
+WITH freed AS (UPDATE regente.proxies SET in_use_by_worker_id = NULL
+               WHERE in_use_by_worker_id = %(worker_id)s),
 ended AS (
   UPDATE regente.sessions s SET ended_at = regente.clock(), reason = %(reason)s
   FROM regente.workers w WHERE w.id = %(worker_id)s AND s.id = w.session_id AND s.ended_at IS NULL
 )
-UPDATE regente.workers SET status = 'idle', session_count = 0, session_id = NULL, updated_at = regente.clock()
+UPDATE regente.workers SET status = 'idle', session_count = 0, session_id = NULL,
+       updated_at = regente.clock()
 WHERE id = %(worker_id)s AND driver_id = %(driver_id)s AND current_mission_id IS NULL RETURNING id
 
 -- name: worker_error
 SELECT error_code FROM regente.workers WHERE id = %(worker_id)s
 
 -- name: deactivate_worker
-UPDATE regente.workers SET active = false, error_code = %(code)s, error_message = %(message)s, updated_at = regente.clock()
+UPDATE regente.workers SET active = false, error_code = %(code)s, error_message = %(message)s,
+       updated_at = regente.clock()
 WHERE id = %(worker_id)s AND active RETURNING name
 
 -- name: blame_proxy
 -- Three strikes and it is out, unless so many fail at once that the fault must lie elsewhere.
 WITH recent AS (
   SELECT count(*) AS all_of_them,
-         count(*) FILTER (WHERE last_failed_at > regente.clock() - make_interval(secs => %(window_seconds)s)
+         count(*) FILTER (WHERE last_failed_at > regente.clock()
+             - make_interval(secs => %(window_seconds)s)
                             AND id <> %(proxy_id)s) AS failing
   FROM regente.proxies WHERE active
 )
 UPDATE regente.proxies p
 SET fail_count = p.fail_count + 1, last_failed_at = regente.clock(), last_failure = %(reason)s,
     active = p.active AND NOT (p.fail_count + 1 >= %(max_failures)s
-                               AND (r.all_of_them < 3 OR r.failing + 1 <= %(share)s * r.all_of_them))
+                               AND (r.all_of_them < 3
+                                    OR r.failing + 1 <= %(share)s * r.all_of_them))
 FROM recent r WHERE p.id = %(proxy_id)s
-RETURNING p.name, p.fail_count, p.active, r.all_of_them >= 3 AND r.failing + 1 > %(share)s * r.all_of_them AS outage
+RETURNING p.name, p.fail_count, p.active, r.all_of_them >= 3
+    AND r.failing + 1 > %(share)s * r.all_of_them AS outage
 
 -- name: open_breaker
-INSERT INTO regente.settings (key, value) VALUES ('proxy_breaker', jsonb_build_object('probe_at', regente.clock()))
+INSERT INTO regente.settings (key, value)
+    VALUES ('proxy_breaker', jsonb_build_object('probe_at', regente.clock()))
 ON CONFLICT (key) DO NOTHING RETURNING key
 
 -- name: take_probe
@@ -148,7 +179,8 @@ ON CONFLICT (key) DO NOTHING RETURNING key
 WITH open AS (SELECT key FROM regente.settings WHERE key = 'proxy_breaker'),
 taken AS (
   UPDATE regente.settings SET value = jsonb_build_object('probe_at', regente.clock())
-  WHERE key = 'proxy_breaker' AND (value ->> 'probe_at')::timestamptz < regente.clock() - make_interval(secs => %(every_seconds)s)
+  WHERE key = 'proxy_breaker' AND (value ->> 'probe_at')::timestamptz
+      < regente.clock() - make_interval(secs => %(every_seconds)s)
   RETURNING key
 )
 SELECT NOT EXISTS (SELECT FROM open) OR EXISTS (SELECT FROM taken)
@@ -156,46 +188,56 @@ SELECT NOT EXISTS (SELECT FROM open) OR EXISTS (SELECT FROM taken)
 -- name: close_breaker
 -- What failed while it was open says nothing of the time after.
 WITH closed AS (DELETE FROM regente.settings WHERE key = 'proxy_breaker' RETURNING key),
-calmed AS (UPDATE regente.proxies SET last_failed_at = NULL WHERE last_failed_at IS NOT NULL AND EXISTS (SELECT FROM closed))
+calmed AS (UPDATE regente.proxies SET last_failed_at = NULL WHERE last_failed_at IS NOT NULL
+           AND EXISTS (SELECT FROM closed))
 SELECT key FROM closed
 
 -- Missions meet workers.
 
 -- name: next_mission
--- The one that has waited longest. A mission that failed through this proxy waits for another, as long as there is one.
+-- The one that has waited longest. A mission that failed through this proxy waits for another, as
+-- long as there is one.
 SELECT t.id, t.attempt, r.avoid_proxy_id, a.name AS avoided, t.error_code,
        (SELECT w.name FROM regente.workers w WHERE w.id = %(worker_id)s) AS worker_name
-FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id LEFT JOIN regente.proxies a ON a.id = r.avoid_proxy_id
-WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.run_at > regente.clock() + interval '100 years'
+FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id LEFT
+JOIN regente.proxies a ON a.id = r.avoid_proxy_id
+WHERE t.pipeline = 'missions' AND t.status = 'queued'
+  AND t.run_at > regente.clock() + interval '100 years'
   AND (r.not_before IS NULL OR r.not_before <= regente.clock())
   AND (r.avoid_proxy_id IS DISTINCT FROM %(proxy_id)s
        OR NOT EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.id <> %(proxy_id)s))
   AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = 'missions' AND p.paused)
   AND NOT EXISTS (SELECT FROM regente.orchestrator o WHERE o.state <> 'open')
-  AND NOT EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id = t.id)  -- left there, and not cleared away yet
+  AND NOT EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id
+                  = t.id)  -- left there, and not cleared away yet
 ORDER BY t.queued_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
 
 -- name: wants_another_proxy
 -- Whether a mission waits that avoids this proxy, while another one is free.
 SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
-WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.run_at > regente.clock() + interval '100 years'
+WHERE t.pipeline = 'missions' AND t.status = 'queued'
+  AND t.run_at > regente.clock() + interval '100 years'
   AND (r.not_before IS NULL OR r.not_before <= regente.clock()) AND r.avoid_proxy_id = %(proxy_id)s
   AND EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL)
 LIMIT 1
 
 -- name: seat_mission
 UPDATE regente.mission_runs
-SET checkpoint = 'extracao', worker_id = %(worker_id)s, session_id = %(session_id)s, proxy_used = %(proxy_name)s, not_before = NULL,
+SET checkpoint = 'extracao', worker_id = %(worker_id)s, session_id = %(session_id)s,
+    proxy_used = %(proxy_name)s, not_before = NULL,
     worker_job_id = NULL, scrape_no = scrape_no + 1, scrape_sent_at = NULL, scrape_started_at = NULL
 WHERE mission_id = %(mission_id)s
 
 -- name: seat_worker
-UPDATE regente.workers SET status = 'scraping', current_mission_id = %(mission_id)s, updated_at = regente.clock()
-WHERE id = %(worker_id)s AND driver_id = %(driver_id)s AND status = 'ready' AND current_mission_id IS NULL RETURNING id
+UPDATE regente.workers SET status = 'scraping', current_mission_id = %(mission_id)s,
+       updated_at = regente.clock()
+WHERE id = %(worker_id)s AND driver_id = %(driver_id)s AND status = 'ready'
+  AND current_mission_id IS NULL RETURNING id
 
 -- name: join_session
 WITH joined AS (
-  INSERT INTO regente.mission_sessions (mission_id, session_id) VALUES (%(mission_id)s, %(session_id)s)
+  INSERT INTO regente.mission_sessions (mission_id, session_id)
+      VALUES (%(mission_id)s, %(session_id)s)
   ON CONFLICT (mission_id, session_id) DO UPDATE SET left_at = NULL
 )
 UPDATE regente.sessions SET missions = missions + 1 WHERE id = %(session_id)s
@@ -206,11 +248,14 @@ VALUES (%(mission_id)s, %(attempt)s, %(event)s, %(details)s::jsonb)
 
 -- name: look_at_workers
 SELECT (SELECT o.state = 'open' FROM regente.orchestrator o) AS open,
-       coalesce((SELECT value::text::integer FROM regente.settings WHERE key = 'session_limit'), %(session_limit)s) AS session_limit,
+       coalesce((SELECT value::text::integer FROM regente.settings WHERE key = 'session_limit'),
+                %(session_limit)s) AS session_limit,
        w.id, w.status::text AS status, w.current_mission_id, w.active, w.session_count,
-       greatest(0, extract(epoch FROM w.rest_until - regente.clock()))::double precision AS rest_seconds,
+       greatest(0, extract(epoch FROM w.rest_until - regente.clock()))::double precision
+           AS rest_seconds,
        w.current_mission_id IS NOT NULL AND (
-         t.status IS DISTINCT FROM 'running' AND t.status IS DISTINCT FROM 'queued' OR r.worker_id IS DISTINCT FROM w.id) AS orphaned
+         t.status IS DISTINCT FROM 'running' AND t.status IS DISTINCT
+             FROM 'queued' OR r.worker_id IS DISTINCT FROM w.id) AS orphaned
 FROM regente.workers w LEFT JOIN regente.tasks t ON t.id = w.current_mission_id
 LEFT JOIN regente.mission_runs r ON r.mission_id = t.id
 WHERE w.id = ANY (%(ids)s::text[])
@@ -222,18 +267,24 @@ SELECT state FROM regente.orchestrator
 -- How many could be given out now, up to as many as matter.
 SELECT count(*) AS waiting FROM (
   SELECT FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
-  WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.run_at > regente.clock() + interval '100 years'
+  WHERE t.pipeline = 'missions' AND t.status = 'queued'
+    AND t.run_at > regente.clock() + interval '100 years'
     AND (r.not_before IS NULL OR r.not_before <= regente.clock())
   LIMIT 200) AS w
 
 -- A mission's own book.
 
 -- name: mission
-SELECT r.mission_id, r.checkpoint::text AS checkpoint, r.worker_id, r.session_id, r.proxy_used, r.scrape_no, r.worker_job_id,
-       r.scrape_sent_at IS NOT NULL AS scrape_sent, r.worker_data_url, r.ads_count, r.writer_id, r.writer_no, r.writer_job_id,
-       r.writer_sent_at IS NOT NULL AS writer_sent, r.retry_count, r.returns, r.success_count, r.failed_count,
-       coalesce(extract(epoch FROM regente.clock() - r.scrape_started_at), 0)::double precision AS scrape_seconds,
-       coalesce(extract(epoch FROM regente.clock() - r.writer_started_at), 0)::double precision AS writer_seconds,
+SELECT r.mission_id, r.checkpoint::text AS checkpoint, r.worker_id, r.session_id, r.proxy_used,
+       r.scrape_no, r.worker_job_id,
+       r.scrape_sent_at IS NOT NULL AS scrape_sent, r.worker_data_url, r.ads_count, r.writer_id,
+       r.writer_no, r.writer_job_id,
+       r.writer_sent_at IS NOT NULL AS writer_sent, r.retry_count, r.returns, r.success_count,
+       r.failed_count,
+       coalesce(extract(epoch FROM regente.clock() - r.scrape_started_at), 0)::double precision
+           AS scrape_seconds,
+       coalesce(extract(epoch FROM regente.clock() - r.writer_started_at), 0)::double precision
+           AS writer_seconds,
        (extract(epoch FROM regente.clock() - t.queued_at) * 1000)::bigint AS total_duration_ms,
        w.id IS NOT NULL AS seated, s.proxy_id
 FROM regente.mission_runs r JOIN regente.tasks t ON t.id = r.mission_id
@@ -245,24 +296,31 @@ WHERE r.mission_id = %(mission_id)s
 UPDATE regente.mission_runs SET scrape_sent_at = regente.clock() WHERE mission_id = %(mission_id)s
 
 -- name: scrape_started
-UPDATE regente.mission_runs SET worker_job_id = %(job_id)s, scrape_started_at = regente.clock() WHERE mission_id = %(mission_id)s
+UPDATE regente.mission_runs SET worker_job_id = %(job_id)s, scrape_started_at = regente.clock()
+WHERE mission_id = %(mission_id)s
 
 -- name: scrape_ended
 -- To the writer, or, with nothing to store, to the end.
 UPDATE regente.mission_runs
-SET checkpoint = %(checkpoint)s::regente.checkpoint_type, worker_data_url = %(url)s, ads_count = %(ads_count)s,
-    success_count = CASE WHEN %(ads_count)s = 0 THEN 0 END, failed_count = CASE WHEN %(ads_count)s = 0 THEN 0 END,
+SET checkpoint = %(checkpoint)s::regente.checkpoint_type, worker_data_url = %(url)s,
+    ads_count = %(ads_count)s,
+    success_count = CASE WHEN %(ads_count)s = 0 THEN 0 END, failed_count = CASE
+        WHEN %(ads_count)s = 0 THEN 0 END,
     writer_id = NULL, writer_sent_at = NULL, writer_job_id = NULL
 WHERE mission_id = %(mission_id)s
 
 -- name: leave_worker
--- The worker goes on with its session, or, after a failure, its driver ends that and begins another.
+-- The worker goes on with its session, or, after a failure, its driver ends that and begins
+-- another.
 WITH worker AS (
   UPDATE regente.workers
-  SET status = %(status)s::regente.worker_status, current_mission_id = NULL, session_count = session_count + %(counted)s,
+  SET status = %(status)s::regente.worker_status, current_mission_id = NULL,
+      session_count = session_count + %(counted)s,
       error_code = %(code)s, error_message = %(message)s, updated_at = regente.clock(),
       rest_until = CASE WHEN %(rest_seconds)s::double precision > 0
-                        THEN regente.clock() + make_interval(secs => %(rest_seconds)s::double precision) ELSE rest_until END
+                        THEN regente.clock()
+                            + make_interval(secs => %(rest_seconds)s::double precision)
+                                                             ELSE rest_until END
   WHERE current_mission_id = %(mission_id)s RETURNING session_id
 )
 UPDATE regente.mission_sessions m SET left_at = regente.clock() FROM worker
@@ -273,41 +331,51 @@ WHERE m.mission_id = %(mission_id)s AND m.session_id = worker.session_id
 UPDATE regente.mission_runs
 SET retry_count = retry_count + 1, writer_failures = writer_failures + %(writer_failed)s
 WHERE mission_id = %(mission_id)s
-  AND retry_count < coalesce((SELECT value::text::integer FROM regente.settings WHERE key = 'max_retries'), %(max_retries)s)
+  AND retry_count < coalesce((SELECT value::text::integer FROM regente.settings
+                              WHERE key = 'max_retries'), %(max_retries)s)
   AND (%(writer_failed)s = 0 OR writer_failures < 1)
 RETURNING retry_count
 
 -- name: back_to_queue
 -- Through no fault of its own: as if it had never been given out.
 UPDATE regente.mission_runs
-SET checkpoint = 'atribuido', worker_id = NULL, worker_job_id = NULL, scrape_sent_at = NULL, scrape_started_at = NULL,
+SET checkpoint = 'atribuido', worker_id = NULL, worker_job_id = NULL, scrape_sent_at = NULL,
+    scrape_started_at = NULL,
     returns = returns + %(counted)s, avoid_proxy_id = coalesce(%(avoid_proxy_id)s, avoid_proxy_id),
     not_before = CASE WHEN %(wait_seconds)s::double precision > 0
-                      THEN regente.clock() + make_interval(secs => %(wait_seconds)s::double precision) END
+                      THEN regente.clock()
+                          + make_interval(secs => %(wait_seconds)s::double precision) END
 WHERE mission_id = %(mission_id)s RETURNING returns
 
 -- name: last_setback
-SELECT e.details ->> 'error_code' AS code, e.details ->> 'error_message' AS message FROM regente.events e
-WHERE e.task_id = %(mission_id)s AND e.event IN ('scrape_failed', 'session_failed') ORDER BY e.id DESC LIMIT 1
+SELECT e.details ->> 'error_code' AS code, e.details ->> 'error_message' AS message
+FROM regente.events e
+WHERE e.task_id = %(mission_id)s AND e.event IN ('scrape_failed', 'session_failed')
+ORDER BY e.id DESC LIMIT 1
 
 -- name: scrape_again
 UPDATE regente.mission_runs
-SET worker_job_id = NULL, scrape_sent_at = NULL, scrape_started_at = NULL, avoid_proxy_id = %(avoid_proxy_id)s
+SET worker_job_id = NULL, scrape_sent_at = NULL, scrape_started_at = NULL,
+    avoid_proxy_id = %(avoid_proxy_id)s
 WHERE mission_id = %(mission_id)s
 
 -- name: about_to_store
 -- The intent, with the writer and the job's name.
-UPDATE regente.mission_runs SET writer_id = %(writer_id)s, writer_no = writer_no + %(another)s, writer_sent_at = regente.clock()
+UPDATE regente.mission_runs SET writer_id = %(writer_id)s, writer_no = writer_no + %(another)s,
+       writer_sent_at = regente.clock()
 WHERE mission_id = %(mission_id)s RETURNING writer_no
 
 -- name: writer_started
-UPDATE regente.mission_runs SET writer_job_id = %(job_id)s, writer_started_at = regente.clock() WHERE mission_id = %(mission_id)s
+UPDATE regente.mission_runs SET writer_job_id = %(job_id)s, writer_started_at = regente.clock()
+WHERE mission_id = %(mission_id)s
 
 -- name: store_again
-UPDATE regente.mission_runs SET writer_job_id = NULL, writer_sent_at = NULL, writer_id = NULL WHERE mission_id = %(mission_id)s
+UPDATE regente.mission_runs SET writer_job_id = NULL, writer_sent_at = NULL, writer_id = NULL
+WHERE mission_id = %(mission_id)s
 
 -- name: stored
-UPDATE regente.mission_runs SET checkpoint = 'finalizado', success_count = %(success_count)s, failed_count = %(failed_count)s
+UPDATE regente.mission_runs SET checkpoint = 'finalizado', success_count = %(success_count)s,
+       failed_count = %(failed_count)s
 WHERE mission_id = %(mission_id)s
 
 -- name: keep_failed_items
@@ -329,18 +397,22 @@ UPDATE regente.mission_runs SET checkpoint = 'atribuido' WHERE mission_id = ANY 
 -- name: fresh_runs
 -- A retry by hand begins with a full budget; what was extracted and only not stored is stored.
 UPDATE regente.mission_runs r
-SET retry_count = 0, writer_failures = 0, returns = 0, not_before = NULL, avoid_proxy_id = NULL, writer_id = NULL,
+SET retry_count = 0, writer_failures = 0, returns = 0, not_before = NULL, avoid_proxy_id = NULL,
+    writer_id = NULL,
     writer_sent_at = NULL, writer_job_id = NULL,
     checkpoint = CASE WHEN r.checkpoint = 'armazenamento' THEN r.checkpoint ELSE 'atribuido' END,
     worker_id = CASE WHEN r.checkpoint = 'armazenamento' THEN r.worker_id END,
     worker_job_id = CASE WHEN r.checkpoint = 'armazenamento' THEN r.worker_job_id END,
     scrape_sent_at = NULL
 FROM regente.tasks t
-WHERE r.mission_id = ANY (%(ids)s::bigint[]) AND t.id = r.mission_id AND t.status IN ('failed', 'canceled')
+WHERE r.mission_id = ANY (%(ids)s::bigint[]) AND t.id = r.mission_id
+  AND t.status IN ('failed', 'canceled')
 
 -- name: list_missions
-SELECT m.*, w.name AS worker_name, t.progress, t.run_at, t.priority, t.cancel_requested_at IS NOT NULL AS canceling, t.result
-FROM regente.missions m JOIN regente.tasks t ON t.id = m.id LEFT JOIN regente.workers w ON w.id = m.worker_id
+SELECT m.*, w.name AS worker_name, t.progress, t.run_at, t.priority,
+       t.cancel_requested_at IS NOT NULL AS canceling, t.result
+FROM regente.missions m JOIN regente.tasks t ON t.id = m.id LEFT
+JOIN regente.workers w ON w.id = m.worker_id
 WHERE (%(statuses)s::text[] IS NULL OR m.status = ANY (%(statuses)s::text[]))
   AND (%(before_id)s::bigint IS NULL OR m.id < %(before_id)s)
   AND (%(ids)s::bigint[] IS NULL OR m.id = ANY (%(ids)s::bigint[]))
@@ -348,37 +420,48 @@ ORDER BY m.id DESC LIMIT %(limit)s
 
 -- name: mission_ids
 SELECT m.id FROM regente.missions m
-WHERE (%(statuses)s::text[] IS NULL OR m.status = ANY (%(statuses)s::text[])) ORDER BY m.id LIMIT %(limit)s
+WHERE (%(statuses)s::text[] IS NULL OR m.status = ANY (%(statuses)s::text[])) ORDER BY m.id
+LIMIT %(limit)s
 
 -- name: timeline
 -- What was written in one transaction has one time: the number says which came first.
-SELECT l.timestamp, l.event, l.details FROM regente.mission_logs l WHERE l.mission_id = %(mission_id)s
+SELECT l.timestamp, l.event, l.details FROM regente.mission_logs l
+WHERE l.mission_id = %(mission_id)s
 ORDER BY l.timestamp, split_part(l.id, '-', 2)::bigint
 
 -- name: failed_items
-SELECT index, data, error FROM regente.mission_failed_items WHERE mission_id = %(mission_id)s ORDER BY index LIMIT %(limit)s
+SELECT index, data, error FROM regente.mission_failed_items WHERE mission_id = %(mission_id)s
+ORDER BY index LIMIT %(limit)s
 
 -- name: count_missions
 SELECT status, count(*) FROM regente.missions GROUP BY status
 
 -- name: why_not
-SELECT o.state, o.stopped_by, r.checkpoint::text AS checkpoint, r.not_before > regente.clock() AS rate_limited, r.not_before,
+SELECT o.state, o.stopped_by, r.checkpoint::text AS checkpoint,
+       r.not_before > regente.clock() AS rate_limited, r.not_before,
        (SELECT count(*) FROM regente.workers w WHERE w.active) AS active_workers,
-       (SELECT count(*) FROM regente.workers w WHERE w.active AND w.status = 'ready') AS ready_workers,
-       (SELECT count(*) FROM regente.workers w WHERE w.active AND w.status = 'scraping') AS scraping_workers,
-       (SELECT count(*) FROM regente.workers w WHERE w.active AND w.status = 'error') AS failing_workers,
+       (SELECT count(*) FROM regente.workers w WHERE w.active AND w.status = 'ready')
+           AS ready_workers,
+       (SELECT count(*) FROM regente.workers w WHERE w.active AND w.status = 'scraping')
+           AS scraping_workers,
+       (SELECT count(*) FROM regente.workers w WHERE w.active AND w.status = 'error')
+           AS failing_workers,
        (SELECT count(*) FROM regente.proxies p WHERE p.active) AS active_proxies,
-       (SELECT count(*) FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL) AS free_proxies,
+       (SELECT count(*) FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL)
+           AS free_proxies,
        (SELECT count(*) FROM regente.writers w WHERE w.active) AS active_writers,
        (SELECT count(*) FROM regente.runners a
-        WHERE a.status = 'running' AND a.lease_until > regente.clock() AND 'missions' = ANY (a.pipelines)) AS runners,
+        WHERE a.status = 'running' AND a.lease_until > regente.clock()
+          AND 'missions' = ANY (a.pipelines)) AS runners,
        EXISTS (SELECT FROM regente.settings s WHERE s.key = 'proxy_breaker') AS breaker,
        EXISTS (SELECT FROM regente.pipelines p WHERE p.name = 'missions' AND p.paused) AS paused,
        (SELECT count(*) FROM (
-          SELECT FROM regente.tasks q WHERE q.pipeline = 'missions' AND q.status = 'queued' AND (q.queued_at, q.id) < (t.queued_at, t.id)
+          SELECT FROM regente.tasks q WHERE q.pipeline = 'missions' AND q.status = 'queued'
+              AND (q.queued_at, q.id) < (t.queued_at, t.id)
           LIMIT 10001) AS a) AS ahead,
        w.name AS worker_name
-FROM regente.mission_runs r JOIN regente.tasks t ON t.id = r.mission_id CROSS JOIN regente.orchestrator o
+FROM regente.mission_runs r JOIN regente.tasks t ON t.id = r.mission_id CROSS
+JOIN regente.orchestrator o
 LEFT JOIN regente.workers w ON w.id = r.worker_id
 WHERE r.mission_id = %(mission_id)s
 

@@ -1,4 +1,5 @@
-"""The orchestrator: opened on request, ended by itself when nothing is queued or running. One task while it is open."""
+"""The orchestrator: opened on request, ended by itself when nothing is queued or running. One task
+while it is open."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Orchestrator:
     fleet: Fleet
 
     async def conduct(self, task: Task[dict[str, Any]]) -> str:
-        """The pipeline `orchestrator`: see that every worker has a driver, until there is nothing left to do."""
+        """The pipeline `orchestrator`: see that every worker has a driver, until there is nothing
+        left to do."""
         while True:
             state = (await ask(self.fleet.database, "orchestrator"))[0]
             if _is_over(state) and await self._close(task):
@@ -53,7 +55,9 @@ class Orchestrator:
             if locked["task_id"] == task.id:
                 await rows_on(connection, "hand_back")
                 await rows_on(connection, "close_orchestrator")
-                await task.event("orchestrator_closed", connection=connection, stopped_by=state["stopped_by"])
+                await task.event(
+                    "orchestrator_closed", connection=connection, stopped_by=state["stopped_by"]
+                )
             return True
 
 
@@ -65,15 +69,22 @@ def _is_over(state: Row) -> bool:
     return not state["any_running"] and not state["any_begun"]
 
 
-async def open_orchestrator(client: Client, connection: AsyncConnection[Any], *, by: str, on_request: bool) -> bool:
-    """In the transaction of whoever queues missions, or of the one who presses start. False: it stays closed."""
+async def open_orchestrator(
+    client: Client, connection: AsyncConnection[Any], *, by: str, on_request: bool
+) -> bool:
+    """In the transaction of whoever queues missions, or of the one who presses start. False: it
+    stays closed."""
     locked = await one_on(connection, "lock_orchestrator")
     assert locked is not None, "the orchestrator's row is part of the schema"
-    if not on_request and (locked["stopped_by"] is not None or locked["state"] in ("draining", "halting")):
+    if not on_request and (
+        locked["stopped_by"] is not None or locked["state"] in ("draining", "halting")
+    ):
         return False
     task_id = locked["task_id"]
     if not locked["conducted"]:
         task_id = await client.enqueue("orchestrator", {}, connection=connection)
-        await rows_on(connection, "log_action", event="orchestrator_opened", details=json.dumps({"by": by}))
+        await rows_on(
+            connection, "log_action", event="orchestrator_opened", details=json.dumps({"by": by})
+        )
     await rows_on(connection, "open_orchestrator", task_id=task_id)
     return True

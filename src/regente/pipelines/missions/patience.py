@@ -1,4 +1,5 @@
-"""Bearing with the other side: a worker or writer that restarts is waited for, one that asks for rest gets it."""
+"""Bearing with the other side: a worker or writer that restarts is waited for, one that asks for
+rest gets it."""
 
 from __future__ import annotations
 
@@ -22,10 +23,14 @@ LONGEST_REST_SECONDS = 86_400.0
 HANG_UP_SECONDS = 5.0
 
 
-async def patiently(task: Task[Any], call: Callable[[], Awaitable[T]], seconds: float, *, rests: bool = True) -> T:
-    """The call's answer; what may pass is tried again for so long. Only for calls that may be repeated.
+async def patiently(
+    task: Task[Any], call: Callable[[], Awaitable[T]], seconds: float, *, rests: bool = True
+) -> T:
+    """The call's answer; what may pass is tried again for so long. Only for calls that may be
+    repeated.
 
-    One who asks for rest is not away: that time does not count, up to a limit. Without `rests` it is raised at once.
+    One who asks for rest is not away: that time does not count, up to a limit. Without `rests` it
+    is raised at once.
     """
     rest_seconds = MOST_RESTS * seconds
     deadline = time.monotonic() + seconds
@@ -58,8 +63,8 @@ def rest_asked_for(retry_after: float | None) -> float:
 
 
 async def hang_up(task: Task[Any], client: WorkerClient, seconds: float) -> None:
-    """End a worker's session and whatever runs in it, as well as can be. What lives on keeps using a proxy, or scraping a
-    mission, that others are given: insist a little."""
+    """End a worker's session and whatever runs in it, as well as can be. What lives on keeps using
+    a proxy, or scraping a mission, that others are given: insist a little."""
     task.check_lease()
     with contextlib.suppress(CallFailed):
         await patiently(task, client.end_session, min(HANG_UP_SECONDS, seconds))

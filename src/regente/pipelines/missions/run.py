@@ -74,21 +74,31 @@ class Phases:
         self.run = run
 
     async def fail_scrape(self, setback: Setback) -> NoReturn:
-        """The worker is let go; the mission waits for another one, or is over when its retries are used up."""
+        """The worker is let go; the mission waits for another one, or is over when its retries are
+        used up."""
         code, phase = setback.code, setback.code.phase or Phase.SCRAPE
         async with brief_transaction(self.task) as connection:
             await self._log_setback(connection, setback)
             await self.leave_worker(connection, setback.worker_status, setback)
             if setback.blames_proxy and self.run.proxy_id is not None:
-                await blame_proxy(self.task, connection, self.fleet.terms, self.run.proxy_id, code.value)
+                await blame_proxy(
+                    self.task, connection, self.fleet.terms, self.run.proxy_id, code.value
+                )
             attempt = await self._charge(connection, code, phase)
             if attempt is not None:
-                await rows_on(connection, "scrape_again", mission_id=self.task.id, avoid_proxy_id=self.run.proxy_id)
+                await rows_on(
+                    connection,
+                    "scrape_again",
+                    mission_id=self.task.id,
+                    avoid_proxy_id=self.run.proxy_id,
+                )
         crash_point("mission.scrape_failed")
         if attempt is None:
             raise self._over(code, phase, setback.message)
         error = (
-            Blocked(setback.message, code=code.value) if phase is Phase.SESSION else Transient(setback.message, code=code.value)
+            Blocked(setback.message, code=code.value)
+            if phase is Phase.SESSION
+            else Transient(setback.message, code=code.value)
         )
         self.task.hold("it waits for a worker, to be tried again", error)
 
@@ -96,16 +106,27 @@ class Phases:
         """It was over, and its runner died between writing that down and saying so."""
         rows = await ask(self.fleet.database, "last_setback", mission_id=self.task.id)
         code = Code(rows[0]["code"]) if rows else Code.INTERNAL
-        raise self._over(code, code.phase or Phase.SCRAPE, rows[0]["message"] if rows else "its last attempt failed")
+        raise self._over(
+            code,
+            code.phase or Phase.SCRAPE,
+            rows[0]["message"] if rows else "its last attempt failed",
+        )
 
     async def fail_storage(self, code: Code, message: str, *, job_failed: bool = False) -> NoReturn:
-        """The same rows to the writer again, or over. A job that the writer itself calls failed is tried again once."""
+        """The same rows to the writer again, or over. A job that the writer itself calls failed is
+        tried again once."""
         async with brief_transaction(self.task) as connection:
             job = self.run.writer_job_id
             await self.task.event(
-                "writer_failed", connection=connection, writer_job_id=job, error=message, error_code=code.value
+                "writer_failed",
+                connection=connection,
+                writer_job_id=job,
+                error=message,
+                error_code=code.value,
             )
-            attempt = await self._charge(connection, code, Phase.WRITER, writer_failed=int(job_failed))
+            attempt = await self._charge(
+                connection, code, Phase.WRITER, writer_failed=int(job_failed)
+            )
             if attempt is not None:
                 await rows_on(connection, "store_again", mission_id=self.task.id)
         crash_point("mission.storage_failed")
@@ -122,63 +143,113 @@ class Phases:
         code: Code | None = None,
         refused: bool = False,
     ) -> NoReturn:
-        """To the queue, through no fault of the mission's own: nothing is charged. `refused`: the worker knows no such key."""
-        setback = Setback(code or Code.WORKER_UNAVAILABLE, reason, "mission_returned", worker_status)
+        """To the queue, through no fault of the mission's own: nothing is charged. `refused`: the
+        worker knows no such key."""
+        setback = Setback(
+            code or Code.WORKER_UNAVAILABLE, reason, "mission_returned", worker_status
+        )
         async with brief_transaction(self.task) as connection:
             await self.task.event(
-                "mission_returned", connection=connection, reason=reason, worker_id=self.run.worker_id,
-                error_code=setback.code.value, wait_seconds=wait_seconds,
-            )  # fmt: skip
+                "mission_returned",
+                connection=connection,
+                reason=reason,
+                worker_id=self.run.worker_id,
+                error_code=setback.code.value,
+                wait_seconds=wait_seconds,
+            )
             rest = wait_seconds if worker_status == "ready" else 0.0
             await self.leave_worker(connection, worker_status, setback, rest_seconds=rest)
             avoid = self.run.proxy_id if worker_status == "error" else None
             row = await one_on(
-                connection, "back_to_queue", mission_id=self.task.id, wait_seconds=wait_seconds, avoid_proxy_id=avoid,
+                connection,
+                "back_to_queue",
+                mission_id=self.task.id,
+                wait_seconds=wait_seconds,
+                avoid_proxy_id=avoid,
                 counted=int(worker_status == "error"),
-            )  # fmt: skip
+            )
             if refused:
-                await give_up_worker(self.task, connection, self.run.worker, setback.code.value, reason)
+                await give_up_worker(
+                    self.task, connection, self.run.worker, setback.code.value, reason
+                )
         crash_point("mission.returned")
         if row is not None and row["returns"] > self.fleet.terms.max_returns:
-            raise Fatal(f"it was sent back {row['returns']} times, last because: {reason}", code=setback.code.value)
+            raise Fatal(
+                f"it was sent back {row['returns']} times, last because: {reason}",
+                code=setback.code.value,
+            )
         error: TaskError = (
-            Throttled(reason, retry_after=wait_seconds) if wait_seconds else Transient(reason, code=setback.code.value)
+            Throttled(reason, retry_after=wait_seconds)
+            if wait_seconds
+            else Transient(reason, code=setback.code.value)
         )
         self.task.hold("it waits for a worker", error)
 
     async def leave_worker(
-        self, connection: Any, status: str, setback: Setback | None = None, *, counted: int = 0, rest_seconds: float = 0.0
+        self,
+        connection: Any,
+        status: str,
+        setback: Setback | None = None,
+        *,
+        counted: int = 0,
+        rest_seconds: float = 0.0,
     ) -> None:
         failed = setback is not None and status == "error"
         await rows_on(
-            connection, "leave_worker", mission_id=self.task.id, status=status, counted=counted, rest_seconds=rest_seconds,
-            code=setback.code.value if failed and setback else None, message=setback.message if failed and setback else None,
-        )  # fmt: skip
+            connection,
+            "leave_worker",
+            mission_id=self.task.id,
+            status=status,
+            counted=counted,
+            rest_seconds=rest_seconds,
+            code=setback.code.value if failed and setback else None,
+            message=setback.message if failed and setback else None,
+        )
 
     async def _log_setback(self, connection: Any, setback: Setback) -> None:
-        details: dict[str, Any] = {"error_code": setback.code.value, "error_message": setback.message}
+        details: dict[str, Any] = {
+            "error_code": setback.code.value,
+            "error_message": setback.message,
+        }
         if setback.event == "session_failed":
-            details |= {"worker_id": self.run.worker_id, "proxy_name": self.run.proxy_used, "session_id": self.run.session_id}
+            details |= {
+                "worker_id": self.run.worker_id,
+                "proxy_name": self.run.proxy_used,
+                "session_id": self.run.session_id,
+            }
         else:
             details |= {"worker_job_id": self.run.worker_job_id}
         await self.task.event(setback.event, connection=connection, **details)
 
-    async def _charge(self, connection: Any, code: Code, phase: Phase, *, writer_failed: int = 0) -> int | None:
-        """The number of the retry that this costs; None when there is none left, or none would help."""
+    async def _charge(
+        self, connection: Any, code: Code, phase: Phase, *, writer_failed: int = 0
+    ) -> int | None:
+        """The number of the retry that this costs; None when there is none left, or none would
+        help."""
         if not code.may_retry:
             return None
         row = await one_on(
-            connection, "charge_mission", mission_id=self.task.id, writer_failed=writer_failed, max_retries=DEFAULTS.max_retries
+            connection,
+            "charge_mission",
+            mission_id=self.task.id,
+            writer_failed=writer_failed,
+            max_retries=DEFAULTS.max_retries,
         )
         if row is None:
             return None
         attempt = int(row["retry_count"])
         await self.task.event(
-            "retry_triggered", connection=connection, attempt=attempt, error_code=code.value, phase=phase.value
+            "retry_triggered",
+            connection=connection,
+            attempt=attempt,
+            error_code=code.value,
+            phase=phase.value,
         )
         return attempt
 
     def _over(self, code: Code, phase: Phase, message: str) -> Fatal:
         final = EXHAUSTED[phase] if code.may_retry else code
         cause = f"{code.value}: {message}" if final is not code else message
-        return Fatal(cause, code=final.value, details={"last_code": code.value, "phase": phase.value})
+        return Fatal(
+            cause, code=final.value, details={"last_code": code.value, "phase": phase.value}
+        )

@@ -54,7 +54,11 @@ class Scrape(Phases):
         async with brief_transaction(self.task) as connection:
             await rows_on(connection, "scrape_started", mission_id=self.task.id, job_id=job_id)
             await self.task.event(
-                "scrape_started", connection=connection, worker_job_id=job_id, mission_id=self.task.id, mission_config=request
+                "scrape_started",
+                connection=connection,
+                worker_job_id=job_id,
+                mission_id=self.task.id,
+                mission_config=request,
             )
         crash_point("scrape.recorded")
         self.run = replace(self.run, worker_job_id=job_id)
@@ -62,7 +66,8 @@ class Scrape(Phases):
         return job_id
 
     async def _send(self, resent: bool) -> str:
-        """`POST /scrape`. When an answer got lost, the worker is asked what it does before anything is sent again."""
+        """`POST /scrape`. When an answer got lost, the worker is asked what it does before anything
+        is sent again."""
         key = f"mission-{self.task.id}-{self.run.scrape_no}"
         deadline = time.monotonic() + self.fleet.terms.outage_seconds
         pause_seconds = min(0.5, self.fleet.terms.outage_seconds / 10)
@@ -82,14 +87,17 @@ class Scrape(Phases):
 
     async def _known_job(self, key: str) -> str | None:
         try:
-            session = await patiently(self.task, self._client.session, self.fleet.terms.outage_seconds)
+            session = await patiently(
+                self.task, self._client.session, self.fleet.terms.outage_seconds
+            )
         except CallFailed as error:
             await self._hang_up()  # it may scrape, and nobody can tell
             return await self._not_accepted(error)
         if session.status is SessionStatus.SCRAPING:
             if session.job_key == key and session.job_id:
                 return session.job_id
-            # A job that we cannot name: it may be ours. It ends with its session, before another begins.
+            # A job that we cannot name: it may be ours. It ends with its session, before another
+            # begins.
             await self._hang_up()
             await self.send_back("the worker scrapes a job that nobody knows: its session is ended")
         if (code := BROKEN_SESSION.get(session.status)) is not None:
@@ -110,7 +118,9 @@ class Scrape(Phases):
 
     async def _park(self, reason: str, retry_after: float | None) -> NoReturn:
         """It waits as long as it was asked to; nobody is to blame, and the worker is free."""
-        await self.send_back(reason, wait_seconds=rest_asked_for(retry_after), worker_status="ready")
+        await self.send_back(
+            reason, wait_seconds=rest_asked_for(retry_after), worker_status="ready"
+        )
 
     # The job is watched.
 
@@ -122,17 +132,25 @@ class Scrape(Phases):
             await self._report(job_id, job)
             await self._check_session()
             await self._check_halt(job_id)
-            left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - self._started_at)
+            left_seconds = self.fleet.terms.timeout_job_seconds - (
+                time.monotonic() - self._started_at
+            )
             if left_seconds <= 0:
                 await self._end_job(job_id)
                 await self._hang_up()
                 limit = self.fleet.terms.timeout_job_seconds
-                await self.fail_scrape(Setback(Code.SCRAPE_TIMEOUT, f"the job was still {job.status} after {limit:g} s"))
+                await self.fail_scrape(
+                    Setback(
+                        Code.SCRAPE_TIMEOUT, f"the job was still {job.status} after {limit:g} s"
+                    )
+                )
             await asyncio.sleep(min(self.fleet.terms.polling_job_seconds, left_seconds))
 
     async def _ask(self, job_id: str) -> ScrapeJob:
         try:
-            return await patiently(self.task, lambda: self._client.job(job_id), self.fleet.terms.outage_seconds)
+            return await patiently(
+                self.task, lambda: self._client.job(job_id), self.fleet.terms.outage_seconds
+            )
         except CallFailed as error:
             if error.trouble is Trouble.MISSING:
                 await self.send_back(f"the worker does not know the job {job_id} any more")
@@ -150,9 +168,12 @@ class Scrape(Phases):
         await self.task.progress(share, "extracao")
         async with brief_transaction(self.task) as connection:
             await self.task.event(
-                "scrape_progress", connection=connection, worker_job_id=job_id, ads_count=job.ads_count,
+                "scrape_progress",
+                connection=connection,
+                worker_job_id=job_id,
+                ads_count=job.ads_count,
                 progress_pct=job.progress_pct,
-            )  # fmt: skip
+            )
 
     async def _check_session(self) -> None:
         """The session may break under a job that does not know it yet."""
@@ -180,25 +201,36 @@ class Scrape(Phases):
         """Somebody stopped the orchestrator and does not want to wait for what runs."""
         if (await ask(self.fleet.database, "state"))[0]["state"] == "halting":
             await self._end_job(job_id)
-            await self.send_back("the orchestrator was stopped", worker_status="ready", code=Code.SCRAPE_CANCELLED)
+            await self.send_back(
+                "the orchestrator was stopped", worker_status="ready", code=Code.SCRAPE_CANCELLED
+            )
 
     # The job has ended.
 
     async def _ended(self, job_id: str, job: ScrapeJob) -> Run:
         if job.status is ScrapeStatus.COMPLETED and job.ads_count is None:
             await self.fail_scrape(
-                Setback(Code.SCRAPE_FAILED, f"the job {job_id} is completed, but says nothing of its ads_count")
+                Setback(
+                    Code.SCRAPE_FAILED,
+                    f"the job {job_id} is completed, but says nothing of its ads_count",
+                )
             )
         if job.status is ScrapeStatus.COMPLETED and job.ads_count:
-            return await self._extracted(job_id, job.ads_count, job.problem.message if job.problem else None)
+            return await self._extracted(
+                job_id, job.ads_count, job.problem.message if job.problem else None
+            )
         if job.status in (ScrapeStatus.EMPTY, ScrapeStatus.COMPLETED):
             return await self._nothing_found(job_id)
         if job.status is ScrapeStatus.CANCELLED:
-            await self.fail_scrape(Setback(Code.SCRAPE_CANCELLED, f"the job {job_id} was cancelled, and not by us"))
+            await self.fail_scrape(
+                Setback(Code.SCRAPE_CANCELLED, f"the job {job_id} was cancelled, and not by us")
+            )
         problem = job.problem
         if problem is not None and problem.cause is Cause.THROTTLED:
             await self._park(problem.message, problem.retry_after)
-        await self._check_session()  # a job that failed because its session broke is the session's failure
+        await (
+            self._check_session()
+        )  # a job that failed because its session broke is the session's failure
         message = problem.message if problem is not None else f"the job {job_id} is {job.status}"
         blamed = problem is not None and problem.cause is Cause.PROXY
         await self.fail_scrape(Setback(codes.of_problem(problem), message, blames_proxy=blamed))
@@ -207,32 +239,55 @@ class Scrape(Phases):
         url = self._worker.data_url(job_id)
         async with brief_transaction(self.task) as connection:
             await rows_on(
-                connection, "scrape_ended", mission_id=self.task.id, checkpoint="armazenamento", url=url, ads_count=ads_count
+                connection,
+                "scrape_ended",
+                mission_id=self.task.id,
+                checkpoint="armazenamento",
+                url=url,
+                ads_count=ads_count,
             )
             told = {"problem": shortfall} if shortfall else {}
-            await self._completed(connection, "scrape_completed", job_id, ads_count=ads_count, **told)
+            await self._completed(
+                connection, "scrape_completed", job_id, ads_count=ads_count, **told
+            )
         crash_point("scrape.stored")
         return replace(
-            self.run, checkpoint="armazenamento", worker_data_url=url, ads_count=ads_count, writer_id=None, writer_sent=False,
-            writer_job_id=None, writer_seconds=0.0,
-        )  # fmt: skip
+            self.run,
+            checkpoint="armazenamento",
+            worker_data_url=url,
+            ads_count=ads_count,
+            writer_id=None,
+            writer_sent=False,
+            writer_job_id=None,
+            writer_seconds=0.0,
+        )
 
     async def _nothing_found(self, job_id: str) -> Run:
         async with brief_transaction(self.task) as connection:
-            await rows_on(connection, "scrape_ended", mission_id=self.task.id, checkpoint="finalizado", url=None, ads_count=0)
+            await rows_on(
+                connection,
+                "scrape_ended",
+                mission_id=self.task.id,
+                checkpoint="finalizado",
+                url=None,
+                ads_count=0,
+            )
             await self._completed(connection, "scrape_empty", job_id)
         crash_point("scrape.stored")
         return await Run.of(self.fleet, self.task)
 
     async def _completed(self, connection: Any, event: str, job_id: str, **details: Any) -> None:
         duration_ms = round((time.monotonic() - self._started_at) * 1000)
-        await self.task.event(event, connection=connection, worker_job_id=job_id, duration_ms=duration_ms, **details)
+        await self.task.event(
+            event, connection=connection, worker_job_id=job_id, duration_ms=duration_ms, **details
+        )
         await self.leave_worker(connection, "ready", counted=1)
 
     # Cancel.
 
     async def call_off(self) -> None:
-        """The worker confirms that the job has ended, or its session is ended for it. Then it is free."""
+        """The worker confirms that the job has ended, or its session is ended for it. Then it is
+        free."""
         run = await Run.of(self.fleet, self.task)
         job_id = run.worker_job_id
         clean = job_id is not None and await self._confirmed_end(job_id)
@@ -242,7 +297,9 @@ class Scrape(Phases):
                 await self._client.end_session()
         status = "ready" if clean or not run.scrape_sent else "error"
         async with brief_transaction(self.task) as connection:
-            await self.leave_worker(connection, status, Setback(Code.SCRAPE_CANCELLED, "its mission was canceled"))
+            await self.leave_worker(
+                connection, status, Setback(Code.SCRAPE_CANCELLED, "its mission was canceled")
+            )
         crash_point("mission.called_off")
 
     async def _end_job(self, job_id: str) -> None:

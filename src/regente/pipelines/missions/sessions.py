@@ -1,4 +1,5 @@
-"""One worker's session: opened through a proxy, waited for, ended. Each change of state is one transaction."""
+"""One worker's session: opened through a proxy, waited for, ended. Each change of state is one
+transaction."""
 
 from __future__ import annotations
 
@@ -37,7 +38,14 @@ class OpenSession:
 class SessionFailed(Exception):
     """The session did not start, or broke while no mission was on it."""
 
-    def __init__(self, code: Code, message: str, problem: Problem | None = None, *, rest_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        problem: Problem | None = None,
+        *,
+        rest_seconds: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.rest_seconds = rest_seconds  # what the worker asked for
         self.code = code
@@ -56,28 +64,50 @@ class Sessions:
 
     async def current(self) -> OpenSession | None:
         rows = await ask(self._fleet.database, "session_of_worker", worker_id=self._worker.id)
-        return OpenSession(rows[0]["id"], rows[0]["proxy_id"], rows[0]["proxy_name"]) if rows else None
+        return (
+            OpenSession(rows[0]["id"], rows[0]["proxy_id"], rows[0]["proxy_name"]) if rows else None
+        )
 
     async def reserve(self) -> OpenSession | None:
-        """A proxy of its own and the record of what is about to be asked for; None when no proxy is free."""
+        """A proxy of its own and the record of what is about to be asked for; None when no proxy is
+        free."""
         async with brief_transaction(self._task) as connection:
             proxy = await one_on(connection, "reserve_proxy", worker_id=self._worker.id)
             if proxy is None:
                 return None
             before = await one_on(connection, "last_session", worker_id=self._worker.id)
             begun = await one_on(
-                connection, "begin_session", worker_id=self._worker.id, proxy_id=proxy["id"], proxy_name=proxy["name"],
+                connection,
+                "begin_session",
+                worker_id=self._worker.id,
+                proxy_id=proxy["id"],
+                proxy_name=proxy["name"],
                 driver_id=self._task.id,
-            )  # fmt: skip
+            )
             if begun is None:
                 raise LeaseLost(f"worker {self._worker.name} has another driver")
             session = OpenSession(begun["id"], proxy["id"], proxy["name"])
-            await self._log(connection, "session_started", session, proxy_id=proxy["id"], proxy_name=proxy["name"])
-            if before is not None and before["proxy_name"] and before["proxy_name"] != proxy["name"]:
+            await self._log(
+                connection,
+                "session_started",
+                session,
+                proxy_id=proxy["id"],
+                proxy_name=proxy["name"],
+            )
+            if (
+                before is not None
+                and before["proxy_name"]
+                and before["proxy_name"] != proxy["name"]
+            ):
                 await self._log(
-                    connection, "proxy_rotated", session, old_proxy=before["proxy_name"], new_proxy=proxy["name"],
-                    reason=before["reason"], proxy_name=before["proxy_name"],
-                )  # fmt: skip
+                    connection,
+                    "proxy_rotated",
+                    session,
+                    old_proxy=before["proxy_name"],
+                    new_proxy=proxy["name"],
+                    reason=before["reason"],
+                    proxy_name=before["proxy_name"],
+                )
         crash_point("session.reserved")
         return session
 
@@ -93,7 +123,11 @@ class Sessions:
     async def until_ready(self, session: OpenSession) -> None:
         """Ask every 10 s, for 180 s since it was begun."""
         rows = await ask(self._fleet.database, "current_session", session_id=session.id)
-        deadline = time.monotonic() + self._fleet.terms.timeout_session_seconds - (rows[0]["age_seconds"] if rows else 0.0)
+        deadline = (
+            time.monotonic()
+            + self._fleet.terms.timeout_session_seconds
+            - (rows[0]["age_seconds"] if rows else 0.0)
+        )
         while True:
             status = await self.status()
             if status is SessionStatus.READY:
@@ -103,14 +137,19 @@ class Sessions:
             left_seconds = deadline - time.monotonic()
             if left_seconds <= 0:
                 limit = self._fleet.terms.timeout_session_seconds
-                raise SessionFailed(Code.SESSION_TIMEOUT, f"the session was not ready after {limit:g} s, but {status}")
+                raise SessionFailed(
+                    Code.SESSION_TIMEOUT,
+                    f"the session was not ready after {limit:g} s, but {status}",
+                )
             await self._task.heartbeat()
             await asyncio.sleep(min(self._fleet.terms.polling_session_seconds, left_seconds))
 
     async def status(self) -> SessionStatus:
         """What the worker says of its session; a broken one is raised."""
         try:
-            session = await patiently(self._task, self._client.session, self._fleet.terms.outage_seconds)
+            session = await patiently(
+                self._task, self._client.session, self._fleet.terms.outage_seconds
+            )
         except CallFailed as error:
             raise _start_failed(error) from None
         if (code := BROKEN_SESSION.get(session.status)) is not None:
@@ -121,38 +160,66 @@ class Sessions:
     async def _ready(self, session: OpenSession) -> None:
         async with brief_transaction(self._task) as connection:
             row = await one_on(
-                connection, "session_ready", worker_id=self._worker.id, session_id=session.id, driver_id=self._task.id
+                connection,
+                "session_ready",
+                worker_id=self._worker.id,
+                session_id=session.id,
+                driver_id=self._task.id,
             )
             if row is None:
                 raise LeaseLost(f"worker {self._worker.name} has another driver")
             await self._log(connection, "session_ready", session, duration_ms=row["duration_ms"])
             if await rows_on(connection, "close_breaker"):
-                await self._task.event("proxy_breaker_closed", connection=connection, worker_id=self._worker.id)
+                await self._task.event(
+                    "proxy_breaker_closed", connection=connection, worker_id=self._worker.id
+                )
         crash_point("session.ready")
 
     async def fail(self, session: OpenSession, failure: SessionFailed, *, starting: bool) -> None:
         """The worker goes to `error`, the proxy is freed, and blamed if it was its fault."""
         terms = self._fleet.terms
         await hang_up(self._task, self._client, terms.outage_seconds)
-        blamed = session.proxy_id is not None and blames_proxy(failure.code, failure.problem, starting=starting)
+        blamed = session.proxy_id is not None and blames_proxy(
+            failure.code, failure.problem, starting=starting
+        )
         async with brief_transaction(self._task) as connection:
             await rows_on(
-                connection, "session_failed", worker_id=self._worker.id, driver_id=self._task.id, session_id=session.id,
-                code=failure.code.value, message=failure.message, backoff_seconds=terms.error_backoff_seconds,
-                limit_seconds=terms.error_backoff_limit_seconds, rest_seconds=failure.rest_seconds,
-            )  # fmt: skip
+                connection,
+                "session_failed",
+                worker_id=self._worker.id,
+                driver_id=self._task.id,
+                session_id=session.id,
+                code=failure.code.value,
+                message=failure.message,
+                backoff_seconds=terms.error_backoff_seconds,
+                limit_seconds=terms.error_backoff_limit_seconds,
+                rest_seconds=failure.rest_seconds,
+            )
             await self._log(
-                connection, "session_failed", session, error_code=failure.code.value, proxy_name=session.proxy_name,
-                error_message=failure.message, blamed="proxy" if blamed else _blamed(failure),
-            )  # fmt: skip
+                connection,
+                "session_failed",
+                session,
+                error_code=failure.code.value,
+                proxy_name=session.proxy_name,
+                error_message=failure.message,
+                blamed="proxy" if blamed else _blamed(failure),
+            )
             if blamed and session.proxy_id is not None:
-                await blame_proxy(self._task, connection, terms, session.proxy_id, failure.code.value)
+                await blame_proxy(
+                    self._task, connection, terms, session.proxy_id, failure.code.value
+                )
         crash_point("session.failed")
 
     async def reset(self) -> None:
         """`error` → `idle`: ready for another try."""
         async with brief_transaction(self._task) as connection:
-            await rows_on(connection, "end_session", worker_id=self._worker.id, driver_id=self._task.id, reason=None)
+            await rows_on(
+                connection,
+                "end_session",
+                worker_id=self._worker.id,
+                driver_id=self._task.id,
+                reason=None,
+            )
 
     async def end(self, reason: str) -> None:
         """`DELETE /session`, as well as can be, then the proxy is free and the worker idle."""
@@ -160,17 +227,37 @@ class Sessions:
         await hang_up(self._task, self._client, self._fleet.terms.outage_seconds)
         crash_point("session.deleted")
         async with brief_transaction(self._task) as connection:
-            await rows_on(connection, "end_session", worker_id=self._worker.id, driver_id=self._task.id, reason=reason)
+            await rows_on(
+                connection,
+                "end_session",
+                worker_id=self._worker.id,
+                driver_id=self._task.id,
+                reason=reason,
+            )
             if session is not None:
-                await self._log(connection, "session_terminated", session, reason=reason, proxy_name=session.proxy_name)
+                await self._log(
+                    connection,
+                    "session_terminated",
+                    session,
+                    reason=reason,
+                    proxy_name=session.proxy_name,
+                )
         crash_point("session.ended")
 
     async def give_up_worker(self, failure: SessionFailed) -> None:
         async with brief_transaction(self._task) as connection:
-            await give_up_worker(self._task, connection, self._worker.id, failure.code.value, failure.message)
+            await give_up_worker(
+                self._task, connection, self._worker.id, failure.code.value, failure.message
+            )
 
     async def _log(self, connection: Any, event: str, session: OpenSession, **details: Any) -> None:
-        await self._task.event(event, connection=connection, worker_id=self._worker.id, session_id=session.id, **details)
+        await self._task.event(
+            event,
+            connection=connection,
+            worker_id=self._worker.id,
+            session_id=session.id,
+            **details,
+        )
 
 
 class Unauthorized(SessionFailed):

@@ -53,6 +53,10 @@ def checked_setting(key: str, value: Any) -> Any:
         number = int(value)
     except (TypeError, ValueError):
         raise InvalidInput(f"{key} is a whole number from {low} to {high}, not {value!r}") from None
-    if not low <= number <= high or isinstance(value, bool) or (isinstance(value, float) and value != number):
+    if (
+        not low <= number <= high
+        or isinstance(value, bool)
+        or (isinstance(value, float) and value != number)
+    ):
         raise InvalidInput(f"{key} is a whole number from {low} to {high}, not {value!r}")
     return number

@@ -1,4 +1,5 @@
-"""Puts the three pipelines of the missions together, for a process that runs them and for one that only queues them."""
+"""Puts the three pipelines of the missions together, for a process that runs them and for one that
+only queues them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from regente.pipelines.missions.orchestrator import Orchestrator
 PIPELINES = ("missions", "workers", "orchestrator")
 MIN_SLOTS = 3
 PATIENT = Retry(max_attempts=1000, first=1.0, factor=2.0, maximum=60.0)
-"""Their own faults end missions by the rules of 7.2; what else goes wrong (a bug, a database) must not."""
+"""Their own faults end missions by the rules of 7.2; what else goes wrong (a bug, a database) must
+not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +33,34 @@ class MissionPipelines:
 
 
 def with_room_for_missions(pipelines: list[Pipeline], slots: int) -> list[Pipeline]:
-    """A driver waits for the mission that it gave out: drivers in every slot would wait for ever."""
+    """A driver waits for the mission that it gave out: drivers in every slot would
+    wait for ever."""
     if not {"missions", "workers"} <= {pipeline.name for pipeline in pipelines}:
         return pipelines
     if slots < MIN_SLOTS:
-        raise InvalidInput(f"missions need a concurrency of {MIN_SLOTS} or more: the orchestrator, a worker and its mission")
+        raise InvalidInput(
+            f"missions need a concurrency of {MIN_SLOTS} or more: the orchestrator, a "
+            "worker and its mission"
+        )
     drivers = (slots - 1) // 2
-    return [replace(one, concurrency=drivers) if one.name == "workers" else one for one in pipelines]
+    return [
+        replace(one, concurrency=drivers) if one.name == "workers" else one for one in pipelines
+    ]
 
 
 def register_missions(registry: Registry, client: Client, fleet: Fleet) -> MissionPipelines:
     board = Board(client.database, fleet.terms.watch_seconds)
     grace_seconds = fleet.terms.cancel_seconds + fleet.terms.http_timeout_seconds
-    # A sign of life comes with every poll, and each call has its own timeout: silence for longer is a fault.
-    stall_seconds = 2 * (fleet.terms.polling_job_seconds + fleet.terms.http_timeout_seconds) + fleet.terms.outage_seconds + 60
-    lasting = functools.partial(registry.pipeline, endless=True, stall_after=stall_seconds, retry=PATIENT)
+    # A sign of life comes with every poll, and each call has its own timeout: silence for longer is
+    # a fault.
+    stall_seconds = (
+        2 * (fleet.terms.polling_job_seconds + fleet.terms.http_timeout_seconds)
+        + fleet.terms.outage_seconds
+        + 60
+    )
+    lasting = functools.partial(
+        registry.pipeline, endless=True, stall_after=stall_seconds, retry=PATIENT
+    )
     lasting("missions", args=MissionArgs, grace=grace_seconds)(Missions(fleet, board).mission)
     lasting("workers", args=DriverArgs, grace=10.0)(Driver(client, fleet, board).drive)
     lasting("orchestrator")(Orchestrator(client, fleet).conduct)

@@ -1,4 +1,5 @@
-"""The storage: one writer job, sent once, watched to its end (5.3). Its name is ours, so the same twice is one job."""
+"""The storage: one writer job, sent once, watched to its end (5.3). Its name is ours, so the same
+twice is one job."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Storage(Phases):
         job_id = self.run.writer_job_id or await self._begin(client, writer)
         job = await self._watch(client, job_id)
         if job.status is WriterStatus.FAILED:
-            await self.fail_storage(codes.of_writer_job(job), job.error or f"the job {job_id} failed", job_failed=True)
+            await self.fail_storage(
+                codes.of_writer_job(job), job.error or f"the job {job_id} failed", job_failed=True
+            )
         return await self._stored(job_id, job)
 
     async def _writer(self) -> Writer:
@@ -61,7 +64,11 @@ class Storage(Phases):
         again = self.run.writer_sent
         async with brief_transaction(self.task) as connection:
             row = await one_on(
-                connection, "about_to_store", mission_id=self.task.id, writer_id=writer.id, another=0 if again else 1
+                connection,
+                "about_to_store",
+                mission_id=self.task.id,
+                writer_id=writer.id,
+                another=0 if again else 1,
             )
         assert row is not None, "the mission's row is there as long as its task"
         crash_point("writer.intended")
@@ -70,7 +77,10 @@ class Storage(Phases):
         async with brief_transaction(self.task) as connection:
             await rows_on(connection, "writer_started", mission_id=self.task.id, job_id=job_id)
             await self.task.event(
-                "writer_started", connection=connection, writer_job_id=job_id, data_url=self.run.worker_data_url
+                "writer_started",
+                connection=connection,
+                writer_job_id=job_id,
+                data_url=self.run.worker_data_url,
             )
         crash_point("writer.recorded")
         self.run = replace(self.run, writer_job_id=job_id)
@@ -83,11 +93,17 @@ class Storage(Phases):
     async def _send(self, client: WriterClient, name: str, *, asked_before: bool) -> str:
         if asked_before:
             try:
-                return (await patiently(self.task, lambda: client.job(name), self.fleet.terms.outage_seconds)).job_id
+                return (
+                    await patiently(
+                        self.task, lambda: client.job(name), self.fleet.terms.outage_seconds
+                    )
+                ).job_id
             except CallFailed as error:
                 if error.trouble is not Trouble.MISSING:
                     await self._not_answered(error)
-        assert self.run.worker_data_url is not None, "a mission in storage has the address of its data"
+        assert self.run.worker_data_url is not None, (
+            "a mission in storage has the address of its data"
+        )
         request = ProcessRequest(
             job_id=name,
             config=self.fleet.terms.target,
@@ -96,7 +112,12 @@ class Storage(Phases):
         self.task.check_lease()
         try:
             # Repeated if need be: the same name is the same job.
-            return await patiently(self.task, lambda: client.process(request), self.fleet.terms.outage_seconds, rests=False)
+            return await patiently(
+                self.task,
+                lambda: client.process(request),
+                self.fleet.terms.outage_seconds,
+                rests=False,
+            )
         except CallFailed as error:
             return await self._not_answered(error)
 
@@ -105,7 +126,9 @@ class Storage(Phases):
         if error.trouble is Trouble.UNAUTHORIZED:
             await self._refused(code, error.message)
         if error.trouble is Trouble.THROTTLED:
-            raise Throttled(error.message, retry_after=rest_asked_for(error.retry_after), code=code.value)
+            raise Throttled(
+                error.message, retry_after=rest_asked_for(error.retry_after), code=code.value
+            )
         await self.fail_storage(code, error.message)
 
     async def _refused(self, code: Code, message: str) -> NoReturn:
@@ -129,16 +152,24 @@ class Storage(Phases):
             if job.status is not WriterStatus.PROCESSING:
                 return job
             await self._report(job_id, job)
-            left_seconds = self.fleet.terms.timeout_job_seconds - (time.monotonic() - self._started_at)
+            left_seconds = self.fleet.terms.timeout_job_seconds - (
+                time.monotonic() - self._started_at
+            )
             if left_seconds <= 0:
                 limit = self.fleet.terms.timeout_job_seconds
-                await self.fail_storage(Code.WRITER_TIMEOUT, f"the writer was still busy after {limit:g} s")
+                await self.fail_storage(
+                    Code.WRITER_TIMEOUT, f"the writer was still busy after {limit:g} s"
+                )
             await asyncio.sleep(min(self.fleet.terms.polling_job_seconds, left_seconds))
 
     async def _ask(self, client: WriterClient, job_id: str) -> WriterJob:
         while True:
             try:
-                return await patiently(self.task, functools.partial(client.job, job_id), self.fleet.terms.outage_seconds)
+                return await patiently(
+                    self.task,
+                    functools.partial(client.job, job_id),
+                    self.fleet.terms.outage_seconds,
+                )
             except CallFailed as error:
                 if error.trouble is not Trouble.MISSING:
                     await self._not_answered(error)
@@ -153,30 +184,46 @@ class Storage(Phases):
         if done == self._reported or done == 0:
             return await self.task.heartbeat()
         self._reported = done
-        await self.task.progress(done / job.progress.total if job.progress.total else None, "armazenamento")
+        await self.task.progress(
+            done / job.progress.total if job.progress.total else None, "armazenamento"
+        )
         async with brief_transaction(self.task) as connection:
             await self.task.event(
-                "writer_progress", connection=connection, writer_job_id=job_id, processed=done, total=job.progress.total
+                "writer_progress",
+                connection=connection,
+                writer_job_id=job_id,
+                processed=done,
+                total=job.progress.total,
             )
 
     # The job has ended.
 
     async def _stored(self, job_id: str, job: WriterJob) -> Run:
         duration_ms = round((time.monotonic() - self._started_at) * 1000)
-        counts = {"success_count": job.progress.success_count, "failed_count": job.progress.failed_count}
+        counts = {
+            "success_count": job.progress.success_count,
+            "failed_count": job.progress.failed_count,
+        }
         async with brief_transaction(self.task) as connection:
             await rows_on(connection, "stored", mission_id=self.task.id, **counts)
             if job.failed_items:
                 await rows_on(
-                    connection, "keep_failed_items", mission_id=self.task.id,
+                    connection,
+                    "keep_failed_items",
+                    mission_id=self.task.id,
                     indexes=[item.index for item in job.failed_items],
                     data=[_short_json(item.data) for item in job.failed_items],
                     errors=[item.error.replace("\x00", "")[:2000] for item in job.failed_items],
-                )  # fmt: skip
+                )
             await self.task.event(
-                "writer_completed", connection=connection, writer_job_id=job_id, duration_ms=duration_ms,
-                status=job.status.value, failed_items=len(job.failed_items), **counts,
-            )  # fmt: skip
+                "writer_completed",
+                connection=connection,
+                writer_job_id=job_id,
+                duration_ms=duration_ms,
+                status=job.status.value,
+                failed_items=len(job.failed_items),
+                **counts,
+            )
         crash_point("writer.stored")
         return await Run.of(self.fleet, self.task)
 
@@ -186,4 +233,8 @@ def _short_json(data: Any) -> str:
         text = json.dumps(data, allow_nan=False)
     except ValueError:  # a number beyond all bounds
         text = json.dumps({"unreadable": repr(data)[:MAX_ITEM_CHARACTERS]})
-    return text if len(text) <= MAX_ITEM_CHARACTERS else json.dumps({"shortened": text[:MAX_ITEM_CHARACTERS]})
+    return (
+        text
+        if len(text) <= MAX_ITEM_CHARACTERS
+        else json.dumps({"shortened": text[:MAX_ITEM_CHARACTERS]})
+    )

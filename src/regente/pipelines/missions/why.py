@@ -1,4 +1,5 @@
-""" "Why is it not running?", for missions: no worker, no proxy, stopped, waiting until a time, held by a runner."""
+""" "Why is it not running?", for missions: no worker, no proxy, stopped, waiting until a time, held
+by a runner."""
 
 from __future__ import annotations
 
@@ -13,18 +14,34 @@ def explain_waiting(status: str, row: dict[str, Any], engine: Why) -> Why:
         code, summary = _waits_for(row)
         return Why(code, summary, row)
     if status == "running" and row["checkpoint"] == "armazenamento" and not row["active_writers"]:
-        return Why("NO_WRITER", "Its ads wait to be stored, and no writer is active: add or activate one.", row)
+        return Why(
+            "NO_WRITER",
+            "Its ads wait to be stored, and no writer is active: add or activate one.",
+            row,
+        )
     return engine
 
 
 def _waits_for(row: dict[str, Any]) -> tuple[str, str]:
     if row["rate_limited"]:
-        return "RATE_LIMITED", f"The target asked for patience: it waits until {row['not_before']:%Y-%m-%d %H:%M:%S %Z}."
+        return (
+            "RATE_LIMITED",
+            (
+                "The target asked for patience: it waits until "
+                f"{row['not_before']:%Y-%m-%d %H:%M:%S %Z}."
+            ),
+        )
     if row["state"] != "open":
         who = f" ({row['stopped_by']} stopped it)" if row["stopped_by"] else ""
-        return "STOPPED", f"The orchestrator is {row['state']}{who}: start it with `regente orchestrator start`."
+        return (
+            "STOPPED",
+            f"The orchestrator is {row['state']}{who}: start it with `regente orchestrator start`.",
+        )
     if row["paused"]:
-        return "PAUSED", "The pipeline missions is paused: resume it with `regente pipelines resume missions`."
+        return (
+            "PAUSED",
+            "The pipeline missions is paused: resume it with `regente pipelines resume missions`.",
+        )
     if not row["runners"]:
         return "NO_RUNNER", "No runner is alive that runs missions: start one with `regente run`."
     if not row["active_workers"]:
@@ -32,15 +49,28 @@ def _waits_for(row: dict[str, Any]) -> tuple[str, str]:
     if not row["active_proxies"]:
         return "NO_PROXY", "No proxy is active: add or activate one with `regente fleet`."
     if row["breaker"]:
-        return "PROXIES_FAIL", "Most proxies fail: the target may be down. One worker at a time tries again."
+        return (
+            "PROXIES_FAIL",
+            "Most proxies fail: the target may be down. One worker at a time tries again.",
+        )
     if not row["ready_workers"] and not row["free_proxies"]:
         return "NO_FREE_PROXY", f"All {row['active_proxies']} proxies are in use; {_ahead(row)}."
     if row["failing_workers"] == row["active_workers"]:
-        return "WORKERS_FAIL", f"All {row['active_workers']} active workers fail to start a session; {_ahead(row)}."
-    busy = f"{row['scraping_workers']} of {row['active_workers']} workers are busy, {row['ready_workers']} ready"
+        return (
+            "WORKERS_FAIL",
+            f"All {row['active_workers']} active workers fail to start a session; {_ahead(row)}.",
+        )
+    busy = (
+        f"{row['scraping_workers']} of {row['active_workers']} workers are busy, "
+        f"{row['ready_workers']} ready"
+    )
     return "WAITS_FOR_WORKER", f"It waits for a worker: {busy}; {_ahead(row)}."
 
 
 def _ahead(row: dict[str, Any]) -> str:
     count = row["ahead"]
-    return "more than 10,000 missions are ahead of it" if count > 10_000 else f"{count} missions are ahead of it"
+    return (
+        "more than 10,000 missions are ahead of it"
+        if count > 10_000
+        else f"{count} missions are ahead of it"
+    )

@@ -1,4 +1,5 @@
-"""The price statistics of a quote, without the prices that are about something else: a part, a set, a typing error."""
+"""The price statistics of a quote, without the prices that are about something else: a part, a set,
+a typing error."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ CENT = Decimal("0.01")
 MANY_DEVIATIONS = Decimal("3.5") / Decimal("0.6745")
 """The usual bound on the modified z-score, as a multiple of the median absolute deviation."""
 ALWAYS_NEAR = Decimal("0.25")
-"""Shops that agree to the cent must not turn a dearer one into an outlier: within a quarter of the median nothing is one."""
+"""Shops that agree to the cent must not turn a dearer one into an outlier: within a quarter of the
+median nothing is one."""
 MIN_FOR_DEVIATION = 4
 ALWAYS_FAR = 3
 """A third or three times the median is another thing, however few prices there are."""
@@ -41,10 +43,17 @@ def _bounds(prices: Sequence[Decimal]) -> tuple[Decimal, Decimal]:
 def _statistics(kept: Sequence[Decimal], outliers: int) -> Statistics:
     average, spread = mean(kept), pstdev(kept)
     return Statistics(
-        value=_cents(median(kept)), mean=_cents(average), median=_cents(median(kept)), minimum=_cents(min(kept)),
-        maximum=_cents(max(kept)), deviation=_cents(spread), variation=round(float(spread / average), 4),
-        prices=len(kept) + outliers, kept=len(kept), outliers=outliers,
-    )  # fmt: skip
+        value=_cents(median(kept)),
+        mean=_cents(average),
+        median=_cents(median(kept)),
+        minimum=_cents(min(kept)),
+        maximum=_cents(max(kept)),
+        deviation=_cents(spread),
+        variation=round(float(spread / average), 4),
+        prices=len(kept) + outliers,
+        kept=len(kept),
+        outliers=outliers,
+    )
 
 
 def _cents(value: Decimal) -> Decimal:

@@ -30,20 +30,36 @@ async def put_result(
     await connection.execute(
         QUERIES["put_result"],
         {
-            "id": task.id, "batch_id": task.batch_id, "description": task.args.description, "reference": task.args.reference,
-            "kind": analysed.analysis.kind, "search_query": analysed.analysis.search_query, "currency": currency,
-            "analysis": analysed.model_dump_json(), "value": found.value if found else None,
+            "id": task.id,
+            "batch_id": task.batch_id,
+            "description": task.args.description,
+            "reference": task.args.reference,
+            "kind": analysed.analysis.kind,
+            "search_query": analysed.analysis.search_query,
+            "currency": currency,
+            "analysis": analysed.model_dump_json(),
+            "value": found.value if found else None,
             "statistics": found.model_dump_json() if found else None,
         },
-    )  # fmt: skip
-    rows = [{**one.model_dump(mode="json"), "outlier": one.position in appraisal.outliers} for one in evidence]
+    )
+    rows = [
+        {**one.model_dump(mode="json"), "outlier": one.position in appraisal.outliers}
+        for one in evidence
+    ]
     await connection.execute(QUERIES["put_sources"], {"id": task.id, "sources": json.dumps(rows)})
 
 
-async def note_new(connection: AsyncConnection[Any], ids: Sequence[int], quotes: Sequence[QuoteArgs], lot: str | None) -> None:
+async def note_new(
+    connection: AsyncConnection[Any],
+    ids: Sequence[int],
+    quotes: Sequence[QuoteArgs],
+    lot: str | None,
+) -> None:
     """A row for each, so that a quote can be found before anybody has worked on it."""
     params = {
-        "ids": list(ids), "descriptions": [quote.description for quote in quotes],
-        "references": [quote.reference for quote in quotes], "lot": lot,
-    }  # fmt: skip
+        "ids": list(ids),
+        "descriptions": [quote.description for quote in quotes],
+        "references": [quote.reference for quote in quotes],
+        "lot": lot,
+    }
     await connection.execute(QUERIES["new_quotes"], params)

@@ -1,6 +1,7 @@
 """The checkpoints of a quote, in the original specification's words and order.
 
-A step bears the name of the checkpoint that it reaches: when it is recorded, the quote stands there.
+A step bears the name of the checkpoint that it reaches: when it is recorded, the quote stands
+there.
 """
 
 from __future__ import annotations
@@ -23,16 +24,27 @@ class Checkpoint(StrEnum):
 
 
 PERCENTAGES = {
-    Checkpoint.INIT: 0, Checkpoint.AI_ANALYSIS_START: 5, Checkpoint.AI_ANALYSIS_DONE: 30, Checkpoint.FIPE_SEARCH: 50,
-    Checkpoint.SHOPPING_SEARCH_START: 35, Checkpoint.SHOPPING_SEARCH_DONE: 45, Checkpoint.PRICE_EXTRACTION_START: 50,
-    Checkpoint.PRICE_EXTRACTION_PROGRESS: 50, Checkpoint.PRICE_EXTRACTION_DONE: 90, Checkpoint.FINALIZATION: 95,
+    Checkpoint.INIT: 0,
+    Checkpoint.AI_ANALYSIS_START: 5,
+    Checkpoint.AI_ANALYSIS_DONE: 30,
+    Checkpoint.FIPE_SEARCH: 50,
+    Checkpoint.SHOPPING_SEARCH_START: 35,
+    Checkpoint.SHOPPING_SEARCH_DONE: 45,
+    Checkpoint.PRICE_EXTRACTION_START: 50,
+    Checkpoint.PRICE_EXTRACTION_PROGRESS: 50,
+    Checkpoint.PRICE_EXTRACTION_DONE: 90,
+    Checkpoint.FINALIZATION: 95,
     Checkpoint.COMPLETED: 100,
-}  # fmt: skip
-EXTRACTION_SHARE = PERCENTAGES[Checkpoint.PRICE_EXTRACTION_DONE] - PERCENTAGES[Checkpoint.PRICE_EXTRACTION_PROGRESS]
+}
+EXTRACTION_SHARE = (
+    PERCENTAGES[Checkpoint.PRICE_EXTRACTION_DONE]
+    - PERCENTAGES[Checkpoint.PRICE_EXTRACTION_PROGRESS]
+)
 
 
 def percentage(checkpoint: str | None, tested: float | None) -> float:
-    """How far a quote is, by where it stands; `tested` is the share of its products that have been tested."""
+    """How far a quote is, by where it stands; `tested` is the share of its products that have been
+    tested."""
     if checkpoint not in tuple(Checkpoint):
         return 0.0
     done = float(PERCENTAGES[Checkpoint(checkpoint)])

@@ -109,21 +109,30 @@ class QuoteDesk:
         self._database = client.database
 
     async def submit(self, quotes: Sequence[QuoteArgs], *, lot: str | None = None) -> Submitted:
-        """All of them or none, durable when this returns. A reference that the lot knows already is not quoted twice."""
+        """All of them or none, durable when this returns. A reference that the lot knows already is
+        not quoted twice."""
         if not 0 < len(quotes) <= MAX_SUBMITTED:
-            raise InvalidInput(f"between 1 and {MAX_SUBMITTED:,} quotes can be submitted at once, not {len(quotes):,}")
+            raise InvalidInput(
+                f"between 1 and {MAX_SUBMITTED:,} quotes can be submitted at once, not "
+                f"{len(quotes):,}"
+            )
         await ensure_timetable(self._client)
         batch_id = None if lot is None else await self._open(lot)
         keys = [None if one.reference is None else f"{lot or ''}/{one.reference}" for one in quotes]
         async with self._database.transaction() as connection:
             args = [one.model_dump(mode="json", exclude_none=True) for one in quotes]
-            ids = await self._client.enqueue_many(QUOTES, args, keys=keys, batch=batch_id, connection=connection)
+            ids = await self._client.enqueue_many(
+                QUOTES, args, keys=keys, batch=batch_id, connection=connection
+            )
             await note_new(connection, ids, quotes, lot)
         return Submitted(ids, batch_id, lot)
 
     async def _open(self, lot: str) -> int:
-        """Patient: a quote may wait for ten minutes between two attempts while a provider is away."""
-        return await self._client.open_batch(lot, stall_after=LOT_STALL_SECONDS, max_resumes=LOT_RESUMES)
+        """Patient: a quote may wait for ten minutes between two attempts while a
+        provider is away."""
+        return await self._client.open_batch(
+            lot, stall_after=LOT_STALL_SECONDS, max_resumes=LOT_RESUMES
+        )
 
     async def find(
         self,
@@ -136,7 +145,9 @@ class QuoteDesk:
         """Newest first; the next page begins with `before_id` of the last one seen."""
         unknown = [status for status in statuses or () if status not in QUOTE_STATUSES]
         if unknown:
-            raise InvalidInput(f"{', '.join(unknown)} is not a status; known: {', '.join(QUOTE_STATUSES)}")
+            raise InvalidInput(
+                f"{', '.join(unknown)} is not a status; known: {', '.join(QUOTE_STATUSES)}"
+            )
         wanted = list(statuses) if statuses is not None else None
         return [_quote(row) for row in await self._rows(None, wanted, batch_id, before_id, limit)]
 
@@ -148,17 +159,26 @@ class QuoteDesk:
         steps = await self._client.steps(quote_id)
         row = rows[0]
         return QuoteDetail(
-            _quote(row), row["search_query"], row["statistics"], row["analysis"], [Source(**one) for one in sources],
-            _resume_data(steps), _passed(steps),
-        )  # fmt: skip
+            _quote(row),
+            row["search_query"],
+            row["statistics"],
+            row["analysis"],
+            [Source(**one) for one in sources],
+            _resume_data(steps),
+            _passed(steps),
+        )
 
     async def lots(self, *, before_id: int | None = None, limit: int = 100) -> list[Lot]:
-        rows = await self._database.ask(QUERIES["list_lots"], {"id": None, "before_id": before_id, "limit": _limited(limit)})
+        rows = await self._database.ask(
+            QUERIES["list_lots"], {"id": None, "before_id": before_id, "limit": _limited(limit)}
+        )
         return [_lot(row) for row in rows]
 
     async def lot(self, batch_id: int) -> tuple[Lot, BatchInfo]:
         """What the lot is worth, and its ledger."""
-        rows = await self._database.ask(QUERIES["list_lots"], {"id": batch_id, "before_id": None, "limit": 1})
+        rows = await self._database.ask(
+            QUERIES["list_lots"], {"id": batch_id, "before_id": None, "limit": 1}
+        )
         if not rows:
             raise NotFound(f"there is no lot {batch_id}")
         return _lot(rows[0]), await self._client.batch(batch_id)
@@ -171,7 +191,13 @@ class QuoteDesk:
         before_id: int | None,
         limit: int,
     ) -> list[dict[str, Any]]:
-        params = {"ids": ids, "statuses": statuses, "batch_id": batch_id, "before_id": before_id, "limit": _limited(limit)}
+        params = {
+            "ids": ids,
+            "statuses": statuses,
+            "batch_id": batch_id,
+            "before_id": before_id,
+            "limit": _limited(limit),
+        }
         return await self._database.ask(QUERIES["list_quotes"], params)
 
 
@@ -190,7 +216,10 @@ def _limited(limit: int) -> int:
 
 def _quote(row: dict[str, Any]) -> Quote:
     far = percentage(row["processing_checkpoint"], row["tested"])
-    return Quote(**{name: row[name] for name in Quote.__slots__ if name != "progress_percentage"}, progress_percentage=far)
+    return Quote(
+        **{name: row[name] for name in Quote.__slots__ if name != "progress_percentage"},
+        progress_percentage=far,
+    )
 
 
 def _lot(row: dict[str, Any]) -> Lot:
@@ -201,22 +230,30 @@ def _resume_data(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the next attempt will not do again, by the original specification's names."""
     found: dict[str, Any] = {}
     names = {
-        Checkpoint.AI_ANALYSIS_DONE: "claude_payload_json", Checkpoint.SHOPPING_SEARCH_DONE: "google_shopping_response_json",
+        Checkpoint.AI_ANALYSIS_DONE: "claude_payload_json",
+        Checkpoint.SHOPPING_SEARCH_DONE: "google_shopping_response_json",
         Checkpoint.FIPE_SEARCH: "fipe_response_json",
-    }  # fmt: skip
+    }
     for step in steps:
         if step["name"] in names:
             found[names[step["name"]]] = step["output"]
     tested = [one for one in steps if one["name"] == Checkpoint.PRICE_EXTRACTION_PROGRESS]
     if tested:
-        found["tested_products"] = [one["output"] for one in sorted(tested, key=lambda one: one["item"])]
+        found["tested_products"] = [
+            one["output"] for one in sorted(tested, key=lambda one: one["item"])
+        ]
     return found
 
 
 def _passed(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The recorded checkpoints in the order in which they were reached."""
     return [
-        {"checkpoint": one["name"], "item": one["item"] if one["item"] >= 0 else None, "attempt": one["attempt"],
-         "at": one["finished_at"], "duration_ms": one["duration_ms"]}
+        {
+            "checkpoint": one["name"],
+            "item": one["item"] if one["item"] >= 0 else None,
+            "attempt": one["attempt"],
+            "at": one["finished_at"],
+            "duration_ms": one["duration_ms"],
+        }
         for one in steps
-    ]  # fmt: skip
+    ]

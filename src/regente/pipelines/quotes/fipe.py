@@ -1,4 +1,5 @@
-"""The FIPE table by its public API, version 1 or 2, whichever the base URL ends in: brand, model, year, price.
+"""The FIPE table by its public API, version 1 or 2, whichever the base URL ends in: brand, model,
+year, price.
 
 These calls cost nothing, so they may be repeated.
 """
@@ -21,7 +22,11 @@ from regente.outgoing.http import Http
 from regente.outgoing.task_errors import as_task_errors
 from regente.pipelines.quotes.models import MAX_PRICE, Analysis, Evidence, Method, VehicleType
 
-PORTUGUESE = {VehicleType.CAR: "carros", VehicleType.MOTORCYCLE: "motos", VehicleType.TRUCK: "caminhoes"}
+PORTUGUESE = {
+    VehicleType.CAR: "carros",
+    VehicleType.MOTORCYCLE: "motos",
+    VehicleType.TRUCK: "caminhoes",
+}
 _WORD = re.compile(r"[a-z]+|[0-9]+(?:\.[0-9]+)?")
 
 
@@ -70,9 +75,14 @@ class PricedInPortuguese(BaseModel):
 
     def translated(self) -> Priced:
         return Priced(
-            price=self.Valor, brand=self.Marca, model=self.Modelo, modelYear=self.AnoModelo, fuel=self.Combustivel,
-            codeFipe=self.CodigoFipe, referenceMonth=self.MesReferencia,
-        )  # fmt: skip
+            price=self.Valor,
+            brand=self.Marca,
+            model=self.Modelo,
+            modelYear=self.AnoModelo,
+            fuel=self.Combustivel,
+            codeFipe=self.CodigoFipe,
+            referenceMonth=self.MesReferencia,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +104,17 @@ class FipeTable:
         self._headers = {"x-subscription-token": token.get_secret_value()} if token else {}
 
     async def price(self, vehicle: Analysis) -> Evidence:
-        kind = PORTUGUESE[vehicle.vehicle_type] if self._version == 1 else vehicle.vehicle_type.value
+        kind = (
+            PORTUGUESE[vehicle.vehicle_type] if self._version == 1 else vehicle.vehicle_type.value
+        )
         words = self._words
         with as_task_errors():
             brands = f"{self._base}/{kind}/{words.brands}"
             brand = _closest(vehicle.brand or "", await self._list(brands), "brand")
             models = f"{brands}/{brand.code}/{words.models}"
-            model = _closest(vehicle.model or "", await self._models(models), f"model of {brand.name}")
+            model = _closest(
+                vehicle.model or "", await self._models(models), f"model of {brand.name}"
+            )
             years = f"{models}/{model.code}/{words.years}"
             year = _year(vehicle, await self._list(years), f"{brand.name} {model.name}")
             url = f"{years}/{year.code}"
@@ -117,25 +131,42 @@ class FipeTable:
     async def _priced(self, url: str) -> Priced:
         if self._version == 2:
             return await self._http.call("GET", url, headers=self._headers, answer=Priced)
-        return (await self._http.call("GET", url, headers=self._headers, answer=PricedInPortuguese)).translated()
+        return (
+            await self._http.call("GET", url, headers=self._headers, answer=PricedInPortuguese)
+        ).translated()
 
 
 def _evidence(url: str, found: Priced) -> Evidence:
     amount = Price.fromstring(found.price or "", currency_hint="BRL").amount
     if amount is None or not 0 < amount < MAX_PRICE:
-        raise Fatal(f"the FIPE table says {found.price!r} and not a price ({url})", code="FIPE_NO_PRICE")
+        raise Fatal(
+            f"the FIPE table says {found.price!r} and not a price ({url})", code="FIPE_NO_PRICE"
+        )
     details = found.model_dump(exclude={"price"}, exclude_none=True)
-    title = " ".join(str(part) for part in (found.brand, found.model, found.modelYear, found.fuel) if part)
+    title = " ".join(
+        str(part) for part in (found.brand, found.model, found.modelYear, found.fuel) if part
+    )
     return Evidence(
-        position=1, source="FIPE", title=title[:500], url=url, price=amount, currency="BRL", method=Method.FIPE,
-        excerpt=found.price, fetched_at=datetime.now(UTC), details=details,
-    )  # fmt: skip
+        position=1,
+        source="FIPE",
+        title=title[:500],
+        url=url,
+        price=amount,
+        currency="BRL",
+        method=Method.FIPE,
+        excerpt=found.price,
+        fetched_at=datetime.now(UTC),
+        details=details,
+    )
 
 
 def _closest(wanted: str, entries: Sequence[Entry], what: str) -> Entry:
-    """The entry that shares most words with what is wanted; of equals the one with the fewest others."""
+    """The entry that shares most words with what is wanted; of equals the one with the fewest
+    others."""
     asked = _words(wanted)
-    scored = [(len(asked & _words(entry.name)), -len(_words(entry.name)), entry) for entry in entries]
+    scored = [
+        (len(asked & _words(entry.name)), -len(_words(entry.name)), entry) for entry in entries
+    ]
     best = max(scored, key=lambda one: one[:2], default=None)
     if best is None or best[0] == 0:
         raise Fatal(f"the FIPE table has no {what} like {wanted!r}", code="FIPE_NOT_FOUND")
@@ -143,13 +174,24 @@ def _closest(wanted: str, entries: Sequence[Entry], what: str) -> Entry:
 
 
 def _year(vehicle: Analysis, entries: Sequence[Entry], what: str) -> Entry:
-    """Of the year wanted, or the newest when none was given, the one with the fuel wanted, if it has it."""
-    dated = [(int(entry.code.partition("-")[0] or 0), entry) for entry in entries if entry.code.partition("-")[0].isdigit()]
-    year = vehicle.model_year if vehicle.model_year is not None else max((year for year, _ in dated), default=None)
+    """Of the year wanted, or the newest when none was given, the one with the fuel wanted, if it
+    has it."""
+    dated = [
+        (int(entry.code.partition("-")[0] or 0), entry)
+        for entry in entries
+        if entry.code.partition("-")[0].isdigit()
+    ]
+    year = (
+        vehicle.model_year
+        if vehicle.model_year is not None
+        else max((year for year, _ in dated), default=None)
+    )
     found = [entry for entry_year, entry in dated if entry_year == year]
     if not found:
         known = ", ".join(sorted({str(entry_year) for entry_year, _ in dated})) or "none"
-        raise Fatal(f"the FIPE table has no {what} of {year}; it has {known}", code="FIPE_NOT_FOUND")
+        raise Fatal(
+            f"the FIPE table has no {what} of {year}; it has {known}", code="FIPE_NOT_FOUND"
+        )
     fuel = _words(vehicle.fuel or "")
     return next((entry for entry in found if fuel and fuel & _words(entry.name)), found[0])
 

@@ -1,4 +1,5 @@
-"""How a quote is made, read from top to bottom. What is recorded is not done, and not paid for, again."""
+"""How a quote is made, read from top to bottom. What is recorded is not done, and not paid for,
+again."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from regente.pipelines.quotes.providers import Providers
 from regente.pipelines.quotes.settings import QuotesSettings
 
 PATIENT_TRIES = 2
-"""So often a page that does not answer makes the whole quote wait; after that the quote goes on without it."""
+"""So often a page that does not answer makes the whole quote wait; after that the quote goes on
+without it."""
 
 
 class Quotes:
@@ -45,7 +47,9 @@ class Quotes:
     async def _analysed(self, task: Task[QuoteArgs]) -> Analysed:
         done = Checkpoint.AI_ANALYSIS_DONE
         await _arrive(task, Checkpoint.AI_ANALYSIS_START, before=done)
-        return await task.step(done, self._ask.analyst.analyse, task.args.description, task.idempotency_key(done))
+        return await task.step(
+            done, self._ask.analyst.analyse, task.args.description, task.idempotency_key(done)
+        )
 
     async def _vehicle(self, task: Task[QuoteArgs], analysis: Analysis) -> list[Evidence]:
         await _arrive(task, Checkpoint.FIPE_SEARCH, before=Checkpoint.FIPE_SEARCH)
@@ -54,26 +58,36 @@ class Quotes:
     async def _market(self, task: Task[QuoteArgs], analysis: Analysis) -> list[Evidence]:
         done = Checkpoint.SHOPPING_SEARCH_DONE
         await _arrive(task, Checkpoint.SHOPPING_SEARCH_START, before=done)
-        found = await task.step(done, self._ask.shopping.search, analysis.search_query, task.idempotency_key(done))
+        found = await task.step(
+            done, self._ask.shopping.search, analysis.search_query, task.idempotency_key(done)
+        )
         products = await task.step(Checkpoint.PRICE_EXTRACTION_START, self._choose, found)
 
         async def look(product: Product) -> Evidence:
             return await self._ask.shelf.look(product, patient=task.tries < PATIENT_TRIES)
 
         at_once = self._settings.products_at_once
-        return await task.each(Checkpoint.PRICE_EXTRACTION_PROGRESS, products, look, concurrency=at_once)
+        return await task.each(
+            Checkpoint.PRICE_EXTRACTION_PROGRESS, products, look, concurrency=at_once
+        )
 
     async def _choose(self, found: Found) -> list[Product]:
         """Each page once; and no shop's second offer before every other shop's first."""
-        pages = {product.url or str(product.position): product for product in reversed(found.products)}
+        pages = {
+            product.url or str(product.position): product for product in reversed(found.products)
+        }
         turns: Counter[str] = Counter()
         ranked: list[tuple[int, int, Product]] = []
         for product in sorted(pages.values(), key=lambda one: one.position):
             turns[product.source] += 1
             ranked.append((turns[product.source], product.position, product))
-        return [product for _, _, product in sorted(ranked, key=lambda one: one[:2])][: self._settings.max_products]
+        return [product for _, _, product in sorted(ranked, key=lambda one: one[:2])][
+            : self._settings.max_products
+        ]
 
-    async def _finalised(self, task: Task[QuoteArgs], analysed: Analysed, evidence: list[Evidence]) -> QuoteResult:
+    async def _finalised(
+        self, task: Task[QuoteArgs], analysed: Analysed, evidence: list[Evidence]
+    ) -> QuoteResult:
         if analysed.analysis.kind is Kind.PRODUCT:
             appraisal = await task.step(Checkpoint.PRICE_EXTRACTION_DONE, _appraised, evidence)
         else:
@@ -89,9 +103,13 @@ class Quotes:
                 await put_result(connection, task, analysed, evidence, appraisal, currency)
         found = appraisal.statistics
         return QuoteResult(
-            kind=analysed.analysis.kind, value=found.value, currency=currency, prices=found.prices,
-            outliers=found.outliers, sources=len(evidence),
-        )  # fmt: skip
+            kind=analysed.analysis.kind,
+            value=found.value,
+            currency=currency,
+            prices=found.prices,
+            outliers=found.outliers,
+            sources=len(evidence),
+        )
 
 
 async def _arrive(task: Task[QuoteArgs], checkpoint: Checkpoint, *, before: Checkpoint) -> None:

@@ -14,9 +14,18 @@ MAX_EXCERPT_CHARACTERS = 600
 MAX_PRICE = Decimal("1e11")
 
 Description = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=2, max_length=MAX_DESCRIPTION_CHARACTERS, pattern=r"^[^\x00]*$")
+    str,
+    StringConstraints(
+        strip_whitespace=True,
+        min_length=2,
+        max_length=MAX_DESCRIPTION_CHARACTERS,
+        pattern=r"^[^\x00]*$",
+    ),
 ]
-Reference = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
+Reference = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=100, pattern=r"^[^\x00]*$"),
+]
 
 
 class Value(BaseModel):
@@ -24,7 +33,8 @@ class Value(BaseModel):
 
 
 class QuoteArgs(Value):
-    """What is to be priced. A `reference` is the caller's own number for it: one lot has it once."""
+    """What is to be priced. A `reference` is the caller's own number for it: one
+    lot has it once."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -113,7 +123,9 @@ class Evidence(Value):
     price: Decimal | None = None
     currency: str | None = None
     method: Method | None = None
-    excerpt: str | None = Field(None, description="The place where the price stood, as it stood there.")
+    excerpt: str | None = Field(
+        None, description="The place where the price stood, as it stood there."
+    )
     page_sha256: str | None = None
     fetched_at: datetime
     error: str | None = None

@@ -1,4 +1,5 @@
-"""Reads the price off a product's page: JSON-LD first, then meta tags and microdata, then what looks like a price."""
+"""Reads the price off a product's page: JSON-LD first, then meta tags and microdata, then what
+looks like a price."""
 
 from __future__ import annotations
 
@@ -21,8 +22,13 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _MARKED = re.compile(r"(?:R\$|US\$|€|£)\s*[0-9][0-9.,]*")
 _PRODUCT_TYPES = {"product", "productgroup", "individualproduct", "productmodel"}
 _META = ("product:price", "og:price")
-_LIKELY = "[class*='price'], [class*='Price'], [class*='preco'], [class*='Preco'], [id*='price'], [id*='preco']"
-_CROSSED_OUT = re.compile(r"old|list|from|strike|antig|riscad|parcel|installment|shipping|frete", re.IGNORECASE)
+_LIKELY = (
+    "[class*='price'], [class*='Price'], [class*='preco'], [class*='Preco'], [id*='price'], "
+    "[id*='preco']"
+)
+_CROSSED_OUT = re.compile(
+    r"old|list|from|strike|antig|riscad|parcel|installment|shipping|frete", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,12 @@ def _from_json_ld(tree: LexborHTMLParser) -> Iterator[PagePrice]:
         for offer in _offers(document, inside_product=False, depth=0):
             amount = _amount(offer.get("price", offer.get("lowPrice")))
             if amount is not None:
-                yield PagePrice(amount, _currency(offer.get("priceCurrency")), Method.JSON_LD, _cut(json.dumps(offer)))
+                yield PagePrice(
+                    amount,
+                    _currency(offer.get("priceCurrency")),
+                    Method.JSON_LD,
+                    _cut(json.dumps(offer)),
+                )
 
 
 def _offers(node: Any, *, inside_product: bool, depth: int) -> Iterator[dict[str, Any]]:
@@ -63,13 +74,21 @@ def _offers(node: Any, *, inside_product: bool, depth: int) -> Iterator[dict[str
             yield node
         specification = node.get("priceSpecification") if inside_product else None
         inside = inside_product or bool(_types(node) & _PRODUCT_TYPES)
-        for below in (node.get("offers") if inside else None, specification, node.get("@graph"), node.get("mainEntity")):
+        for below in (
+            node.get("offers") if inside else None,
+            specification,
+            node.get("@graph"),
+            node.get("mainEntity"),
+        ):
             yield from _offers(below, inside_product=inside, depth=depth + 1)
 
 
 def _types(node: dict[str, Any]) -> set[str]:
     declared = node.get("@type")
-    return {str(one).rpartition("/")[2].lower() for one in (declared if isinstance(declared, list) else [declared])}
+    return {
+        str(one).rpartition("/")[2].lower()
+        for one in (declared if isinstance(declared, list) else [declared])
+    }
 
 
 def _from_meta(tree: LexborHTMLParser) -> Iterator[PagePrice]:
@@ -92,7 +111,8 @@ def _from_microdata(tree: LexborHTMLParser) -> Iterator[PagePrice]:
 
 
 def _from_text(tree: LexborHTMLParser) -> Iterator[PagePrice]:
-    """What stands in a place that is called a price; of such places those that are not crossed out or paid in parts."""
+    """What stands in a place that is called a price; of such places those that are not crossed out
+    or paid in parts."""
     for node in tree.css(_LIKELY)[:MAX_PLACES]:
         text = " ".join(node.text(separator=" ").split())
         if not text or _CROSSED_OUT.search(_labels(node)) or re.search(r"[0-9]\s*x\s", text):
@@ -108,8 +128,13 @@ def _labels(node: LexborNode) -> str:
 
 
 def _amount(value: Any) -> Decimal | None:
-    """In structured data a dot is the decimal point, as the schema says; who writes otherwise is read as people write."""
-    text = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    """In structured data a dot is the decimal point, as the schema says; who writes otherwise is
+    read as people write."""
+    text = (
+        str(value).strip()
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+        else ""
+    )
     try:
         amount = Decimal(text) if _NUMBER.fullmatch(text) else Price.fromstring(text).amount
     except InvalidOperation:

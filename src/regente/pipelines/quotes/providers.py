@@ -1,4 +1,5 @@
-"""Whom a quote asks, as small protocols; each has an implementation over real HTTP in a file of its own."""
+"""Whom a quote asks, as small protocols; each has an implementation over real HTTP in a file of its
+own."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ class Analyst(Protocol):
     """Paid for by the call."""
 
     async def analyse(self, description: str, key: str) -> Analysed:
-        """What the described thing is. The same `key` is the same order, however often it is sent."""
+        """What the described thing is. The same `key` is the same order, however often
+        it is sent."""
 
 
 class Shopping(Protocol):
@@ -29,7 +31,8 @@ class VehicleTable(Protocol):
 
 class Shelf(Protocol):
     async def look(self, product: Product, *, patient: bool) -> Evidence:
-        """What the product's own page says. While `patient`, a page that does not answer is `Transient`, else evidence."""
+        """What the product's own page says. While `patient`, a page that does not answer is
+        `Transient`, else evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +44,6 @@ class Providers:
 
 
 def idempotent(key: str) -> dict[str, str]:
-    """For a provider that honours it, a call that is repeated because its answer got lost is one call."""
+    """For a provider that honours it, a call that is repeated because its answer got lost is one
+    call."""
     return {"idempotency-key": key}

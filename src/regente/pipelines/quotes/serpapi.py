@@ -1,4 +1,5 @@
-"""The shopping search by SerpAPI's Google Shopping. It takes its key in the query only: the `Http` in use must blot it out."""
+"""The shopping search by SerpAPI's Google Shopping. It takes its key in the query only: the `Http`
+in use must blot it out."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class Answer(BaseModel):
 
 
 class SerpApiShopping:
-    def __init__(self, http: Http, base_url: str, key: SecretStr | None, *, country: str, language: str) -> None:
+    def __init__(
+        self, http: Http, base_url: str, key: SecretStr | None, *, country: str, language: str
+    ) -> None:
         self._http = http
         self._url = f"{base_url}/search.json"
         self._key = key
@@ -43,18 +46,24 @@ class SerpApiShopping:
         with as_task_errors():
             answer = await self._http.call(
                 "GET", f"{self._url}?{urlencode(asked)}", headers=idempotent(key), answer=Answer
-            )  # fmt: skip
+            )
         products = [_product(number, hit) for number, hit in enumerate(answer.shopping_results, 1)]
         if not products:
-            raise Fatal(f"nobody offers {query!r}: {answer.error or 'no results'}", code="NOTHING_FOUND")
+            raise Fatal(
+                f"nobody offers {query!r}: {answer.error or 'no results'}", code="NOTHING_FOUND"
+            )
         return Found(query=query, provider="serpapi", products=products)
 
 
 def _product(number: int, hit: Hit) -> Product:
     return Product(
-        position=number, title=hit.title[:500], source=hit.source[:200] or "unknown", url=hit.link or hit.product_link,
-        listed_price=_price(hit.extracted_price), product_id=hit.product_id,
-    )  # fmt: skip
+        position=number,
+        title=hit.title[:500],
+        source=hit.source[:200] or "unknown",
+        url=hit.link or hit.product_link,
+        listed_price=_price(hit.extracted_price),
+        product_id=hit.product_id,
+    )
 
 
 def _price(value: float | None) -> Decimal | None:

@@ -1,4 +1,5 @@
-"""How quotes are made: where the providers are, their keys, and how much is looked at. Read by the composition root."""
+"""How quotes are made: where the providers are, their keys, and how much is looked at. Read by the
+composition root."""
 
 from __future__ import annotations
 
@@ -13,48 +14,84 @@ STANDIN = "/quotes"
 
 
 class QuotesSettings(BaseSettings):
-    """Each field is `REGENTE_QUOTES_<NAME>`. Without any key everything is asked of the sandbox; with one, nothing is."""
+    """Each field is `REGENTE_QUOTES_<NAME>`. Without any key everything is asked of the sandbox;
+    with one, nothing is."""
 
     model_config = SettingsConfigDict(env_prefix="REGENTE_QUOTES_", frozen=True, extra="ignore")
 
-    anthropic_key: SecretStr | None = Field(None, description="key of the Anthropic API, which analyses the description")
+    anthropic_key: SecretStr | None = Field(
+        None, description="key of the Anthropic API, which analyses the description"
+    )
     anthropic_url: str | None = Field(None, description="default: https://api.anthropic.com")
     anthropic_model: str = Field("claude-haiku-4-5", description="the model that analyses")
-    serpapi_key: SecretStr | None = Field(None, description="key of SerpAPI, which searches Google Shopping")
+    serpapi_key: SecretStr | None = Field(
+        None, description="key of SerpAPI, which searches Google Shopping"
+    )
     serpapi_url: str | None = Field(None, description="default: https://serpapi.com")
-    fipe_token: SecretStr | None = Field(None, description="token of the FIPE API, for more calls a day; it works without")
-    fipe_url: str | None = Field(None, description="ends in /v1 or /v2; default: https://fipe.parallelum.com.br/api/v2")
-    country: str = Field("br", min_length=2, max_length=2, description="where is searched (Google's gl)")
+    fipe_token: SecretStr | None = Field(
+        None, description="token of the FIPE API, for more calls a day; it works without"
+    )
+    fipe_url: str | None = Field(
+        None, description="ends in /v1 or /v2; default: https://fipe.parallelum.com.br/api/v2"
+    )
+    country: str = Field(
+        "br", min_length=2, max_length=2, description="where is searched (Google's gl)"
+    )
     language: str = Field("pt-br", description="in which language (Google's hl)")
-    currency: str = Field("BRL", min_length=3, max_length=3, description="prices in another one do not count")
-    max_products: int = Field(8, ge=1, le=100, description="how many of the products found are tested")
-    products_at_once: int = Field(2, ge=1, le=20, description="how many of one quote's products are tested at once")
-    accept_listing: bool = Field(True, description="take the price in the search's answer where the page shows none")
-    http_timeout: float = Field(60.0, gt=0, description="seconds that a provider or a page may take to answer")
+    currency: str = Field(
+        "BRL", min_length=3, max_length=3, description="prices in another one do not count"
+    )
+    max_products: int = Field(
+        8, ge=1, le=100, description="how many of the products found are tested"
+    )
+    products_at_once: int = Field(
+        2, ge=1, le=20, description="how many of one quote's products are tested at once"
+    )
+    accept_listing: bool = Field(
+        True, description="take the price in the search's answer where the page shows none"
+    )
+    http_timeout: float = Field(
+        60.0, gt=0, description="seconds that a provider or a page may take to answer"
+    )
     concurrency: int = Field(20, ge=1, le=10_000, description="quotes at once in one runner")
-    retry_seconds: float = Field(5.0, ge=0, description="the first wait after a failure; it doubles")
+    retry_seconds: float = Field(
+        5.0, ge=0, description="the first wait after a failure; it doubles"
+    )
     timezone: str = Field("UTC", description="in which cleanup_old_processing runs at 04:00")
 
     @property
     def is_real(self) -> bool:
-        """Whether anything here is paid for: then no answer is made up, whatever else is missing."""
-        return any(key is not None for key in (self.anthropic_key, self.serpapi_key, self.fipe_token))
+        """Whether anything here is paid for: then no answer is made up, whatever else
+        is missing."""
+        return any(
+            key is not None for key in (self.anthropic_key, self.serpapi_key, self.fipe_token)
+        )
 
     def base_urls(self, sandbox_url: str) -> tuple[str, str, str]:
         """Of the analysis, the search and the FIPE table."""
         sandbox = f"{sandbox_url.rstrip('/')}{STANDIN}"
         defaults = (
-            ("https://api.anthropic.com", "https://serpapi.com", "https://fipe.parallelum.com.br/api/v2")
+            (
+                "https://api.anthropic.com",
+                "https://serpapi.com",
+                "https://fipe.parallelum.com.br/api/v2",
+            )
             if self.is_real
             else (f"{sandbox}/anthropic", f"{sandbox}/serpapi", f"{sandbox}/fipe/api/v2")
         )
         given = (self.anthropic_url, self.serpapi_url, self.fipe_url)
-        first, second, third = ((url or default).rstrip("/") for url, default in zip(given, defaults, strict=True))
+        first, second, third = (
+            (url or default).rstrip("/") for url, default in zip(given, defaults, strict=True)
+        )
         return first, second, third
 
     def blot(self) -> Callable[[str], str]:
         """Takes the keys out of a text that others may read."""
-        keys = [key.get_secret_value() for key in (self.anthropic_key, self.serpapi_key, self.fipe_token) if key is not None]
+        keys = [
+            key.get_secret_value()
+            for key in (self.anthropic_key, self.serpapi_key, self.fipe_token)
+            if key is not None
+        ]
         secrets = [written for key in keys if key for written in (key, quote_plus(key))]
 
         def blotted(text: str) -> str:

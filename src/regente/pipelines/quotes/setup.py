@@ -38,35 +38,54 @@ class QuotePipelines:
         await self.shelf.close()
 
 
-def register_quotes(registry: Registry, client: Client, settings: QuotesSettings, sandbox_url: str) -> QuotePipelines:
+def register_quotes(
+    registry: Registry, client: Client, settings: QuotesSettings, sandbox_url: str
+) -> QuotePipelines:
     http = Http(settings.http_timeout, settings.blot())
     _keep_out_of_logs(settings)
     _, search_url, _ = settings.base_urls(sandbox_url)
     shelf = PageShelf(
-        settings.http_timeout, settings.blot(), currency=settings.currency, home=search_url,
+        settings.http_timeout,
+        settings.blot(),
+        currency=settings.currency,
+        home=search_url,
         accept_listing=settings.accept_listing,
-    )  # fmt: skip
+    )
     quotes = Quotes(providers(http, shelf, settings, sandbox_url), settings)
-    retry = Retry(max_attempts=MAX_TRIES, first=settings.retry_seconds, maximum=LONGEST_WAIT_SECONDS)
+    retry = Retry(
+        max_attempts=MAX_TRIES, first=settings.retry_seconds, maximum=LONGEST_WAIT_SECONDS
+    )
     registry.pipeline(
-        QUOTES, args=QuoteArgs, retry=retry, stall_after=STUCK_SECONDS, concurrency=settings.concurrency
-    )(quotes.quote)  # fmt: skip
+        QUOTES,
+        args=QuoteArgs,
+        retry=retry,
+        stall_after=STUCK_SECONDS,
+        concurrency=settings.concurrency,
+    )(quotes.quote)
     upkeep = Upkeep(client)
     registry.pipeline(RECOVER)(upkeep.recover_stuck_quotes)
     registry.pipeline(CLEAN_UP)(upkeep.cleanup_old_processing)
     return QuotePipelines(http, shelf)
 
 
-def providers(http: Http, shelf: PageShelf, settings: QuotesSettings, sandbox_url: str) -> Providers:
+def providers(
+    http: Http, shelf: PageShelf, settings: QuotesSettings, sandbox_url: str
+) -> Providers:
     analysis_url, search_url, fipe_url = settings.base_urls(sandbox_url)
     return Providers(
-        analyst=AnthropicAnalyst(http, analysis_url, settings.anthropic_key, settings.anthropic_model),
+        analyst=AnthropicAnalyst(
+            http, analysis_url, settings.anthropic_key, settings.anthropic_model
+        ),
         shopping=SerpApiShopping(
-            http, search_url, settings.serpapi_key, country=settings.country, language=settings.language
+            http,
+            search_url,
+            settings.serpapi_key,
+            country=settings.country,
+            language=settings.language,
         ),
         vehicles=FipeTable(http, fipe_url, settings.fipe_token),
         shelf=shelf,
-    )  # fmt: skip
+    )
 
 
 class _Blotted(logging.Filter):
@@ -80,7 +99,8 @@ class _Blotted(logging.Filter):
 
 
 def _keep_out_of_logs(settings: QuotesSettings) -> None:
-    """One provider wants its key in the address, and the HTTP client logs addresses when it is asked for details."""
+    """One provider wants its key in the address, and the HTTP client logs addresses when it is
+    asked for details."""
     if settings.is_real:
         for name in HTTP_LOGGERS:
             logging.getLogger(name).addFilter(_Blotted(settings.blot()))

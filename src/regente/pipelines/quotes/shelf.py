@@ -1,4 +1,5 @@
-"""Looks at one product's page and says what it found there. A page without a price is evidence, too."""
+"""Looks at one product's page and says what it found there. A page without a price is evidence,
+too."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from regente.outgoing.http import PASSING, CallFailed, Http, Page, Trouble
 from regente.pipelines.quotes.models import Evidence, Method, Product
 from regente.pipelines.quotes.pages import PagePrice, read_price
 
-HEADERS = {"accept": "text/html,application/xhtml+xml", "user-agent": "Mozilla/5.0 (compatible; Regente/0.1)"}
+HEADERS = {
+    "accept": "text/html,application/xhtml+xml",
+    "user-agent": "Mozilla/5.0 (compatible; Regente/0.1)",
+}
 SMALL_PAGE_CHARACTERS = 100_000
 MAX_CONNECTIONS = 200
 
@@ -22,15 +26,23 @@ MAX_CONNECTIONS = 200
 class PageShelf:
     """`home` is where the search itself is, whose pages may lie on this machine: the sandbox's do.
 
-    Whoever fills in a shop's link must not make us ask our own network: every connection, a redirect's too, is made by the
-    guard, to an address that it has looked at.
+    Whoever fills in a shop's link must not make us ask our own network: every connection, a
+    redirect's too, is made by the guard, to an address that it has looked at.
     """
 
     def __init__(
-        self, timeout_seconds: float, blot: Callable[[str], str] = str, *, currency: str, home: str, accept_listing: bool
+        self,
+        timeout_seconds: float,
+        blot: Callable[[str], str] = str,
+        *,
+        currency: str,
+        home: str,
+        accept_listing: bool,
     ) -> None:
         self._home = origin_of(home)
-        guard = GuardedTransport(allow_private=False, connections=MAX_CONNECTIONS, trusted=frozenset({self._home}))
+        guard = GuardedTransport(
+            allow_private=False, connections=MAX_CONNECTIONS, trusted=frozenset({self._home})
+        )
         self._http = Http(timeout_seconds, blot, guard)
         self._currency = currency
         self._accept_listing = accept_listing
@@ -48,8 +60,12 @@ class PageShelf:
             return self._without_price(product, "ADDRESS_REFUSED")
         except CallFailed as failed:
             if patient and failed.trouble in (*PASSING, Trouble.THROTTLED):
-                raise Transient(f"the page of product {product.position}: {failed.message}", code="PAGE_AWAY") from failed
-            return self._without_price(product, f"HTTP_{failed.status or failed.trouble.value.upper()}")
+                raise Transient(
+                    f"the page of product {product.position}: {failed.message}", code="PAGE_AWAY"
+                ) from failed
+            return self._without_price(
+                product, f"HTTP_{failed.status or failed.trouble.value.upper()}"
+            )
         return self._read(product, page, await _price_on(page.text))
 
     def _read(self, product: Product, page: Page, found: PagePrice | None) -> Evidence:
@@ -57,16 +73,28 @@ class PageShelf:
         if found is None:
             return self._without_price(product, "NO_PRICE", page_sha256=digest)
         if found.currency is not None and found.currency != self._currency:
-            return self._without_price(product, "OTHER_CURRENCY", page_sha256=digest, excerpt=found.excerpt)
+            return self._without_price(
+                product, "OTHER_CURRENCY", page_sha256=digest, excerpt=found.excerpt
+            )
         return _evidence(
-            product, url=page.url, price=found.amount, currency=self._currency, method=found.method, excerpt=found.excerpt,
+            product,
+            url=page.url,
+            price=found.amount,
+            currency=self._currency,
+            method=found.method,
+            excerpt=found.excerpt,
             page_sha256=digest,
-        )  # fmt: skip
+        )
 
     def _without_price(self, product: Product, error: str, **seen: Any) -> Evidence:
-        """The search's own answer had a price, perhaps: it counts, and the evidence says that it is no more than that."""
+        """The search's own answer had a price, perhaps: it counts, and the evidence says that it is
+        no more than that."""
         if self._accept_listing and product.listed_price is not None:
-            seen |= {"price": product.listed_price, "currency": self._currency, "method": Method.LISTING}
+            seen |= {
+                "price": product.listed_price,
+                "currency": self._currency,
+                "method": Method.LISTING,
+            }
         return _evidence(product, error=error, **seen)
 
     def _check(self, url: str) -> None:
@@ -78,9 +106,18 @@ class PageShelf:
 
 async def _price_on(html: str) -> PagePrice | None:
     """A large page is read in a thread: others have their turn meanwhile."""
-    return read_price(html) if len(html) < SMALL_PAGE_CHARACTERS else await asyncio.to_thread(read_price, html)
+    return (
+        read_price(html)
+        if len(html) < SMALL_PAGE_CHARACTERS
+        else await asyncio.to_thread(read_price, html)
+    )
 
 
 def _evidence(product: Product, **seen: Any) -> Evidence:
-    about = {"position": product.position, "source": product.source, "title": product.title, "url": product.url}
+    about = {
+        "position": product.position,
+        "source": product.source,
+        "title": product.title,
+        "url": product.url,
+    }
     return Evidence(**{**about, "fetched_at": datetime.now(UTC), **seen})

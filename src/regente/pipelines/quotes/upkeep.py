@@ -1,6 +1,8 @@
-"""The two tasks that the original specification schedules: what is stuck goes back into the queue, what is too old ends.
+"""The two tasks that the original specification schedules: what is stuck goes back into the queue,
+what is too old ends.
 
-The engine takes stuck and orphaned tasks back by itself, and sooner; these are its net below the net.
+The engine takes stuck and orphaned tasks back by itself, and sooner; these are its net below the
+net.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class Upkeep:
         return {"recovered": ids}
 
     async def cleanup_old_processing(self, task: Task) -> dict[str, list[int]]:
-        ids = await self._client.give_up_old(OLD_SECONDS, pipeline=QUOTES, between_attempts=True, by=CLEAN_UP)
+        ids = await self._client.give_up_old(
+            OLD_SECONDS, pipeline=QUOTES, between_attempts=True, by=CLEAN_UP
+        )
         return {"marked_as_error": ids}
 
 
@@ -45,4 +49,6 @@ async def ensure_timetable(client: Client) -> None:
     known = {row["name"] for row in await client.schedules()}
     for timed in TIMETABLE:
         if timed.pipeline not in known:
-            await client.schedule(timed.pipeline, timed.pipeline, timed.cron, timezone=QuotesSettings().timezone)
+            await client.schedule(
+                timed.pipeline, timed.pipeline, timed.cron, timezone=QuotesSettings().timezone
+            )

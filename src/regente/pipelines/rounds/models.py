@@ -1,4 +1,5 @@
-"""What a page must say before anything of it is stored. A field that is missing, empty or of another type is an error."""
+"""What a page must say before anything of it is stored. A field that is missing, empty or of
+another type is an error."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from regente.pipelines.rounds.args import League, MatchId, RoundNumber
 
@@ -70,7 +79,9 @@ class RoundSheet(Sheet):
     @model_validator(mode="after")
     def _complete(self) -> RoundSheet:
         if len(self.matches) != self.matches_said:
-            raise ValueError(f"the page says {self.matches_said} matches and lists {len(self.matches)}")
+            raise ValueError(
+                f"the page says {self.matches_said} matches and lists {len(self.matches)}"
+            )
         if len({match.match_id for match in self.matches}) != len(self.matches):
             raise ValueError("the page lists a match twice")
         return self
@@ -124,14 +135,18 @@ class MatchSheet(Sheet):
         if home.slug == away.slug:
             raise ValueError("both teams are the same")
         if len(self.events) != self.events_said:
-            raise ValueError(f"the page says {self.events_said} events and lists {len(self.events)}")
+            raise ValueError(
+                f"the page says {self.events_said} events and lists {len(self.events)}"
+            )
         if len(self.stats) != self.stats_said:
             raise ValueError(f"the page says {self.stats_said} stats and lists {len(self.stats)}")
         if len({(stat.name, stat.side) for stat in self.stats}) != len(self.stats):
             raise ValueError("a stat is there twice for one team")
         for team in (home, away):
             if team.goals != (shot := self._goals_of(team.side)):
-                raise ValueError(f"{team.goals} goals of the {team.side} team, and events for {shot}")
+                raise ValueError(
+                    f"{team.goals} goals of the {team.side} team, and events for {shot}"
+                )
         return self
 
     def _sides(self) -> tuple[TeamSheet, TeamSheet]:
@@ -142,4 +157,6 @@ class MatchSheet(Sheet):
 
     def _goals_of(self, side: Side) -> int:
         own = sum(event.kind is EventKind.GOAL and event.side is side for event in self.events)
-        return own + sum(event.kind is EventKind.OWN_GOAL and event.side is not side for event in self.events)
+        return own + sum(
+            event.kind is EventKind.OWN_GOAL and event.side is not side for event in self.events
+        )

@@ -1,6 +1,7 @@
 """From HTML to what a page says. Knows the league's layout, and nothing of tasks or the database.
 
-A part of the layout that is not there is `LayoutChanged`; a part that says nothing, or something else, is `InvalidData`.
+A part of the layout that is not there is `LayoutChanged`; a part that says nothing, or something
+else, is `InvalidData`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,16 @@ class PageIncomplete(Transient):
 def parse_round(html: str, url: str) -> RoundSheet:
     main = _needed(_document(html), "main#round")
     listed = _needed(main, "ol.matches")
-    matches = [{"match_id": _attribute(one, "data-match-id"), "url": _link(one, url)} for one in listed.css("li.match")]
+    matches = [
+        {"match_id": _attribute(one, "data-match-id"), "url": _link(one, url)}
+        for one in listed.css("li.match")
+    ]
     said = {
-        "league": _attribute(main, "data-league"), "number": _attribute(main, "data-round"),
-        "matches_said": _attribute(main, "data-matches"), "matches": matches,
-    }  # fmt: skip
+        "league": _attribute(main, "data-league"),
+        "number": _attribute(main, "data-round"),
+        "matches_said": _attribute(main, "data-matches"),
+        "matches": matches,
+    }
     return _checked(RoundSheet, said)
 
 
@@ -47,9 +53,10 @@ def parse_match(html: str) -> Fixture | MatchSheet:
     """The match; only its fixture while it is not finished."""
     article = _needed(_document(html), "article#match")
     said: dict[str, Any] = {
-        "match_id": _attribute(article, "data-match-id"), "status": _attribute(article, "data-status"),
+        "match_id": _attribute(article, "data-match-id"),
+        "status": _attribute(article, "data-status"),
         "kickoff_at": _attribute(_needed(article, "time.kickoff"), "datetime"),
-    }  # fmt: skip
+    }
     fixture = _checked(Fixture, said)
     if fixture.status is not PlayState.FINISHED:
         return fixture
@@ -58,12 +65,19 @@ def parse_match(html: str) -> Fixture | MatchSheet:
     if not teams:
         raise LayoutChanged("the page has no section.team", details={"missing": "section.team"})
     attendance = article.css_first("span.attendance")
-    return _checked(MatchSheet, said | {
-        "venue": _text(article, "span.venue"), "attendance": _figure(attendance),
-        "teams": [_team(one) for one in teams],
-        "events_said": _attribute(events, "data-count"), "events": [_event(one) for one in events.css("li.event")],
-        "stats_said": _attribute(stats, "data-count"), "stats": [_stat(one) for one in stats.css("tr.stat")],
-    })  # fmt: skip
+    return _checked(
+        MatchSheet,
+        said
+        | {
+            "venue": _text(article, "span.venue"),
+            "attendance": _figure(attendance),
+            "teams": [_team(one) for one in teams],
+            "events_said": _attribute(events, "data-count"),
+            "events": [_event(one) for one in events.css("li.event")],
+            "stats_said": _attribute(stats, "data-count"),
+            "stats": [_stat(one) for one in stats.css("tr.stat")],
+        },
+    )
 
 
 def _document(html: str) -> LexborNode:
@@ -78,20 +92,28 @@ def _document(html: str) -> LexborNode:
 
 def _team(node: LexborNode) -> dict[str, Any]:
     return {
-        "side": _attribute(node, "data-side"), "slug": _attribute(node, "data-team"), "name": _text(node, "h2.name"),
+        "side": _attribute(node, "data-side"),
+        "slug": _attribute(node, "data-team"),
+        "name": _text(node, "h2.name"),
         "goals": _text(node, "b.goals"),
-    }  # fmt: skip
+    }
 
 
 def _event(node: LexborNode) -> dict[str, Any]:
     return {
-        "minute": _attribute(node, "data-minute"), "kind": _attribute(node, "data-kind"), "side": _attribute(node, "data-side"),
+        "minute": _attribute(node, "data-minute"),
+        "kind": _attribute(node, "data-kind"),
+        "side": _attribute(node, "data-side"),
         "player": _text(node, "span.player"),
-    }  # fmt: skip
+    }
 
 
 def _stat(node: LexborNode) -> dict[str, Any]:
-    return {"name": _attribute(node, "data-stat"), "side": _attribute(node, "data-side"), "value": _text(node, "td.value")}
+    return {
+        "name": _attribute(node, "data-stat"),
+        "side": _attribute(node, "data-side"),
+        "value": _text(node, "td.value"),
+    }
 
 
 def _needed(node: LexborNode, selector: str) -> LexborNode:
@@ -129,7 +151,11 @@ def _checked(model: type[Model], said: dict[str, Any]) -> Model:
         return model.model_validate(said)
     except ValidationError as error:
         found = [
-            {"field": ".".join(map(str, one["loc"])) or "page", "message": one["msg"], "value": _shown(one.get("input"))}
+            {
+                "field": ".".join(map(str, one["loc"])) or "page",
+                "message": one["msg"],
+                "value": _shown(one.get("input")),
+            }
             for one in error.errors(include_url=False, include_context=False)[:MAX_ERRORS]
         ]
         raise InvalidData(

@@ -13,17 +13,35 @@ class RoundSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="REGENTE_ROUNDS_", frozen=True, extra="ignore")
 
-    site_url: str | None = Field(None, description="the league's site; none: the one in `regente sandbox`")
-    concurrency: int = Field(4, ge=1, le=1000, description="matches that one runner scrapes at once")
+    site_url: str | None = Field(
+        None, description="the league's site; none: the one in `regente sandbox`"
+    )
+    concurrency: int = Field(
+        4, ge=1, le=1000, description="matches that one runner scrapes at once"
+    )
     pause_seconds: float = Field(0.1, ge=0, le=60, description="between two requests of one runner")
-    page_seconds: float = Field(30.0, gt=0, le=600, description="how long a page may take, to its last byte")
-    retries: int = Field(3, ge=0, le=100, description="after a timeout, a 5xx or an incomplete page")
-    retry_first_seconds: float = Field(2.0, ge=0, le=3600, description="the first wait; each further one is twice as long")
+    page_seconds: float = Field(
+        30.0, gt=0, le=600, description="how long a page may take, to its last byte"
+    )
+    retries: int = Field(
+        3, ge=0, le=100, description="after a timeout, a 5xx or an incomplete page"
+    )
+    retry_first_seconds: float = Field(
+        2.0, ge=0, le=3600, description="the first wait; each further one is twice as long"
+    )
     retry_most_seconds: float = Field(60.0, ge=0, le=86_400, description="no wait is longer")
-    recheck_seconds: float = Field(900.0, gt=0, le=7 * 86_400, description="how soon an unfinished match is looked at again")
-    match_seconds: float = Field(7200.0, ge=0, description="how long after its kick-off a match is over, most likely")
-    patience_seconds: float = Field(48 * 3600.0, gt=0, description="after its kick-off an unfinished match is given up")
-    user_agent: str = Field("Regente", min_length=1, max_length=200, description="how we introduce ourselves")
+    recheck_seconds: float = Field(
+        900.0, gt=0, le=7 * 86_400, description="how soon an unfinished match is looked at again"
+    )
+    match_seconds: float = Field(
+        7200.0, ge=0, description="how long after its kick-off a match is over, most likely"
+    )
+    patience_seconds: float = Field(
+        48 * 3600.0, gt=0, description="after its kick-off an unfinished match is given up"
+    )
+    user_agent: str = Field(
+        "Regente", min_length=1, max_length=200, description="how we introduce ourselves"
+    )
 
     @property
     def retry(self) -> Retry:

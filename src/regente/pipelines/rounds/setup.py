@@ -15,13 +15,23 @@ SITE_PATH = "/league"
 ROUNDS_AT_ONCE = 2
 
 
-def register_rounds(registry: Registry, client: Client, http: Http, settings: RoundSettings, sandbox_url: str) -> None:
+def register_rounds(
+    registry: Registry, client: Client, http: Http, settings: RoundSettings, sandbox_url: str
+) -> None:
     site = LeagueSite(http, settings, settings.site_url or sandbox_url.rstrip("/") + SITE_PATH)
     # One page each: whoever is silent for longer than a page may take hangs somewhere else.
     stall_seconds = settings.page_seconds + settings.concurrency * settings.pause_seconds + 120
-    registry.pipeline("rounds", args=RoundArgs, retry=settings.retry, stall_after=stall_seconds, concurrency=ROUNDS_AT_ONCE)(
-        Rounds(client, site).discover
-    )
     registry.pipeline(
-        "matches", args=MatchArgs, retry=settings.retry, stall_after=stall_seconds, concurrency=settings.concurrency
+        "rounds",
+        args=RoundArgs,
+        retry=settings.retry,
+        stall_after=stall_seconds,
+        concurrency=ROUNDS_AT_ONCE,
+    )(Rounds(client, site).discover)
+    registry.pipeline(
+        "matches",
+        args=MatchArgs,
+        retry=settings.retry,
+        stall_after=stall_seconds,
+        concurrency=settings.concurrency,
     )(Matches(client, site, settings).match)

@@ -1,4 +1,5 @@
-"""The league's site: its pages, asked for gently, each kept as a snapshot for the case that its attempt fails."""
+"""The league's site: its pages, asked for gently, each kept as a snapshot for the case that its
+attempt fails."""
 
 from __future__ import annotations
 
@@ -62,12 +63,16 @@ class LeagueSite:
             async with asyncio.timeout(self._page_seconds):
                 page = await self._http.page(url, headers=self._headers)
         except TimeoutError:
-            raise Transient(f"GET {url}: no whole page within {self._page_seconds} s", code="HTTP_TIMEOUT") from None
+            raise Transient(
+                f"GET {url}: no whole page within {self._page_seconds} s", code="HTTP_TIMEOUT"
+            ) from None
         except CallFailed as failed:
             if failed.body:
                 task.snapshot(SNAPSHOT, failed.body)
             raise task_error(failed) from failed
         task.snapshot(SNAPSHOT, page.text)
         if not self.is_ours(page.url):
-            raise Fatal(f"{url} leads away from the league's site, to {page.url}", code="FOREIGN_ADDRESS")
+            raise Fatal(
+                f"{url} leads away from the league's site, to {page.url}", code="FOREIGN_ADDRESS"
+            )
         return page

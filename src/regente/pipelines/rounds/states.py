@@ -1,4 +1,5 @@
-"""The states of a round and of its matches, in the words of the original specification's journal."""
+"""The states of a round and of its matches, in the words of the original
+specification's journal."""
 
 from __future__ import annotations
 

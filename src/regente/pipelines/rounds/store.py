@@ -11,28 +11,55 @@ from regente.pipelines.rounds.models import MatchSheet
 from regente.pipelines.statements import Row
 
 
-async def store_match(connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchSheet) -> Row:
+async def store_match(
+    connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchSheet
+) -> Row:
     # A runner that is frozen in here must not keep its teams from the other matches.
     await rows_on(connection, "be_brief")
-    # In the order of their names: two matches that share teams do not wait for each other in a circle.
+    # In the order of their names: two matches that share teams do not wait for each other in a
+    # circle.
     teams = sorted(sheet.teams, key=lambda team: team.slug)
     await rows_on(
-        connection, "put_teams", league=args.league, slugs=[team.slug for team in teams], names=[team.name for team in teams]
+        connection,
+        "put_teams",
+        league=args.league,
+        slugs=[team.slug for team in teams],
+        names=[team.name for team in teams],
     )
     match = await one_on(
-        connection, "put_match", round_id=args.round_id, match_id=args.match_id, league=args.league, task_id=task_id,
-        url=args.url, kickoff_at=sheet.kickoff_at, venue=sheet.venue, attendance=sheet.attendance,
-        events_said=sheet.events_said, stats_said=sheet.stats_said,
-    )  # fmt: skip
+        connection,
+        "put_match",
+        round_id=args.round_id,
+        match_id=args.match_id,
+        league=args.league,
+        task_id=task_id,
+        url=args.url,
+        kickoff_at=sheet.kickoff_at,
+        venue=sheet.venue,
+        attendance=sheet.attendance,
+        events_said=sheet.events_said,
+        stats_said=sheet.stats_said,
+    )
     assert match is not None
     await rows_on(
-        connection, "put_match_rows", match=match["id"], league=args.league,
+        connection,
+        "put_match_rows",
+        match=match["id"],
+        league=args.league,
         teams=Jsonb([team.model_dump(mode="json") for team in sheet.teams]),
-    )  # fmt: skip
-    await rows_on(
-        connection, "put_events", match=match["id"], events=Jsonb([one.model_dump(mode="json") for one in sheet.events])
     )
-    await rows_on(connection, "put_stats", match=match["id"], stats=Jsonb([one.model_dump(mode="json") for one in sheet.stats]))
+    await rows_on(
+        connection,
+        "put_events",
+        match=match["id"],
+        events=Jsonb([one.model_dump(mode="json") for one in sheet.events]),
+    )
+    await rows_on(
+        connection,
+        "put_stats",
+        match=match["id"],
+        stats=Jsonb([one.model_dump(mode="json") for one in sheet.stats]),
+    )
     # Now, while the step can still fail as what it is, and not as a commit that was refused.
     await rows_on(connection, "check_now")
     return match

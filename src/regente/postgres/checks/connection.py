@@ -1,4 +1,5 @@
-"""The way to the server: whether it can be reached, what stands in between, and how far the clocks are apart."""
+"""The way to the server: whether it can be reached, what stands in between, and how far the clocks
+are apart."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ _CLOCK_SAMPLES = 3
 # The first match wins.
 _ADVICE = (
     ("password", "Check the user and the password in REGENTE_DATABASE_URL."),
-    ("no pg_hba.conf entry", "The server admits no connection from here: add a line to its pg_hba.conf."),
+    (
+        "no pg_hba.conf entry",
+        "The server admits no connection from here: add a line to its pg_hba.conf.",
+    ),
     ("does not exist", "Create it, or correct its name in REGENTE_DATABASE_URL."),
     ("refused", "Is the server running, and is the port right?"),
     ("No such file", "Is the server running, and is the folder of its socket right?"),
@@ -27,7 +31,10 @@ _ADVICE = (
     ("translate host name", "Check the host name in REGENTE_DATABASE_URL."),
     ("timeout", "The server does not answer: check the address, the network and the firewall."),
     ("too many", "All connections are in use: raise max_connections, or put a pooler in between."),
-    ("remaining connection slots", "All connections are in use: raise max_connections, or put a pooler in between."),
+    (
+        "remaining connection slots",
+        "All connections are in use: raise max_connections, or put a pooler in between.",
+    ),
     ("SSL", "Check sslmode in REGENTE_DATABASE_URL against what the server offers."),
 )
 
@@ -38,18 +45,31 @@ def unreachable(database_url: str, error: Exception) -> Finding:
         parts = conninfo_to_dict(database_url)
     except psycopg.ProgrammingError:
         # Its text quotes the address, and the password with it.
-        return Finding("reachable", "error", "REGENTE_DATABASE_URL is not a PostgreSQL address.", _ADDRESS_ADVICE)
+        return Finding(
+            "reachable",
+            "error",
+            "REGENTE_DATABASE_URL is not a PostgreSQL address.",
+            _ADDRESS_ADVICE,
+        )
     details = {name: str(value) for name, value in parts.items() if name in _SHOWN}
-    if any("@" in value for value in details.values()) or not details.get("port", "0").replace(",", "").isdigit():
+    if (
+        any("@" in value for value in details.values())
+        or not details.get("port", "0").replace(",", "").isdigit()
+    ):
         # A part of the password then stands where the host, the port or the database should.
-        return Finding("reachable", "error", "The address has a sign in the wrong place.", _ADDRESS_ADVICE)
+        return Finding(
+            "reachable", "error", "The address has a sign in the wrong place.", _ADDRESS_ADVICE
+        )
     text = _without_password(" ".join(str(error).split()) or type(error).__name__, parts)
     advice = next((advice for sign, advice in _ADVICE if sign in text), None)
     return Finding("reachable", "error", f"The database cannot be reached: {text}", advice, details)
 
 
 _SHOWN = {"host", "port", "dbname", "user"}
-_ADDRESS_ADVICE = "Write it as postgresql://user:password@host:5432/database, with an @ in the password as %40, a / as %2F."
+_ADDRESS_ADVICE = (
+    "Write it as postgresql://user:password@host:5432/database, with an @ in the password as "
+    "%40, a / as %2F."
+)
 
 
 def _without_password(text: str, parts: dict[str, Any]) -> str:
@@ -58,7 +78,8 @@ def _without_password(text: str, parts: dict[str, Any]) -> str:
 
 
 async def check_pooler(examination: Examination) -> list[Finding]:
-    """A pooler in transaction mode gives consecutive transactions to different sessions, so LISTEN is lost."""
+    """A pooler in transaction mode gives consecutive transactions to different sessions, so LISTEN
+    is lost."""
     announced = examination.connection.info.backend_pid
     first = (await examination.row("backend_pid"))["pid"]
     details = {"announced_pid": announced, "pid": first}
@@ -66,14 +87,17 @@ async def check_pooler(examination: Examination) -> list[Finding]:
         return [Finding("pooler", "ok", "The connection is direct: LISTEN works.", details=details)]
     if await _changes_sessions(examination, first):
         advice = "Latency only: for immediate wake-ups, give the server's direct address."
-        summary = "A pooler in transaction mode stands in between: polling is used instead of LISTEN."
+        summary = (
+            "A pooler in transaction mode stands in between: polling is used instead of LISTEN."
+        )
         return [Finding("pooler", "info", summary, advice, details | {"mode": "transaction"})]
     summary = "A pooler in session mode stands in between: LISTEN works."
     return [Finding("pooler", "ok", summary, details=details | {"mode": "session"})]
 
 
 async def _changes_sessions(examination: Examination, first_pid: int) -> bool:
-    """Holds a session in a second connection's transaction: the first then keeps its own, or it never had one."""
+    """Holds a session in a second connection's transaction: the first then keeps its own, or it
+    never had one."""
     async with await connect(examination.database_url) as second, second.transaction():
         if await _pid(second) == first_pid:
             return True
@@ -88,11 +112,20 @@ async def _pid(connection: psycopg.AsyncConnection[DictRow]) -> int:
 async def check_clock(examination: Examination) -> list[Finding]:
     samples = [await _sample_clock(examination) for _ in range(_CLOCK_SAMPLES)]
     round_trip_seconds, offset_seconds = min(samples)
-    details = {"offset_seconds": round(offset_seconds, 4), "round_trip_seconds": round(round_trip_seconds, 4)}
-    summary = f"The database's clock is {abs(offset_seconds):.3f} s {'ahead' if offset_seconds > 0 else 'behind'}."
+    details = {
+        "offset_seconds": round(offset_seconds, 4),
+        "round_trip_seconds": round(round_trip_seconds, 4),
+    }
+    summary = (
+        f"The database's clock is {abs(offset_seconds):.3f} s "
+        f"{'ahead' if offset_seconds > 0 else 'behind'}."
+    )
     if abs(offset_seconds) - round_trip_seconds / 2 <= _CLOCK_WARNING_SECONDS:
         return [Finding("clock", "ok", summary, details=details)]
-    advice = "The engine uses the database's clock only, but logs will not agree: set up NTP on both machines."
+    advice = (
+        "The engine uses the database's clock only, but logs will not agree: set up NTP on "
+        "both machines."
+    )
     return [Finding("clock", "warning", summary, advice, details)]
 
 

@@ -1,4 +1,5 @@
-"""What every check works with: the connection under examination, and the findings that come of it."""
+"""What every check works with: the connection under examination, and the
+findings that come of it."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ Check = Callable[[Examination], Awaitable[list[Finding]]]
 
 
 async def connect(database_url: str) -> psycopg.AsyncConnection[DictRow]:
-    """A connection that a transaction pooler can stand behind: no prepared statements, one transaction a statement."""
+    """A connection that a transaction pooler can stand behind: no prepared statements, one
+    transaction a statement."""
     return await psycopg.AsyncConnection.connect(
         database_url,
         autocommit=True,

@@ -1,4 +1,5 @@
-"""Our own part of the database: what is installed, what we may do, and whether it would survive a crash."""
+"""Our own part of the database: what is installed, what we may do, and whether it would survive a
+crash."""
 
 from __future__ import annotations
 
@@ -26,19 +27,31 @@ def _permission(row: DictRow) -> Finding:
     if row["may_create"] or (row["may_create_schema"] and not row["has_schema"]):
         return Finding("permission", "ok", "This role may create what Regente needs.")
     if row["may_use"]:
-        summary, advice = "This role may not change the schema.", "Run `regente migrate up` as the schema's owner."
+        summary, advice = (
+            "This role may not change the schema.",
+            "Run `regente migrate up` as the schema's owner.",
+        )
         return Finding("permission", "info", summary, advice)
-    advice = "As the owner: GRANT CREATE ON DATABASE … TO …, or run `regente migrate up` as a role that may."
-    return Finding("permission", "error", "This role may not create or use the schema regente.", advice)
+    advice = (
+        "As the owner: GRANT CREATE ON DATABASE … TO …, or run `regente migrate up` as a role "
+        "that may."
+    )
+    return Finding(
+        "permission", "error", "This role may not create or use the schema regente.", advice
+    )
 
 
 async def _version(examination: Examination, row: DictRow) -> Finding:
-    migrations = await examination.rows("schema_version") if row["has_migrations"] and row["may_use"] else []
+    migrations = (
+        await examination.rows("schema_version") if row["has_migrations"] and row["may_use"] else []
+    )
     if migrations:
         return _compared(dict(migrations[0]))
     if row["has_migrations"] and not row["may_use"]:
         return Finding("schema", "info", "This role may not see the schema's version.")
-    return Finding("schema", "info", "Regente's schema is not installed yet.", "Run `regente migrate up`.")
+    return Finding(
+        "schema", "info", "Regente's schema is not installed yet.", "Run `regente migrate up`."
+    )
 
 
 def _compared(installed: dict[str, Any]) -> Finding:
@@ -46,7 +59,9 @@ def _compared(installed: dict[str, Any]) -> Finding:
     summary = f"Schema version {installed['version']} ({installed['name']})"
     if installed["version"] < needed:
         advice = "Run `regente migrate up`."
-        return Finding("schema", "error", f"{summary}; this program needs {needed}.", advice, installed)
+        return Finding(
+            "schema", "error", f"{summary}; this program needs {needed}.", advice, installed
+        )
     newer = ", newer than this program" if installed["version"] > needed else ""
     return Finding("schema", "ok", f"{summary}{newer}.", details=installed)
 
@@ -56,7 +71,11 @@ async def _unlogged(examination: Examination) -> list[Finding]:
     if not names:
         return []
     advice = "A crash empties them: ALTER TABLE regente.… SET LOGGED."
-    return [Finding("unlogged", "error", f"Unlogged tables: {', '.join(names)}.", advice, {"tables": names})]
+    return [
+        Finding(
+            "unlogged", "error", f"Unlogged tables: {', '.join(names)}.", advice, {"tables": names}
+        )
+    ]
 
 
 async def check_disk(data_dir: Path) -> Finding:
@@ -64,10 +83,16 @@ async def check_disk(data_dir: Path) -> Finding:
     try:
         usage = await asyncio.to_thread(shutil.disk_usage, data_dir)
     except OSError as error:
-        return Finding("disk", "info", f"The disk of {data_dir} could not be examined: {error.strerror}.")
+        return Finding(
+            "disk", "info", f"The disk of {data_dir} could not be examined: {error.strerror}."
+        )
     details = {"data_dir": str(data_dir), "free_bytes": usage.free, "total_bytes": usage.total}
-    summary = f"{usage.free / _GIB:.1f} GiB of {usage.total / _GIB:.1f} GiB are free for {data_dir}."
+    summary = (
+        f"{usage.free / _GIB:.1f} GiB of {usage.total / _GIB:.1f} GiB are free for {data_dir}."
+    )
     if usage.free > 2 * _GIB:
         return Finding("disk", "ok", summary, details=details)
     advice = "PostgreSQL stops when its disk is full: free some space."
-    return Finding("disk", "error" if usage.free < _GIB / 4 else "warning", summary, advice, details)
+    return Finding(
+        "disk", "error" if usage.free < _GIB / 4 else "warning", summary, advice, details
+    )

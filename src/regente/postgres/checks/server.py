@@ -1,4 +1,5 @@
-"""The server itself: version, encoding, extensions, and the settings that lose data or cut work short."""
+"""The server itself: version, encoding, extensions, and the settings that lose data or cut work
+short."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _SHORT_TIMEOUT_MILLISECONDS = 60_000
 _LOSES_DATA = {
     "fsync": "A crash of the machine can destroy the whole database: set fsync = on.",
     "full_page_writes": "A crash of the machine can tear pages apart: set full_page_writes = on.",
-    "synchronous_commit": "A crash loses the last committed transactions: set synchronous_commit = on.",
+    "synchronous_commit": "A crash loses the last committed transactions: "
+    "set synchronous_commit = on.",
 }
 _STOPS_VACUUM = {
     "autovacuum": "A queue's tables grow without end: set autovacuum = on.",
@@ -69,9 +71,14 @@ async def check_extensions(examination: Examination) -> list[Finding]:
 async def check_settings(examination: Examination) -> list[Finding]:
     settings = {row["name"]: row for row in await examination.rows("settings")}
     findings = [_setting(settings[name], "error", advice) for name, advice in _LOSES_DATA.items()]
-    findings += [_setting(settings[name], "warning", advice) for name, advice in _STOPS_VACUUM.items()]
+    findings += [
+        _setting(settings[name], "warning", advice) for name, advice in _STOPS_VACUUM.items()
+    ]
     if settings["data_checksums"]["setting"] != "on":
-        advice = "Damage by a faulty disk stays unnoticed; pg_checksums can switch them on while the server is down."
+        advice = (
+            "Damage by a faulty disk stays unnoticed; pg_checksums can switch them on while "
+            "the server is down."
+        )
         findings.append(Finding("data_checksums", "info", "Data checksums are off.", advice))
     return findings
 
@@ -82,7 +89,9 @@ def _setting(row: DictRow, level_when_off: str, advice: str) -> Finding:
     if value != "off":
         return Finding(name, "ok", f"{name} = {value}", details=details)
     summary = f"{name} = off (set by: {row['source']})"
-    return Finding(name, "error" if level_when_off == "error" else "warning", summary, advice, details)
+    return Finding(
+        name, "error" if level_when_off == "error" else "warning", summary, advice, details
+    )
 
 
 async def check_timeouts(examination: Examination) -> list[Finding]:
@@ -95,7 +104,9 @@ async def check_timeouts(examination: Examination) -> list[Finding]:
 def _timeout(row: DictRow) -> Finding:
     name, seconds = row["name"], row["milliseconds"] / 1000
     is_short = row["milliseconds"] < _SHORT_TIMEOUT_MILLISECONDS
-    advice = f"Long transactions are cut: ALTER ROLE … SET {name} = 0 for the role that Regente uses."
+    advice = (
+        f"Long transactions are cut: ALTER ROLE … SET {name} = 0 for the role that Regente uses."
+    )
     summary = f"{name} = {seconds:g} s (set by: {row['source']})"
     details = {"seconds": seconds, "source": row["source"]}
     return Finding(name, "warning" if is_short else "info", summary, advice, details)
@@ -105,9 +116,16 @@ async def check_connections(examination: Examination) -> list[Finding]:
     row = await examination.row("connections")
     pairs = (("allowed", "used"), ("role_limit", "role_used"), ("database_limit", "database_used"))
     # A limit of -1 is none.
-    free = min(row[limit] - row[used] for limit, used in pairs if row[limit] is not None and row[limit] >= 0)
+    free = min(
+        row[limit] - row[used]
+        for limit, used in pairs
+        if row[limit] is not None and row[limit] >= 0
+    )
     summary = f"{free} of {row['allowed']} connections are free."
     if free >= _FEW_CONNECTIONS:
         return [Finding("connections", "ok", summary, details=dict(row))]
-    advice = "Each runner needs its pool and one connection for its lease: raise max_connections, or use a pooler."
+    advice = (
+        "Each runner needs its pool and one connection for its lease: raise max_connections, "
+        "or use a pooler."
+    )
     return [Finding("connections", "warning", summary, advice, dict(row))]

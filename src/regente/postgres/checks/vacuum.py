@@ -1,4 +1,5 @@
-"""What keeps the tables from staying small: a pinned horizon, transaction ids running out, dead rows."""
+"""What keeps the tables from staying small: a pinned horizon, transaction ids running out, dead
+rows."""
 
 from __future__ import annotations
 
@@ -21,17 +22,34 @@ async def check_horizon(examination: Examination) -> list[Finding]:
     if not rows:
         return [Finding("horizon", "ok", "Nothing keeps VACUUM from removing dead rows.")]
     oldest = rows[0]
-    is_long = (oldest["held_seconds"] or 0) > _LONG_SECONDS or (oldest["age_xids"] or 0) > _MANY_XIDS
+    is_long = (oldest["held_seconds"] or 0) > _LONG_SECONDS or (
+        oldest["age_xids"] or 0
+    ) > _MANY_XIDS
     summary = f"The oldest that VACUUM must wait for is {_describe(oldest)}."
     advice = _ADVICE[oldest["holder"]].format(**oldest) if is_long else None
-    return [Finding("horizon", "warning" if is_long else "info", summary, advice, {"holders": [dict(r) for r in rows]})]
+    return [
+        Finding(
+            "horizon",
+            "warning" if is_long else "info",
+            summary,
+            advice,
+            {"holders": [dict(r) for r in rows]},
+        )
+    ]
 
 
 _ADVICE = {
-    "session": "Dead rows pile up until it ends: SELECT pg_terminate_backend({pid}) if nobody needs it.",
-    "prepared transaction": "Dead rows pile up until it ends: ROLLBACK PREPARED '{name}' if nobody will finish it.",
-    "replication slot": "Dead rows pile up: SELECT pg_drop_replication_slot('{name}') if nobody will use it again.",
-    "standby": "A long query on the standby holds back this server: end it, or set hot_standby_feedback = off there.",
+    "session": "Dead rows pile up until it ends: SELECT "
+    "pg_terminate_backend({pid}) if nobody needs "
+    "it.",
+    "prepared transaction": "Dead rows pile up until it ends: ROLLBACK PREPARED "
+    "'{name}' if nobody will finish it.",
+    "replication slot": "Dead rows pile up: SELECT "
+    "pg_drop_replication_slot('{name}') if nobody will "
+    "use it "
+    "again.",
+    "standby": "A long query on the standby holds back this server: end it, or set "
+    "hot_standby_feedback = off there.",
 }
 
 
@@ -46,12 +64,19 @@ def _describe(row: DictRow) -> str:
 async def check_wraparound(examination: Examination) -> list[Finding]:
     row = await examination.row("wraparound")
     age, limit = row["age_xids"], row["freeze_max_age_xids"]
-    summary = f"The oldest transaction id, in database {row['database']}, is {age} transactions old."
+    summary = (
+        f"The oldest transaction id, in database {row['database']}, is {age} transactions old."
+    )
     if age <= 1.5 * limit:
         return [Finding("wraparound", "ok", summary, details=dict(row))]
     level_is_error = _LAST_XID - age < _XIDS_LEFT_ERROR
-    advice = f"Autovacuum should have acted at {limit}: see what pins the horizon, then VACUUM FREEZE that database."
-    return [Finding("wraparound", "error" if level_is_error else "warning", summary, advice, dict(row))]
+    advice = (
+        f"Autovacuum should have acted at {limit}: see what pins the horizon, then VACUUM "
+        "FREEZE that database."
+    )
+    return [
+        Finding("wraparound", "error" if level_is_error else "warning", summary, advice, dict(row))
+    ]
 
 
 async def check_task_table(examination: Examination) -> list[Finding]:
@@ -60,8 +85,9 @@ async def check_task_table(examination: Examination) -> list[Finding]:
         return []
     row = rows[0]
     vacuumed = row["last_autovacuum"] or row["last_vacuum"]
-    summary = f"regente.tasks: {row['dead_rows']} dead rows beside {row['live_rows']} live ones, " + (
-        f"last vacuumed {vacuumed:%Y-%m-%d %H:%M:%S %Z}." if vacuumed else "never vacuumed."
+    summary = (
+        f"regente.tasks: {row['dead_rows']} dead rows beside {row['live_rows']} live ones, "
+        + (f"last vacuumed {vacuumed:%Y-%m-%d %H:%M:%S %Z}." if vacuumed else "never vacuumed.")
     )
     if row["dead_rows"] > max(_MANY_DEAD_ROWS, row["live_rows"]):
         advice = "See what pins the horizon; then VACUUM regente.tasks."

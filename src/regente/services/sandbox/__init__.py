@@ -1,4 +1,5 @@
-"""A place to try everything: an ad library with known totals, real forward proxies, and faults on demand. All local."""
+"""A place to try everything: an ad library with known totals, real forward proxies, and faults on
+demand. All local."""
 
 from regente.services.sandbox.catalogue import Ad, Catalogue
 from regente.services.sandbox.faults import Fault, FaultBoard, FaultKind

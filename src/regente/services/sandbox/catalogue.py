@@ -1,4 +1,5 @@
-"""What the ad library holds: every ad follows from the seed, and the total of any filter is known without asking the site."""
+"""What the ad library holds: every ad follows from the seed, and the total of any filter is known
+without asking the site."""
 
 from __future__ import annotations
 
@@ -58,9 +59,13 @@ class Catalogue:
     def ads(self, filters: Filters, start: int = 0, stop: int | None = None) -> list[Ad]:
         return [self._ad(place) for place in self._selection(*_key(filters))[start:stop]]
 
-    def _select(self, first: date, last: date, formats: tuple[str, ...], languages: tuple[str, ...]) -> list[_Place]:
+    def _select(
+        self, first: date, last: date, formats: tuple[str, ...], languages: tuple[str, ...]
+    ) -> list[_Place]:
         places = (
-            _Place(-self._qtd_ads(day, language, kind, number), day.toordinal(), language, kind, number)
+            _Place(
+                -self._qtd_ads(day, language, kind, number), day.toordinal(), language, kind, number
+            )
             for day, language, kind in _cells(first, last, formats, languages)
             for number in range(self._cell_size(day, language, kind))
         )
@@ -79,19 +84,30 @@ class Catalogue:
         dice = self._dice("ad", day, place.language, place.format, place.number)
         page_name, text = wording.write(dice, place.language, place.number)
         number = 10**15 + dice % (9 * 10**15)
-        return Ad(str(number), page_name, text, place.format, place.language, day.isoformat(), -place.rank)
+        return Ad(
+            str(number), page_name, text, place.format, place.language, day.isoformat(), -place.rank
+        )
 
     def _dice(self, *what: object) -> int:
-        digest = hashlib.blake2b("/".join(map(str, (self.seed, *what))).encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(
+            "/".join(map(str, (self.seed, *what))).encode(), digest_size=8
+        ).digest()
         return int.from_bytes(digest)
 
 
 def _key(filters: Filters) -> tuple[date, date, tuple[str, ...], tuple[str, ...]]:
     formats = FORMATS if filters.format == "all" else (filters.format,)
-    return filters.date_range.start, filters.date_range.end, formats, tuple(sorted(set(filters.languages)))
+    return (
+        filters.date_range.start,
+        filters.date_range.end,
+        formats,
+        tuple(sorted(set(filters.languages))),
+    )
 
 
-def _cells(first: date, last: date, formats: Iterable[str], languages: Iterable[str]) -> Iterator[tuple[date, str, str]]:
+def _cells(
+    first: date, last: date, formats: Iterable[str], languages: Iterable[str]
+) -> Iterator[tuple[date, str, str]]:
     for offset in range((last - first).days + 1):
         day = first + timedelta(days=offset)
         for language in languages:

@@ -1,4 +1,5 @@
-"""Faults on demand: which one strikes a request, how often, and what it says. Chance follows from the seed."""
+"""Faults on demand: which one strikes a request, how often, and what it says. Chance follows from
+the seed."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ PROXY_KINDS = frozenset(kind for kind in FaultKind if kind.startswith("proxy_"))
 
 
 class Fault(BaseModel):
-    """What is left out strikes everywhere; `count` is the next so many requests, without it until it is cleared."""
+    """What is left out strikes everywhere; `count` is the next so many requests, without it until
+    it is cleared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,7 +59,9 @@ class Fault(BaseModel):
     day: date | None = Field(None, description="only where the filter's range holds this day")
     format: str | None = None
     language: str | None = None
-    path: str | None = Field(None, description="only on this path of the library: /ads, /session, …")
+    path: str | None = Field(
+        None, description="only on this path of the library: /ads, /session, …"
+    )
     from_page: int | None = Field(None, ge=1, description="only from this page on")
     count: int | None = Field(None, ge=1)
     chance: float = Field(1.0, gt=0, le=1)
@@ -68,13 +72,22 @@ class Fault(BaseModel):
     @model_validator(mode="after")
     def _countable(self) -> Fault:
         if self.kind is FaultKind.PROXY_REFUSED and (self.count is not None or self.chance < 1):
-            raise ValueError("a refused connection is never seen: proxy_refused has neither count nor chance, clear it instead")
+            raise ValueError(
+                "a refused connection is never seen: proxy_refused has neither count nor "
+                "chance, clear it instead"
+            )
         if self.kind in PROXY_KINDS and self.narrows_the_filter():
-            raise ValueError(f"{self.kind} strikes before the filter is known: it is scoped by proxy, count and chance only")
+            raise ValueError(
+                f"{self.kind} strikes before the filter is known: it is scoped by proxy, "
+                "count and chance only"
+            )
         return self
 
     def narrows_the_filter(self) -> bool:
-        return any(value is not None for value in (self.day, self.format, self.language, self.path, self.from_page))
+        return any(
+            value is not None
+            for value in (self.day, self.format, self.language, self.path, self.from_page)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,13 @@ class FaultBoard:
 
     def clear(self, fault_id: int | None = None) -> int:
         """One, or all of them; how many went."""
-        gone = [fault_id] if fault_id in self._posted else [] if fault_id is not None else list(self._posted)
+        gone = (
+            [fault_id]
+            if fault_id in self._posted
+            else []
+            if fault_id is not None
+            else list(self._posted)
+        )
         for one in gone:
             del self._posted[one]
         self._tell()
@@ -128,7 +147,10 @@ class FaultBoard:
         return {fault_id: posted.fault for fault_id, posted in self._posted.items()}
 
     def refuses(self, proxy: str) -> bool:
-        return any(fault.kind is FaultKind.PROXY_REFUSED and fault.proxy in (None, proxy) for fault in self.in_force().values())
+        return any(
+            fault.kind is FaultKind.PROXY_REFUSED and fault.proxy in (None, proxy)
+            for fault in self.in_force().values()
+        )
 
     def strike(self, sighting: Sighting, *, by_proxy: bool) -> Fault | None:
         """The fault that this request meets, if any; its count goes down."""
@@ -136,7 +158,9 @@ class FaultBoard:
             fault = posted.fault
             if fault.kind is FaultKind.PROXY_REFUSED or (fault.kind in PROXY_KINDS) is not by_proxy:
                 continue
-            if _fits(fault, sighting) and (fault.chance == 1 or self._random.random() < fault.chance):
+            if _fits(fault, sighting) and (
+                fault.chance == 1 or self._random.random() < fault.chance
+            ):
                 self._spend(fault_id, posted)
                 return fault
         return None
@@ -157,9 +181,14 @@ class FaultBoard:
 def _fits(fault: Fault, seen: Sighting) -> bool:
     if fault.kind is FaultKind.STUCK_SESSION and seen.path != "/session":
         return False
-    if fault.kind in (FaultKind.REPEATS, FaultKind.MISSING, FaultKind.SPOILED) and seen.path != "/ads":
+    if (
+        fault.kind in (FaultKind.REPEATS, FaultKind.MISSING, FaultKind.SPOILED)
+        and seen.path != "/ads"
+    ):
         return False
-    if fault.day is not None and not (seen.first_day and seen.last_day and seen.first_day <= fault.day <= seen.last_day):
+    if fault.day is not None and not (
+        seen.first_day and seen.last_day and seen.first_day <= fault.day <= seen.last_day
+    ):
         return False
     if fault.from_page is not None and (seen.page is None or seen.page < fault.from_page):
         return False

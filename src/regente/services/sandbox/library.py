@@ -1,4 +1,5 @@
-"""The ad library's web site: front page, sessions, result pages by filter, the known totals, and the switches for faults."""
+"""The ad library's web site: front page, sessions, result pages by filter, the known totals, and
+the switches for faults."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ class Search:
 class Library:
     """`proxy_ports` says through which proxy a connection came, by its port."""
 
-    def __init__(self, catalogue: Catalogue, faults: FaultBoard, proxy_ports: Mapping[int, str]) -> None:
+    def __init__(
+        self, catalogue: Catalogue, faults: FaultBoard, proxy_ports: Mapping[int, str]
+    ) -> None:
         self.catalogue = catalogue
         self.faults = faults
         self.closing = asyncio.Event()
@@ -68,12 +71,17 @@ class Library:
         return app
 
     async def front_page(self, request: Request) -> Response:
-        return await self._answer(request, HTMLResponse(plain_page("Ad library", "Every ad, by date, format and language.")))
+        return await self._answer(
+            request,
+            HTMLResponse(plain_page("Ad library", "Every ad, by date, format and language.")),
+        )
 
     async def open_session(self, request: Request) -> Response:
         fault = self._strike(request)
         token = secrets.token_urlsafe(18)
-        self._visits[token] = Visit(self._proxy_of(request), fault is not None and fault.kind is FaultKind.STUCK_SESSION)
+        self._visits[token] = Visit(
+            self._proxy_of(request), fault is not None and fault.kind is FaultKind.STUCK_SESSION
+        )
         if len(self._visits) > _MAX_SESSIONS:
             self._visits.popitem(last=False)
         answer = HTMLResponse(plain_page("Welcome", "You have a session."))
@@ -119,7 +127,10 @@ class Library:
             raise HTTPException(422, str(error)) from None
 
     async def list_faults(self) -> dict[str, Any]:
-        in_force = [{"id": key, **fault.model_dump(mode="json")} for key, fault in self.faults.in_force().items()]
+        in_force = [
+            {"id": key, **fault.model_dump(mode="json")}
+            for key, fault in self.faults.in_force().items()
+        ]
         return {"faults": in_force, "struck": self.faults.struck, "requests": self.requests}
 
     async def add_fault(self, fault: Fault) -> dict[str, int]:
@@ -144,7 +155,9 @@ class Library:
             return self.faults.strike(Sighting(proxy, path), by_proxy=False)
         chosen = search.filters
         days, languages = chosen.date_range, frozenset(chosen.languages)
-        sighting = Sighting(proxy, path, days.start, days.end, chosen.format, languages, search.page)
+        sighting = Sighting(
+            proxy, path, days.start, days.end, chosen.format, languages, search.page
+        )
         return self.faults.strike(sighting, by_proxy=False)
 
     def _leaf(self, search: Search, kind: FaultKind | None) -> Leaf:
@@ -153,10 +166,14 @@ class Library:
         total = self.catalogue.total(search.filters)
         stop = search.page * search.per_page
         start = stop - search.per_page
-        ads = self.catalogue.ads(search.filters, max(0, start - repeated), min(stop, total) - missing)
+        ads = self.catalogue.ads(
+            search.filters, max(0, start - repeated), min(stop, total) - missing
+        )
         if kind is FaultKind.SPOILED and ads:
             ads[0] = replace(ads[0], started_on="0000-00-00")
-        return Leaf(ads, total, search.page, _address(search, search.page + 1) if stop < total else None)
+        return Leaf(
+            ads, total, search.page, _address(search, search.page + 1) if stop < total else None
+        )
 
     def _visit(self, request: Request) -> Visit | None:
         visit = self._visits.get(request.cookies.get(SESSION_COOKIE, ""))
@@ -172,13 +189,19 @@ def _search(request: Request) -> Search:
     if page < 1 or not 1 <= per_page <= MAX_PER_PAGE:
         raise ValueError(f"pages start at 1 and have 1 to {MAX_PER_PAGE} ads")
     try:
-        filters = Filters.model_validate({
-            "date_range": {"start": asked.get("start"), "end": asked.get("end")},
-            "format": asked.get("format", "all"),
-            "languages": [language for language in asked.get("languages", "").split(",") if language],
-        })  # fmt: skip
+        filters = Filters.model_validate(
+            {
+                "date_range": {"start": asked.get("start"), "end": asked.get("end")},
+                "format": asked.get("format", "all"),
+                "languages": [
+                    language for language in asked.get("languages", "").split(",") if language
+                ],
+            }
+        )
     except ValidationError as error:
-        raise ValueError("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())) from None
+        raise ValueError(
+            "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        ) from None
     if (filters.date_range.end - filters.date_range.start).days >= MAX_DAYS:
         raise ValueError(f"at most {MAX_DAYS} days at once")
     return Search(filters, page, per_page)

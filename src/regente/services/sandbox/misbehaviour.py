@@ -21,15 +21,27 @@ class CutOffResponse(Response):
     """Announces its whole length, sends half of it and hangs up."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": self.body[: len(self.body) // 2], "more_body": True})
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
+        await send(
+            {
+                "type": "http.response.body",
+                "body": self.body[: len(self.body) // 2],
+                "more_body": True,
+            }
+        )
 
 
-async def spoil(fault: Fault, answer: Response, request: Request, closing: asyncio.Event) -> Response:
+async def spoil(
+    fault: Fault, answer: Response, request: Request, closing: asyncio.Event
+) -> Response:
     """The answer as the fault leaves it; kinds that are not about answers leave it alone."""
     match fault.kind:
         case FaultKind.THROTTLED:
-            return refusal(429, "Too many requests", {"Retry-After": str(math.ceil(fault.retry_after))})
+            return refusal(
+                429, "Too many requests", {"Retry-After": str(math.ceil(fault.retry_after))}
+            )
         case FaultKind.UNAVAILABLE:
             return refusal(fault.status, "Something went wrong")
         case FaultKind.BLOCKED:
@@ -43,7 +55,9 @@ async def spoil(fault: Fault, answer: Response, request: Request, closing: async
             half = bytes(answer.body)[: len(answer.body) // 2]
             return Response(half, answer.status_code, media_type=answer.media_type)
         case FaultKind.CUT_OFF:
-            return CutOffResponse(bytes(answer.body), answer.status_code, media_type=answer.media_type)
+            return CutOffResponse(
+                bytes(answer.body), answer.status_code, media_type=answer.media_type
+            )
         case _:
             return answer
 

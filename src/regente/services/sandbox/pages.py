@@ -20,16 +20,24 @@ class Leaf:
 
 
 def results_page(leaf: Leaf) -> str:
-    following = f'<a rel="next" href="{escape(leaf.next_url)}">Next</a>' if leaf.next_url else "<span>The end</span>"
+    following = (
+        f'<a rel="next" href="{escape(leaf.next_url)}">Next</a>'
+        if leaf.next_url
+        else "<span>The end</span>"
+    )
     articles = "\n".join(map(_article, leaf.ads))
     return _document(
-        f'<main id="library" data-total="{leaf.total}" data-page="{leaf.page}">\n{articles}\n</main>\n<nav>{following}</nav>'
+        f'<main id="library" data-total="{leaf.total}" '
+        f'data-page="{leaf.page}">\n{articles}\n</main>\n<nav>{following}</nav>'
     )
 
 
 def redesigned_page(leaf: Leaf) -> str:
     """Everything is there; nothing is where it was."""
-    cards = "\n".join(f'<div class="x1 x9f"><b>{escape(ad.page_name)}</b><i>{escape(ad.text)}</i></div>' for ad in leaf.ads)
+    cards = "\n".join(
+        f'<div class="x1 x9f"><b>{escape(ad.page_name)}</b><i>{escape(ad.text)}</i></div>'
+        for ad in leaf.ads
+    )
     return _document(f'<section class="x0 xq3">{cards}</section>')
 
 
@@ -40,7 +48,8 @@ def plain_page(title: str, message: str) -> str:
 def _article(ad: Ad) -> str:
     return (
         f'<article class="ad" data-id="{ad.id}" data-format="{ad.format}" lang="{ad.language}">'
-        f'<h2 class="advertiser">{escape(ad.page_name)}</h2><p class="text">{escape(ad.text, quote=False)}</p>'
+        f'<h2 class="advertiser">{escape(ad.page_name)}</h2><p '
+        f'class="text">{escape(ad.text, quote=False)}</p>'
         f'<time datetime="{ad.started_on}">Started running on {ad.started_on}</time>'
         f'<span class="count"><b>{ad.qtd_ads}</b> ads use this text</span></article>'
     )
@@ -48,5 +57,6 @@ def _article(ad: Ad) -> str:
 
 def _document(body: str) -> str:
     return (
-        f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>Ad library</title></head>\n<body>\n{body}\n</body></html>\n'
+        '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>Ad '
+        f"library</title></head>\n<body>\n{body}\n</body></html>\n"
     )

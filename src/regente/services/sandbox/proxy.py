@@ -1,6 +1,8 @@
-"""A real forward proxy on a loopback port: absolute-form and CONNECT, basic auth, and the faults that proxies have.
+"""A real forward proxy on a loopback port: absolute-form and CONNECT, basic auth, and the faults
+that proxies have.
 
-It forwards to loopback addresses only, one request a connection (a tunnel lives as long as both ends want it).
+It forwards to loopback addresses only, one request a connection (a tunnel lives as long as both
+ends want it).
 """
 
 from __future__ import annotations
@@ -51,13 +53,24 @@ class _Refusal(Exception):
     """Ends the exchange with an answer of the proxy's own."""
 
     def __init__(self, status: int, reason: str, *headers: str) -> None:
-        self.answer = "\r\n".join((f"HTTP/1.1 {status} {reason}", *headers, "Content-Length: 0", "Connection: close", "", ""))
+        self.answer = "\r\n".join(
+            (
+                f"HTTP/1.1 {status} {reason}",
+                *headers,
+                "Content-Length: 0",
+                "Connection: close",
+                "",
+                "",
+            )
+        )
 
 
 class ForwardProxy:
     """`seen_as` is told under which local port each forwarded connection reaches the library."""
 
-    def __init__(self, account: ProxyAccount, faults: FaultBoard, seen_as: MutableMapping[int, str]) -> None:
+    def __init__(
+        self, account: ProxyAccount, faults: FaultBoard, seen_as: MutableMapping[int, str]
+    ) -> None:
         self.account = account
         self.connections = 0
         self._faults = faults
@@ -109,7 +122,12 @@ class ForwardProxy:
             await self._exchange(reader, writer)
         except _Refusal as refusal:
             writer.write(refusal.answer.encode())
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
+        except (
+            OSError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+            asyncio.CancelledError,
+        ):
             writer.transport.abort()
         finally:
             self._exchanges.discard(exchange)
@@ -119,7 +137,9 @@ class ForwardProxy:
         head = _parse_head(await reader.readuntil(b"\r\n\r\n"))
         await self._strike(writer)
         if not self._may_enter(head.header("proxy-authorization")):
-            raise _Refusal(407, "Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="sandbox"')
+            raise _Refusal(
+                407, "Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="sandbox"'
+            )
         host, port, greeting = _destination(head)
         try:
             upstream_reader, upstream = await asyncio.open_connection(host, port)
@@ -141,7 +161,9 @@ class ForwardProxy:
         if fault is None:
             return
         if fault.kind is FaultKind.PROXY_407:
-            raise _Refusal(407, "Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="sandbox"')
+            raise _Refusal(
+                407, "Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="sandbox"'
+            )
         if fault.kind is FaultKind.PROXY_451:
             raise _Refusal(451, "Unavailable For Legal Reasons")
         if fault.kind is FaultKind.PROXY_RESET:
@@ -152,7 +174,9 @@ class ForwardProxy:
 
     def _may_enter(self, credentials: str | None) -> bool:
         expected = base64.b64encode(f"{self.account.username}:{self.account.password}".encode())
-        return credentials is not None and hmac.compare_digest(credentials.encode(), b"Basic " + expected)
+        return credentials is not None and hmac.compare_digest(
+            credentials.encode(), b"Basic " + expected
+        )
 
 
 def _parse_head(raw: bytes) -> _Head:
@@ -178,7 +202,11 @@ def _destination(head: _Head) -> tuple[str, int, bytes]:
     if head.method == "CONNECT":
         return host, port or 443, b""
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    kept = [f"{name}: {value}" for name, value in head.headers if not name.lower().startswith(("proxy-", "connection"))]
+    kept = [
+        f"{name}: {value}"
+        for name, value in head.headers
+        if not name.lower().startswith(("proxy-", "connection"))
+    ]
     lines = (f"{head.method} {path} HTTP/1.1", *kept, "Connection: close", "", "")
     return host, port or 80, "\r\n".join(lines).encode("latin-1")
 
@@ -190,7 +218,10 @@ async def _join(
     far_writer: asyncio.StreamWriter,
 ) -> None:
     """Both ways at once, until one end has said everything or is gone."""
-    pumps = [asyncio.create_task(_pump(reader, far_writer)), asyncio.create_task(_pump(far_reader, writer))]
+    pumps = [
+        asyncio.create_task(_pump(reader, far_writer)),
+        asyncio.create_task(_pump(far_reader, writer)),
+    ]
     try:
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
     finally:

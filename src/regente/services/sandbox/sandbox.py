@@ -28,9 +28,15 @@ class Sandbox:
     """
 
     def __init__(
-        self, *, proxies: int = 2, seed: int = 1, host: str = "127.0.0.1", port: int = 0, proxy_port: int = 0,
+        self,
+        *,
+        proxies: int = 2,
+        seed: int = 1,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        proxy_port: int = 0,
         ads_per_cell: int = 20,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.catalogue = Catalogue(seed, ads_per_cell)
         self.faults = FaultBoard(seed)
         self.standins = standins(seed)
@@ -72,7 +78,13 @@ class Sandbox:
 
     def addresses(self) -> dict[str, Any]:
         proxies = [
-            {"name": one.name, "host": one.host, "port": one.port, "username": one.username, "password": one.password}
+            {
+                "name": one.name,
+                "host": one.host,
+                "port": one.port,
+                "username": one.username,
+                "password": one.password,
+            }
             for one in self.proxies
         ]
         return {"library_url": self.library_url, "seed": self.catalogue.seed, "proxies": proxies}
@@ -86,13 +98,18 @@ class Sandbox:
             )
             opening.callback(library.closing.set)
             for number in range(1, count + 1):
-                forwarder = await self._open_proxy(number, host, proxy_port + number - 1 if proxy_port else 0)
+                forwarder = await self._open_proxy(
+                    number, host, proxy_port + number - 1 if proxy_port else 0
+                )
                 opening.push_async_callback(forwarder.close)
             self._stack = opening.pop_all()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self._stack.aclose()
 
@@ -106,7 +123,11 @@ class Sandbox:
     async def _open_proxy(self, number: int, host: str, port: int) -> ForwardProxy:
         listener = listen(host, port)
         account = ProxyAccount(
-            f"proxy-{number}", host, listener.getsockname()[1], f"user{number}", _password(self.catalogue.seed, number)
+            f"proxy-{number}",
+            host,
+            listener.getsockname()[1],
+            f"user{number}",
+            _password(self.catalogue.seed, number),
         )
         forwarder = ForwardProxy(account, self.faults, self._proxy_ports)
         await forwarder.open(listener)
@@ -116,5 +137,6 @@ class Sandbox:
 
 
 def _password(seed: int, number: int) -> str:
-    """Not a secret: it guards nothing but the sandbox. With the characters that break careless clients."""
+    """Not a secret: it guards nothing but the sandbox. With the characters that break careless
+    clients."""
     return f"p@ss:{hashlib.blake2b(f'{seed}/{number}'.encode(), digest_size=4).hexdigest()}/%"

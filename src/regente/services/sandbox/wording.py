@@ -1,11 +1,22 @@
-"""What advertisers write: accents, emoji, quotes, ampersands and angle brackets, as real pages have them."""
+"""What advertisers write: accents, emoji, quotes, ampersands and angle brackets, as real pages have
+them."""
 
 from __future__ import annotations
 
 _NAMES = (
-    "Padaria São João", "Loja da Inês & Filhos", "Café “Três Corações”", "Müller GmbH", "L'Étoile d'Été", "Niño's <Taller>",
-    "O'Brien & Sons", "Açaí do Zé 🍇", "Clínica Saúde+", "TechNow™", "Ñandú Viajes", 'Studio "Ø"',
-)  # fmt: skip
+    "Padaria São João",
+    "Loja da Inês & Filhos",
+    "Café “Três Corações”",
+    "Müller GmbH",
+    "L'Étoile d'Été",
+    "Niño's <Taller>",
+    "O'Brien & Sons",
+    "Açaí do Zé 🍇",
+    "Clínica Saúde+",
+    "TechNow™",
+    "Ñandú Viajes",
+    'Studio "Ø"',
+)
 _TEXTS = {
     "pt": (
         "Promoção relâmpago ⚡ só hoje: 50% de desconto & frete grátis!",

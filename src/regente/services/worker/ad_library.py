@@ -1,4 +1,5 @@
-"""The ad library as a source: curl through the session's proxy, and the verdict on everything that it may answer."""
+"""The ad library as a source: curl through the session's proxy, and the verdict on everything that
+it may answer."""
 
 from __future__ import annotations
 
@@ -25,29 +26,42 @@ _TUNNEL_ANSWER = re.compile(r"CONNECT tunnel failed, response (\d{3})")
 class AdLibrary:
     """`Source` of the pages below one base URL."""
 
-    def __init__(self, base_url: str, *, timeout_seconds: float, connect_timeout_seconds: float) -> None:
+    def __init__(
+        self, base_url: str, *, timeout_seconds: float, connect_timeout_seconds: float
+    ) -> None:
         self._base_url = base_url.rstrip("/")
         self._timeout_seconds = timeout_seconds
         self._connect_timeout_seconds = connect_timeout_seconds
 
     def open(self, proxy: ProxyAddress | None) -> AdLibrarySession:
-        return AdLibrarySession(self._base_url, proxy, self._timeout_seconds, self._connect_timeout_seconds)
+        return AdLibrarySession(
+            self._base_url, proxy, self._timeout_seconds, self._connect_timeout_seconds
+        )
 
 
 class AdLibrarySession:
     def __init__(
-        self, base_url: str, proxy: ProxyAddress | None, timeout_seconds: float, connect_timeout_seconds: float
+        self,
+        base_url: str,
+        proxy: ProxyAddress | None,
+        timeout_seconds: float,
+        connect_timeout_seconds: float,
     ) -> None:
         self._base_url = base_url
         self._by_proxy = proxy is not None
         credentials = (proxy.username, proxy.password or "") if proxy and proxy.username else None
         self._http: AsyncSession[Response] = AsyncSession(
-            proxy=_proxy_url(proxy) if proxy else None, proxy_auth=credentials, timeout=timeout_seconds,
-            trust_env=False, allow_redirects=False, impersonate="chrome",
+            proxy=_proxy_url(proxy) if proxy else None,
+            proxy_auth=credentials,
+            timeout=timeout_seconds,
+            trust_env=False,
+            allow_redirects=False,
+            impersonate="chrome",
             curl_options={
-                CurlOpt.MAXFILESIZE_LARGE: MAX_PAGE_BYTES, CurlOpt.CONNECTTIMEOUT_MS: int(connect_timeout_seconds * 1000),
+                CurlOpt.MAXFILESIZE_LARGE: MAX_PAGE_BYTES,
+                CurlOpt.CONNECTTIMEOUT_MS: int(connect_timeout_seconds * 1000),
             },
-        )  # fmt: skip
+        )
 
     async def connect(self) -> None:
         await self._get(f"{self._base_url}/")
@@ -62,7 +76,11 @@ class AdLibrarySession:
         url = cursor or f"{self._base_url}/ads?{_query(filters, page_size)}"
         html = await self._get(url)
         page = parse_page(html)
-        return Page(page.ads, page.total, self._same_site(url, page.next_cursor) if page.next_cursor else None)
+        return Page(
+            page.ads,
+            page.total,
+            self._same_site(url, page.next_cursor) if page.next_cursor else None,
+        )
 
     async def close(self) -> None:
         await self._http.close()
@@ -84,10 +102,16 @@ class AdLibrarySession:
 
 
 def _query(filters: Filters, page_size: int) -> str:
-    return urlencode({
-        "start": filters.date_range.start, "end": filters.date_range.end, "format": filters.format,
-        "languages": ",".join(filters.languages), "sort_by": filters.sort_by, "per_page": min(page_size, _MAX_PAGE_SIZE),
-    })  # fmt: skip
+    return urlencode(
+        {
+            "start": filters.date_range.start,
+            "end": filters.date_range.end,
+            "format": filters.format,
+            "languages": ",".join(filters.languages),
+            "sort_by": filters.sort_by,
+            "per_page": min(page_size, _MAX_PAGE_SIZE),
+        }
+    )
 
 
 def _proxy_url(proxy: ProxyAddress) -> str:
@@ -95,7 +119,8 @@ def _proxy_url(proxy: ProxyAddress) -> str:
 
 
 def _failed_exchange(error: RequestException, by_proxy: bool) -> SourceFailed:
-    """No answer, or half of one. Behind a proxy, a connection that ends without a byte of an answer is the proxy's."""
+    """No answer, or half of one. Behind a proxy, a connection that ends without a byte of an answer
+    is the proxy's."""
     began = error.response is not None and error.response.status_code != 0
     refused = _TUNNEL_ANSWER.search(str(error))
     if refused:
@@ -103,19 +128,34 @@ def _failed_exchange(error: RequestException, by_proxy: bool) -> SourceFailed:
     if isinstance(error, Timeout) and by_proxy and _NEVER_CONNECTED in str(error):
         return SourceFailed(Cause.PROXY, "the proxy cannot be reached in time")
     if isinstance(error, Timeout):
-        return SourceFailed(Cause.TARGET, "no complete answer in time", transient=True, timed_out=True)
+        return SourceFailed(
+            Cause.TARGET, "no complete answer in time", transient=True, timed_out=True
+        )
     if error.code == CurlECode.FILESIZE_EXCEEDED:
-        return SourceFailed(Cause.LAYOUT, f"a page of more than {MAX_PAGE_BYTES} bytes is no page of the ad library")
+        return SourceFailed(
+            Cause.LAYOUT, f"a page of more than {MAX_PAGE_BYTES} bytes is no page of the ad library"
+        )
     if not by_proxy or began or isinstance(error, SSLError):
-        return SourceFailed(Cause.TARGET, f"the connection to the target failed (curl {int(error.code)})", transient=True)
+        return SourceFailed(
+            Cause.TARGET,
+            f"the connection to the target failed (curl {int(error.code)})",
+            transient=True,
+        )
     if error.code in _UNREACHABLE_PROXY:
         return SourceFailed(Cause.PROXY, f"the proxy cannot be reached (curl {int(error.code)})")
-    return SourceFailed(Cause.PROXY, f"the proxy closed the connection (curl {int(error.code)})", transient=True)
+    return SourceFailed(
+        Cause.PROXY, f"the proxy closed the connection (curl {int(error.code)})", transient=True
+    )
 
 
 def _refused_tunnel(status: int) -> SourceFailed:
     if status >= 500:
-        return SourceFailed(Cause.TARGET, f"the proxy could not reach the target: {status}", http_status=status, transient=True)
+        return SourceFailed(
+            Cause.TARGET,
+            f"the proxy could not reach the target: {status}",
+            http_status=status,
+            transient=True,
+        )
     return SourceFailed(Cause.PROXY, f"the proxy refused with {status}", http_status=status)
 
 
@@ -127,10 +167,20 @@ def _check_status(response: Response) -> None:
         raise SourceFailed(Cause.PROXY, f"the proxy refused with {status}", http_status=status)
     if status == 429:
         wait = _retry_after(response)
-        raise SourceFailed(Cause.THROTTLED, "the target asks to slow down", http_status=429, retry_after=wait, transient=True)
+        raise SourceFailed(
+            Cause.THROTTLED,
+            "the target asks to slow down",
+            http_status=429,
+            retry_after=wait,
+            transient=True,
+        )
     if status in (401, 403):
-        raise SourceFailed(Cause.BLOCKED, f"the target refuses this session with {status}", http_status=status)
-    raise SourceFailed(Cause.TARGET, f"the target answered {status}", http_status=status, transient=status >= 500)
+        raise SourceFailed(
+            Cause.BLOCKED, f"the target refuses this session with {status}", http_status=status
+        )
+    raise SourceFailed(
+        Cause.TARGET, f"the target answered {status}", http_status=status, transient=status >= 500
+    )
 
 
 def _retry_after(response: Response) -> float | None:

@@ -1,4 +1,5 @@
-"""Reads one result page of the ad library. A page that is not what it was is an error, never a page without ads."""
+"""Reads one result page of the ad library. A page that is not what it was is an error, never a page
+without ads."""
 
 from __future__ import annotations
 

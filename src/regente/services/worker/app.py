@@ -25,8 +25,11 @@ from regente.services.worker.worker import Worker
 STORAGE_PREFIX = "/storage"
 
 
-def create_app(settings: WorkerSettings, *, source: Source | None = None, storage: Storage | None = None) -> FastAPI:
-    """A worker's application. Without a source it reads the ad library at `settings.target`, into `settings.data_dir`."""
+def create_app(
+    settings: WorkerSettings, *, source: Source | None = None, storage: Storage | None = None
+) -> FastAPI:
+    """A worker's application. Without a source it reads the ad library at `settings.target`, into
+    `settings.data_dir`."""
     lock = FolderLock(settings.data_dir)
     stored = storage or FolderStorage(settings.data_dir / "storage")
     jobs = JobStore(settings.data_dir / "jobs", stored)
@@ -57,7 +60,9 @@ def create_app(settings: WorkerSettings, *, source: Source | None = None, storag
 
 def _add_guard(app: FastAPI, settings: WorkerSettings) -> None:
     def is_open(path: str) -> bool:
-        return path == "/health" or (path.startswith(f"{STORAGE_PREFIX}/") and not settings.storage_needs_key)
+        return path == "/health" or (
+            path.startswith(f"{STORAGE_PREFIX}/") and not settings.storage_needs_key
+        )
 
     app.add_middleware(
         Guard,
@@ -86,18 +91,24 @@ def _add_scrape_routes(app: FastAPI, worker: Worker, storage: Storage) -> None:
     @app.post("/scrape")
     async def start_scrape(
         request: WorkerScrape,
-        key: Annotated[str | None, Header(alias=IDEMPOTENCY_HEADER, min_length=1, max_length=200)] = None,
+        key: Annotated[
+            str | None, Header(alias=IDEMPOTENCY_HEADER, min_length=1, max_length=200)
+        ] = None,
     ) -> ScrapeAccepted:
         job = await worker.start_scrape(request, key)
         return ScrapeAccepted(job_id=job.job_id)
 
     @app.get("/scrape/{job_id}", response_model=None)
-    async def scrape_status(job_id: str, data: Annotated[bool, Query()] = False) -> dict[str, Any] | StreamingResponse:
+    async def scrape_status(
+        job_id: str, data: Annotated[bool, Query()] = False
+    ) -> dict[str, Any] | StreamingResponse:
         job = worker.jobs.get(job_id)
         results = storage.find(job_id) if data else None
         if results is None:
             return job.told()
-        return StreamingResponse(_with_data(job.told(), job_id, storage, results), media_type="application/json")
+        return StreamingResponse(
+            _with_data(job.told(), job_id, storage, results), media_type="application/json"
+        )
 
     @app.post("/scrape/{job_id}/cancel")
     async def cancel_scrape(job_id: str) -> dict[str, Any]:
@@ -109,7 +120,9 @@ def _add_open_routes(app: FastAPI, storage: Storage) -> None:
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.api_route(STORAGE_PREFIX + "/{job_id}/{name}", methods=["GET", "HEAD"], response_model=None)
+    @app.api_route(
+        STORAGE_PREFIX + "/{job_id}/{name}", methods=["GET", "HEAD"], response_model=None
+    )
     async def results(request: Request, job_id: str, name: str) -> Response:
         found = _find(storage, job_id) if name == f"{job_id}_results.json" else None
         if found is None:
@@ -117,7 +130,9 @@ def _add_open_routes(app: FastAPI, storage: Storage) -> None:
         headers = {"Content-Length": str(found.size)}
         if request.method == "HEAD":
             return Response(headers=headers, media_type="application/json")
-        return StreamingResponse(storage.read(job_id, 0, found.size), media_type="application/json", headers=headers)
+        return StreamingResponse(
+            storage.read(job_id, 0, found.size), media_type="application/json", headers=headers
+        )
 
 
 def _find(storage: Storage, job_id: str) -> StoredResults | None:
@@ -127,7 +142,9 @@ def _find(storage: Storage, job_id: str) -> StoredResults | None:
         return None
 
 
-async def _with_data(told: dict[str, Any], job_id: str, storage: Storage, results: StoredResults) -> AsyncIterator[bytes]:
+async def _with_data(
+    told: dict[str, Any], job_id: str, storage: Storage, results: StoredResults
+) -> AsyncIterator[bytes]:
     yield json.dumps(told)[:-1].encode() + b', "data": '
     async for piece in storage.read(job_id, results.ads_start, results.ads_stop):
         yield piece

@@ -19,12 +19,16 @@ _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 class Refused(Exception):
     """A request that cannot be served, and why."""
 
-    def __init__(self, status: int, code: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, retry_after: float | None = None
+    ) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.retry_after = status, code, message, retry_after
 
 
-def error_response(status: int, code: str, message: str, *, retry_after: float | None = None, **details: Any) -> JSONResponse:
+def error_response(
+    status: int, code: str, message: str, *, retry_after: float | None = None, **details: Any
+) -> JSONResponse:
     headers = {} if retry_after is None else {"Retry-After": str(max(1, math.ceil(retry_after)))}
     return JSONResponse({"error": {"code": code, "message": message, **details}}, status, headers)
 
@@ -42,12 +46,16 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """A body that is not JSON is a bad request; one with wrong fields says which. Values are not repeated: some are secret."""
+    """A body that is not JSON is a bad request; one with wrong fields says which. Values are not
+    repeated: some are secret."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return error_response(400, "invalid_json", "the body is not valid JSON")
-    fields = [{"field": ".".join(map(str, one["loc"][1:])) or "body", "message": one["msg"]} for one in found]
+    fields = [
+        {"field": ".".join(map(str, one["loc"][1:])) or "body", "message": one["msg"]}
+        for one in found
+    ]
     message = "; ".join(f"{one['field']}: {one['message']}" for one in fields[:10])
     return error_response(422, "validation_failed", message, fields=fields[:100])
 

@@ -1,4 +1,5 @@
-"""Files that survive a power cut: written aside, synced, renamed into place. And the lock on a worker's folder."""
+"""Files that survive a power cut: written aside, synced, renamed into place. And the lock on a
+worker's folder."""
 
 from __future__ import annotations
 

@@ -20,7 +20,13 @@ _MAX_DISCARDED_BYTES = 64_000_000
 
 class Guard:
     def __init__(
-        self, app: ASGIApp, *, api_key: str, max_body_bytes: int, requests_per_minute: int, is_open: Callable[[str], bool]
+        self,
+        app: ASGIApp,
+        *,
+        api_key: str,
+        max_body_bytes: int,
+        requests_per_minute: int,
+        is_open: Callable[[str], bool],
     ) -> None:
         self._app = app
         self._key = _digest(api_key)
@@ -46,10 +52,14 @@ class Guard:
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         wait = self._rates.take(scope["client"][0] if scope.get("client") else "")
         if wait > 0:
-            return error_response(429, "too_many_requests", "too many requests from this client", retry_after=wait)
+            return error_response(
+                429, "too_many_requests", "too many requests from this client", retry_after=wait
+            )
         given = Headers(scope=scope).get(API_KEY_HEADER, "")
         if not hmac.compare_digest(_digest(given), self._key):
-            return error_response(401, "unauthorized", f"the header {API_KEY_HEADER} is missing or wrong")
+            return error_response(
+                401, "unauthorized", f"the header {API_KEY_HEADER} is missing or wrong"
+            )
         return None
 
 

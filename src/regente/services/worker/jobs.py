@@ -1,4 +1,5 @@
-"""Jobs and their files: what was accepted is on disk before anybody hears of it, and is found again after a crash."""
+"""Jobs and their files: what was accepted is on disk before anybody hears of it, and is found again
+after a crash."""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ from regente.services.worker.files import replace_file
 from regente.services.worker.storage import Storage
 
 FINISHED = frozenset(
-    {ScrapeStatus.COMPLETED, ScrapeStatus.EMPTY, ScrapeStatus.FAILED, ScrapeStatus.CANCELLED, ScrapeStatus.PAUSED}
+    {
+        ScrapeStatus.COMPLETED,
+        ScrapeStatus.EMPTY,
+        ScrapeStatus.FAILED,
+        ScrapeStatus.CANCELLED,
+        ScrapeStatus.PAUSED,
+    }
 )
 _DAY_SECONDS = 86_400
 
@@ -30,7 +37,9 @@ class Job(ScrapeJob):
     request: ScrapeRequest
     key: str | None = None
     duplicates: int = Field(0, ge=0)
-    expected_count: int | None = Field(None, ge=0, description="how many ads the target says there are")
+    expected_count: int | None = Field(
+        None, ge=0, description="how many ads the target says there are"
+    )
     created_at: float
     ended_at: float | None = None
 
@@ -43,7 +52,15 @@ class Job(ScrapeJob):
 
     def told(self) -> dict[str, Any]:
         """What `GET /scrape/{job_id}` answers."""
-        shown = {"job_id", "status", "ads_count", "progress_pct", "problem", "duplicates", "expected_count"}
+        shown = {
+            "job_id",
+            "status",
+            "ads_count",
+            "progress_pct",
+            "problem",
+            "duplicates",
+            "expected_count",
+        }
         return self.model_dump(mode="json", include=shown)
 
 
@@ -56,7 +73,8 @@ class JobStore:
         self._by_key: dict[str, str] = {}
 
     def load(self) -> None:
-        """Jobs of an earlier life. One that was running when the worker died is over, one way or the other."""
+        """Jobs of an earlier life. One that was running when the worker died is over, one way or
+        the other."""
         self._storage.discard_drafts()
         for job in _read_all(self._folder):
             self._remember(job)
@@ -73,7 +91,9 @@ class JobStore:
         job = self._jobs.get(self._by_key.get(key, ""))
         if job is not None and _digest(job.request) != _digest(request):
             raise Refused(
-                422, "idempotency_key_reused", f"this idempotency key belongs to job {job.job_id}, with another request"
+                422,
+                "idempotency_key_reused",
+                f"this idempotency key belongs to job {job.job_id}, with another request",
             )
         return job
 
@@ -81,7 +101,14 @@ class JobStore:
         job_id = f"scrape_{secrets.token_hex(4)}"
         while job_id in self._jobs:
             job_id = f"scrape_{secrets.token_hex(4)}"
-        job = Job(job_id=job_id, request=request, key=key, status=ScrapeStatus.PENDING, ads_count=0, created_at=time.time())
+        job = Job(
+            job_id=job_id,
+            request=request,
+            key=key,
+            status=ScrapeStatus.PENDING,
+            ads_count=0,
+            created_at=time.time(),
+        )
         self.save(job)
         self._remember(job)
         return job
@@ -91,7 +118,11 @@ class JobStore:
 
     def forget_older_than(self, days: float) -> None:
         before = time.time() - days * _DAY_SECONDS
-        old = [job for job in self._jobs.values() if job.finished and (job.ended_at or job.created_at) < before]
+        old = [
+            job
+            for job in self._jobs.values()
+            if job.finished and (job.ended_at or job.created_at) < before
+        ]
         for job in old:
             (self._folder / f"{job.job_id}.json").unlink(missing_ok=True)
             self._by_key.pop(job.key or "", None)
@@ -106,7 +137,10 @@ class JobStore:
     def _settle_orphan(self, job: Job) -> None:
         results = self._storage.find(job.job_id)
         if results is None:
-            job.end(ScrapeStatus.FAILED, Problem(cause=Cause.WORKER, message="the worker died while this job was running"))
+            job.end(
+                ScrapeStatus.FAILED,
+                Problem(cause=Cause.WORKER, message="the worker died while this job was running"),
+            )
         else:  # it died between publishing the results and saying so
             complete(job, results.summary)
         logger.warning("job %s was left running by an earlier worker: %s", job.job_id, job.status)
@@ -127,11 +161,15 @@ def _shortfall(job: Job) -> Problem | None:
     found, expected = job.ads_count or 0, job.expected_count
     if expected is None or found == (expected if limit == "all" else min(expected, limit)):
         return None
-    return Problem(cause=Cause.TARGET, message=f"the target speaks of {expected} ads, its pages had {found}")
+    return Problem(
+        cause=Cause.TARGET, message=f"the target speaks of {expected} ads, its pages had {found}"
+    )
 
 
 def _digest(request: ScrapeRequest) -> bytes:
-    return hashlib.sha256(msgspec.json.encode(request.model_dump(mode="json"), order="sorted")).digest()
+    return hashlib.sha256(
+        msgspec.json.encode(request.model_dump(mode="json"), order="sorted")
+    ).digest()
 
 
 def _read_all(folder: Path) -> Iterator[Job]:

@@ -1,4 +1,5 @@
-"""The contract's requests, held to what this worker can pass on: real Unicode text, and languages that look like such."""
+"""The contract's requests, held to what this worker can pass on: real Unicode text, and languages
+that look like such."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from pydantic import Field, StringConstraints, model_validator
 
 from regente.contracts.worker import Filters, ScrapeRequest, SessionRequest
 
-LanguageTag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{1,8}([-_][A-Za-z0-9]{1,8}){0,4}$")]
+LanguageTag = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z]{1,8}([-_][A-Za-z0-9]{1,8}){0,4}$")
+]
 
 
 class WorkerFilters(Filters):

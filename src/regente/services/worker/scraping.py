@@ -1,11 +1,18 @@
-"""One job from its first page to its published results. Pages are tried again with backoff; ads are kept once."""
+"""One job from its first page to its published results. Pages are tried again with backoff; ads are
+kept once."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from regente.contracts.worker import Cause, Filters
 from regente.services.worker.jobs import Job, complete
@@ -45,8 +52,11 @@ class _Sieve:
         return self.limit is not None and self.passed >= self.limit
 
 
-async def scrape(job: Job, session: SourceSession, draft: ResultsDraft, settings: WorkerSettings) -> None:
-    """Read every page into the draft. Raises `SourceFailed`, `SessionStuck`, or `OSError` for the storage."""
+async def scrape(
+    job: Job, session: SourceSession, draft: ResultsDraft, settings: WorkerSettings
+) -> None:
+    """Read every page into the draft. Raises `SourceFailed`, `SessionStuck`, or `OSError` for the
+    storage."""
     limit = job.request.options.max_ads
     sieve = _Sieve(None if limit == "all" else max(0, limit))
     page_size, cursor = job.request.options.batch_size, None
@@ -65,9 +75,12 @@ async def scrape(job: Job, session: SourceSession, draft: ResultsDraft, settings
 
 async def publish(job: Job, draft: ResultsDraft) -> None:
     summary = {
-        "job_id": job.job_id, "ads_count": job.ads_count, "duplicates": job.duplicates, "expected_count": job.expected_count,
+        "job_id": job.job_id,
+        "ads_count": job.ads_count,
+        "duplicates": job.duplicates,
+        "expected_count": job.expected_count,
         "filters": job.request.filters.model_dump(mode="json"),
-    }  # fmt: skip
+    }
     await draft.publish(summary)
     complete(job, summary)
 
@@ -81,12 +94,20 @@ def _advance(cursor: str | None, page: Page) -> str | None:
 
 
 def _progress(sieve: _Sieve, expected: int | None) -> float | None:
-    wanted = min(value for value in (expected, sieve.limit) if value is not None) if (expected or sieve.limit) else None
+    wanted = (
+        min(value for value in (expected, sieve.limit) if value is not None)
+        if (expected or sieve.limit)
+        else None
+    )
     return round(min(99.0, 100.0 * sieve.passed / wanted), 1) if wanted else None
 
 
 async def _read_page(
-    session: SourceSession, filters: Filters, page_size: int, cursor: str | None, settings: WorkerSettings
+    session: SourceSession,
+    filters: Filters,
+    page_size: int,
+    cursor: str | None,
+    settings: WorkerSettings,
 ) -> Page:
     try:
         async with asyncio.timeout(settings.stuck_seconds):
@@ -103,7 +124,9 @@ async def _read_page(
 
 
 def _retrying(settings: WorkerSettings) -> AsyncRetrying:
-    backoff = wait_random_exponential(multiplier=settings.backoff_seconds, max=settings.max_backoff_seconds)
+    backoff = wait_random_exponential(
+        multiplier=settings.backoff_seconds, max=settings.max_backoff_seconds
+    )
 
     def wait(state: RetryCallState) -> float:
         asked = _failure(state).problem.retry_after
@@ -115,7 +138,10 @@ def _retrying(settings: WorkerSettings) -> AsyncRetrying:
         return (error.problem.retry_after or 0) <= settings.throttle_patience_seconds
 
     return AsyncRetrying(
-        stop=stop_after_attempt(settings.page_attempts), wait=wait, retry=retry_if_exception(again), reraise=True
+        stop=stop_after_attempt(settings.page_attempts),
+        wait=wait,
+        retry=retry_if_exception(again),
+        reraise=True,
     )
 
 

@@ -1,4 +1,5 @@
-"""One session: its start through its proxy, phase by phase, and how it stands. It never comes back once it broke."""
+"""One session: its start through its proxy, phase by phase, and how it stands. It never comes back
+once it broke."""
 
 from __future__ import annotations
 
@@ -11,13 +12,20 @@ from regente.services.worker.settings import WorkerSettings
 from regente.services.worker.source import Source, SourceFailed, SourceSession
 
 STARTING = frozenset(
-    {SessionStatus.INITIALIZING, SessionStatus.CONNECTING, SessionStatus.AUTHENTICATING, SessionStatus.WARMING_UP}
+    {
+        SessionStatus.INITIALIZING,
+        SessionStatus.CONNECTING,
+        SessionStatus.AUTHENTICATING,
+        SessionStatus.WARMING_UP,
+    }
 )
 USABLE = STARTING | {SessionStatus.READY, SessionStatus.SCRAPING}
 
 
 class WorkerSession:
-    def __init__(self, source: Source, proxy: ProxyAddress | None, settings: WorkerSettings) -> None:
+    def __init__(
+        self, source: Source, proxy: ProxyAddress | None, settings: WorkerSettings
+    ) -> None:
         self.status = SessionStatus.INITIALIZING
         self.problem: Problem | None = None
         self._source = source
@@ -61,7 +69,9 @@ class WorkerSession:
             self.stick(f"the session stood at {self.status} for {self._settings.stuck_seconds:g} s")
         except Exception as error:
             logger.exception("the session could not start")
-            self.lose(Problem(cause=Cause.WORKER, message=f"the worker failed: {type(error).__name__}"))
+            self.lose(
+                Problem(cause=Cause.WORKER, message=f"the worker failed: {type(error).__name__}")
+            )
 
     async def _go_through_phases(self) -> None:
         await self._pause()

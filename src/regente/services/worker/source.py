@@ -1,4 +1,5 @@
-"""The plug-in point: where ads come from. The worker asks for one page after the other; retries and storage are its own."""
+"""The plug-in point: where ads come from. The worker asks for one page after the other; retries and
+storage are its own."""
 
 from __future__ import annotations
 
@@ -13,14 +14,23 @@ Ad = dict[str, Any]
 
 
 class SourceFailed(Exception):
-    """The target, the proxy or the page is not what it should be. `transient`: the same request may succeed a moment later."""
+    """The target, the proxy or the page is not what it should be. `transient`: the same request may
+    succeed a moment later."""
 
     def __init__(
-        self, cause: Cause, message: str, *, http_status: int | None = None, retry_after: float | None = None,
-        transient: bool = False, timed_out: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        cause: Cause,
+        message: str,
+        *,
+        http_status: int | None = None,
+        retry_after: float | None = None,
+        transient: bool = False,
+        timed_out: bool = False,
+    ) -> None:
         super().__init__(message)
-        self.problem = Problem(cause=cause, message=message[:2000], http_status=http_status, retry_after=retry_after)
+        self.problem = Problem(
+            cause=cause, message=message[:2000], http_status=http_status, retry_after=retry_after
+        )
         self.transient = transient
         self.timed_out = timed_out
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from regente.contracts.worker import Cause, Problem, ScrapeRequest, ScrapeStatus, Session, SessionRequest, SessionStatus
+from regente.contracts.worker import (
+    Cause,
+    Problem,
+    ScrapeRequest,
+    ScrapeStatus,
+    Session,
+    SessionRequest,
+    SessionStatus,
+)
 from regente.services.worker.errors import Refused, logger
 from regente.services.worker.jobs import Job, JobStore
 from regente.services.worker.scraping import SessionStuck, publish, scrape
@@ -27,7 +35,9 @@ class _Running:
 
 
 class Worker:
-    def __init__(self, settings: WorkerSettings, source: Source, storage: Storage, jobs: JobStore) -> None:
+    def __init__(
+        self, settings: WorkerSettings, source: Source, storage: Storage, jobs: JobStore
+    ) -> None:
         self._settings = settings
         self._source = source
         self._storage = storage
@@ -63,7 +73,9 @@ class Worker:
     async def close(self) -> None:
         """The worker goes down in good order: the running job says so."""
         async with self._changing:
-            await self._end_session(ScrapeStatus.FAILED, "the worker was stopped while this job was running")
+            await self._end_session(
+                ScrapeStatus.FAILED, "the worker was stopped while this job was running"
+            )
 
     async def start_scrape(self, request: ScrapeRequest, key: str | None) -> Job:
         async with self._changing:
@@ -74,7 +86,9 @@ class Worker:
             self.jobs.forget_older_than(self._settings.keep_days)
             job = self._accept(request, key)
             session.status = SessionStatus.SCRAPING
-            self._running = _Running(job, asyncio.create_task(self._run(job, session), name=job.job_id))
+            self._running = _Running(
+                job, asyncio.create_task(self._run(job, session), name=job.job_id)
+            )
             return job
 
     async def cancel(self, job_id: str) -> Job:
@@ -88,10 +102,16 @@ class Worker:
         session = self._session
         if self._running is not None:
             wait = self._settings.busy_retry_after_seconds
-            raise Refused(429, "busy", f"job {self._running.job.job_id} is running; one job at a time", wait)
+            raise Refused(
+                429, "busy", f"job {self._running.job.job_id} is running; one job at a time", wait
+            )
         if session is None or session.status is not SessionStatus.READY:
             status = SessionStatus.TERMINATED if session is None else session.status
-            raise Refused(400, "session_not_ready", f"the session is {status}; a scrape needs one that is ready")
+            raise Refused(
+                400,
+                "session_not_ready",
+                f"the session is {status}; a scrape needs one that is ready",
+            )
         return session
 
     def _accept(self, request: ScrapeRequest, key: str | None) -> Job:
@@ -115,7 +135,9 @@ class Worker:
         if not running.publishing:  # past that point the job is as good as done
             running.task.cancel()
         await asyncio.gather(running.task, return_exceptions=True)
-        if self._running is running and self._session is not None:  # it was stopped before its first step
+        if (
+            self._running is running and self._session is not None
+        ):  # it was stopped before its first step
             running.job.end(status, because)
             self._finish(running.job, self._session)
 
@@ -134,10 +156,18 @@ class Worker:
             job.end(ScrapeStatus.FAILED, Problem(cause=Cause.TARGET, message=str(stuck)))
             session.stick(str(stuck))
         except OSError as error:
-            job.end(ScrapeStatus.FAILED, Problem(cause=Cause.STORAGE, message=f"results not stored: {error.strerror or error}"))
+            job.end(
+                ScrapeStatus.FAILED,
+                Problem(
+                    cause=Cause.STORAGE, message=f"results not stored: {error.strerror or error}"
+                ),
+            )
         except Exception as error:
             logger.exception("job %s failed", job.job_id)
-            job.end(ScrapeStatus.FAILED, Problem(cause=Cause.WORKER, message=f"the worker failed: {type(error).__name__}"))
+            job.end(
+                ScrapeStatus.FAILED,
+                Problem(cause=Cause.WORKER, message=f"the worker failed: {type(error).__name__}"),
+            )
         finally:
             self._finish(job, session)
 

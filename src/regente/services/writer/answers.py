@@ -31,7 +31,10 @@ def job_answer(job: DictRow, failed: list[DictRow]) -> WriterJob:
             success_count=job["success_count"],
             failed_count=job["failed_count"],
         ),
-        failed_items=[FailedItem(index=one["index"], data=shortened(one["data"]), error=one["error"]) for one in failed],
+        failed_items=[
+            FailedItem(index=one["index"], data=shortened(one["data"]), error=one["error"])
+            for one in failed
+        ],
         error=job["error"],
         error_code=job["error_code"],
         started_at=job["started_at"],
@@ -49,7 +52,10 @@ def shortened(data: str) -> Any:
         return value
     if not isinstance(value, dict):
         return _cut(data)
-    return {name[:_VALUE_CHARACTERS]: _short_value(one) for name, one in list(value.items())[:_SHOWN_FIELDS]}
+    return {
+        name[:_VALUE_CHARACTERS]: _short_value(one)
+        for name, one in list(value.items())[:_SHOWN_FIELDS]
+    }
 
 
 def _short_value(value: Any) -> Any:
@@ -59,7 +65,11 @@ def _short_value(value: Any) -> Any:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}… ({len(text):,} characters)"
+    return (
+        text
+        if len(text) <= _VALUE_CHARACTERS
+        else f"{text[:_VALUE_CHARACTERS]}… ({len(text):,} characters)"
+    )
 
 
 def invalid_field(place: tuple[str, ...], message: str) -> RequestValidationError:

@@ -1,4 +1,5 @@
-"""The Writer API (9.2) as an application: `POST /process`, `GET /status/{job_id}`, `GET /health`."""
+"""The Writer API (9.2) as an application: `POST /process`, `GET
+/status/{job_id}`, `GET /health`."""
 
 from __future__ import annotations
 
@@ -82,11 +83,15 @@ async def process(body: ProcessRequest, writer: UsedWriter) -> ProcessAccepted:
     except AnotherRequest:
         raise invalid_field(("body", "job_id"), "this job_id belongs to another request") from None
     except psycopg.DataError:
-        raise invalid_field(("body",), "a text in it cannot be stored; perhaps it has \\u0000") from None
+        raise invalid_field(
+            ("body",), "a text in it cannot be stored; perhaps it has \\u0000"
+        ) from None
     except TooManyWaiting:
         raise HTTPException(429, "too many jobs wait already", {"retry-after": "30"}) from None
     writer.runner.wake()
-    return ProcessAccepted(job_id=accepted.job_id, status=accepted.status, created_at=accepted.created_at)
+    return ProcessAccepted(
+        job_id=accepted.job_id, status=accepted.status, created_at=accepted.created_at
+    )
 
 
 async def status(job_id: Annotated[str, Path(max_length=100)], writer: UsedWriter) -> WriterJob:
@@ -108,7 +113,9 @@ async def health(writer: UsedWriter) -> Health:
 def _check_request(body: ProcessRequest, terms: WriterTerms) -> None:
     target = f"{body.config.schema_}.{body.config.table}"
     if target not in terms.targets:
-        raise invalid_field(("body", "config", "table"), f"{target} is not a table that this writer may write to")
+        raise invalid_field(
+            ("body", "config", "table"), f"{target} is not a table that this writer may write to"
+        )
     try:
         check_url(body.source.url, allow_private=terms.allow_private)
     except AddressRefused as error:

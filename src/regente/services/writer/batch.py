@@ -1,7 +1,8 @@
-"""The rows of one batch, sorted out before PostgreSQL sees them: what is no row, duplicates, and rows of one shape together.
+"""The rows of one batch, sorted out before PostgreSQL sees them: what is no row, duplicates, and
+rows of one shape together.
 
-A field that an item does not have keeps the column's value (or its default), and a field that is null makes it null; so
-only items with the same fields are loaded by the same statement.
+A field that an item does not have keeps the column's value (or its default), and a field that is
+null makes it null; so only items with the same fields are loaded by the same statement.
 """
 
 from __future__ import annotations
@@ -45,12 +46,19 @@ class Batch:
 
 
 def make_batch(first_index: int, rows: Sequence[Any], target: Target, table: Table) -> Batch:
-    return _uniform(first_index, rows, target, table) or _sorted_out(first_index, rows, target, table)
+    return _uniform(first_index, rows, target, table) or _sorted_out(
+        first_index, rows, target, table
+    )
 
 
 def _uniform(first_index: int, rows: Sequence[Any], target: Target, table: Table) -> Batch | None:
-    """The usual batch, without a look at each row: the same fields in all of them, every key there and no two alike."""
-    if set(map(type, rows)) != {dict} or len(set(map(tuple, rows))) != 1 or target.conflict_key not in rows[0]:
+    """The usual batch, without a look at each row: the same fields in all of them, every key there
+    and no two alike."""
+    if (
+        set(map(type, rows)) != {dict}
+        or len(set(map(tuple, rows))) != 1
+        or target.conflict_key not in rows[0]
+    ):
         return None
     keys = [row[target.conflict_key] for row in rows]
     if set(map(type, keys)) != {str} or len(set(keys)) != len(keys):
@@ -73,12 +81,18 @@ def _sorted_out(first_index: int, rows: Sequence[Any], target: Target, table: Ta
     good = [place for place in range(len(rows)) if place not in bad]
     keys = [plain_text(rows[place][key]) for place in good]
     if len(set(keys)) != len(keys):
-        good = _last_of_each(good, keys) if target.operation == "upsert" else _first_of_each(good, keys)
+        good = (
+            _last_of_each(good, keys)
+            if target.operation == "upsert"
+            else _first_of_each(good, keys)
+        )
         if target.operation == "insert":
             failed += _duplicates(first_index, rows, set(range(len(rows))) - bad - set(good), key)
     shapes = [
-        shape for places in _by_fields(rows, good) for shape in _shapes(first_index, places, rows, table, failed)
-    ]  # fmt: skip
+        shape
+        for places in _by_fields(rows, good)
+        for shape in _shapes(first_index, places, rows, table, failed)
+    ]
     return Batch(first_index, len(rows), shapes, failed)
 
 
@@ -87,7 +101,9 @@ def _refused(index: int, row: Any, key: str) -> Failed:
         return Failed(index, json_text(row.text), row.error)
     if not isinstance(row, dict):
         return Failed(index, json_text(row), f"a row is an object, not {_kind(row)}")
-    return Failed(index, json_text(row), f"{key!r} is null" if key in row else f"the row has no {key!r}")
+    return Failed(
+        index, json_text(row), f"{key!r} is null" if key in row else f"the row has no {key!r}"
+    )
 
 
 def _kind(row: Any) -> str:
@@ -103,7 +119,9 @@ def _first_of_each(places: list[int], keys: list[str]) -> list[int]:
     return sorted(dict(zip(reversed(keys), reversed(places), strict=True)).values())
 
 
-def _duplicates(first_index: int, rows: Sequence[Any], places: set[int], key: str) -> Iterator[Failed]:
+def _duplicates(
+    first_index: int, rows: Sequence[Any], places: set[int], key: str
+) -> Iterator[Failed]:
     for place in sorted(places):
         yield Failed(first_index + place, json_text(rows[place]), DUPLICATE.format(key=repr(key)))
 
@@ -115,7 +133,9 @@ def _by_fields(rows: Sequence[Any], places: list[int]) -> list[list[int]]:
     return list(found.values())
 
 
-def _shapes(first_index: int, places: list[int], rows: Sequence[Any], table: Table, failed: list[Failed]) -> Iterator[Shape]:
+def _shapes(
+    first_index: int, places: list[int], rows: Sequence[Any], table: Table, failed: list[Failed]
+) -> Iterator[Shape]:
     """One, unless a text in it cannot be stored: then one without the guilty rows."""
     try:
         yield _shape(first_index, places, [rows[place] for place in places], table)
@@ -123,7 +143,10 @@ def _shapes(first_index: int, places: list[int], rows: Sequence[Any], table: Tab
     except NulInText as error:
         message = str(error)
     clean = [place for place in places if not _has_nul(rows[place])]
-    failed += (Failed(first_index + place, json_text(rows[place]), message) for place in sorted({*places} - {*clean}))
+    failed += (
+        Failed(first_index + place, json_text(rows[place]), message)
+        for place in sorted({*places} - {*clean})
+    )
     if clean:
         yield _shape(first_index, clean, [rows[place] for place in clean], table)
 
@@ -132,9 +155,13 @@ def _has_nul(row: dict[str, Any]) -> bool:
     return "\\u0000" in json_text(row)
 
 
-def _shape(first_index: int, places: Sequence[int], items: list[dict[str, Any]], table: Table) -> Shape:
+def _shape(
+    first_index: int, places: Sequence[int], items: list[dict[str, Any]], table: Table
+) -> Shape:
     names = tuple(items[0])
-    values: dict[str, Sequence[Any]] = dict(zip(names, zip(*map(dict.values, items), strict=True), strict=True))
+    values: dict[str, Sequence[Any]] = dict(
+        zip(names, zip(*map(dict.values, items), strict=True), strict=True)
+    )
     unknown = [name for name in names if name not in table.columns]
     if unknown and table.extra is not None:
         values[table.extra] = [_with_extra(item, unknown, table.extra) for item in items]
@@ -144,7 +171,8 @@ def _shape(first_index: int, places: Sequence[int], items: list[dict[str, Any]],
 
 
 def _with_extra(item: dict[str, Any], unknown: list[str], extra: str) -> dict[str, Any]:
-    """The fields without a column, beside what the item itself has for the column that keeps them."""
+    """The fields without a column, beside what the item itself has for the column
+    that keeps them."""
     own = item.get(extra)
     kept = own if isinstance(own, dict) else {} if own is None else {extra: own}
     return kept | {name: item[name] for name in unknown}

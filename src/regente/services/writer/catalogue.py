@@ -1,4 +1,5 @@
-"""The target table as PostgreSQL's catalogue has it now. Names from a request are only ever looked up, never trusted."""
+"""The target table as PostgreSQL's catalogue has it now. Names from a request are only ever looked
+up, never trusted."""
 
 from __future__ import annotations
 
@@ -29,22 +30,31 @@ class Table:
 
 async def read_table(connection: AsyncConnection[Any], target: Target) -> Table:
     shown = f"{target.schema_}.{target.table}"
-    found = await connection.execute(query("table_columns"), {"schema": target.schema_, "table": target.table})
+    found = await connection.execute(
+        query("table_columns"), {"schema": target.schema_, "table": target.table}
+    )
     rows = await found.fetchall()
     if not rows:
         raise JobFailure(WriterCode.SCHEMA, f"there is no table {shown}")
     columns = {name: _kind(type_name, category) for name, type_name, category, _ in rows}
     if target.conflict_key not in columns:
-        raise JobFailure(WriterCode.SCHEMA, f"{shown} has no column {target.conflict_key!r} that can be written to")
+        raise JobFailure(
+            WriterCode.SCHEMA,
+            f"{shown} has no column {target.conflict_key!r} that can be written to",
+        )
     parameters = {"schema": target.schema_, "table": target.table, "column": target.conflict_key}
     unique = await (await connection.execute(query("is_unique"), parameters)).fetchone()
     if unique is None:
-        raise JobFailure(WriterCode.SCHEMA, f"{shown} has no unique constraint on {target.conflict_key!r}")
+        raise JobFailure(
+            WriterCode.SCHEMA, f"{shown} has no unique constraint on {target.conflict_key!r}"
+        )
     return Table(
         name=sql.Identifier(target.schema_, target.table),
         columns=columns,
         extra=next((name for name in EXTRA_COLUMNS if columns.get(name) is Kind.JSON), None),
-        touched=tuple(name for name, _, _, has_default in rows if has_default and name in TOUCHED_COLUMNS),
+        touched=tuple(
+            name for name, _, _, has_default in rows if has_default and name in TOUCHED_COLUMNS
+        ),
     )
 
 

@@ -1,4 +1,5 @@
-"""Rows as lines of PostgreSQL's COPY text format, made a column at a time so that the loops run in C."""
+"""Rows as lines of PostgreSQL's COPY text format, made a column at a time so that the loops run in
+C."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class NulInText(ValueError):
 
 
 def copy_lines(columns: Sequence[tuple[Kind, Sequence[Any]]]) -> list[str]:
-    return list(map("\t".join, zip(*(copy_column(kind, values) for kind, values in columns), strict=True)))
+    return list(
+        map("\t".join, zip(*(copy_column(kind, values) for kind, values in columns), strict=True))
+    )
 
 
 def copy_column(kind: Kind, values: Sequence[Any]) -> Sequence[str]:

@@ -1,4 +1,5 @@
-"""The writer's connections and its own schema. Nothing here outlives a transaction, so a transaction pooler may be between."""
+"""The writer's connections and its own schema. Nothing here outlives a transaction, so a
+transaction pooler may be between."""
 
 from __future__ import annotations
 

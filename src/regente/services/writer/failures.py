@@ -36,7 +36,8 @@ class LeaseLost(Exception):
     """The job is not ours any more, or has moved on without us."""
 
 
-# SQLSTATE classes of what a row's own values can do: cardinality, data, integrity, check option, a trigger's RAISE, too large.
+# SQLSTATE classes of what a row's own values can do: cardinality, data, integrity, check option, a
+# trigger's RAISE, too large.
 _ROW_CLASSES = ("21", "22", "23", "44", "P0", "54")
 _SCHEMA_CLASSES = ("42", "3F", "0A")
 _TRANSIENT_CLASSES = ("08", "25", "40", "53", "55", "57", "58")

@@ -1,4 +1,5 @@
-"""In front of every route: the key first, then the rate, then the size of the body. Only `/health` is open."""
+"""In front of every route: the key first, then the rate, then the size of the body. Only `/health`
+is open."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Gate:
         if not hmac.compare_digest(given, self._key):
             return JSONResponse({"detail": f"the {API_KEY_HEADER} header is missing or wrong"}, 401)
         if method == "POST" and (seconds := self._rates.take("")):
-            return JSONResponse({"detail": "too many requests"}, 429, {"retry-after": str(math.ceil(seconds))})
+            return JSONResponse(
+                {"detail": "too many requests"}, 429, {"retry-after": str(math.ceil(seconds))}
+            )
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > self._body_bytes:
             return self._too_large()

@@ -1,4 +1,5 @@
-"""One job from its source to its table: read, cut into batches, store, and read again when the source or the database broke.
+"""One job from its source to its table: read, cut into batches, store, and read again when the
+source or the database broke.
 
 While one batch is stored the next one is read and made ready.
 """
@@ -19,7 +20,13 @@ from regente.contracts.writer import WriterStatus
 from regente.services.writer.batch import Batch, make_batch
 from regente.services.writer.catalogue import Table, read_table
 from regente.services.writer.database import Pool
-from regente.services.writer.failures import JobFailure, SourceTrouble, WriterCode, database_failure, is_transient
+from regente.services.writer.failures import (
+    JobFailure,
+    SourceTrouble,
+    WriterCode,
+    database_failure,
+    is_transient,
+)
 from regente.services.writer.jobs import Job, Jobs
 from regente.services.writer.json_outline import enter_array, leave_document, split_path
 from regente.services.writer.json_rows import RowReader
@@ -39,8 +46,8 @@ _BOUNDS = {"idle": "60s", "lock": "30s"}
 
 
 class Turn:
-    """Reading and storing share one loop. The next batch is made ready while PostgreSQL has work of its own, not while it
-    waits for the loop to send it some."""
+    """Reading and storing share one loop. The next batch is made ready while PostgreSQL has work of
+    its own, not while it waits for the loop to send it some."""
 
     def __init__(self) -> None:
         self._free = asyncio.Event()
@@ -68,14 +75,23 @@ class JobRun:
         failure: JobFailure | None = None
         try:
             if job.claims > self._terms.fruitless_claims:
-                raise JobFailure(WriterCode.GENERIC, f"given up: taken up {job.claims - 1} times without storing a row")
+                raise JobFailure(
+                    WriterCode.GENERIC,
+                    f"given up: taken up {job.claims - 1} times without storing a row",
+                )
             await self._store_all(job)
             total = job.processed
         except JobFailure as error:
             failure, total = error, None
         status, failure = _verdict(job, failure)
         await self._jobs.end(job, status, failure, total=total)
-        told = (job.job_id, status, job.success_count, job.failed_count, failure.message if failure else "no error")
+        told = (
+            job.job_id,
+            status,
+            job.success_count,
+            job.failed_count,
+            failure.message if failure else "no error",
+        )
         logger.info("job %s %s: %d stored, %d failed; %s", *told)
 
     async def _store_all(self, job: Job) -> None:
@@ -94,7 +110,9 @@ class JobRun:
             tries = 1 if job.processed > before else tries + 1
             if tries >= self._terms.source_tries:
                 raise JobFailure(trouble.code, f"{trouble.message} (tried {tries} times)")
-            logger.warning("job %s at row %d: %s; trying again", job.job_id, job.processed, trouble.message)
+            logger.warning(
+                "job %s at row %d: %s; trying again", job.job_id, job.processed, trouble.message
+            )
             await asyncio.sleep(self._pause_seconds(tries))
 
     async def _refresh(self, job: Job) -> None:
@@ -108,7 +126,9 @@ class JobRun:
                 await asyncio.sleep(self._pause_seconds(failures))
 
     def _pause_seconds(self, tries: int) -> float:
-        longest: float = min(self._terms.backoff_seconds * 2.0 ** min(tries - 1, 10), _MAX_BACKOFF_SECONDS)
+        longest: float = min(
+            self._terms.backoff_seconds * 2.0 ** min(tries - 1, 10), _MAX_BACKOFF_SECONDS
+        )
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, keeps no secret
 
     async def _read_once(self, job: Job) -> None:
@@ -122,7 +142,9 @@ class JobRun:
         logger.info("job %s: reading %s from row %d", job.job_id, safe_url(job.url), job.processed)
         async with self._sources.open(job.url, job.headers) as source:
             await self._check_version(job, source)
-            async with contextlib.aclosing(_one_ahead(self._batches(job, source, table, turn))) as batches:
+            async with contextlib.aclosing(
+                _one_ahead(self._batches(job, source, table, turn))
+            ) as batches:
                 async for batch in batches:
                     turn.take()
                     try:
@@ -134,9 +156,13 @@ class JobRun:
         if job.version is None:
             await self._jobs.note_source(job, source.version)
         elif change := source.version.differs_from(job.version):
-            raise JobFailure(WriterCode.STORAGE, f"the source has changed between two reads: {change}")
+            raise JobFailure(
+                WriterCode.STORAGE, f"the source has changed between two reads: {change}"
+            )
 
-    async def _batches(self, job: Job, source: OpenSource, table: Table, turn: Turn) -> AsyncGenerator[Batch]:
+    async def _batches(
+        self, job: Job, source: OpenSource, table: Table, turn: Turn
+    ) -> AsyncGenerator[Batch]:
         path, done, index = split_path(job.json_path), job.processed, 0
         async with contextlib.aclosing(source.chunks()) as chunks:
             window = Window(chunks, limit_bytes=self._terms.row_bytes)
@@ -150,12 +176,17 @@ class JobRun:
                     yield make_batch(index - len(fresh), fresh, job.target, table)
             await leave_document(window, len(path))
         if index < done:
-            message = f"the source has changed between two reads: {done:,} rows of it are stored, and now it has {index:,}"
+            message = (
+                f"the source has changed between two reads: {done:,} rows of it are stored, "
+                f"and now it has {index:,}"
+            )
             raise JobFailure(WriterCode.STORAGE, message)
 
-    async def _store(self, connection: AsyncConnection[Any], job: Job, loader: Loader, batch: Batch) -> None:
-        """Does not wait for the disk: a crash of the server takes rows and progress back together, and the commit that ends
-        the job, which does wait, makes all before it durable."""
+    async def _store(
+        self, connection: AsyncConnection[Any], job: Job, loader: Loader, batch: Batch
+    ) -> None:
+        """Does not wait for the disk: a crash of the server takes rows and progress back together,
+        and the commit that ends the job, which does wait, makes all before it durable."""
         async with connection.transaction():
             await connection.execute(query("begin_batch"), _BOUNDS)
             failed = await loader.load(connection, batch)
@@ -172,11 +203,14 @@ def _verdict(job: Job, failure: JobFailure | None) -> tuple[WriterStatus, JobFai
         return WriterStatus.COMPLETED, None
     if job.success_count:
         return WriterStatus.PARTIAL, None
-    return WriterStatus.FAILED, JobFailure(WriterCode.SCHEMA, f"none of the {job.failed_count:,} rows could be stored")
+    return WriterStatus.FAILED, JobFailure(
+        WriterCode.SCHEMA, f"none of the {job.failed_count:,} rows could be stored"
+    )
 
 
 async def _one_ahead(source: AsyncGenerator[T]) -> AsyncGenerator[T]:
-    """The next one is made while the last one is used. What goes wrong with it is told only when it is asked for."""
+    """The next one is made while the last one is used. What goes wrong with it is told only when it
+    is asked for."""
     coming = asyncio.ensure_future(anext(source, None))
     try:
         while (one := await coming) is not None:

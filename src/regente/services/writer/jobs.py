@@ -98,43 +98,67 @@ class Jobs:
         if row is None:
             return None
         target = Target.model_validate(row["target"])
-        job = Job(row["job_id"], target, row["url"], row["headers"], row["json_path"], row["claims"])
+        job = Job(
+            row["job_id"], target, row["url"], row["headers"], row["json_path"], row["claims"]
+        )
         _take_progress(job, row)
         return job
 
     async def refresh(self, job: Job) -> None:
-        """After a commit whose answer may have been lost: what the database says is what happened."""
+        """After a commit whose answer may have been lost: what the database says is
+        what happened."""
         async with self._cursor() as cursor:
-            await cursor.execute(query("read_progress"), {"job_id": job.job_id, "owner": self._owner})
+            await cursor.execute(
+                query("read_progress"), {"job_id": job.job_id, "owner": self._owner}
+            )
             row = await cursor.fetchone()
         if row is None:
             raise LeaseLost(job.job_id)
         _take_progress(job, row)
 
     async def renew(self, job_ids: Sequence[str]) -> None:
-        await self._run("renew_leases", {"job_ids": list(job_ids), "owner": self._owner, "lease": self._lease})
+        await self._run(
+            "renew_leases", {"job_ids": list(job_ids), "owner": self._owner, "lease": self._lease}
+        )
 
     async def hand_back(self, job: Job) -> None:
         await self._run("hand_back", {"job_id": job.job_id, "owner": self._owner})
 
     async def note_source(self, job: Job, version: Version) -> None:
-        values = {"etag": version.etag, "length": version.length, "job_id": job.job_id, "owner": self._owner}
+        values = {
+            "etag": version.etag,
+            "length": version.length,
+            "job_id": job.job_id,
+            "owner": self._owner,
+        }
         if not await self._run("note_source", values):
             raise LeaseLost(job.job_id)
         job.version = version
 
-    async def note_progress(self, connection: AsyncConnection[Any], job: Job, size: int, failed: Sequence[Failed]) -> None:
-        """In the transaction that stores the rows. Not ours any more, or not at that place: nothing of it is stored."""
+    async def note_progress(
+        self, connection: AsyncConnection[Any], job: Job, size: int, failed: Sequence[Failed]
+    ) -> None:
+        """In the transaction that stores the rows. Not ours any more, or not at that place: nothing
+        of it is stored."""
         items = [(job.job_id, one.index, one.data[:_KEPT_CHARACTERS], one.error) for one in failed]
         async with connection.cursor() as cursor:
             if items:
                 await cursor.executemany(query("note_failed_item"), items)
-            values = {"success": size - len(failed), "failed": len(failed), "before": job.processed, "lease": self._lease}
-            await cursor.execute(query("note_progress"), {**values, "job_id": job.job_id, "owner": self._owner})
+            values = {
+                "success": size - len(failed),
+                "failed": len(failed),
+                "before": job.processed,
+                "lease": self._lease,
+            }
+            await cursor.execute(
+                query("note_progress"), {**values, "job_id": job.job_id, "owner": self._owner}
+            )
             if cursor.rowcount != 1:
                 raise LeaseLost(job.job_id)
 
-    async def end(self, job: Job, status: WriterStatus, failure: JobFailure | None, *, total: int | None) -> None:
+    async def end(
+        self, job: Job, status: WriterStatus, failure: JobFailure | None, *, total: int | None
+    ) -> None:
         """Also forgets what may be secret: the headers, and the URL's query."""
         ended = await self._run(
             "end_job",
@@ -160,7 +184,10 @@ class Jobs:
             found = await cursor.fetchone()
             if found is None:
                 return None
-            await cursor.execute(query("job_failed_items"), {"job_id": job_id, "limit": self._terms.shown_failed_items})
+            await cursor.execute(
+                query("job_failed_items"),
+                {"job_id": job_id, "limit": self._terms.shown_failed_items},
+            )
             return found, await cursor.fetchall()
 
     async def ping(self) -> None:
@@ -173,7 +200,10 @@ class Jobs:
 
     @contextlib.asynccontextmanager
     async def _cursor(self) -> AsyncIterator[AsyncCursor[DictRow]]:
-        async with self._pool.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        async with (
+            self._pool.connection() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
             yield cursor
 
 
@@ -195,6 +225,10 @@ def _row(job_id: str, fingerprint: bytes, request: ProcessRequest) -> dict[str, 
 
 
 def _take_progress(job: Job, row: DictRow) -> None:
-    job.processed, job.success_count, job.failed_count = row["processed"], row["success_count"], row["failed_count"]
+    job.processed, job.success_count, job.failed_count = (
+        row["processed"],
+        row["success_count"],
+        row["failed_count"],
+    )
     known = row["etag"] is not None or row["source_length"] is not None
     job.version = Version(row["etag"], row["source_length"]) if known else None

@@ -1,5 +1,5 @@
-The life of a job: accepted → claimed (a lease) → progress with every batch → ended. What a writer does to a job, it does
-under its lease and only from the place where it believes the job to be.
+The life of a job: accepted → claimed (a lease) → progress with every batch → ended.
+What a writer does to a job, it does under its lease and only from the place where it believes the job to be.
 
 -- name: accept_job
 INSERT INTO regente_writer.jobs (job_id, fingerprint, target, url, headers, json_path)
@@ -17,7 +17,8 @@ SELECT count(*) FROM (
 
 -- name: claim_job
 UPDATE regente_writer.jobs AS jobs
-SET lease_owner = %(owner)s, lease_until = now() + %(lease)s, claims = claims + 1, started_at = coalesce(started_at, now())
+SET lease_owner = %(owner)s, lease_until = now() + %(lease)s, claims = claims + 1,
+    started_at = coalesce(started_at, now())
 FROM (
   SELECT job_id FROM regente_writer.jobs
   WHERE status = 'processing' AND (lease_until IS NULL OR lease_until < now())
@@ -26,7 +27,8 @@ FROM (
   FOR UPDATE SKIP LOCKED
 ) AS chosen
 WHERE jobs.job_id = chosen.job_id
-RETURNING jobs.job_id, target, url, coalesce(headers, '{}') AS headers, json_path, processed, success_count, failed_count,
+RETURNING jobs.job_id, target, url, coalesce(headers, '{}') AS headers, json_path, processed,
+          success_count, failed_count,
   etag, source_length, claims
 
 -- name: read_progress
@@ -39,7 +41,8 @@ UPDATE regente_writer.jobs SET lease_until = now() + %(lease)s
 WHERE job_id = ANY (%(job_ids)s) AND lease_owner = %(owner)s AND status = 'processing'
 
 -- name: hand_back
-UPDATE regente_writer.jobs SET lease_owner = NULL, lease_until = NULL, claims = greatest(claims - 1, 0)
+UPDATE regente_writer.jobs SET lease_owner = NULL, lease_until = NULL,
+       claims = greatest(claims - 1, 0)
 WHERE job_id = %(job_id)s AND lease_owner = %(owner)s AND status = 'processing'
 
 -- name: note_source
@@ -50,23 +53,27 @@ WHERE job_id = %(job_id)s AND lease_owner = %(owner)s AND status = 'processing'
 UPDATE regente_writer.jobs
 SET processed = processed + %(success)s + %(failed)s, success_count = success_count + %(success)s,
   failed_count = failed_count + %(failed)s, lease_until = now() + %(lease)s, claims = 1
-WHERE job_id = %(job_id)s AND lease_owner = %(owner)s AND status = 'processing' AND processed = %(before)s
+WHERE job_id = %(job_id)s AND lease_owner = %(owner)s AND status = 'processing'
+  AND processed = %(before)s
 
 -- name: note_failed_item
 INSERT INTO regente_writer.failed_items (job_id, index, data, error) VALUES (%s, %s, %s, %s)
 
 -- name: end_job
 UPDATE regente_writer.jobs
-SET status = %(status)s, total = %(total)s, error = %(error)s, error_code = %(error_code)s, completed_at = now(),
+SET status = %(status)s, total = %(total)s, error = %(error)s, error_code = %(error_code)s,
+    completed_at = now(),
   headers = NULL, url = %(safe_url)s, lease_owner = NULL, lease_until = NULL
 WHERE job_id = %(job_id)s AND lease_owner = %(owner)s AND status = 'processing'
 
 -- name: job_status
-SELECT job_id, status, total, processed, success_count, failed_count, error, error_code, started_at, completed_at
+SELECT job_id, status, total, processed, success_count, failed_count, error, error_code, started_at,
+       completed_at
 FROM regente_writer.jobs WHERE job_id = %(job_id)s
 
 -- name: job_failed_items
-SELECT index, data, error FROM regente_writer.failed_items WHERE job_id = %(job_id)s ORDER BY index LIMIT %(limit)s
+SELECT index, data, error FROM regente_writer.failed_items WHERE job_id = %(job_id)s ORDER BY index
+LIMIT %(limit)s
 
 -- name: forget_jobs
 DELETE FROM regente_writer.jobs WHERE status <> 'processing' AND completed_at < now() - %(keep)s

@@ -1,4 +1,5 @@
-"""Walks a JSON document from its beginning to one array, and from that array's end to its own. Never builds a value."""
+"""Walks a JSON document from its beginning to one array, and from that array's end to its own.
+Never builds a value."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ async def enter_array(window: Window, path: tuple[str, ...]) -> None:
     token = await _first_token(window)
     for depth, key in enumerate(path):
         if token != b"{":
-            raise _not_there(path[: depth + 1], f"{_where(path[:depth])} is {_kind(token)}, not an object")
+            raise _not_there(
+                path[: depth + 1], f"{_where(path[:depth])} is {_kind(token)}, not an object"
+            )
         await _seek(window, key, path[: depth + 1])
         token = await _value_token(window)
     if token != b"[":
@@ -28,7 +31,8 @@ async def enter_array(window: Window, path: tuple[str, ...]) -> None:
 
 
 async def leave_document(window: Window, depth: int) -> None:
-    """From behind the array's `]` through its enclosing objects; what is missing there was cut off."""
+    """From behind the array's `]` through its enclosing objects; what is missing
+    there was cut off."""
     for _ in range(depth):
         while (token := await _next(window)) == b",":
             await _key(window)
@@ -120,7 +124,13 @@ def _where(path: tuple[str, ...]) -> str:
 
 
 def _kind(token: bytes) -> str:
-    kinds = {b"{": "an object", b"[": "an array", b"null": "null", b"true": "a boolean", b"false": "a boolean"}
+    kinds = {
+        b"{": "an object",
+        b"[": "an array",
+        b"null": "null",
+        b"true": "a boolean",
+        b"false": "a boolean",
+    }
     return kinds.get(token, "a text" if token.startswith(b'"') else "a number")
 
 

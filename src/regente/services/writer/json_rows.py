@@ -1,8 +1,9 @@
 """Cuts a JSON array into batches of whole elements without looking at every byte in Python.
 
-A batch is cut at the last `},{` of the window and decoded as an array of its own. JSON can be read in one way only, so the
-decoder accepts that array if, and only if, the cut is between two elements. A cut inside of a nested object or of a text
-is refused by the decoder; after a few such cuts, and for the end of the array, the elements are found token by token.
+A batch is cut at the last `},{` of the window and decoded as an array of its own. JSON can be read
+in one way only, so the decoder accepts that array if, and only if, the cut is between two elements.
+A cut inside of a nested object or of a text is refused by the decoder; after a few such cuts, and
+for the end of the array, the elements are found token by token.
 """
 
 from __future__ import annotations
@@ -38,9 +39,15 @@ async def _now() -> None:
 
 class RowReader:
     def __init__(
-        self, window: Window, *, batch_bytes: int, row_bytes: int, good_moment: Callable[[], Awaitable[object]] = _now
+        self,
+        window: Window,
+        *,
+        batch_bytes: int,
+        row_bytes: int,
+        good_moment: Callable[[], Awaitable[object]] = _now,
     ) -> None:
-        """`good_moment` is awaited before each batch is decoded, which holds up the whole loop for some milliseconds."""
+        """`good_moment` is awaited before each batch is decoded, which holds up the whole loop for
+        some milliseconds."""
         self._window = window
         self._batch_bytes = batch_bytes
         self._row_bytes = row_bytes
@@ -63,7 +70,9 @@ class RowReader:
 
     def _wider(self) -> int:
         if self._window.ahead > self._row_bytes:
-            raise JobFailure(WriterCode.STORAGE, f"the source has a row longer than {self._row_bytes:,} bytes")
+            raise JobFailure(
+                WriterCode.STORAGE, f"the source has a row longer than {self._row_bytes:,} bytes"
+            )
         if self._window.ended:
             raise truncated()
         return max(self._batch_bytes, min(2 * self._window.ahead, self._row_bytes + 1))
@@ -96,7 +105,11 @@ class RowReader:
         if not found:
             return []
         rows = _decoded(b",".join(found))
-        return [_decoded_alone(one) for one in found] if rows is None or len(rows) != len(found) else rows
+        return (
+            [_decoded_alone(one) for one in found]
+            if rows is None or len(rows) != len(found)
+            else rows
+        )
 
 
 class _Walk:
@@ -134,7 +147,10 @@ class _Walk:
         if start < 0 and not (mark == b"]" and self._may_end):
             raise malformed("a comma without a value in the array of rows")
         if mark not in (b",", b"]"):
-            raise malformed(f"{mark[:40].decode(errors='replace')!r} where a comma should be in the array of rows")
+            raise malformed(
+                f"{mark[:40].decode(errors='replace')!r} where a comma should be in the "
+                "array of rows"
+            )
         element = self._window.data[start:end] if start >= 0 else None
         self.finished, self._may_end = mark == b"]", False
         self.taken_bytes += behind - self._window.position

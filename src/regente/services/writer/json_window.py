@@ -1,4 +1,5 @@
-"""The part of a JSON document that is in memory: a few chunks, with everything before `position` already dealt with."""
+"""The part of a JSON document that is in memory: a few chunks, with everything before `position`
+already dealt with."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from regente.services.writer.failures import JobFailure, WriterCode
 OPENED_BY = {b"}": b"{", b"]": b"["}
 
 # A quote that no other quote closes is a token of its own: the string goes on in the next chunk.
-_TOKEN = re.compile(rb'[ \t\r\n]*+(?:("[^"\\]*+(?:\\.[^"\\]*+)*+")|([\[\]{}:,])|([^\s\[\]{}:,"]++)|("))', re.DOTALL)
+_TOKEN = re.compile(
+    rb'[ \t\r\n]*+(?:("[^"\\]*+(?:\\.[^"\\]*+)*+")|([\[\]{}:,])|([^\s\[\]{}:,"]++)|("))', re.DOTALL
+)
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 
 
@@ -52,7 +55,10 @@ class Window:
                 self.position = found.end()
                 return found.group(found.lastindex or 0)
             if self.ahead > self._limit_bytes:
-                raise JobFailure(WriterCode.STORAGE, f"the source has a value longer than {self._limit_bytes:,} bytes")
+                raise JobFailure(
+                    WriterCode.STORAGE,
+                    f"the source has a value longer than {self._limit_bytes:,} bytes",
+                )
             if self.ended:
                 if _BLANK.fullmatch(self.data, self.position):
                     return b""

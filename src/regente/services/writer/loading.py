@@ -1,6 +1,8 @@
-"""Puts a batch into its table inside of the caller's transaction: COPY into a staging table, then one upsert or insert.
+"""Puts a batch into its table inside of the caller's transaction: COPY into a staging table, then
+one upsert or insert.
 
-What PostgreSQL refuses for the sake of a row is cut smaller until the guilty rows stand alone; all others are stored.
+What PostgreSQL refuses for the sake of a row is cut smaller until the guilty rows stand alone; all
+others are stored.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from regente.services.writer.copy_text import json_text
 from regente.services.writer.failures import first_line, is_row_fault
 from regente.services.writer.queries import query
 
-# COPY says in which line it stumbled. Believing it is quick while few rows are bad; when most are, halving is.
+# COPY says in which line it stumbled. Believing it is quick while few rows are bad; when most are,
+# halving is.
 _HINTS_PER_SHAPE = 16
 # Rows of refused tries stay in the staging table as dead ones; now and then it is made anew.
 _TRIES_PER_STAGING = 200
@@ -28,7 +31,8 @@ _LINE = re.compile(r"\d+")
 
 class Loader:
     def __init__(self, target: Target, table: Table, on_wait: Callable[[], object]) -> None:
-        """`on_wait` is called when PostgreSQL is about to be busy for a while and the loop is not."""
+        """`on_wait` is called when PostgreSQL is about to be busy for a while and the
+        loop is not."""
         self._target = target
         self._table = table
         self._on_wait = on_wait
@@ -69,13 +73,20 @@ class Loader:
                     await connection.execute(query("empty_staging"))
         return failed
 
-    async def _make_staging(self, connection: AsyncConnection[Any], names: dict[str, sql.Composable]) -> None:
+    async def _make_staging(
+        self, connection: AsyncConnection[Any], names: dict[str, sql.Composable]
+    ) -> None:
         if self._tries:
             await connection.execute(query("drop_staging"))
         await connection.execute(_composed("make_staging", names))
 
     async def _store(
-        self, connection: AsyncConnection[Any], names: dict[str, sql.Composable], shape: Shape, start: int, end: int
+        self,
+        connection: AsyncConnection[Any],
+        names: dict[str, sql.Composable],
+        shape: Shape,
+        start: int,
+        end: int,
     ) -> list[Failed]:
         if self._target.operation == "insert":
             numbered = [f"{shape.lines[place]}\t{place}" for place in range(start, end)]
@@ -86,23 +97,33 @@ class Loader:
         await connection.execute(_composed("upsert", names))
         return []
 
-    async def _copy(self, connection: AsyncConnection[Any], statement: sql.Composed, lines: list[str]) -> None:
+    async def _copy(
+        self, connection: AsyncConnection[Any], statement: sql.Composed, lines: list[str]
+    ) -> None:
         text = "\n".join(lines) + "\n"
         async with connection.cursor() as cursor, cursor.copy(statement) as copy:
             await copy.write(text.encode())
 
     async def _insert(
-        self, connection: AsyncConnection[Any], names: dict[str, sql.Composable], shape: Shape, count: int
+        self,
+        connection: AsyncConnection[Any],
+        names: dict[str, sql.Composable],
+        shape: Shape,
+        count: int,
     ) -> list[Failed]:
         self._on_wait()
         row = await (await connection.execute(_composed("insert", names))).fetchone()
         assert row is not None
         stored, duplicates = row
         if stored + len(duplicates) != count:
-            # Two of these rows have one key, written in two ways: alone, the second one is a plain duplicate.
+            # Two of these rows have one key, written in two ways: alone, the second one is a plain
+            # duplicate.
             raise psycopg.errors.CardinalityViolation("rows of one batch have the same key")
         key = self._target.conflict_key
-        message = f"duplicate key: {self._target.schema_}.{self._target.table} has a row with the same {key!r}"
+        message = (
+            f"duplicate key: {self._target.schema_}.{self._target.table} has a row with the "
+            f"same {key!r}"
+        )
         return [_failed(shape, place, message) for place in sorted(duplicates)]
 
     def _names(self, shape: Shape) -> dict[str, sql.Composable]:

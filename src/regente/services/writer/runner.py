@@ -1,4 +1,5 @@
-"""Takes up jobs, a few at once, and keeps their leases alive. A stopped runner hands its jobs back at once."""
+"""Takes up jobs, a few at once, and keeps their leases alive. A stopped runner hands its jobs back
+at once."""
 
 from __future__ import annotations
 
@@ -73,7 +74,11 @@ class Runner:
             await self._hand_back(job)
             raise
         except psycopg.Error as error:
-            logger.warning("job %s: left for later, the database does not answer: %s", job.job_id, type(error).__name__)
+            logger.warning(
+                "job %s: left for later, the database does not answer: %s",
+                job.job_id,
+                type(error).__name__,
+            )
         except Exception:
             # The lease runs out and the job is taken up again, a bounded number of times.
             logger.exception("job %s: broke off", job.job_id)

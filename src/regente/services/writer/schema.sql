@@ -8,7 +8,8 @@ CREATE SCHEMA IF NOT EXISTS regente_writer;
 CREATE TABLE IF NOT EXISTS regente_writer.jobs (
   job_id         text PRIMARY KEY,
   fingerprint    bytea NOT NULL,
-  status         text NOT NULL DEFAULT 'processing' CHECK (status IN ('processing', 'completed', 'partial', 'failed')),
+  status         text NOT NULL DEFAULT 'processing'
+      CHECK (status IN ('processing', 'completed', 'partial', 'failed')),
   target         jsonb NOT NULL,
   url            text NOT NULL,
   headers        jsonb,
@@ -32,7 +33,8 @@ CREATE TABLE IF NOT EXISTS regente_writer.jobs (
   CHECK (status = 'processing' OR headers IS NULL)
 );
 
-CREATE INDEX IF NOT EXISTS jobs_unfinished ON regente_writer.jobs (created_at) WHERE status = 'processing';
+CREATE INDEX IF NOT EXISTS jobs_unfinished ON regente_writer.jobs (created_at)
+    WHERE status = 'processing';
 
 CREATE TABLE IF NOT EXISTS regente_writer.failed_items (
   job_id  text NOT NULL REFERENCES regente_writer.jobs ON DELETE CASCADE,

@@ -1,4 +1,5 @@
-"""The document of a job, streamed. Says what kind of trouble it met; never logs or keeps the headers that it sends."""
+"""The document of a job, streamed. Says what kind of trouble it met; never logs or keeps the
+headers that it sends."""
 
 from __future__ import annotations
 
@@ -19,7 +20,15 @@ _INFLATED_BYTES = 1024 * 1024
 _REDIRECTS = {301, 302, 303, 307, 308}
 _PASSING_STATUSES = {408, 425, 429}
 # Sent by the client itself, or about a body that there is not.
-_OWN_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "range", "if-range"}
+_OWN_HEADERS = {
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "accept-encoding",
+    "range",
+    "if-range",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,9 @@ class OpenSource:
         self._response = response
         self._limit_bytes = limit_bytes
         length = response.headers.get("content-length", "")
-        self.version = Version(response.headers.get("etag"), int(length) if length.isdigit() else None)
+        self.version = Version(
+            response.headers.get("etag"), int(length) if length.isdigit() else None
+        )
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         taken = 0
@@ -50,7 +61,9 @@ class OpenSource:
             async for chunk in _inflated(self._response):
                 taken += len(chunk)
                 if taken > self._limit_bytes:
-                    raise JobFailure(WriterCode.STORAGE, f"the source is larger than {self._limit_bytes:,} bytes")
+                    raise JobFailure(
+                        WriterCode.STORAGE, f"the source is larger than {self._limit_bytes:,} bytes"
+                    )
                 yield chunk
 
 
@@ -58,9 +71,15 @@ class Sources:
     def __init__(self, terms: WriterTerms) -> None:
         self._terms = terms
         self._client = httpx2.AsyncClient(
-            transport=GuardedTransport(allow_private=terms.allow_private, connections=terms.concurrent_jobs + 1),
+            transport=GuardedTransport(
+                allow_private=terms.allow_private, connections=terms.concurrent_jobs + 1
+            ),
             timeout=httpx2.Timeout(terms.read_seconds, connect=terms.connect_seconds),
-            headers={"user-agent": "regente-writer", "accept": "application/json", "accept-encoding": "gzip, identity"},
+            headers={
+                "user-agent": "regente-writer",
+                "accept": "application/json",
+                "accept-encoding": "gzip, identity",
+            },
             trust_env=False,
         )
 
@@ -69,12 +88,15 @@ class Sources:
 
     @contextlib.asynccontextmanager
     async def open(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[OpenSource]:
-        """Follow redirects, each one checked; the job's headers go to the first one's origin only."""
+        """Follow redirects, each one checked; the job's headers go to the first one's
+        origin only."""
         origin = _origin(url)
         for _ in range(MAX_REDIRECTS + 1):
             with reading_troubles():
                 check_url(url, allow_private=self._terms.allow_private)
-            sent = {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
+            sent = {
+                name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS
+            }
             response = await self._get(url, sent if _origin(url) == origin else {})
             try:
                 if response.status_code not in _REDIRECTS:
@@ -84,7 +106,9 @@ class Sources:
                 url = urljoin(url, response.headers.get("location", ""))
             finally:
                 await response.aclose()
-        raise JobFailure(WriterCode.STORAGE, f"the source redirects more than {MAX_REDIRECTS} times")
+        raise JobFailure(
+            WriterCode.STORAGE, f"the source redirects more than {MAX_REDIRECTS} times"
+        )
 
     async def _get(self, url: str, headers: Mapping[str, str]) -> httpx2.Response:
         with reading_troubles():
@@ -112,11 +136,15 @@ def reading_troubles() -> Iterator[None]:
         kind = "connect" if isinstance(error, httpx2.ConnectTimeout) else "answer"
         raise SourceTrouble(WriterCode.TIMEOUT, f"the source did not {kind} in time") from None
     except httpx2.ConnectError as error:
-        raise SourceTrouble(WriterCode.REFUSED, f"the source cannot be connected to: {first_line(error)}") from None
+        raise SourceTrouble(
+            WriterCode.REFUSED, f"the source cannot be connected to: {first_line(error)}"
+        ) from None
     except httpx2.LocalProtocolError:
         raise JobFailure(WriterCode.GENERIC, "the URL or a header cannot be sent") from None
     except httpx2.TransportError as error:
-        raise SourceTrouble(WriterCode.STORAGE, f"the source broke off: {first_line(error)}") from None
+        raise SourceTrouble(
+            WriterCode.STORAGE, f"the source broke off: {first_line(error)}"
+        ) from None
 
 
 def _origin(url: str) -> tuple[str, str]:
@@ -127,7 +155,9 @@ def _origin(url: str) -> tuple[str, str]:
 def _check_answer(response: httpx2.Response) -> None:
     status = response.status_code
     if status in (401, 403):
-        raise JobFailure(WriterCode.CREDENTIALS, f"the source refuses the credentials: HTTP {status}")
+        raise JobFailure(
+            WriterCode.CREDENTIALS, f"the source refuses the credentials: HTTP {status}"
+        )
     if status in _PASSING_STATUSES or status >= 500:
         raise SourceTrouble(WriterCode.STORAGE, f"the source answers HTTP {status}")
     if status != 200:
@@ -136,7 +166,10 @@ def _check_answer(response: httpx2.Response) -> None:
         raise JobFailure(WriterCode.STORAGE, "the source answered HTML, not JSON")
     encoding = response.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
-        raise JobFailure(WriterCode.STORAGE, f"the source is encoded as {encoding!r}; gzip is the one that is read")
+        raise JobFailure(
+            WriterCode.STORAGE,
+            f"the source is encoded as {encoding!r}; gzip is the one that is read",
+        )
 
 
 async def _inflated(response: httpx2.Response) -> AsyncIterator[bytes]:

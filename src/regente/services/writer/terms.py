@@ -1,4 +1,5 @@
-"""What a writer is told when it starts: where it writes, what it may reach, and a bound on everything."""
+"""What a writer is told when it starts: where it writes, what it may reach, and a bound on
+everything."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class WriterTerms:
     create_ads: bool = False
     """Make `public.ads` at start-up when it is missing."""
     allow_private: bool = False
-    """Also read from private and loopback addresses; link-local ones (cloud metadata) stay closed."""
+    """Also read from private and loopback addresses; link-local ones (cloud
+    metadata) stay closed."""
 
     concurrent_jobs: int = 4
     waiting_jobs: int = 1_000

@@ -1,7 +1,8 @@
 -- Quotes: what was asked, what came out, and the evidence for it.
 --
--- A quote is a task of the pipeline `quotes`, under the same id: its checkpoint, heartbeat, attempts and paid answers are the task's
--- and its steps'. These rows are the business record. They stay when the task is forgotten, so nothing here refers to it.
+-- A quote is a task of the pipeline `quotes`, under the same id: its checkpoint, heartbeat,
+-- attempts and paid answers are the task's and its steps'. These rows are the business record. They
+-- stay when the task is forgotten, so nothing here refers to it.
 
 CREATE TABLE regente.quotes (
   id           bigint PRIMARY KEY,

@@ -1,6 +1,8 @@
-"""Stand-ins for services of others that cost money or are not ours to load: real HTTP, the same answers for the same seed.
+"""Stand-ins for services of others that cost money or are not ours to load: real HTTP, the same
+answers for the same seed.
 
-Each is a class like `Standin`, served by the sandbox below its prefix. A new one is added to `standins`.
+Each is a class like `Standin`, served by the sandbox below its prefix. A new one is added to
+`standins`.
 """
 
 from __future__ import annotations

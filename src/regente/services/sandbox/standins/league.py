@@ -1,6 +1,8 @@
-"""A league's web site: 20 teams, 38 rounds of 10 matches, any league name. The same seed plays the same matches.
+"""A league's web site: 20 teams, 38 rounds of 10 matches, any league name. The same seed plays the
+same matches.
 
-Faults strike by match: `league.break_with("unavailable", match_id="…", count=2)`, or POST them to `/league/admin/faults`.
+Faults strike by match: `league.break_with("unavailable", match_id="…", count=2)`, or POST them to
+`/league/admin/faults`.
 """
 
 from __future__ import annotations
@@ -17,8 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regente.services.sandbox.misbehaviour import CutOffResponse, hang, refusal
 from regente.services.sandbox.standins.league_calendar import LEAGUE, ROUNDS, Calendar, Match
-from regente.services.sandbox.standins.league_pages import Blemish, match_page, redesigned_page, round_page
+from regente.services.sandbox.standins.league_pages import (
+    Blemish,
+    match_page,
+    redesigned_page,
+    round_page,
+)
 
+HTML = "text/html; charset=utf-8"
 DRIPS = 50
 
 
@@ -53,14 +61,20 @@ class LeagueFault(StrEnum):
 
 
 BLEMISHES = {
-    LeagueFault.MISSING_FIELD: Blemish.NO_NAME, LeagueFault.WRONG_TYPE: Blemish.NO_NUMBER,
+    LeagueFault.MISSING_FIELD: Blemish.NO_NAME,
+    LeagueFault.WRONG_TYPE: Blemish.NO_NUMBER,
     LeagueFault.WRONG_COUNT: Blemish.EVENT_LOST,
-}  # fmt: skip
-STATES = {LeagueFault.POSTPONED: "postponed", LeagueFault.SCHEDULED: "scheduled", LeagueFault.LIVE: "live"}
+}
+STATES = {
+    LeagueFault.POSTPONED: "postponed",
+    LeagueFault.SCHEDULED: "scheduled",
+    LeagueFault.LIVE: "live",
+}
 
 
 class Fault(BaseModel):
-    """What is left out strikes everywhere; `count` is the next so many requests, without it until it is cleared."""
+    """What is left out strikes everywhere; `count` is the next so many requests, without it until
+    it is cleared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,7 +85,9 @@ class Fault(BaseModel):
     count: int | None = Field(None, ge=1)
     retry_after: float = Field(1.0, ge=0)
     seconds: float = Field(5.0, ge=0, le=3600)
-    kickoff_in: float = Field(-3600.0, description="Seconds from now until the kick-off of an unfinished match.")
+    kickoff_in: float = Field(
+        -3600.0, description="Seconds from now until the kick-off of an unfinished match."
+    )
 
 
 class League:
@@ -105,7 +121,10 @@ class League:
         return self._numbers
 
     async def list_faults(self) -> list[dict[str, Any]]:
-        return [{"id": key, **fault.model_dump(mode="json"), "left": left} for key, (fault, left) in self._faults.items()]
+        return [
+            {"id": key, **fault.model_dump(mode="json"), "left": left}
+            for key, (fault, left) in self._faults.items()
+        ]
 
     async def add_fault(self, fault: Fault) -> dict[str, int]:
         return {"id": self.break_with(**fault.model_dump())}
@@ -122,7 +141,9 @@ class League:
         fault = self._strike(league, round_number=number)
         matches = self.calendar.round(league, number)
         lost = fault is not None and fault.kind is LeagueFault.WRONG_COUNT
-        page = round_page(self.prefix, league, number, matches[:-1] if lost else matches, said=len(matches))
+        page = round_page(
+            self.prefix, league, number, matches[:-1] if lost else matches, said=len(matches)
+        )
         return await self._spoilt(fault, page, request)
 
     async def match(self, league: str, match_id: str, request: Request) -> Response:
@@ -136,7 +157,9 @@ class League:
     def _count(self, route: str) -> None:
         self.calls[route] = self.calls.get(route, 0) + 1
 
-    def _strike(self, league: str, *, match_id: str | None = None, round_number: int | None = None) -> Fault | None:
+    def _strike(
+        self, league: str, *, match_id: str | None = None, round_number: int | None = None
+    ) -> Fault | None:
         for key, (fault, left) in list(self._faults.items()):
             about_round = fault.round is not None
             if fault.league not in (None, league) or about_round != (round_number is not None):
@@ -151,31 +174,37 @@ class League:
         return None
 
     async def _spoilt(self, fault: Fault | None, page: str, request: Request) -> Response:
-        match fault.kind if fault else None:
+        if fault is None:
+            return HTMLResponse(page)
+        match fault.kind:
             case LeagueFault.NOT_FOUND:
                 return refusal(404, "This match was taken down")
             case LeagueFault.UNAVAILABLE:
                 return refusal(503, "Something went wrong")
             case LeagueFault.THROTTLED:
-                assert fault is not None
                 return refusal(429, "Too many requests", {"Retry-After": f"{fault.retry_after:g}"})
             case LeagueFault.HANG:
                 return await hang(request, self._closing)
             case LeagueFault.DRIP:
-                assert fault is not None
-                return StreamingResponse(_drip(page.encode(), fault.seconds), media_type="text/html; charset=utf-8")
-            case LeagueFault.GARBAGE:
-                return Response(bytes(range(256)) * 8, media_type="text/html; charset=utf-8")
-            case LeagueFault.TRUNCATED:
-                return HTMLResponse(page[: len(page) // 2])
-            case LeagueFault.CUT_OFF:
-                return CutOffResponse(page.encode(), media_type="text/html; charset=utf-8")
-            case LeagueFault.AWAY:
-                return RedirectResponse(f"http://localhost:{request.url.port}/")
-            case LeagueFault.LAYOUT:
-                return HTMLResponse(redesigned_page())
+                return StreamingResponse(_drip(page.encode(), fault.seconds), media_type=HTML)
             case _:
-                return HTMLResponse(page)
+                return _spoilt_page(fault.kind, page, request)
+
+
+def _spoilt_page(kind: LeagueFault, page: str, request: Request) -> Response:
+    match kind:
+        case LeagueFault.GARBAGE:
+            return Response(bytes(range(256)) * 8, media_type=HTML)
+        case LeagueFault.TRUNCATED:
+            return HTMLResponse(page[: len(page) // 2])
+        case LeagueFault.CUT_OFF:
+            return CutOffResponse(page.encode(), media_type=HTML)
+        case LeagueFault.AWAY:
+            return RedirectResponse(f"http://localhost:{request.url.port}/")
+        case LeagueFault.LAYOUT:
+            return HTMLResponse(redesigned_page())
+        case _:
+            return HTMLResponse(page)
 
 
 def _page(match: Match, fault: Fault | None) -> str:

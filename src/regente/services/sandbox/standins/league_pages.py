@@ -16,9 +16,12 @@ class Blemish(StrEnum):
     EVENT_LOST = "event_lost"
 
 
-def round_page(prefix: str, league: str, number: int, matches: Sequence[Match], *, said: int) -> str:
+def round_page(
+    prefix: str, league: str, number: int, matches: Sequence[Match], *, said: int
+) -> str:
     items = "\n".join(
-        f'<li class="match" data-match-id="{match.id}"><a href="{prefix}/{league}/matches/{match.id}">'
+        f'<li class="match" data-match-id="{match.id}"><a '
+        f'href="{prefix}/{league}/matches/{match.id}">'
         f"{escape(match.home[1])} x {escape(match.away[1])}</a></li>"
         for match in matches
     )
@@ -27,10 +30,21 @@ def round_page(prefix: str, league: str, number: int, matches: Sequence[Match], 
 
 
 def match_page(
-    match: Match, *, status: str = "finished", kickoff_in_seconds: float | None = None, blemish: Blemish | None = None
+    match: Match,
+    *,
+    status: str = "finished",
+    kickoff_in_seconds: float | None = None,
+    blemish: Blemish | None = None,
 ) -> str:
-    kickoff = match.kickoff if kickoff_in_seconds is None else datetime.now(UTC) + timedelta(seconds=kickoff_in_seconds)
-    head = f'<article id="match" data-match-id="{match.id}" data-round="{match.round}" data-status="{status}">'
+    kickoff = (
+        match.kickoff
+        if kickoff_in_seconds is None
+        else datetime.now(UTC) + timedelta(seconds=kickoff_in_seconds)
+    )
+    head = (
+        f'<article id="match" data-match-id="{match.id}" data-round="{match.round}" '
+        f'data-status="{status}">'
+    )
     when = f'<time class="kickoff" datetime="{kickoff.isoformat()}">{kickoff:%d/%m/%Y %H:%M}</time>'
     teams = _team(match, "home", None, None) + _team(match, "away", None, None)
     if status != "finished":
@@ -39,9 +53,14 @@ def match_page(
     name = "" if blemish is Blemish.NO_NAME else match.home[1]
     number = "dois" if blemish is Blemish.NO_NUMBER else str(goals[0])
     teams = _team(match, "home", name, number) + _team(match, "away", match.away[1], str(goals[1]))
-    place = f'<span class="venue">{escape(match.venue)}</span> <span class="attendance">{_dotted(match.attendance)}</span>'
+    place = (
+        f'<span class="venue">{escape(match.venue)}</span> <span '
+        f'class="attendance">{_dotted(match.attendance)}</span>'
+    )
     events = match.events[:-1] if blemish is Blemish.EVENT_LOST else match.events
-    return _document(f"{head}{when}{place}{teams}{_events(events, len(match.events))}{_stats(match)}</article>")
+    return _document(
+        f"{head}{when}{place}{teams}{_events(events, len(match.events))}{_stats(match)}</article>"
+    )
 
 
 def redesigned_page() -> str:
@@ -59,7 +78,8 @@ def _team(match: Match, side: str, name: str | None, goals: str | None) -> str:
 
 def _events(events: Sequence[Event], said: int) -> str:
     items = "\n".join(
-        f'<li class="event" data-minute="{one.minute}" data-kind="{one.kind}" data-side="{one.side}">'
+        f'<li class="event" data-minute="{one.minute}" data-kind="{one.kind}" '
+        f'data-side="{one.side}">'
         f'{one.minute}\' <span class="player">{escape(one.player)}</span></li>'
         for one in events
     )
@@ -68,7 +88,10 @@ def _events(events: Sequence[Event], said: int) -> str:
 
 def _stats(match: Match) -> str:
     rows = "\n".join(
-        f'<tr class="stat" data-stat="{name}" data-side="{side}"><th>{name}</th><td class="value">{value}</td></tr>'
+        (
+            f'<tr class="stat" data-stat="{name}" data-side="{side}"><th>{name}</th><td '
+            f'class="value">{value}</td></tr>'
+        )
         for name, side, value in match.stats
     )
     return f'<table class="stats" data-count="{len(match.stats)}">\n<tbody>{rows}</tbody></table>'
@@ -79,4 +102,7 @@ def _dotted(number: int) -> str:
 
 
 def _document(body: str) -> str:
-    return f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>Liga</title></head>\n<body>\n{body}\n</body></html>\n'
+    return (
+        "<!DOCTYPE html>\n<html><head><meta "
+        f'charset="utf-8"><title>Liga</title></head>\n<body>\n{body}\n</body></html>\n'
+    )

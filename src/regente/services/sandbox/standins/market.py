@@ -1,4 +1,5 @@
-"""The goods of the quotes' stand-ins, all from the seed: what a description means, what shops ask, what the FIPE table says."""
+"""The goods of the quotes' stand-ins, all from the seed: what a description means, what shops ask,
+what the FIPE table says."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-SHOPS = ("Casa Forte", "Loja do Bairro", "Mega Ofertas", "Ponto Certo", "Varejo Norte", "Super Estoque")
+SHOPS = (
+    "Casa Forte",
+    "Loja do Bairro",
+    "Mega Ofertas",
+    "Ponto Certo",
+    "Varejo Norte",
+    "Super Estoque",
+)
 OUTLIER_AT, BARE_AT = 5, 6
 """The fifth shop sells sets of ten; the sixth shows no price on its page."""
 
@@ -32,14 +40,31 @@ class Brand:
 
 
 BRANDS = (
-    Brand("59", "VW - VolksWagen", ("volkswagen", "vw"), (
-        Model("5940", "AMAROK High.CD 2.0 16V TDI 4x4 Dies. Aut", 210_000), Model("5585", "Gol 1.0 Flex 12V 5p", 62_000),
-    )),
-    Brand("21", "Fiat", ("fiat",), (
-        Model("4828", "Uno Mille 1.0 Fire Flex 4p", 41_000), Model("9020", "Strada Volcano 1.3 Flex", 98_000),
-    )),
-    Brand("23", "GM - Chevrolet", ("chevrolet", "gm"), (Model("8101", "ONIX HATCH 1.0 12V Flex 5p Mec.", 76_000),)),
-)  # fmt: skip
+    Brand(
+        "59",
+        "VW - VolksWagen",
+        ("volkswagen", "vw"),
+        (
+            Model("5940", "AMAROK High.CD 2.0 16V TDI 4x4 Dies. Aut", 210_000),
+            Model("5585", "Gol 1.0 Flex 12V 5p", 62_000),
+        ),
+    ),
+    Brand(
+        "21",
+        "Fiat",
+        ("fiat",),
+        (
+            Model("4828", "Uno Mille 1.0 Fire Flex 4p", 41_000),
+            Model("9020", "Strada Volcano 1.3 Flex", 98_000),
+        ),
+    ),
+    Brand(
+        "23",
+        "GM - Chevrolet",
+        ("chevrolet", "gm"),
+        (Model("8101", "ONIX HATCH 1.0 12V Flex 5p Mec.", 76_000),),
+    ),
+)
 YEARS = range(2008, 2026)
 FUELS = {"1": "Gasolina", "3": "Diesel", "5": "Flex"}
 MONTH = "novembro de 2026"
@@ -64,15 +89,20 @@ class Market:
         goods = self.digest("goods", query)
         return [
             {
-                "position": number, "title": f"{query[:80]} - {shop}", "source": shop, "product_id": f"{goods}{number}",
-                "link": f"{base_url}/shop/{goods}/{number}", "price": _reais(self.price(goods, number)),
+                "position": number,
+                "title": f"{query[:80]} - {shop}",
+                "source": shop,
+                "product_id": f"{goods}{number}",
+                "link": f"{base_url}/shop/{goods}/{number}",
+                "price": _reais(self.price(goods, number)),
                 "extracted_price": self.price(goods, number) / 100,
             }
             for number, shop in enumerate(SHOPS, 1)
-        ]  # fmt: skip
+        ]
 
     def price(self, goods: str, number: int) -> int:
-        """In cents: within an eighth of the goods' own price, but for the shop that sells ten at once."""
+        """In cents: within an eighth of the goods' own price, but for the shop that sells ten at
+        once."""
         base = 5_000 + int(goods[:8], 16) % 495_000
         swing = int(self.digest("swing", goods, str(number))[:4], 16) / 0xFFFF - 0.5
         return round(base * (1 + swing / 4)) * (10 if number == OUTLIER_AT else 1)
@@ -81,10 +111,13 @@ class Market:
         """Each shop builds its pages differently."""
         cents = self.price(goods, number)
         title = f"<title>{SHOPS[number - 1]}</title>"
-        return f"<!doctype html><html><head>{title}{_head(cents, number)}</head>{_body(cents, number)}</html>"
+        head, body = _head(cents, number), _body(cents, number)
+        return f"<!doctype html><html><head>{title}{head}</head>{body}</html>"
 
     def digest(self, *parts: str) -> str:
-        return hashlib.blake2b("/".join((str(self._seed), *parts)).encode(), digest_size=8).hexdigest()
+        return hashlib.blake2b(
+            "/".join((str(self._seed), *parts)).encode(), digest_size=8
+        ).hexdigest()
 
 
 # The FIPE table.
@@ -108,17 +141,31 @@ def vehicle_price(brand_code: str, model_code: str, year_code: str) -> dict[str,
     year, _, fuel = year_code.partition("-")
     cents = round(model.first_price * 100 * 0.93 ** (YEARS[-1] - int(year)))
     return {
-        "vehicleType": 1, "price": _reais(cents), "brand": brand.name, "model": model.name, "modelYear": int(year),
-        "fuel": FUELS[fuel], "codeFipe": f"00{model.code[:4]}-1", "referenceMonth": MONTH, "fuelAcronym": FUELS[fuel][0],
-    }  # fmt: skip
+        "vehicleType": 1,
+        "price": _reais(cents),
+        "brand": brand.name,
+        "model": model.name,
+        "modelYear": int(year),
+        "fuel": FUELS[fuel],
+        "codeFipe": f"00{model.code[:4]}-1",
+        "referenceMonth": MONTH,
+        "fuelAcronym": FUELS[fuel][0],
+    }
 
 
 def _vehicle(brand: Brand, words: list[str], description: str) -> dict[str, Any]:
     years = [int(word) for word in words if re.fullmatch(r"(19|20)\d\d", word)]
-    model = max(brand.models, key=lambda one: len(set(words) & set(re.findall(r"[\w.]+", one.name.casefold()))))
+    model = max(
+        brand.models,
+        key=lambda one: len(set(words) & set(re.findall(r"[\w.]+", one.name.casefold()))),
+    )
     found = {
-        "kind": "vehicle", "search_query": description[:120], "brand": brand.name, "model": model.name, "vehicle_type": "cars",
-    }  # fmt: skip
+        "kind": "vehicle",
+        "search_query": description[:120],
+        "brand": brand.name,
+        "model": model.name,
+        "vehicle_type": "cars",
+    }
     return {**found, "model_year": years[0]} if years else found
 
 
@@ -130,16 +177,37 @@ def _reais(cents: int) -> str:
 def _head(cents: int, number: int) -> str:
     amount = f"{cents / 100:.2f}"
     if number == 1:
-        offer = {"@type": "Offer", "price": amount, "priceCurrency": "BRL", "availability": "https://schema.org/InStock"}
-        document: Any = {"@context": "https://schema.org", "@type": "Product", "name": "Item", "offers": offer}
+        offer = {
+            "@type": "Offer",
+            "price": amount,
+            "priceCurrency": "BRL",
+            "availability": "https://schema.org/InStock",
+        }
+        document: Any = {
+            "@context": "https://schema.org",
+            "@type": "Product",
+            "name": "Item",
+            "offers": offer,
+        }
         return f'<script type="application/ld+json">{json.dumps(document)}</script>'
     if number == 2:
-        offers = {"@type": "AggregateOffer", "lowPrice": float(amount), "highPrice": cents / 50, "priceCurrency": "BRL"}
-        document = {"@graph": [{"@type": "BreadcrumbList"}, {"@type": ["Product"], "name": "Item", "offers": [offers]}]}
+        offers = {
+            "@type": "AggregateOffer",
+            "lowPrice": float(amount),
+            "highPrice": cents / 50,
+            "priceCurrency": "BRL",
+        }
+        document = {
+            "@graph": [
+                {"@type": "BreadcrumbList"},
+                {"@type": ["Product"], "name": "Item", "offers": [offers]},
+            ]
+        }
         return f'<script type="application/ld+json">{json.dumps(document)}</script>'
     if number == 3:
         return (
-            f'<meta property="product:price:amount" content="{amount}"><meta property="product:price:currency" content="BRL">'
+            f'<meta property="product:price:amount" content="{amount}"><meta '
+            'property="product:price:currency" content="BRL">'
         )
     return ""
 
@@ -150,7 +218,8 @@ def _body(cents: int, number: int) -> str:
         return "<body><p>Consulte-nos.</p></body>"
     if number == 4:
         return (
-            f'<body><span class="old-price">{_reais(cents * 2)}</span><span class="price-box">por {shown} à vista</span></body>'
+            f'<body><span class="old-price">{_reais(cents * 2)}</span><span '
+            f'class="price-box">por {shown} à vista</span></body>'
         )
     currency = '<meta itemprop="priceCurrency" content="BRL">'
     return f'<body><div itemprop="offers">{currency}<b itemprop="price">{shown}</b></div></body>'

@@ -1,7 +1,8 @@
-"""Stands in for an OpenAI-compatible embeddings API: below the sandbox's URL, `/openai/v1` is the base URL to set.
+"""Stands in for an OpenAI-compatible embeddings API: below the sandbox's URL, `/openai/v1` is the
+base URL to set.
 
-The same text always has the same vector: a bag of its words, thrown by the seed. It honours Idempotency-Key, counts what it
-would have charged for, and misbehaves on demand.
+The same text always has the same vector: a bag of its words, thrown by the seed. It honours
+Idempotency-Key, counts what it would have charged for, and misbehaves on demand.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Fault(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kind: FaultKind
-    count: int | None = Field(None, ge=1, description="the next so many calls; none: until it is cleared")
+    count: int | None = Field(
+        None, ge=1, description="the next so many calls; none: until it is cleared"
+    )
     retry_after: float = Field(1.0, ge=0)
     contains: str = ""
 
@@ -85,17 +88,25 @@ class OpenAiEmbeddings:
         """What it answers for the text: each word pushes a few values one way or the other."""
         sums = [0.0] * dimensions
         for word in text.lower().split() or [text]:
-            digest = hashlib.blake2b(f"{self._seed}/{word}".encode("utf-8", "replace"), digest_size=32).digest()
+            digest = hashlib.blake2b(
+                f"{self._seed}/{word}".encode("utf-8", "replace"), digest_size=32
+            ).digest()
             for place, value in struct.iter_unpack("<Hh", digest):
                 sums[place % dimensions] += value / 32768
         norm = math.sqrt(math.fsum(value * value for value in sums)) or 1.0
-        return list(struct.unpack(f"<{dimensions}f", struct.pack(f"<{dimensions}f", *(value / norm for value in sums))))
+        return list(
+            struct.unpack(
+                f"<{dimensions}f", struct.pack(f"<{dimensions}f", *(value / norm for value in sums))
+            )
+        )
 
     def router(self) -> APIRouter:
         router = APIRouter(tags=["stand-in: embeddings"])
         router.add_api_route("", self.embed, methods=["POST"])
         router.add_api_route("/admin/faults", self.add_fault, methods=["POST"], status_code=204)
-        router.add_api_route("/admin/faults", self.clear_faults, methods=["DELETE"], status_code=204)
+        router.add_api_route(
+            "/admin/faults", self.clear_faults, methods=["DELETE"], status_code=204
+        )
         return router
 
     async def add_fault(self, fault: Fault) -> Response:
@@ -107,9 +118,11 @@ class OpenAiEmbeddings:
         return Response(status_code=204)
 
     async def embed(
-        self, question: EmbeddingsQuestion, authorization: Annotated[str, Header()] = "",
+        self,
+        question: EmbeddingsQuestion,
+        authorization: Annotated[str, Header()] = "",
         idempotency_key: Annotated[str | None, Header()] = None,
-    ) -> Response:  # fmt: skip
+    ) -> Response:
         self.calls["calls"] += 1
         texts = [question.input] if isinstance(question.input, str) else question.input
         fault = self._strikes(texts)
@@ -134,7 +147,9 @@ class OpenAiEmbeddings:
                 return fault
         return None
 
-    def _answer(self, question: EmbeddingsQuestion, texts: list[str], key: str | None) -> dict[str, Any]:
+    def _answer(
+        self, question: EmbeddingsQuestion, texts: list[str], key: str | None
+    ) -> dict[str, Any]:
         if key is not None and key in self._remembered:
             self.calls["repeated"] += 1
             return self._remembered[key]
@@ -142,7 +157,11 @@ class OpenAiEmbeddings:
         self.charged.update(texts)
         dimensions = question.dimensions or DIMENSIONS.get(question.model, DEFAULT_DIMENSIONS)
         data = [
-            {"object": "embedding", "index": index, "embedding": _written(self.vector(text, dimensions), question)}
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": _written(self.vector(text, dimensions), question),
+            }
             for index, text in enumerate(texts)
         ]
         tokens = sum(len(text.split()) for text in texts)
@@ -178,8 +197,14 @@ def _refusal(fault: Fault, authorization: str) -> Response | None:
 def _spoiled(answer: dict[str, Any], kind: FaultKind) -> dict[str, Any]:
     """The answer with one fault in it."""
     data = [dict(item) for item in answer["data"]]
-    first = base64.b64decode(data[0]["embedding"]) if isinstance(data[0]["embedding"], str) else None
-    values = list(struct.unpack(f"<{len(first) // 4}f", first)) if first is not None else list(data[0]["embedding"])
+    first = (
+        base64.b64decode(data[0]["embedding"]) if isinstance(data[0]["embedding"], str) else None
+    )
+    values = (
+        list(struct.unpack(f"<{len(first) // 4}f", first))
+        if first is not None
+        else list(data[0]["embedding"])
+    )
     if kind is FaultKind.WRONG_DIMENSIONS:
         values = values[:-1]
     elif kind is FaultKind.ZERO:

@@ -1,7 +1,9 @@
-"""A stand-in for a chat API in the style of OpenAI (OpenRouter): strict JSON answers, made from the text that is asked about.
+"""A stand-in for a chat API in the style of OpenAI (OpenRouter): strict JSON answers, made from the
+text that is asked about.
 
-The same text gets the same answer. A question with an idempotency key that was answered before gets that answer again, and is
-not counted as paid for. Faults strike questions whose text contains a given word.
+The same text gets the same answer. A question with an idempotency key that was answered before gets
+that answer again, and is not counted as paid for. Faults strike questions whose text contains a
+given word.
 """
 
 from __future__ import annotations
@@ -45,8 +47,13 @@ class Fault(BaseModel):
     kind: ChatFault
     contains: str = Field("", description="Strikes questions with this in their text; empty: all.")
     times: int | None = Field(None, ge=1, description="How often; none: until it is cleared.")
-    seconds: float = Field(1.0, ge=0, le=86_400, description="For `throttle` the Retry-After, for `hang` how long.")
-    lost: bool = Field(False, description="The question is answered and paid for, and the answer gets lost on its way.")
+    seconds: float = Field(
+        1.0, ge=0, le=86_400, description="For `throttle` the Retry-After, for `hang` how long."
+    )
+    lost: bool = Field(
+        False,
+        description="The question is answered and paid for, and the answer gets lost on its way.",
+    )
 
 
 class Message(BaseModel):
@@ -65,7 +72,9 @@ class Question(BaseModel):
 
     @property
     def classes(self) -> list[str]:
-        found: list[str] = self.response_format["json_schema"]["schema"]["properties"]["category"]["enum"]
+        found: list[str] = self.response_format["json_schema"]["schema"]["properties"]["category"][
+            "enum"
+        ]
         return found
 
 
@@ -94,7 +103,9 @@ class OpenRouter:
         router = APIRouter()
         router.add_api_route(ROUTE, self.complete, methods=["POST"], response_model=None)
         router.add_api_route("/admin/faults", self.add_fault, methods=["POST"], status_code=201)
-        router.add_api_route("/admin/faults", self.clear_faults, methods=["DELETE"], status_code=204)
+        router.add_api_route(
+            "/admin/faults", self.clear_faults, methods=["DELETE"], status_code=204
+        )
         return router
 
     async def add_fault(self, fault: Fault) -> Fault:
@@ -116,14 +127,22 @@ class OpenRouter:
             self.calls["replayed"] += 1
             return known
         fault = self._strike(question.text)
-        if fault is not None and not fault.lost and (answer := await self._without_answer(fault, authorization)) is not None:
+        if (
+            fault is not None
+            and not fault.lost
+            and (answer := await self._without_answer(fault, authorization)) is not None
+        ):
             return answer
         made = self._answer(question, fault)
         self.calls["answered"] += 1
         if idempotency_key:
             self.paid[idempotency_key] += 1
             self._answers[idempotency_key] = made
-        lost = await self._without_answer(fault, authorization) if fault is not None and fault.lost else None
+        lost = (
+            await self._without_answer(fault, authorization)
+            if fault is not None and fault.lost
+            else None
+        )
         return lost or made
 
     def _strike(self, text: str) -> Fault | None:
@@ -151,7 +170,13 @@ class OpenRouter:
             case ChatFault.HANG:
                 await asyncio.sleep(fault.seconds)
                 return None
-            case ChatFault.NOT_JSON | ChatFault.UNKNOWN_CLASS | ChatFault.REFUSAL | ChatFault.CUT | ChatFault.EMPTY:
+            case (
+                ChatFault.NOT_JSON
+                | ChatFault.UNKNOWN_CLASS
+                | ChatFault.REFUSAL
+                | ChatFault.CUT
+                | ChatFault.EMPTY
+            ):
                 return None
             case _:
                 assert_never(fault.kind)
@@ -164,7 +189,11 @@ class OpenRouter:
         if kind is ChatFault.NOT_JSON:
             answer["choices"] = [_choice("It looks like a contract to me.")]
         elif kind is ChatFault.UNKNOWN_CLASS:
-            answer["choices"] = [_choice(json.dumps({"category": "poem", "confidence": 0.9, "rationale": "it rhymes"}))]
+            answer["choices"] = [
+                _choice(
+                    json.dumps({"category": "poem", "confidence": 0.9, "rationale": "it rhymes"})
+                )
+            ]
         elif kind is ChatFault.REFUSAL:
             answer["choices"] = [_choice(None, refusal="I cannot help with that.")]
         elif kind is ChatFault.CUT:
@@ -176,19 +205,27 @@ class OpenRouter:
     def _verdict(self, question: Question) -> dict[str, Any]:
         """The class that the text names first; a text that names none gets one by its hash."""
         text, number = question.text.casefold(), self._number(question.text)
-        named = sorted((place, name) for name in question.classes if (place := text.find(name.casefold())) >= 0)
+        named = sorted(
+            (place, name) for name in question.classes if (place := text.find(name.casefold())) >= 0
+        )
         category = named[0][1] if named else question.classes[number % len(question.classes)]
         rationale = f"the text names {category}" if named else "nothing in the text names a class"
         return {"category": category, "confidence": 0.5 + number % 50 / 100, "rationale": rationale}
 
     def _number(self, text: str) -> int:
-        return int.from_bytes(hashlib.blake2b(f"{self._seed}/{text}".encode(), digest_size=7).digest(), "big")
+        return int.from_bytes(
+            hashlib.blake2b(f"{self._seed}/{text}".encode(), digest_size=7).digest(), "big"
+        )
 
 
-def _choice(content: str | None, *, refusal: str | None = None, reason: str = "stop") -> dict[str, Any]:
+def _choice(
+    content: str | None, *, refusal: str | None = None, reason: str = "stop"
+) -> dict[str, Any]:
     message = {"role": "assistant", "content": content, "refusal": refusal}
     return {"index": 0, "finish_reason": reason, "message": message}
 
 
-def _problem(status: int, message: str, headers: dict[str, str] | None = None, *, code: int | None = None) -> JSONResponse:
+def _problem(
+    status: int, message: str, headers: dict[str, str] | None = None, *, code: int | None = None
+) -> JSONResponse:
     return JSONResponse({"error": {"code": code or status, "message": message}}, status, headers)

@@ -1,6 +1,8 @@
-"""Stands in for those whom quotes ask: the Anthropic Messages API, SerpAPI, the FIPE API and a few shops.
+"""Stands in for those whom quotes ask: the Anthropic Messages API, SerpAPI, the FIPE API and a few
+shops.
 
-What costs money is counted by `Idempotency-Key`: a repeated key is answered from memory and not paid for again.
+What costs money is counted by `Idempotency-Key`: a repeated key is answered from memory and not
+paid for again.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from regente.services.sandbox.misbehaviour import CutOffResponse
-from regente.services.sandbox.standins.market import BRANDS, SHOPS, Market, models_of, vehicle_price, years_of
+from regente.services.sandbox.standins.market import (
+    BRANDS,
+    SHOPS,
+    Market,
+    models_of,
+    vehicle_price,
+    years_of,
+)
 
 _POLL_SECONDS = 0.02
 HUGE_BYTES = 3 * 1024 * 1024
@@ -50,7 +59,9 @@ class MarketFault(BaseModel):
 
     route: Route
     kind: Wrong
-    count: int | None = Field(None, ge=1, description="the next so many calls; without it until it is cleared")
+    count: int | None = Field(
+        None, ge=1, description="the next so many calls; without it until it is cleared"
+    )
     status: int = Field(503, ge=400, le=599)
     retry_after: float = Field(1.0, ge=0)
 
@@ -87,11 +98,19 @@ class QuotesStandin:
         routes.add_api_route("/anthropic/v1/messages", self.messages, methods=["POST"])
         routes.add_api_route("/serpapi/search.json", self.search, methods=["GET"])
         routes.add_api_route("/shop/{goods}/{number}", self.shop, methods=["GET"])
-        for path in ("/{kind}/brands", "/{kind}/brands/{brand}/models", "/{kind}/brands/{brand}/models/{model}/years",
-                     "/{kind}/brands/{brand}/models/{model}/years/{year}"):  # fmt: skip
+        for path in (
+            "/{kind}/brands",
+            "/{kind}/brands/{brand}/models",
+            "/{kind}/brands/{brand}/models/{model}/years",
+            "/{kind}/brands/{brand}/models/{model}/years/{year}",
+        ):
             routes.add_api_route(f"/fipe/api/v2{path}", self.fipe, methods=["GET"])
-        for path in ("/{kind}/marcas", "/{kind}/marcas/{brand}/modelos", "/{kind}/marcas/{brand}/modelos/{model}/anos",
-                     "/{kind}/marcas/{brand}/modelos/{model}/anos/{year}"):  # fmt: skip
+        for path in (
+            "/{kind}/marcas",
+            "/{kind}/marcas/{brand}/modelos",
+            "/{kind}/marcas/{brand}/modelos/{model}/anos",
+            "/{kind}/marcas/{brand}/modelos/{model}/anos/{year}",
+        ):
             routes.add_api_route(f"/fipe/api/v1{path}", self.fipe_in_portuguese, methods=["GET"])
         routes.add_api_route("/admin/faults", self.add_fault, methods=["POST"], status_code=201)
         routes.add_api_route("/admin/faults", self.clear_faults, methods=["DELETE"])
@@ -111,16 +130,24 @@ class QuotesStandin:
             }
             usage = {"input_tokens": len(description) // 4 + 300, "output_tokens": 80}
             return {
-                "id": f"msg_{self.market.digest('message', description)}", "type": "message", "role": "assistant",
-                "model": order.get("model", ""), "content": [block], "stop_reason": "tool_use", "usage": usage,
-            }  # fmt: skip
+                "id": f"msg_{self.market.digest('message', description)}",
+                "type": "message",
+                "role": "assistant",
+                "model": order.get("model", ""),
+                "content": [block],
+                "stop_reason": "tool_use",
+                "usage": usage,
+            }
 
         return await self._sell(request, Route.ANALYSIS, key, answer)
 
     async def search(self, request: Request, q: str, key: Key = None) -> Response:
         def answer() -> dict[str, Any]:
             base = str(request.base_url).rstrip("/") + self.prefix
-            return {"search_metadata": {"status": "Success"}, "shopping_results": self.market.hits(q, base)}
+            return {
+                "search_metadata": {"status": "Success"},
+                "shopping_results": self.market.hits(q, base),
+            }
 
         return await self._sell(request, Route.SEARCH, key, answer)
 
@@ -135,7 +162,12 @@ class QuotesStandin:
         return HTMLResponse(self.market.page(goods, number) + padding)
 
     async def fipe(
-        self, request: Request, kind: str, brand: str | None = None, model: str | None = None, year: str | None = None
+        self,
+        request: Request,
+        kind: str,
+        brand: str | None = None,
+        model: str | None = None,
+        year: str | None = None,
     ) -> Response:
         refused = await self._refusal(request, Route.FIPE)
         if refused is not None:
@@ -147,7 +179,12 @@ class QuotesStandin:
         return JSONResponse(found)
 
     async def fipe_in_portuguese(
-        self, request: Request, kind: str, brand: str | None = None, model: str | None = None, year: str | None = None
+        self,
+        request: Request,
+        kind: str,
+        brand: str | None = None,
+        model: str | None = None,
+        year: str | None = None,
     ) -> Response:
         refused = await self._refusal(request, Route.FIPE)
         if refused is not None:
@@ -191,13 +228,19 @@ class QuotesStandin:
             self.calls[f"{route}_repeated"] += 1
         fault = self._strike(route, Wrong.LOST)
         answer = JSONResponse(known)
-        return answer if fault is None else CutOffResponse(bytes(answer.body), media_type="application/json")
+        return (
+            answer
+            if fault is None
+            else CutOffResponse(bytes(answer.body), media_type="application/json")
+        )
 
     async def _refusal(self, request: Request, route: Route) -> Response | None:
         if fault := self._strike(route, Wrong.UNAVAILABLE):
             return JSONResponse({"error": "told to"}, fault.status)
         if fault := self._strike(route, Wrong.THROTTLED):
-            return JSONResponse({"error": "slow down"}, 429, {"retry-after": f"{fault.retry_after:g}"})
+            return JSONResponse(
+                {"error": "slow down"}, 429, {"retry-after": f"{fault.retry_after:g}"}
+            )
         if self._strike(route, Wrong.UNUSABLE):
             return JSONResponse({"content": [], "shopping_results": [], "price": "?"})
         if fault := self._strike(route, Wrong.HANG):
@@ -234,10 +277,16 @@ def _fipe(last: str, brand: str | None, model: str | None, year: str | None) -> 
 def _in_portuguese(found: Any, *, models: bool) -> Any:
     if isinstance(found, dict):
         names = {
-            "price": "Valor", "brand": "Marca", "model": "Modelo", "modelYear": "AnoModelo", "fuel": "Combustivel",
-            "codeFipe": "CodigoFipe", "referenceMonth": "MesReferencia", "fuelAcronym": "SiglaCombustivel",
+            "price": "Valor",
+            "brand": "Marca",
+            "model": "Modelo",
+            "modelYear": "AnoModelo",
+            "fuel": "Combustivel",
+            "codeFipe": "CodigoFipe",
+            "referenceMonth": "MesReferencia",
+            "fuelAcronym": "SiglaCombustivel",
             "vehicleType": "TipoVeiculo",
-        }  # fmt: skip
+        }
         return {names[name]: value for name, value in found.items()}
     listed = [{"codigo": one["code"], "nome": one["name"]} for one in found]
     return {"modelos": listed, "anos": []} if models else listed
