@@ -62,11 +62,11 @@ def classify(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Outco
         return _classified(task, pipeline, error)
     except (
         Exception
-    ) as trouble:  # an error that cannot even be read must not cost the runner a slot
+    ) as unreadable:  # an error that cannot even be read must not cost the runner a slot
         failure = Failure(
             "transient",
             type(error).__name__,
-            f"the error could not be read: {trouble!r}",
+            f"the error could not be read: {unreadable!r}",
             step=task.standing,
         )
         return failed_attempt(task, pipeline, failure)
