@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from regente.services.listening import listen
+from regente.asgi.sockets import listen
 
 _numbers = itertools.count(1)
 

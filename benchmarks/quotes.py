@@ -26,8 +26,8 @@ from typing import Any
 import psycopg
 
 from regente import Regente
-from regente.pipelines.quotes.desk import QuoteDesk
 from regente.pipelines.quotes.models import QuoteArgs
+from regente.pipelines.quotes.operations import QuoteOperations
 from regente.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -142,21 +142,21 @@ class Crew:
 async def campaign(plan: Plan, database_url: str, sandbox_url: str, folder: Path) -> Outcome:
     async with Regente(database_url, settings=Settings(data_dir=folder)) as app:
         began_at = time.monotonic()
-        ids = (await QuoteDesk(app).submit(descriptions(plan), lot="benchmark")).ids
+        ids = (await QuoteOperations(app).submit(descriptions(plan), lot="benchmark")).ids
         crew = Crew(plan, database_url, sandbox_url, folder)
         try:
             most, kills = await conduct(plan, app, crew, database_url)
         finally:
             crew.close()
         seconds = time.monotonic() - began_at
-        ledger = await app.batch("benchmark")
+        store = await app.batch("benchmark")
         recovered = int((await app.database.ask(_RECOVERED, {}))[0]["count"])
     paid = await asyncio.to_thread(_paid, sandbox_url)
-    ended = ledger.completed + ledger.failed + ledger.canceled + ledger.skipped
+    ended = store.completed + store.failed + store.canceled + store.skipped
     return Outcome(
         quotes=len(set(ids)),
-        completed=ledger.completed,
-        other_ends=ended - ledger.completed,
+        completed=store.completed,
+        other_ends=ended - store.completed,
         lost=len(set(ids)) - ended,
         kills=kills,
         recovered=recovered,
@@ -164,7 +164,7 @@ async def campaign(plan: Plan, database_url: str, sandbox_url: str, folder: Path
         searches_paid=sum(paid["search"].values()),
         paid_more_than_once=sum(count > 1 for keys in paid.values() for count in keys.values()),
         seconds=round(seconds, 1),
-        quotes_per_second=round(ledger.completed / seconds, 1),
+        quotes_per_second=round(store.completed / seconds, 1),
         most_connections=most,
     )
 
@@ -190,10 +190,8 @@ async def conduct(plan: Plan, app: Regente, crew: Crew, database_url: str) -> tu
         while True:
             row = connection.execute(_CONNECTIONS).fetchone()
             most = max(most, row[0] if row else 0)
-            ledger = await app.batch("benchmark")
-            done = (
-                ledger.completed + ledger.failed + ledger.canceled + ledger.skipped
-            ) / ledger.total
+            store = await app.batch("benchmark")
+            done = (store.completed + store.failed + store.canceled + store.skipped) / store.total
             if done >= 1 or time.monotonic() > give_up_at:
                 return most, kills
             while kills < len(due) and due[kills] <= done:

@@ -30,9 +30,9 @@ import psycopg
 
 from benchmarks.servers import PostgresServer
 from regente.services.writer import prepare_database
+from regente.services.writer.config import WriterConfig
 from regente.services.writer.copy_text import Kind, copy_lines
 from regente.services.writer.queries import query
-from regente.services.writer.terms import WriterTerms
 
 KEY = "benchmark"
 WANTED_RATIO = 0.6
@@ -214,7 +214,7 @@ class Contest:
         for name, run in turns if number % 2 == 0 else reversed(turns):
             url = self._postgres.fresh_database(f"bench_{name}")
             asyncio.run(
-                prepare_database(WriterTerms(database_url=url, api_key=KEY, create_ads=True))
+                prepare_database(WriterConfig(database_url=url, api_key=KEY, create_ads=True))
             )
             run(url)
 

@@ -7,7 +7,7 @@ import os
 from benchmarks.peers import protocol
 from benchmarks.peers.protocol import gate
 from regente import Regente, Task, pipeline
-from regente.engine.ledger import Ledger
+from regente.engine.task_store import TaskStore
 
 CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "1000"))
 SLEEPERS = 5_000
@@ -59,8 +59,8 @@ async def ping(url, count):
 
 
 async def work(url, kind):
-    Ledger.survey = gate.watching(
-        Ledger.survey
+    TaskStore.survey = gate.watching(
+        TaskStore.survey
     )  # its first look at the queue comes just before its first claim
     async with Regente(database_url=url) as app:
         gate.ready()

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg import AsyncConnection
 
-from regente.changeable import Changeable
 from regente.engine.client import Client
+from regente.engine.counters import DrainReport
 from regente.engine.database import Database
 from regente.engine.errors import DatabaseUnavailable, InvalidInput
-from regente.engine.figures import Report
-from regente.engine.keeping import Keeping
 from regente.engine.migrations import Migrator
 from regente.engine.pipeline import Registry, registry
 from regente.engine.queries import query
+from regente.engine.retention import RetentionTime
 from regente.engine.runner import Runner
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
+from regente.runtime_settings import RuntimeSettings
 from regente.settings import Settings
 from regente.telemetry.setup import traces
 
@@ -27,7 +27,7 @@ if (
     TYPE_CHECKING
 ):  # loaded when first used: whoever runs pipelines of their own needs neither a fleet nor missions
     from regente.fleet.registry import Fleet
-    from regente.pipelines.missions.desk import MissionDesk
+    from regente.pipelines.missions.operations import MissionOperations
     from regente.pipelines.missions.setup import MissionPipelines
     from regente.pipelines.offered import Closing
     from regente.telemetry.observer import Traces
@@ -107,21 +107,23 @@ class Regente(Client):
             secrets = Secrets.of(
                 self.settings.secret_key, self.settings.data_dir or default_data_dir()
             )
-            self._fleet = Fleet(self.database, secrets, self.settings.fleet_terms())
+            self._fleet = Fleet(self.database, secrets, self.settings.fleet_config())
         return self._fleet
 
     @property
-    def missions(self) -> MissionDesk:
+    def missions(self) -> MissionOperations:
         """What people do with missions."""
-        from regente.pipelines.missions.desk import MissionDesk
+        from regente.pipelines.missions.operations import MissionOperations
 
-        return MissionDesk(self)
+        return MissionOperations(self)
 
     @property
-    def changeable(self) -> Changeable:
+    def runtime_settings(self) -> RuntimeSettings:
         """The settings that are in the database: what runs obeys a change without being started
         again."""
-        return Changeable(self.missions, Keeping(self.database, self.settings.retention_days))
+        return RuntimeSettings(
+            self.missions, RetentionTime(self.database, self.settings.retention_days)
+        )
 
     def conduct_missions(self) -> None:
         """Let this process run missions, too: their pipelines join those that it knows."""
@@ -148,20 +150,20 @@ class Regente(Client):
         concurrency: int | None = None,
         until_idle: bool = False,
         name: str = "",
-    ) -> Report:
+    ) -> DrainReport:
         """Be a runner for these pipelines (all known ones by default) until `stop_running`, or
         until nothing is left."""
         selected = self.registry.select(pipelines)
         if not selected:
             raise InvalidInput("there is no pipeline to run: import the module that defines one")
-        terms = self.settings.runner_terms(concurrency=concurrency, name=name)
+        config = self.settings.runner_config(concurrency=concurrency, name=name)
         if self._mission_pipelines is not None:
             from regente.pipelines.missions.setup import with_room_for_missions
 
-            selected = with_room_for_missions(selected, terms.concurrency)
+            selected = with_room_for_missions(selected, config.concurrency)
         if self._traces is None:
             self._traces = await traces(self.database, self.settings.otel)
-        self._runner = Runner(self.database, selected, terms, self._traces)
+        self._runner = Runner(self.database, selected, config, self._traces)
         return await self._runner.run(until_idle=until_idle)
 
     def stop_running(self) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from regente.engine.keeping import DAY_SECONDS
-from regente.engine.lease import LeaseTerms
-from regente.engine.runner import RunnerTerms
-from regente.engine.watchdog import WatchdogTerms
-from regente.fleet.terms import FleetTerms
+from regente.engine.lease import LeaseConfig
+from regente.engine.retention import DAY_SECONDS
+from regente.engine.runner import RunnerConfig
+from regente.engine.watchdog import WatchdogConfig
+from regente.fleet.config import FleetConfig
 
 
 class Settings(BaseSettings):
@@ -93,8 +93,8 @@ class Settings(BaseSettings):
         3, ge=1, description="deaths of its runner after which a task is a dead letter"
     )
 
-    def fleet_terms(self) -> FleetTerms:
-        return FleetTerms(
+    def fleet_config(self) -> FleetConfig:
+        return FleetConfig(
             timeout_session_seconds=self.timeout_session,
             timeout_job_seconds=self.timeout_job,
             polling_session_seconds=self.polling_session,
@@ -109,12 +109,12 @@ class Settings(BaseSettings):
             http_timeout_seconds=self.http_timeout,
         )
 
-    def runner_terms(self, *, concurrency: int | None = None, name: str = "") -> RunnerTerms:
-        return RunnerTerms(
+    def runner_config(self, *, concurrency: int | None = None, name: str = "") -> RunnerConfig:
+        return RunnerConfig(
             concurrency=concurrency or self.concurrency,
             drain_seconds=self.drain_seconds,
-            lease=LeaseTerms(self.lock_ttl_ms / 1000, self.heartbeat_interval_ms / 1000),
-            watchdog=WatchdogTerms(
+            lease=LeaseConfig(self.lock_ttl_ms / 1000, self.heartbeat_interval_ms / 1000),
+            watchdog=WatchdogConfig(
                 sweep_every_seconds=self.sweep_seconds,
                 batches_every_seconds=self.batches_seconds,
                 schedules_every_seconds=self.schedules_seconds,

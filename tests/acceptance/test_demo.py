@@ -12,7 +12,7 @@ import psycopg
 
 from regente import Regente
 from regente.cli.demo import plan
-from regente.cli.demo.verdict import judge
+from regente.cli.demo.report import judge
 from tests.acceptance.conftest import CliProcess
 from tests.support.eventually import eventually, eventually_async
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from regente import Regente
-from regente.cli.run import Brake
+from regente.cli.run import SignalHandler
 from regente.engine.pipeline import Registry
 from tests.acceptance.conftest import PIPELINES, CliProcess
 from tests.support.eventually import eventually, eventually_async
@@ -118,10 +118,10 @@ async def test_a_signal_right_after_the_start_ends_it_too(app: Regente, start: S
 
 async def test_a_signal_before_there_is_a_runner_keeps_it_from_starting(app: Regente) -> None:
     task_id = await app.enqueue("quick")
-    brake = Brake(app)
-    brake.pull("SIGTERM")
+    signals = SignalHandler(app)
+    signals.pull("SIGTERM")
     assert (
-        str(await brake.unless_pulled(app.run(until_idle=True)))
+        str(await signals.unless_pulled(app.run(until_idle=True)))
         == "0 finished, 0 handed back, 0 lost"
     )
     assert (await app.get(task_id)).status == "queued"

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from regente.services.serving import serving
+from regente.asgi.server import serving
 from tests.acceptance.conftest import CliProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipelines" / "your-own.md"

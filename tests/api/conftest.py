@@ -12,12 +12,12 @@ import httpx2
 import pytest
 
 from regente import Regente
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.app import create_app
 from regente.api.book import Book
-from regente.api.terms import ApiTerms
-from regente.services.serving import serving
+from regente.api.config import ApiConfig
+from regente.asgi.server import serving
 from regente.settings import Settings
 
 DAY = {
@@ -41,12 +41,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def terms(request: pytest.FixtureRequest) -> ApiTerms:
-    return ApiTerms(**getattr(request, "param", {}))
+def config(request: pytest.FixtureRequest) -> ApiConfig:
+    return ApiConfig(**getattr(request, "param", {}))
 
 
-def with_terms(**changes: Any) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("terms", [changes], indirect=True, ids=["terms"])
+def with_config(**changes: Any) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("config", [changes], indirect=True, ids=["config"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +66,19 @@ class Served:
 
 
 @pytest.fixture
-async def api(app: Regente, terms: ApiTerms) -> AsyncIterator[Served]:
-    async with served(app, terms) as found:
+async def api(app: Regente, config: ApiConfig) -> AsyncIterator[Served]:
+    async with served(app, config) as found:
         yield found
 
 
 @contextlib.asynccontextmanager
-async def served(app: Regente, terms: ApiTerms | None = None) -> AsyncIterator[Served]:
-    ring = KeyRing(Book(app.database))
+async def served(app: Regente, config: ApiConfig | None = None) -> AsyncIterator[Served]:
+    ring = ApiKeys(Book(app.database))
     known = {row["name"] for row in await ring.all()}
     assert not known, "one API for each test"
     keys = {role: (await ring.create(f"the-{role}", role, by="test")).secret for role in Role}
     async with contextlib.AsyncExitStack() as stack:
-        url = await stack.enter_async_context(serving(create_app(app, terms), drain_seconds=0))
+        url = await stack.enter_async_context(serving(create_app(app, config), drain_seconds=0))
 
         async def caller(headers: dict[str, str]) -> httpx2.AsyncClient:
             client = httpx2.AsyncClient(

@@ -9,14 +9,14 @@ import httpx2
 import pytest
 
 from regente import Regente
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.access.sessions import COOKIE, ConsoleSessions
 from regente.api.app import create_app
 from regente.api.book import Book
-from regente.api.terms import ApiTerms
-from regente.services.serving import serving
-from tests.api.conftest import Served, body_of, events_of, with_terms
+from regente.api.config import ApiConfig
+from regente.asgi.server import serving
+from tests.api.conftest import Served, body_of, events_of, with_config
 
 
 async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Served) -> None:
@@ -49,7 +49,7 @@ async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Ser
 
 async def test_keys_expire_names_are_unique_and_the_last_admin_stays(api: Served) -> None:
     """O18: keys."""
-    ring = KeyRing(Book(api.app.database))
+    ring = ApiKeys(Book(api.app.database))
     soon = await ring.create(
         "soon", Role.VIEWER, by="test", expires_at=datetime.now(UTC) + timedelta(seconds=0.3)
     )
@@ -103,7 +103,7 @@ async def test_a_session_ends_with_its_key(api: Served) -> None:
 
 async def test_the_first_start_makes_one_admin_key_and_only_one(app: Regente) -> None:
     """O18: the first start."""
-    ring = KeyRing(Book(app.database))
+    ring = ApiKeys(Book(app.database))
     first = await ring.first()
     assert first is not None
     assert first.role is Role.ADMIN
@@ -115,7 +115,7 @@ async def test_the_first_start_makes_one_admin_key_and_only_one(app: Regente) ->
     assert link.token not in repr(link)
 
 
-@with_terms(requests_per_second=0.001, request_burst=3)
+@with_config(requests_per_second=0.001, request_burst=3)
 async def test_each_key_has_a_rate_of_its_own(api: Served) -> None:
     """O18: a script that runs wild stops nobody else."""
     answers = [await api.viewer.get("/api/health-not") for _ in range(5)]
@@ -126,7 +126,7 @@ async def test_each_key_has_a_rate_of_its_own(api: Served) -> None:
     assert (await api.nobody.get("/api/health")).status_code == 200
 
 
-@with_terms(wrong_keys_per_second=0.001, wrong_key_burst=3)
+@with_config(wrong_keys_per_second=0.001, wrong_key_burst=3)
 async def test_an_address_that_guesses_keys_is_slowed_down(api: Served) -> None:
     """O18: guessing."""
     wrong = {"x-api-key": "rg_" + "A" * 43}
@@ -153,7 +153,7 @@ async def test_every_answer_has_the_security_headers(api: Served) -> None:
         assert "server" not in answer.headers
 
 
-@with_terms(authentication=False)
+@with_config(authentication=False)
 async def test_without_authentication_only_local_names_and_our_own_pages_are_served(
     api: Served,
 ) -> None:
@@ -178,10 +178,10 @@ async def test_without_authentication_only_local_names_and_our_own_pages_are_ser
 
 async def test_it_lies_under_a_prefix_whether_or_not_a_proxy_cuts_it_off(app: Regente) -> None:
     """O18: behind a proxy."""
-    made = await KeyRing(Book(app.database)).create("ana", Role.VIEWER, by="test")
-    terms = ApiTerms(path_prefix="/regente")
+    made = await ApiKeys(Book(app.database)).create("ana", Role.VIEWER, by="test")
+    config = ApiConfig(path_prefix="/regente")
     async with (
-        serving(create_app(app, terms), drain_seconds=0) as url,
+        serving(create_app(app, config), drain_seconds=0) as url,
         httpx2.AsyncClient(base_url=url, trust_env=False, verify=False) as client,
     ):
         key = {"x-api-key": made.secret}

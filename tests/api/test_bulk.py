@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from regente import Regente
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.book import Book
-from regente.api.bulk import kinds
-from regente.api.bulk.kinds import Deed, Kind
+from regente.api.bulk import actions
+from regente.api.bulk.actions import ActionKind, BulkAction
 from regente.api.bulk.runner import BulkRunner
-from regente.api.terms import ApiTerms
+from regente.api.config import ApiConfig
 from regente.pipelines.missions.args import MissionArgs
-from tests.api.conftest import Served, body_of, events_of, with_terms
+from tests.api.conftest import Served, body_of, events_of, with_config
 from tests.api.processes import caller, command
 from tests.support.eventually import eventually_async
 
@@ -67,7 +67,7 @@ async def test_a_small_action_is_done_when_it_answers(api: Served, app: Regente)
     ]
 
 
-@with_terms(inline_items=10, chunk_items=20)
+@with_config(inline_items=10, chunk_items=20)
 async def test_a_large_action_by_filter_runs_in_the_background_with_progress(
     api: Served, app: Regente
 ) -> None:
@@ -122,7 +122,7 @@ async def test_after_a_kill_the_next_start_goes_on_with_the_action(
     queued twice."""
     count = 6000
     await app.missions.create([MISSION] * count)
-    key = await KeyRing(Book(app.database)).create("ana", Role.OPERATOR, by="test")
+    key = await ApiKeys(Book(app.database)).create("ana", Role.OPERATOR, by="test")
     headers = {"x-api-key": key.secret}
     async with (
         command(database_url, tmp_path, kill=True) as told,
@@ -168,9 +168,9 @@ async def test_an_action_that_cannot_go_on_says_so(
     async def breaks(_: Regente, __: Book, ___: Sequence[int], ____: str) -> int:
         raise ValueError("no more")
 
-    monkeypatch.setitem(kinds.DEEDS, Kind.QUEUE_MISSIONS, Deed(breaks, ("draft",)))
-    runner = BulkRunner(app, Book(app.database), ApiTerms())
-    action = await runner.submit(Kind.QUEUE_MISSIONS, [1], by="ana")
+    monkeypatch.setitem(actions.ACTIONS, ActionKind.QUEUE_MISSIONS, BulkAction(breaks, ("draft",)))
+    runner = BulkRunner(app, Book(app.database), ApiConfig())
+    action = await runner.submit(ActionKind.QUEUE_MISSIONS, [1], by="ana")
     assert (action["status"], action["error"], action["done"]) == (
         "failed",
         "ValueError: no more",

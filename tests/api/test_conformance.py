@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.api.conftest import Served, with_terms
+from tests.api.conftest import Served, with_config
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
 EXAMPLES_PER_ROUTE = 6
@@ -31,7 +31,7 @@ CHECKS = [
 ]
 
 
-@with_terms(requests_per_second=100_000.0, request_burst=100_000)
+@with_config(requests_per_second=100_000.0, request_burst=100_000)
 async def test_every_route_answers_as_its_document_says(api: Served) -> None:
     """Issue: schemathesis over the whole document with a fixed seed and a real database."""
     load_all_checks()

@@ -12,7 +12,7 @@ from regente import Regente
 from regente.api.limits import depth_exceeds
 from regente.api.problems import problem_of
 from regente.engine.errors import DatabaseUnavailable, InvalidInput, PayloadTooLarge, SchemaOutdated
-from tests.api.conftest import DAY, Served, body_of, with_terms
+from tests.api.conftest import DAY, Served, body_of, with_config
 
 
 async def test_an_error_is_a_problem_with_a_code_and_the_id_that_is_in_the_log(
@@ -70,7 +70,7 @@ async def test_wrong_fields_are_named_and_what_they_held_is_not_repeated(api: Se
     assert unknown["errors"][0]["field"] == "query.colour"
 
 
-@with_terms(max_body_bytes=1000, max_json_depth=5)
+@with_config(max_body_bytes=1000, max_json_depth=5)
 async def test_bodies_that_are_too_large_too_deep_or_no_json_are_refused(api: Served) -> None:
     """O18: limits on body and depth, also when the length is not said."""
     headers = {"content-type": "application/json"}

@@ -21,7 +21,7 @@ from tests.chaos.plan import HEARTBEAT_SECONDS, LEASE_SECONDS, RUNNERS, SWEEP_SE
 from tests.support.eventually import eventually, eventually_async
 from tests.support.runner_process import RunnerProcess
 
-TERMS = {
+CONFIG = {
     "JOB_LOCK_TTL_MS": str(int(LEASE_SECONDS * 1000)),
     "JOB_HEARTBEAT_INTERVAL_MS": str(int(HEARTBEAT_SECONDS * 1000)),
     "REGENTE_SWEEP_SECONDS": str(SWEEP_SECONDS),
@@ -87,7 +87,7 @@ class Stage:
         return _is_registered(connection, runner)
 
     def _start(self, number: int) -> RunnerProcess:
-        environment = {**TERMS, "EXTERNAL_SINK": str(self.external)}
+        environment = {**CONFIG, "EXTERNAL_SINK": str(self.external)}
         if self._skew:
             environment |= {"FAKETIME": SKEWS[number], **_faketime()}
         return RunnerProcess(self.url, "tests.chaos.workload", environment)

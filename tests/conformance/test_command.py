@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from regente.asgi.server import serving
 from regente.cli import main
-from regente.services.serving import serving
 from tests.conformance import worker_app, writer_app
 from tests.conformance.worker_app import WorkerApp
 from tests.conformance.writer_app import WriterApp

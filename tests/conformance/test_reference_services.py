@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from regente.asgi.server import serving
 from regente.conformance import (
     Report,
     Verdict,
@@ -17,10 +18,9 @@ from regente.conformance import (
     examine_writer,
 )
 from regente.services.sandbox import Sandbox
-from regente.services.serving import serving
 from regente.services.worker import STORAGE_PREFIX, WorkerSettings
 from regente.services.worker import create_app as worker_app
-from regente.services.writer import WriterTerms
+from regente.services.writer import WriterConfig
 from regente.services.writer import create_app as writer_app
 
 KEY = "a-key-of-the-reference"
@@ -69,10 +69,10 @@ async def test_the_reference_worker_passes_every_check(tmp_path: Path) -> None:
 
 async def test_the_reference_writer_passes_every_check(database_url: str) -> None:
     """O22: a document with a bad row, stored in a table of its own making."""
-    terms = WriterTerms(
+    config = WriterConfig(
         database_url=database_url, api_key=KEY, create_ads=True, allow_private=True, source_tries=1
     )
-    async with serving(writer_app(terms)) as url:
+    async with serving(writer_app(config)) as url:
         report = await examine_writer(
             WriterOptions(url, KEY, timeout_seconds=20.0, request_seconds=5.0)
         )

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 from fastapi import FastAPI, Response
 
-from regente.conformance.checks import Unmet
+from regente.asgi.server import serving
+from regente.conformance.checks import CheckFailed
 from regente.conformance.results import count_ads, result_url
-from regente.services.serving import serving
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ async def test_a_long_document_is_counted() -> None:
 )
 async def test_what_is_no_result_is_named(body: str, said: str) -> None:
     """O9: cut, empty, HTML or another shape."""
-    with pytest.raises(Unmet, match=said):
+    with pytest.raises(CheckFailed, match=said):
         await count(body)
 
 
 async def test_a_missing_result_is_named() -> None:
-    with pytest.raises(Unmet, match="404"):
+    with pytest.raises(CheckFailed, match="404"):
         await count("{}", 404)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from fastapi import Response
 
+from regente.asgi.server import serving
 from regente.conformance import Report, Verdict, WorkerOptions, examine_worker
-from regente.services.serving import serving
 from tests.conformance.worker_app import (
     ADS,
     KEY,

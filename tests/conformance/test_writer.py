@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from regente.asgi.server import serving
 from regente.conformance import Report, Verdict, WriterOptions, examine_writer
-from regente.services.serving import serving
 from tests.conformance.worker_app import deep, garbage, hang, html, huge
 from tests.conformance.writer_app import KEY, WriterApp
 

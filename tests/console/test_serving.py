@@ -10,9 +10,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from regente.asgi.server import serving
 from regente.console.files import load
 from regente.console.serving import Console
-from regente.services.serving import serving
 
 INDEX = '<link href="./icon.svg"><script src="./assets/index-1a2b.js"></script>'
 SCRIPT = "console.log(1);" * 100

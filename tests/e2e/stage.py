@@ -24,7 +24,7 @@ import httpx2
 from playwright.async_api import Browser, async_playwright
 from scripts.chromium import HOW, find
 
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.book import Book
 from regente.app import Regente
@@ -163,7 +163,7 @@ async def _listen(stream: asyncio.StreamReader, said: list[str], demo: Demo) -> 
 
 async def _admin_key(database_url: str) -> str:
     async with Regente(database_url) as app:
-        return (await KeyRing(Book(app.database)).create("journeys", Role.ADMIN, by="tests")).secret
+        return (await ApiKeys(Book(app.database)).create("journeys", Role.ADMIN, by="tests")).secret
 
 
 @asynccontextmanager

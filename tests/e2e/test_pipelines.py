@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.desk import DocumentDesk
+from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
 from regente.services.sandbox import Sandbox
@@ -199,7 +199,7 @@ async def test_a_stuck_execution_goes_on_where_it_stopped(
         Sandbox(proxies=0) as sandbox,
         Regente(database_url, settings=settings, pipelines=registry) as app,
     ):
-        stage = Stage(app, DocumentDesk(app), tmp_path / "files")
+        stage = Stage(app, DocumentOperations(app), tmp_path / "files")
         stage.write("parado.txt", "Um contrato entre as partes")
         execution = await stage.submit()
         await stalled(stage, registry, execution)

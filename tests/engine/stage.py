@@ -13,25 +13,27 @@ import psycopg
 from psycopg.rows import DictRow
 
 from regente import Regente
+from regente.engine.counters import DrainReport
 from regente.engine.database import number_array, text_array
-from regente.engine.figures import Report
-from regente.engine.ledger import Claim, Finish, Ledger, Mark, Settlement
-from regente.engine.levels import BEGINNING
 from regente.engine.outcome import Completed, Ended
+from regente.engine.priority_levels import BEGINNING
 from regente.engine.queries import query
+from regente.engine.task_store import Claim, Completion, Settlement, StepRecord, TaskStore
 from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 
 Sql = psycopg.Connection[DictRow]
 
-Write = Callable[[Ledger, Claim], Awaitable[bool]]
+Write = Callable[[TaskStore, Claim], Awaitable[bool]]
 
 WRITES: dict[str, Write] = {
-    "completion": lambda ledger, claim: ledger.finished.write(Finish(claim, Completed(None), None)),
-    "settlement": lambda ledger, claim: ledger.settled.write(
+    "completion": lambda store, claim: store.finished.write(
+        Completion(claim, Completed(None), None)
+    ),
+    "settlement": lambda store, claim: store.settled.write(
         Settlement(claim, Ended("queued", "task_handed_back"))
     ),
-    "step": lambda ledger, claim: ledger.marked.write(Mark(claim, "A")),
-    "event": lambda ledger, claim: ledger.add_event(claim, "event:told", "told", "{}"),
+    "step": lambda store, claim: store.marked.write(StepRecord(claim, "A")),
+    "event": lambda store, claim: store.add_event(claim, "event:told", "told", "{}"),
 }
 """All that an attempt writes about its task; true when the fence let it pass."""
 
@@ -39,7 +41,7 @@ WRITES: dict[str, Write] = {
 @contextlib.asynccontextmanager
 async def running(
     app: Regente, pipelines: list[str] | None = None, **options: Any
-) -> AsyncIterator[asyncio.Task[Report]]:
+) -> AsyncIterator[asyncio.Task[DrainReport]]:
     """The app as a runner while the block lasts. It is told to stop twice: what still runs then is
     handed back."""
     run = asyncio.create_task(app.run(pipelines, **options))
@@ -96,8 +98,8 @@ def events_of(sql: Sql, task_id: int) -> list[str]:
     )
 
 
-async def claims_of(ledger: Ledger, pipeline: str, count: int) -> list[Claim]:
-    return sorted(await ledger.claim([(pipeline, 0, BEGINNING, count)], count))
+async def claims_of(store: TaskStore, pipeline: str, count: int) -> list[Claim]:
+    return sorted(await store.claim([(pipeline, 0, BEGINNING, count)], count))
 
 
 class Clock:

@@ -40,7 +40,7 @@ def pipelines(registry: Registry) -> None:
         return "done"
 
 
-async def ledger(app: Regente, batch: int | str = "b") -> BatchInfo:
+async def store(app: Regente, batch: int | str = "b") -> BatchInfo:
     """The batch, after checking that its sum is right."""
     found = await app.batch(batch)
     assert found.balanced, found
@@ -64,9 +64,9 @@ async def test_pending_running_completed(app: Regente, sql: Sql) -> None:
     await app.enqueue_many("p", [{}, {"do": "fail"}, {"do": "skip"}], batch="b")
     canceled = await app.enqueue("p", {}, batch="b")
     await app.cancel(canceled)
-    assert (await ledger(app)).status == "pending"
+    assert (await store(app)).status == "pending"
     await app.run(until_idle=True)
-    found = await ledger(app)
+    found = await store(app)
     assert (found.status, found.total) == ("completed", 4)
     assert (found.completed, found.failed, found.skipped, found.canceled) == (1, 1, 1, 1)
     assert found.finished_at is not None
@@ -79,7 +79,7 @@ async def test_a_batch_runs_as_soon_as_one_of_its_tasks_does(app: Regente, sql: 
     await app.enqueue_many("p", [{}, {"do": "wait"}], batch="b")
     async with running(app):
         await until(lambda: events(sql) == ["batch_running"])
-        found = await ledger(app)
+        found = await store(app)
         assert (found.status, found.running) == ("running", 1)
         assert found.eta_seconds is not None
 
@@ -92,16 +92,16 @@ async def test_no_progress_stalls_it_and_progress_brings_it_back(
     await app.enqueue_many("p", [{}] * 3, batch=await app.open_batch("b", stall_after=300))
     first, *_ = ghost.claim(3)
     await review(app)
-    assert (await ledger(app)).status == "running"
+    assert (await store(app)).status == "running"
     clock.advance(seconds=290)
     assert await review(app) == []
     clock.advance(seconds=20)
     assert await review(app) == ["b: running → stalled"]
-    assert (await ledger(app)).status == "stalled"
+    assert (await store(app)).status == "stalled"
     assert await review(app) == [], "said once"
     sql.execute("UPDATE regente.tasks SET heartbeat_at = regente.clock() WHERE id = %s", (first,))
     assert await review(app) == ["b: stalled → running"]
-    assert (await ledger(app)).resumes == 0
+    assert (await store(app)).resumes == 0
     assert events(sql) == ["batch_running", "batch_stalled", "batch_running"]
 
 
@@ -136,10 +136,10 @@ async def test_resume_goes_on_where_it_stopped(app: Regente, sql: Sql, clock: Cl
     again = await app.resume_batch("b")
     assert (again.resumed, again.resumes) == (False, 1)
     assert "running" in again.reason
-    found = await ledger(app)
+    found = await store(app)
     assert (found.status, found.queued, found.running) == ("running", 3, 0)
     await app.run(until_idle=True)
-    assert (await ledger(app)).status == "completed"
+    assert (await store(app)).status == "completed"
     assert column(sql, "SELECT tries FROM regente.tasks") == [0, 0, 0], "nobody is charged"
 
 
@@ -160,7 +160,7 @@ async def test_after_the_last_resume_it_fails_and_the_rest_is_dead(
     ghost.claim(1)
     clock.advance(minutes=6)
     assert await review(app) == ["b: running → failed"]
-    found = await ledger(app)
+    found = await store(app)
     assert (found.status, found.completed, found.failed) == ("failed", 1, 2)
     assert set(column(sql, "SELECT error_code FROM regente.tasks WHERE status = 'failed'")) == {
         "BATCH_STALLED"
@@ -191,7 +191,7 @@ async def test_reprocess_runs_the_errors_again(app: Regente, sql: Sql, how: str)
     args = [{"do": "fail", "code": "A"}, {"do": "fail", "code": "B"}, {}]
     ids = await app.enqueue_many("p", args, batch="b")
     await app.run(until_idle=True)
-    assert (await ledger(app)).status == "completed"
+    assert (await store(app)).status == "completed"
     sql.execute("UPDATE regente.tasks SET args = '{}'")
     choices: dict[str, dict[str, Any]] = {
         "all": {},
@@ -201,10 +201,10 @@ async def test_reprocess_runs_the_errors_again(app: Regente, sql: Sql, how: str)
     options = choices.get(how, {"codes": ["X"]})
     expected = {"all": ids[:2], "codes": ids[1:2], "ids": ids[:1]}.get(how, [])
     assert await app.reprocess_batch("b", **options) == expected
-    found = await ledger(app)
+    found = await store(app)
     assert (found.status, found.queued) == ("running" if expected else "completed", len(expected))
     await app.run(until_idle=True)
-    found = await ledger(app)
+    found = await store(app)
     assert (found.status, found.failed) == ("completed", 2 - len(expected))
     assert events(sql).count("batch_reopened") == bool(expected)
 
@@ -222,7 +222,7 @@ async def test_cancel_ends_the_rest_and_leaves_what_has_ended(app: Regente, sql:
         for task_id in drafts:
             await status_is(app, task_id, "canceled")
         await until(lambda: "running" not in column(sql, "SELECT status::text FROM regente.tasks"))
-    found = await ledger(app)
+    found = await store(app)
     assert (found.status, found.completed, found.canceled) == ("canceled", 1, 3)
     assert await app.cancel_batch("b") == {"canceled": 0, "canceling": 0}
     assert events(sql).count("batch_canceled") == 1
@@ -242,11 +242,11 @@ async def test_more_tasks_open_an_ended_batch_again(
         case "failed":
             clock.advance(minutes=1)
             await review(app)
-    assert (await ledger(app)).status == ended
+    assert (await store(app)).status == ended
     await app.enqueue_many("p", [{}] * 2, batch="b")
-    assert (await ledger(app)).status == "running"
+    assert (await store(app)).status == "running"
     await app.run(until_idle=True)
-    found = await ledger(app)
+    found = await store(app)
     assert (found.status, found.total) == ("completed", 3)
     assert "batch_reopened" in events(sql)
 
@@ -257,9 +257,9 @@ async def test_an_operators_retry_opens_the_batch(app: Regente, sql: Sql) -> Non
     await app.run(until_idle=True)
     sql.execute("UPDATE regente.tasks SET args = '{}'")
     await app.retry(task_id)
-    assert (await ledger(app)).status == "running"
+    assert (await store(app)).status == "running"
     await app.run(until_idle=True)
-    assert (await ledger(app)).completed == 1
+    assert (await store(app)).completed == 1
 
 
 async def test_a_batch_is_opened_once_by_its_name(app: Regente, sql: Sql) -> None:
@@ -303,9 +303,9 @@ async def test_the_sum_is_right_at_every_moment(app: Regente, sql: Sql) -> None:
     ids = await app.enqueue_many("p", [kinds[n % 4] for n in range(2_000)], batch="b")
     async with running(app):
         await app.cancel_many(ids[::7])
-        while (await ledger(app)).status != "completed":
+        while (await store(app)).status != "completed":
             await asyncio.sleep(0)
-    found = await ledger(app)
+    found = await store(app)
     assert found.total == 2_000
     assert found.completed + found.failed + found.skipped + found.canceled == 2_000
     assert (

@@ -10,7 +10,7 @@ import pytest
 from regente import Regente, Retry
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from regente.engine.watchdog.reaper import Reaped, Reaper
+from regente.engine.watchdog.reaper import Reaper, ReaperResult
 from tests.engine.conftest import OpenApp
 from tests.engine.stage import (
     Clock,
@@ -38,7 +38,7 @@ def ran(registry: Registry) -> list[int]:
     return found
 
 
-async def reap(app: Regente) -> Reaped:
+async def reap(app: Regente) -> ReaperResult:
     return await Reaper(app.database, 60, 3, lambda _: None).run_once()
 
 
@@ -51,10 +51,10 @@ async def test_a_lease_that_ran_out_gives_its_tasks_back(
     ids = await app.enqueue_many("p", [{}] * 3)
     assert ghost.claim(2) == ids[:2]
     clock.advance(seconds=55)
-    assert await reap(app) == Reaped(0, 0, 0)
+    assert await reap(app) == ReaperResult(0, 0, 0)
     clock.advance(seconds=10)
-    assert await reap(app) == Reaped(1, 2, 0)
-    assert await reap(app) == Reaped(0, 0, 0)
+    assert await reap(app) == ReaperResult(1, 2, 0)
+    assert await reap(app) == ReaperResult(0, 0, 0)
     for task_id in ids[:2]:
         row = task_row(sql, task_id)
         assert (row["status"], row["tries"], row["crashes"], row["error_code"]) == (
@@ -119,7 +119,7 @@ async def test_neighbours_of_a_suspect_are_not_blamed(app: Regente, sql: Sql) ->
     assert ghost.claim(10) == neighbours, "an ordinary claim does not take suspects"
     assert ghost.claim_suspect() == [suspect]
     ghost.die()
-    assert await reap(app) == Reaped(1, 5, 1)
+    assert await reap(app) == ReaperResult(1, 5, 1)
     assert [task_row(sql, task_id)["crashes"] for task_id in neighbours] == [0] * 5
     assert task_row(sql, suspect)["status"] == "failed"
 
@@ -186,7 +186,7 @@ async def test_a_thousand_and_more_orphans_are_all_found(app: Regente, sql: Sql)
     await app.enqueue_many("p", [{}] * 2_500)
     assert len(ghost.claim(2_500)) == 2_500
     ghost.die()
-    assert await reap(app) == Reaped(1, 2_500, 0)
+    assert await reap(app) == ReaperResult(1, 2_500, 0)
 
 
 async def test_several_reapers_at_once_recover_each_task_once(

@@ -9,7 +9,7 @@ import pytest
 
 from regente import Regente, Task, Throttled, hours
 from regente.engine.pipeline import Registry
-from regente.engine.watchdog.expiry import Expiry
+from regente.engine.watchdog.expiry import ExpirySweep
 from tests.support.eventually import eventually_async
 
 LATER = (
@@ -44,7 +44,7 @@ async def test_a_task_not_done_within_its_time_becomes_a_dead_letter(
     late, never = await app.enqueue("patient", {}), await app.enqueue("eternal", {})
     fresh = await app.enqueue("patient", {}, run_at=datetime.now(UTC) + timedelta(days=3))
     await _first_attempts(app)
-    expiry = Expiry(app.database, 1.0)
+    expiry = ExpirySweep(app.database, 1.0)
     assert await expiry.run_once() == 0
     await travel(app, "25 hours")
     assert await expiry.run_once() == 1
@@ -63,7 +63,7 @@ async def test_a_running_task_that_expired_can_write_nothing_more(
     @registry.pipeline("slow", expire_after=hours(24))
     async def slow(task: Task) -> None:
         await travel(app, "25 hours")
-        await Expiry(app.database, 1.0).run_once()
+        await ExpirySweep(app.database, 1.0).run_once()
         statuses.append((await app.get(task.id)).status)
         await task.step("TOO_LATE", lambda: 1)
         statuses.append("wrote")

@@ -8,23 +8,23 @@ from collections.abc import AsyncIterator
 import pytest
 
 from regente import Regente
-from regente.engine.ledger import Claim, Ledger
+from regente.engine.task_store import Claim, TaskStore
 from tests.engine.stage import WRITES, Ghost, Sql, Write, claims_of, many, task_row
 
 
 @pytest.fixture
-async def ledger(app: Regente, sql: Sql) -> AsyncIterator[Ledger]:
+async def store(app: Regente, sql: Sql) -> AsyncIterator[TaskStore]:
     """Of a runner that lives."""
-    opened = Ledger(app.database, Ghost.appear(sql, ["p"]).id)
+    opened = TaskStore(app.database, Ghost.appear(sql, ["p"]).id)
     opened.start()
     yield opened
     await opened.stop()
 
 
 @pytest.fixture
-async def held(ledger: Ledger, sql: Sql) -> Claim:
+async def held(store: TaskStore, sql: Sql) -> Claim:
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
-    return (await claims_of(ledger, "p", 1))[0]
+    return (await claims_of(store, "p", 1))[0]
 
 
 @pytest.fixture(params=WRITES)
@@ -32,55 +32,55 @@ def write(request: pytest.FixtureRequest) -> Write:
     return WRITES[request.param]
 
 
-async def test_who_holds_the_task_may_write(ledger: Ledger, held: Claim, write: Write) -> None:
+async def test_who_holds_the_task_may_write(store: TaskStore, held: Claim, write: Write) -> None:
     """I3: the control of the others."""
-    assert await write(ledger, held)
+    assert await write(store, held)
 
 
 async def test_an_attempt_that_the_same_runner_lost_and_claimed_again_writes_nothing(
-    ledger: Ledger, sql: Sql, held: Claim, write: Write
+    store: TaskStore, sql: Sql, held: Claim, write: Write
 ) -> None:
     """I3."""
-    assert await WRITES["settlement"](ledger, held)
-    (again,) = await claims_of(ledger, "p", 1)
+    assert await WRITES["settlement"](store, held)
+    (again,) = await claims_of(store, "p", 1)
     assert again.attempt == held.attempt + 1
-    await refused(sql, ledger, held, write)
+    await refused(sql, store, held, write)
 
 
 async def test_a_runner_that_never_had_the_task_writes_nothing(
     app: Regente, sql: Sql, held: Claim, write: Write
 ) -> None:
     """I4: the right attempt, the wrong runner."""
-    stranger = Ledger(app.database, Ghost.appear(sql, ["p"]).id)
+    stranger = TaskStore(app.database, Ghost.appear(sql, ["p"]).id)
     stranger.start()
     await refused(sql, stranger, held, write)
     await stranger.stop()
 
 
 async def test_what_has_ended_is_not_written_to(
-    ledger: Ledger, sql: Sql, held: Claim, write: Write
+    store: TaskStore, sql: Sql, held: Claim, write: Write
 ) -> None:
     """I5."""
-    assert await WRITES["completion"](ledger, held)
-    await refused(sql, ledger, held, write)
+    assert await WRITES["completion"](store, held)
+    await refused(sql, store, held, write)
 
 
 @pytest.mark.parametrize(
     "change", ["lease_until = regente.clock()", "status = 'stopped'", "status = 'draining'"]
 )
 async def test_a_runner_whose_lease_is_over_or_that_is_leaving_claims_nothing(
-    ledger: Ledger, sql: Sql, change: str
+    store: TaskStore, sql: Sql, change: str
 ) -> None:
     """I4: also when it does not know yet."""
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 2)")
-    assert len(await claims_of(ledger, "p", 1)) == 1
-    sql.execute(f"UPDATE regente.runners SET {change} WHERE id = %s".encode(), [ledger.runner_id])
-    assert await claims_of(ledger, "p", 1) == []
+    assert len(await claims_of(store, "p", 1)) == 1
+    sql.execute(f"UPDATE regente.runners SET {change} WHERE id = %s".encode(), [store.runner_id])
+    assert await claims_of(store, "p", 1) == []
 
 
-async def refused(sql: Sql, ledger: Ledger, claim: Claim, write: Write) -> None:
+async def refused(sql: Sql, store: TaskStore, claim: Claim, write: Write) -> None:
     before = everything_about(sql, claim.id)
-    assert not await write(ledger, claim)
+    assert not await write(store, claim)
     assert everything_about(sql, claim.id) == before
 
 

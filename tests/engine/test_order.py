@@ -216,8 +216,8 @@ async def test_duplicates_within_one_call_and_with_the_past(app: Regente, sql: S
     assert len(set(ids)) == 5
     rows = {row["id"]: row["args"]["n"] for row in many(sql, "SELECT id, args FROM regente.tasks")}
     assert [rows[task_id] for task_id in ids] == [0, 1, 0, 0, 4, 5]
-    ledger = await app.batch("b")
-    assert (ledger.total, ledger.queued, ledger.balanced) == (5, 5, True)
+    store = await app.batch("b")
+    assert (store.total, store.queued, store.balanced) == (5, 5, True)
 
 
 async def test_concurrent_callers_with_one_key_store_one_task(

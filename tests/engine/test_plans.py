@@ -18,8 +18,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from regente.engine.database import number_array, text_array
-from regente.engine.ledger import Claim, Settlement, settle_params
 from regente.engine.outcome import Ended, Failure
+from regente.engine.task_store import Claim, Settlement, settle_params
 from tests.engine.plans import explain, fill
 
 RUNNER = 1

@@ -17,13 +17,13 @@ import pytest
 
 from regente import IllegalTransition, Regente
 from regente.engine.database import number_array
-from regente.engine.ledger import Ledger
 from regente.engine.models import Resumed
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
+from regente.engine.task_store import TaskStore
 from regente.engine.watchdog.batches import BatchReview
 from regente.engine.watchdog.reaper import Reaper
-from regente.engine.watchdog.schedules import Schedules
+from regente.engine.watchdog.schedules import ScheduleSweep
 from regente.settings import Settings
 from tests.engine.conftest import OpenApp
 from tests.engine.stage import (
@@ -185,21 +185,20 @@ async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bu
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'other' FROM generate_series(1, 5000)")
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 9)")
     sql.execute("ANALYZE regente.tasks")
-    ledger = Ledger(app.database, Ghost.appear(sql, ["p"]).id)
-    first, *others = await claims_of(ledger, "p", 9)
+    store = TaskStore(app.database, Ghost.appear(sql, ["p"]).id)
+    first, *others = await claims_of(store, "p", 9)
     lock = "SELECT FROM regente.tasks WHERE id = %s FOR UPDATE NOWAIT"
     holder.execute(lock, [first.id])
-    ledger.start()
+    store.start()
     under_way = [
-        asyncio.ensure_future(WRITES[written](ledger, claim))
-        for claim in [*reversed(others), first]
+        asyncio.ensure_future(WRITES[written](store, claim)) for claim in [*reversed(others), first]
     ]
     await waits_for(sql, holder)
     for other in others:
         holder.execute(lock, [other.id])
     holder.commit()
     assert await asyncio.gather(*under_way) == [True] * 9
-    await ledger.stop()
+    await store.stop()
 
 
 async def test_claim_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> None:
@@ -429,8 +428,8 @@ async def test_enqueue_into_a_batch_wins_over_its_closing(
     assert await BatchReview(app.database, 1).run_once() == []
     holder.commit()
     assert await BatchReview(app.database, 1).run_once() == []
-    ledger = await app.batch(batch_id)
-    assert (ledger.status, ledger.total, ledger.queued, ledger.balanced) == ("running", 2, 1, True)
+    store = await app.batch(batch_id)
+    assert (store.status, store.total, store.queued, store.balanced) == ("running", 2, 1, True)
 
 
 async def test_the_closing_of_a_batch_wins_over_enqueue(
@@ -446,8 +445,8 @@ async def test_the_closing_of_a_batch_wins_over_enqueue(
     sql.execute("UPDATE regente.batches SET total = 1, status = 'running'")
     run_query(holder, "review_batches", {"touched": "{}", "all_open": True})
     await loses(sql, holder, app.enqueue("p", {}, batch="b"))
-    ledger = await app.batch(batch_id)
-    assert (ledger.status, ledger.total, ledger.queued, ledger.balanced) == ("running", 2, 1, True)
+    store = await app.batch(batch_id)
+    assert (store.status, store.total, store.queued, store.balanced) == ("running", 2, 1, True)
     events = (
         "SELECT event FROM regente.events WHERE batch_id = %s AND task_id IS NULL ORDER BY txid, id"
     )
@@ -499,9 +498,9 @@ async def test_two_sweepers_fire_a_schedule_once(
     await app.schedule("nightly", "p", "0 4 * * *")
     sql.execute("UPDATE regente.schedules SET next_at = regente.clock() - interval '1 minute'")
     assert run_query(holder, "due_schedules", {"limit": 10}) == ["nightly"]
-    assert await Schedules(app.database, 1).run_once() == []
+    assert await ScheduleSweep(app.database, 1).run_once() == []
     holder.rollback()
-    sweepers = [Schedules((await open_app()).database, 1) for _ in range(3)]
+    sweepers = [ScheduleSweep((await open_app()).database, 1) for _ in range(3)]
     fired = await asyncio.gather(*(sweeper.run_once() for sweeper in sweepers))
     assert sorted(name for names in fired for name in names) == ["nightly"]
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1

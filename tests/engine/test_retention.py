@@ -10,7 +10,7 @@ from regente.engine.errors import InvalidInput
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog import Watchdog
-from regente.engine.watchdog.retention import Forgotten, Retention
+from regente.engine.watchdog.retention import RetentionResult, RetentionSweep
 from regente.settings import Settings
 from tests.engine.stage import Clock, Sql, column, many, one
 
@@ -27,8 +27,8 @@ def pipelines(registry: Registry) -> None:
             raise Fatal("no")
 
 
-async def forget(app: Regente, days: float = 30) -> Forgotten:
-    return await Retention(app.database, 3600, days * DAY).run_once()
+async def forget(app: Regente, days: float = 30) -> RetentionResult:
+    return await RetentionSweep(app.database, 3600, days * DAY).run_once()
 
 
 async def test_old_finished_tasks_go_with_their_steps_and_events(
@@ -40,7 +40,7 @@ async def test_old_finished_tasks_go_with_their_steps_and_events(
     await app.run(until_idle=True)
     waiting = await app.enqueue("p", {})
     clock.advance(days=29)
-    assert await forget(app) == Forgotten(0, 0, 0)
+    assert await forget(app) == RetentionResult(0, 0, 0)
     clock.advance(days=2)
     gone = await forget(app)
     assert (gone.tasks, gone.runners) == (5, 1)
@@ -92,19 +92,19 @@ async def test_a_changed_setting_is_obeyed_by_the_next_sweep(
 ) -> None:
     """O16: the same sweep, never started again; shorter and longer; what was stored wins over what
     it was started with."""
-    watchdog = Watchdog(app.database, settings.runner_terms().watchdog, lambda _: None)
-    (sweep,) = [one for one in watchdog.sweeps if isinstance(one, Retention)]
+    watchdog = Watchdog(app.database, settings.runner_config().watchdog, lambda _: None)
+    (sweep,) = [one for one in watchdog.sweeps if isinstance(one, RetentionSweep)]
     old = await app.enqueue_many("p", [{}] * 2)
     await app.run(until_idle=True)
     clock.advance(days=3)
     assert (await sweep.run_once()).tasks == 0
-    await app.changeable.set("retention_days", 2.5, by="somebody")
+    await app.runtime_settings.set("retention_days", 2.5, by="somebody")
     assert (await sweep.run_once()).tasks == len(old)
-    await app.changeable.set("retention_days", 60, by="somebody")
+    await app.runtime_settings.set("retention_days", 60, by="somebody")
     await app.enqueue("p", {})
     await app.run(until_idle=True)
     clock.advance(days=45)
-    assert await sweep.run_once() == Forgotten(0, 0, 0)
+    assert await sweep.run_once() == RetentionResult(0, 0, 0)
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from regente import InvalidArgs, InvalidInput, NotFound, Regente, UnknownPipeline
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from regente.engine.watchdog.schedules import Schedules
+from regente.engine.watchdog.schedules import ScheduleSweep
 from tests.engine.conftest import OpenApp
 from tests.engine.stage import Clock, Sql, column, many, one, running, until
 
@@ -38,7 +38,7 @@ def ran(registry: Registry) -> list[Any]:
 
 
 async def sweep(app: Regente) -> list[str]:
-    return await Schedules(app.database, 10).run_once()
+    return await ScheduleSweep(app.database, 10).run_once()
 
 
 async def test_a_schedule_fires_at_its_time_and_once(

@@ -17,7 +17,7 @@ from regente import Regente, Retry
 from regente.engine import lease
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from regente.engine.watchdog.stalls import Stalls
+from regente.engine.watchdog.stalls import StallSweep
 from tests.engine.stage import (
     Clock,
     Ghost,
@@ -276,7 +276,7 @@ async def test_another_runner_notices_a_stall_that_its_holder_does_not(
     await app.run(until_idle=True)
     ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
     task_id = await app.enqueue("p", {})
-    sweep = Stalls(app.database, 60, lambda _: None)
+    sweep = StallSweep(app.database, 60, lambda _: None)
     for status, tries in (("queued", 1), ("failed", 2)):
         assert ghost.claim() == [task_id]
         clock.advance(seconds=90)

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from regente.engine.errors import NotFound
 from regente.fleet.health import check_member
-from regente.fleet.members import Kind
+from regente.fleet.models import Kind
 from regente.fleet.registry import Fleet
 from regente.services.sandbox import FaultKind, Sandbox
 from tests.fleet.conftest import rows
@@ -76,7 +76,7 @@ async def test_a_proxy_is_gone_through(fleet: Fleet) -> None:
             "p", account.host, account.port, account.username, account.password
         )
         assert await verdict(fleet, "proxy", proxy_id) == (True, "it answers")
-        fleet.terms = dataclasses.replace(fleet.terms, proxy_test_url=f"{sandbox.library_url}/")
+        fleet.config = dataclasses.replace(fleet.config, proxy_test_url=f"{sandbox.library_url}/")
         ok, says = await verdict(fleet, "proxy", proxy_id)
         assert (ok, says.endswith("answered 200 through it")) == (True, True)
         assert sandbox.connections_through(account) >= 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
-from regente.fleet.members import Kind
+from regente.fleet.models import Kind
 from regente.fleet.registry import Fleet
 from tests.fleet.conftest import rows
 

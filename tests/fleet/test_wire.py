@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from regente.contracts.worker import ScrapeJob, ScrapeStatus
 from regente.fleet.registry import Fleet
-from regente.outgoing.http import CallFailed, Trouble
+from regente.http_client.client import CallFailed, CallFailure
 from tests.support.peers import API_KEY, ScriptedWorker
 
 MEGABYTE = 1024 * 1024
@@ -48,36 +48,36 @@ async def asked(fleet: Fleet, answer: Callable[[], Response]) -> ScrapeJob:
 
 
 @pytest.mark.parametrize(
-    ("answer", "trouble", "says"),
+    ("answer", "failure", "says"),
     [
-        (lambda: Response(b"\x93\x00\xff" * 3_500_000), Trouble.PROTOCOL, "not JSON"),
-        (lambda: Response(b"[" * 10 * MEGABYTE), Trouble.PROTOCOL, "not JSON"),
-        (lambda: Response(b"[" * 100_000), Trouble.PROTOCOL, "not JSON"),
+        (lambda: Response(b"\x93\x00\xff" * 3_500_000), CallFailure.PROTOCOL, "not JSON"),
+        (lambda: Response(b"[" * 10 * MEGABYTE), CallFailure.PROTOCOL, "not JSON"),
+        (lambda: Response(b"[" * 100_000), CallFailure.PROTOCOL, "not JSON"),
         (
             lambda: Response(b"<html><body>Bad gateway</body></html>"),
-            Trouble.PROTOCOL,
+            CallFailure.PROTOCOL,
             "not JSON: <html>",
         ),
-        (lambda: Response(b"[]"), Trouble.PROTOCOL, "valid dictionary"),
-        (lambda: Response(b"null"), Trouble.PROTOCOL, "valid dictionary"),
-        (lambda: Response(b""), Trouble.PROTOCOL, "status: Field required"),
+        (lambda: Response(b"[]"), CallFailure.PROTOCOL, "valid dictionary"),
+        (lambda: Response(b"null"), CallFailure.PROTOCOL, "valid dictionary"),
+        (lambda: Response(b""), CallFailure.PROTOCOL, "status: Field required"),
         (
             lambda: Response(b'{"status": "completed", "ads_count": NaN}'),
-            Trouble.PROTOCOL,
+            CallFailure.PROTOCOL,
             "not JSON",
         ),
         (
             lambda: Response(b'{"status": "completed", "ads_count": 1e99}'),
-            Trouble.PROTOCOL,
+            CallFailure.PROTOCOL,
             "ads_count",
         ),
         (
             lambda: Response(status_code=302, headers={"location": "http://127.0.0.1:9/"}),
-            Trouble.PROTOCOL,
+            CallFailure.PROTOCOL,
             "answered 302",
         ),
-        (lambda: Response("no\x00t \ufffd", 418), Trouble.INVALID, "answered 418"),
-        (lambda: Response("", 403), Trouble.UNAUTHORIZED, "answered 403"),
+        (lambda: Response("no\x00t \ufffd", 418), CallFailure.INVALID, "answered 418"),
+        (lambda: Response("", 403), CallFailure.UNAUTHORIZED, "answered 403"),
     ],
     ids=[
         "garbage",
@@ -95,12 +95,12 @@ async def asked(fleet: Fleet, answer: Callable[[], Response]) -> ScrapeJob:
     ],
 )
 async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
-    fleet: Fleet, answer: Callable[[], Response], trouble: Trouble, says: str
+    fleet: Fleet, answer: Callable[[], Response], failure: CallFailure, says: str
 ) -> None:
     """O8, O15: never a crash, never a guess, never without end."""
     with pytest.raises(CallFailed) as failed:
         await asked(fleet, answer)
-    assert failed.value.trouble is trouble
+    assert failed.value.failure is failure
     assert says in failed.value.message
     assert len(failed.value.message) < 1000
     assert "\x00" not in failed.value.message
@@ -114,14 +114,14 @@ async def test_an_answer_without_an_end_is_a_timeout(
     """O8, O15: also when a byte comes now and then."""
     with pytest.raises(CallFailed, match="no answer in time") as failed:
         await asked(fleet, lambda: StreamingResponse(answer()))
-    assert failed.value.trouble is Trouble.TIMEOUT
+    assert failed.value.failure is CallFailure.TIMEOUT
 
 
 async def test_a_connection_that_breaks_in_the_midst_is_told_as_such(fleet: Fleet) -> None:
     """O15: half an answer is no answer."""
     with pytest.raises(CallFailed) as failed:
         await asked(fleet, lambda: StreamingResponse(cut_off()))
-    assert failed.value.trouble is Trouble.BROKEN
+    assert failed.value.failure is CallFailure.BROKEN
 
 
 async def test_a_status_that_carries_every_ad_is_read_without_keeping_them(fleet: Fleet) -> None:
@@ -156,7 +156,7 @@ async def test_retry_after_is_read_with_care(
     headers = {"retry-after": value} if value is not None else {}
     with pytest.raises(CallFailed) as failed:
         await asked(fleet, lambda: Response("slowly", 429, headers))
-    assert (failed.value.trouble, failed.value.retry_after) == (Trouble.THROTTLED, seconds)
+    assert (failed.value.failure, failed.value.retry_after) == (CallFailure.THROTTLED, seconds)
 
 
 async def test_retry_after_may_be_a_date_and_counts_from_the_servers_own(fleet: Fleet) -> None:
@@ -176,5 +176,5 @@ async def test_a_job_id_cannot_lead_to_another_address(fleet: Fleet) -> None:
         )
         with pytest.raises(CallFailed) as failed:
             await client.job("../session?x=#")
-    assert failed.value.trouble is Trouble.MISSING
+    assert failed.value.failure is CallFailure.MISSING
     assert all(path.startswith("/scrape/") for _, path in worker.calls)

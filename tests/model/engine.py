@@ -18,14 +18,14 @@ from regente import Task
 from regente.engine.client import Client
 from regente.engine.database import Database, number_array, text_array
 from regente.engine.executor import failed_attempt
-from regente.engine.ledger import Claim, Finish, Ledger, Mark, Settlement
-from regente.engine.levels import BEGINNING
 from regente.engine.outcome import Completed, Ended, Failure
 from regente.engine.pipeline import Pipeline, Registry
+from regente.engine.priority_levels import BEGINNING
 from regente.engine.retry import Retry
+from regente.engine.task_store import Claim, Completion, Settlement, StepRecord, TaskStore
 from regente.engine.watchdog.batches import BatchReview, review_batches
 from regente.engine.watchdog.reaper import Reaper
-from regente.engine.watchdog.stalls import Stalls
+from regente.engine.watchdog.stalls import StallSweep
 from tests.model import model
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Engine:
             )
         self.database = Database(url)
         self.client = Client(self.database, self.registry)
-        self.ledgers: dict[int, Ledger] = {}
+        self.ledgers: dict[int, TaskStore] = {}
         self.run(self._open())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -94,8 +94,8 @@ class Engine:
         self.run(self.database.fetch("register_pipelines", params))
 
     def forget_runners(self) -> None:
-        for ledger in self.ledgers.values():
-            self.run(ledger.stop())
+        for store in self.ledgers.values():
+            self.run(store.stop())
         self.ledgers.clear()
 
     def advance(self, seconds: int) -> None:
@@ -121,7 +121,7 @@ class Engine:
 
     async def _register(self, params: dict[str, Any]) -> int:
         runner_id = int((await self.database.fetch("register_runner", params))[0][0])
-        self.ledgers[runner_id] = Ledger(self.database, runner_id)
+        self.ledgers[runner_id] = TaskStore(self.database, runner_id)
         self.ledgers[runner_id].start()
         return runner_id
 
@@ -147,12 +147,14 @@ class Engine:
 
     def record(self, runner_id: int, claim: Claim, step: str) -> bool:
         return self.run(
-            self.ledgers[runner_id].marked.write(Mark(claim, step, output="1", checkpoint=step))
+            self.ledgers[runner_id].marked.write(
+                StepRecord(claim, step, output="1", checkpoint=step)
+            )
         )
 
     def finish(self, runner_id: int, claim: Claim) -> bool:
         return self.run(
-            self.ledgers[runner_id].finished.write(Finish(claim, Completed('"done"'), None))
+            self.ledgers[runner_id].finished.write(Completion(claim, Completed('"done"'), None))
         )
 
     def settle(self, runner_id: int, claim: Claim, outcome: Ended) -> bool:
@@ -171,7 +173,7 @@ class Engine:
         self.run(Reaper(self.database, 1, model.MAX_CRASHES, lambda _: None).run_once())
 
     def release_stalled(self) -> None:
-        self.run(Stalls(self.database, 1, lambda _: None).run_once())
+        self.run(StallSweep(self.database, 1, lambda _: None).run_once())
 
     def review(self, touched: int | None = None) -> None:
         if touched is None:

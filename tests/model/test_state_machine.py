@@ -22,8 +22,8 @@ from hypothesis.stateful import (
 )
 
 from regente import IllegalTransition
-from regente.engine.ledger import Claim
 from regente.engine.outcome import Ended, Failure
+from regente.engine.task_store import Claim
 from tests.model.engine import LEVELS, PIPELINES, PRIORITIES, Engine, at, engine_on
 from tests.model.model import (
     LEASE_SECONDS,

@@ -1,8 +1,10 @@
 """Guards to take out, one at a time. Each is a piece of the engine's SQL that must be there exactly
-as often as told: when a statement changes its form, this catalogue has to follow, and says so."""
+once, however its lines are broken: when a statement changes its form, this catalogue has to follow,
+and says so."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,12 +22,12 @@ class Mutant:
     def applied_to(self, queries: Mapping[str, str]) -> dict[str, str]:
         text = queries[self.query]
         for guard in self.guards:
-            if text.count(guard) != 1:
+            pattern = re.compile(r"\s+".join(map(re.escape, re.split(r"\s+", guard))))
+            text, found = pattern.subn(lambda _: self.instead, text)
+            if found != 1:
                 raise LookupError(
-                    f"{self.name}: {self.query} holds {guard!r} {text.count(guard)} times "
-                    "instead of once"
+                    f"{self.name}: {self.query} holds {guard!r} {found} times instead of once"
                 )
-            text = text.replace(guard, self.instead)
         return {**queries, self.query: text}
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from regente import IllegalTransition, Task
 from regente.engine.errors import Suspended
-from regente.engine.ledger import Claim
 from regente.engine.outcome import Ended
+from regente.engine.task_store import Claim
 from tests.model.engine import Engine
 from tests.model.model import LEASE_SECONDS
 from tests.support.sinks import ARRIVE, create_sink, sink_arrivals

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from regente.services.serving import ServiceNotStarted, serve_until_stopped, serving
+from regente.asgi.server import ServiceNotStarted, serve_until_stopped, serving
 
 
 def greeting() -> FastAPI:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regente.services.serving import serving
+from regente.asgi.server import serving
 
 _numbers = itertools.count(1)
 API_KEY = "a-key-for-tests"

@@ -26,7 +26,7 @@ from regente import Regente
 from tests.support.current_app import set_application
 
 ROOT = Path(__file__).parents[2]
-SHORT_TERMS = {
+SHORT_CONFIG = {
     "JOB_LOCK_TTL_MS": "30000",
     "JOB_HEARTBEAT_INTERVAL_MS": "100",
     "REGENTE_SWEEP_SECONDS": "0.1",
@@ -105,7 +105,7 @@ class RunnerProcess(LoggedProcess):
     """One runner with the pipelines of a module."""
 
     def __init__(self, database_url: str, module: str, environment: Mapping[str, str]) -> None:
-        given = os.environ | SHORT_TERMS | {"REGENTE_DATABASE_URL": database_url, **environment}
+        given = os.environ | SHORT_CONFIG | {"REGENTE_DATABASE_URL": database_url, **environment}
         super().__init__(["tests.support.runner_process", module], given)
 
     def explain(self) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regente.postgres.keeper import Lock, ServerFiles
+from regente.postgres.server_lifetime import Lock, ServerFiles
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:

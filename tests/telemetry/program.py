@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from regente import Regente, Task, Transient
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 
 
 class Anything(BaseModel):
@@ -24,7 +24,7 @@ class Anything(BaseModel):
 
 async def main(database_url: str, peer_url: str) -> None:
     registry = Registry()
-    http = Http(5.0)
+    http = HttpClient(5.0)
     app = Regente(database_url, pipelines=registry)
 
     async def fetch() -> None:

@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from regente import Regente
+from regente.asgi.server import serving
 from regente.engine.errors import InvalidInput
 from regente.engine.pipeline import Registry
-from regente.services.serving import serving
 from regente.telemetry.setup import traces
 
 

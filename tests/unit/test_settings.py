@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from regente.engine.lease import LeaseTerms
+from regente.engine.lease import LeaseConfig
 from regente.settings import Settings
 
 NAMES = (
@@ -24,7 +24,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_lease_lasts_a_minute_and_is_renewed_every_ten_seconds() -> None:
     """S2: the defaults."""
-    assert Settings().runner_terms().lease == LeaseTerms(60.0, 10.0)
+    assert Settings().runner_config().lease == LeaseConfig(60.0, 10.0)
 
 
 @pytest.mark.parametrize("prefix", ["JOB", "REGENTE"])
@@ -32,7 +32,7 @@ def test_the_leases_names_in_the_environment(monkeypatch: pytest.MonkeyPatch, pr
     """S2: `JOB_LOCK_TTL_MS` and `JOB_HEARTBEAT_INTERVAL_MS` are understood."""
     monkeypatch.setenv(f"{prefix}_LOCK_TTL_MS", "90000")
     monkeypatch.setenv(f"{prefix}_HEARTBEAT_INTERVAL_MS", "15000")
-    assert Settings().runner_terms().lease == LeaseTerms(90.0, 15.0)
+    assert Settings().runner_config().lease == LeaseConfig(90.0, 15.0)
 
 
 def test_our_own_name_wins_over_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_our_own_name_wins_over_the_other(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_heartbeat_must_be_shorter_than_the_lease(ttl: float, beat: float) -> None:
     """S2, I4: otherwise every runner would lose its tasks."""
     with pytest.raises(ValueError, match="must be shorter than the lease"):
-        LeaseTerms(ttl, beat)
+        LeaseConfig(ttl, beat)
 
 
 @pytest.mark.parametrize(

@@ -10,28 +10,28 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from regente.api.access.gate import Gate
+from regente.api.access.middleware import AccessMiddleware
 from regente.api.access.roles import guard
-from regente.api.envelope import Envelope
+from regente.api.config import ApiConfig
 from regente.api.limits import BodyLimits
-from regente.api.metrics.desk import MetricsDesk
+from regente.api.metrics.exporter import MetricsExporter
 from regente.api.metrics.requests import RequestTimes
+from regente.api.middleware import RequestMiddleware
 from regente.api.openapi import describe
 from regente.api.problems import add_problem_answers
 from regente.api.routes import ROUTERS
 from regente.api.state import Api
 from regente.api.stream.feed import Feed
-from regente.api.terms import ApiTerms
 from regente.app import Regente
 from regente.console import Console
 
 
-def create_app(regente: Regente, terms: ApiTerms | None = None) -> FastAPI:
+def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
     """`regente` is open already, and stays open for longer than this is served."""
-    terms = terms or ApiTerms()
-    api = Api.over(regente, terms)
-    feed = Feed(regente.database, terms.stream)
-    metrics = MetricsDesk(regente.database, feed, terms.metrics_seconds)
+    config = config or ApiConfig()
+    api = Api.over(regente, config)
+    feed = Feed(regente.database, config.stream)
+    metrics = MetricsExporter(regente.database, feed, config.metrics_seconds)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -50,7 +50,7 @@ def create_app(regente: Regente, terms: ApiTerms | None = None) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        servers=[{"url": terms.path_prefix}] if terms.path_prefix else None,
+        servers=[{"url": config.path_prefix}] if config.path_prefix else None,
     )
     app.state.api, app.state.feed, app.state.metrics = api, feed, metrics
     for router in ROUTERS:
@@ -60,15 +60,19 @@ def create_app(regente: Regente, terms: ApiTerms | None = None) -> FastAPI:
     describe(app, ROUTERS)
     add_problem_answers(app)
     # What is added last is outermost.
-    app.add_middleware(BodyLimits, terms=terms)
+    app.add_middleware(BodyLimits, config=config)
     app.add_middleware(
-        Gate, terms=terms, keys=api.keys, sessions=api.sessions, wrong_keys=api.wrong_keys
+        AccessMiddleware,
+        config=config,
+        keys=api.keys,
+        sessions=api.sessions,
+        wrong_keys=api.wrong_keys,
     )
     app.add_middleware(Console)
-    app.add_middleware(Envelope)
+    app.add_middleware(RequestMiddleware)
     app.add_middleware(RequestTimes, histogram=metrics.requests)
-    if terms.path_prefix:
-        app.add_middleware(PathPrefix, prefix=terms.path_prefix)
+    if config.path_prefix:
+        app.add_middleware(PathPrefix, prefix=config.path_prefix)
     return app
 
 

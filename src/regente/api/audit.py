@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from regente.api.access.gate import SAFE_METHODS
+from regente.api.access.middleware import SAFE_METHODS
 from regente.api.book import Book
 from regente.api.redaction import redacted
 
@@ -26,7 +26,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 @dataclass(slots=True)
-class Note:
+class AuditNote:
     """What a handler tells about its action."""
 
     target: Any = None
@@ -42,14 +42,14 @@ class Note:
         self.nothing_happened = True
 
 
-async def _note(request: Request) -> Note:
+async def _note(request: Request) -> AuditNote:
     if not hasattr(request.state, "note"):
-        request.state.note = Note()
-    note: Note = request.state.note
+        request.state.note = AuditNote()
+    note: AuditNote = request.state.note
     return note
 
 
-Noting = Annotated[Note, Depends(_note)]
+AuditNoteDep = Annotated[AuditNote, Depends(_note)]
 
 
 class AuditedRoute(APIRoute):
@@ -69,7 +69,7 @@ class AuditedRoute(APIRoute):
         return audited
 
 
-async def record(book: Book, request: Request, action: str, note: Note) -> None:
+async def record(book: Book, request: Request, action: str, note: AuditNote) -> None:
     principal = getattr(request.state, "principal", None)
     details = {
         "by": principal.name if principal else None,

@@ -12,10 +12,10 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from regente.api.config import ApiConfig
 from regente.api.errors import BodyTooLarge, JsonTooDeep
 from regente.api.problems import answer
-from regente.api.terms import ApiTerms
-from regente.services.bodies import read_body, replayed
+from regente.asgi.request_body import read_body, replay_body
 
 MAX_PAGE = 500
 MAX_ID = 2**63 - 1
@@ -35,9 +35,9 @@ _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 class BodyLimits:
     """Reads the whole body before anything else sees it."""
 
-    def __init__(self, app: ASGIApp, terms: ApiTerms) -> None:
+    def __init__(self, app: ASGIApp, config: ApiConfig) -> None:
         self._app = app
-        self._terms = terms
+        self._config = config
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
@@ -50,17 +50,19 @@ class BodyLimits:
             body = await self._body(Headers(scope=scope), receive)
         except (BodyTooLarge, JsonTooDeep) as error:
             return await answer(error, Request(scope))(scope, receive, send)
-        return await self._app(scope, replayed(body, receive), send)
+        return await self._app(scope, replay_body(body, receive), send)
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
-        limit = self._terms.max_body_bytes
+        limit = self._config.max_body_bytes
         length = headers.get("content-length", "")
         announced = int(length) if length.isdigit() else 0
         body = await read_body(receive, limit) if announced <= limit else None
         if body is None:
             raise BodyTooLarge(f"the body has more than {limit:,} bytes")
-        if depth_exceeds(body, self._terms.max_json_depth):
-            raise JsonTooDeep(f"the JSON is nested deeper than {self._terms.max_json_depth} levels")
+        if depth_exceeds(body, self._config.max_json_depth):
+            raise JsonTooDeep(
+                f"the JSON is nested deeper than {self._config.max_json_depth} levels"
+            )
         return body
 
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from regente.api.access.gate import KEY_HEADER, SAFE_METHODS
+from regente.api.access.middleware import KEY_HEADER, SAFE_METHODS
 from regente.api.access.roles import role_of
 from regente.api.access.sessions import COOKIE
 from regente.api.problems import MEDIA_TYPE, Problem
@@ -123,7 +123,7 @@ def _complete(path: str, method: str, operation: dict[str, Any], role: str | Non
     changes = method not in SAFE_METHODS
     for status, (name, _) in _PROBLEMS.items():
         needless = {
-            404: "{" not in path,
+            404: "{" not in path and "404" not in operation["responses"],
             400: not changes,
             409: not changes,
             413: not changes,

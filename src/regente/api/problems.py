@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse
 from regente.api import errors as refusals
 from regente.engine import errors
 from regente.fleet.secrets import SecretsUnreadable
-from regente.outgoing.http import CallFailed
+from regente.http_client.client import CallFailed
 
 logger = logging.getLogger("regente.api")
 

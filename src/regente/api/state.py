@@ -9,40 +9,40 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.access.sessions import ConsoleSessions
 from regente.api.book import Book
 from regente.api.bulk.runner import BulkRunner
-from regente.api.terms import ApiTerms
+from regente.api.config import ApiConfig
 from regente.app import Regente
-from regente.services.rates import Rates
+from regente.asgi.rate_limiter import RateLimiter
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
     regente: Regente
-    terms: ApiTerms
+    config: ApiConfig
     book: Book
-    keys: KeyRing
+    keys: ApiKeys
     sessions: ConsoleSessions
-    wrong_keys: Rates
+    wrong_keys: RateLimiter
     bulk: BulkRunner
 
     @classmethod
-    def over(cls, regente: Regente, terms: ApiTerms) -> Api:
-        book = Book(regente.database, terms.statement_seconds)
+    def over(cls, regente: Regente, config: ApiConfig) -> Api:
+        book = Book(regente.database, config.statement_seconds)
         sessions = ConsoleSessions(
-            book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes
+            book, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
         )
-        wrong_keys = Rates(terms.wrong_keys_per_second, terms.wrong_key_burst)
+        wrong_keys = RateLimiter(config.wrong_keys_per_second, config.wrong_key_burst)
         return cls(
             regente,
-            terms,
+            config,
             book,
-            KeyRing(book),
+            ApiKeys(book),
             sessions,
             wrong_keys,
-            BulkRunner(regente, book, terms),
+            BulkRunner(regente, book, config),
         )
 
 
@@ -51,4 +51,4 @@ async def _api(request: Request) -> Api:
     return api
 
 
-Used = Annotated[Api, Depends(_api)]
+ApiDep = Annotated[Api, Depends(_api)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, batch_reference
 from regente.cli.output import (
     Column,
@@ -42,7 +42,7 @@ _COLUMNS = (
 
 
 @command(batches, "list", example="regente batches list")
-async def list_batches(call: Call, limit: LimitOption = 50) -> None:
+async def list_batches(call: CommandContext, limit: LimitOption = 50) -> None:
     """List batches, newest first. DONE counts completed, skipped and canceled tasks."""
     async with call.app() as app:
         found = await app.batches(limit)
@@ -54,7 +54,7 @@ async def list_batches(call: Call, limit: LimitOption = 50) -> None:
 
 
 @command(batches, "show", example='regente batches show "round 12"')
-async def show(call: Call, batch: BatchArgument) -> None:
+async def show(call: CommandContext, batch: BatchArgument) -> None:
     """Show one batch: what was accepted, and what became of it."""
     async with call.app() as app:
         found = await app.batch(batch_reference(batch))
@@ -62,7 +62,7 @@ async def show(call: Call, batch: BatchArgument) -> None:
 
 
 @command(batches, "resume", example='regente batches resume "round 12"')
-async def resume(call: Call, batch: BatchArgument) -> None:
+async def resume(call: CommandContext, batch: BatchArgument) -> None:
     """Go on where a stalled batch stopped. Of two callers at once one resumes, the
     other learns so."""
     async with call.app() as app:
@@ -77,7 +77,7 @@ async def resume(call: Call, batch: BatchArgument) -> None:
 
 @command(batches, "reprocess", example='regente batches reprocess "round 12" --code HTTP_503')
 async def reprocess(
-    call: Call,
+    call: CommandContext,
     batch: BatchArgument,
     code: Annotated[
         list[str] | None, typer.Option(help="Only failures with this code. May be repeated.")
@@ -100,7 +100,7 @@ async def reprocess(
 
 
 @command(batches, "cancel", example='regente batches cancel "round 12"')
-async def cancel(call: Call, batch: BatchArgument) -> None:
+async def cancel(call: CommandContext, batch: BatchArgument) -> None:
     """Cancel the rest of a batch: what has ended stays as it is."""
     async with call.app() as app:
         counts = await app.cancel_batch(batch_reference(batch))

@@ -72,7 +72,7 @@ EVERYWHERE: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CommandContext:
     """One use of the command line: where the database is, and how to answer."""
 
     json: bool
@@ -138,12 +138,14 @@ def _call(
     database_url: str | None,
     log_level: LogLevel | None,
     log_format: LogFormat | None,
-) -> Call:
+) -> CommandContext:
     settings = read_settings()
     address = checked_address(database_url or settings.database_url)
     level = log_level or "info"
     configure_logs(level=level, log_format=log_format)
-    return Call(as_json, settings.model_copy(update={"database_url": address}), level, log_format)
+    return CommandContext(
+        as_json, settings.model_copy(update={"database_url": address}), level, log_format
+    )
 
 
 def read_settings() -> Settings:
@@ -170,4 +172,4 @@ def run_async(work: Coroutine[Any, Any, None], *, fast_loop: bool = False) -> No
         asyncio.run(work)
 
 
-__all__ = ["Call", "command", "read_settings", "run_async"]
+__all__ = ["CommandContext", "command", "read_settings", "run_async"]

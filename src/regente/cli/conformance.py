@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from regente.cli.command import Call, command
-from regente.cli.failure import FAILURE_EXIT
+from regente.cli.command import CommandContext, command
+from regente.cli.errors import FAILURE_EXIT
 from regente.cli.output import Column, group, plural, styled, table, word
 from regente.engine.errors import InvalidInput
 
@@ -79,7 +79,7 @@ RequestTimeoutOption = Annotated[
     example="regente conformance worker http://host:8001 --storage-domain storage.example.com",
 )
 async def worker(
-    call: Call,
+    call: CommandContext,
     url: UrlArgument,
     api_key: KeyOption,
     proxy: Annotated[
@@ -141,7 +141,7 @@ async def worker(
     conformance, "writer", example="regente conformance writer http://host:8002 --table ads_try"
 )
 async def writer(
-    call: Call,
+    call: CommandContext,
     url: UrlArgument,
     api_key: KeyOption,
     source_url: Annotated[
@@ -172,7 +172,7 @@ async def writer(
     await _examine(call, examine_writer(options))
 
 
-async def _examine(call: Call, examination: Coroutine[Any, Any, Report]) -> None:
+async def _examine(call: CommandContext, examination: Coroutine[Any, Any, Report]) -> None:
     if call.log_level == "info":  # a line for every request would bury the table
         logging.getLogger("httpx2").setLevel(logging.WARNING)
     try:

@@ -9,7 +9,7 @@ import typer
 
 from regente.app import Regente
 from regente.cli import output
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, IdArgument, LimitOption, YesOption, confirm, unique
 from regente.cli.output import Column, figure, plural, shortened, table, when, word
 from regente.cli.queries import dead_by_code
@@ -54,7 +54,7 @@ Action = Callable[[Regente, Sequence[int]], Awaitable[list[int]]]
 
 @command(dead, "list", example="regente dead list --by-code")
 async def list_dead(
-    call: Call,
+    call: CommandContext,
     pipeline: PipelineOption = None,
     code: CodeOption = None,
     by_code: Annotated[bool, typer.Option("--by-code", help="Count them by error code.")] = False,
@@ -85,7 +85,7 @@ async def list_dead(
 
 @command(dead, "show", example="regente dead show 42 --snapshot page.html > page.html")
 async def show(
-    call: Call,
+    call: CommandContext,
     task_id: IdArgument,
     snapshot: SnapshotOption = None,
 ) -> None:
@@ -109,7 +109,7 @@ async def show(
 
 @command(dead, "retry", example="regente dead retry --code HTTP_503")
 async def retry(
-    call: Call,
+    call: CommandContext,
     ids: SomeIds = None,
     code: CodeOption = None,
     pipeline: PipelineOption = None,
@@ -128,7 +128,7 @@ async def retry(
 
 @command(dead, "discard", example="regente dead discard 42 43")
 async def discard(
-    call: Call,
+    call: CommandContext,
     ids: SomeIds = None,
     code: CodeOption = None,
     pipeline: PipelineOption = None,
@@ -177,7 +177,9 @@ class Selection:
                 return found
 
 
-async def _act(call: Call, verb: str, chosen: Selection, yes: bool, act: Action) -> list[int]:
+async def _act(
+    call: CommandContext, verb: str, chosen: Selection, yes: bool, act: Action
+) -> list[int]:
     async with call.app() as app:
         ids = await chosen.find(app)
         if chosen.everything and ids:
@@ -192,7 +194,9 @@ async def _act(call: Call, verb: str, chosen: Selection, yes: bool, act: Action)
     return sorted(done)
 
 
-async def _explain_rest(app: Regente, call: Call, rest: list[int], done: list[int]) -> None:
+async def _explain_rest(
+    app: Regente, call: CommandContext, rest: list[int], done: list[int]
+) -> None:
     """An id that was named and is no dead letter is an error; what was done stays done."""
     if done:
         output.note(f"done: {', '.join(map(str, sorted(done)))}")

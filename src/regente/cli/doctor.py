@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from regente.cli.command import Call, command
-from regente.cli.failure import FAILURE_EXIT
+from regente.cli.command import CommandContext, command
+from regente.cli.database import server
+from regente.cli.errors import FAILURE_EXIT
 from regente.cli.output import Column, plain, status_text, styled, table, word
-from regente.cli.server import server
 from regente.postgres.doctor import Finding, examine
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def add_to(root: typer.Typer) -> None:
     command(root, "doctor", example="regente doctor --json")(doctor)
 
 
-async def doctor(call: Call) -> None:
+async def doctor(call: CommandContext) -> None:
     """Examine the database: version, pooler, clock, settings that lose data, vacuum, schema. Reads
     only.
 

@@ -12,8 +12,7 @@ import typer
 
 from regente.app import Regente
 from regente.cli import output
-from regente.cli.command import Call, command
-from regente.cli.following import follow_batch
+from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, LimitOption, batch_reference
 from regente.cli.output import (
     Column,
@@ -27,7 +26,7 @@ from regente.cli.output import (
     when,
     word,
 )
-from regente.pipelines.documents.desk import DocumentDesk
+from regente.cli.progress import follow_batch
 from regente.pipelines.documents.models import (
     DocumentStatus,
     Execution,
@@ -35,6 +34,7 @@ from regente.pipelines.documents.models import (
     Project,
     Row,
 )
+from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import documents_in, with_contents
 
@@ -72,7 +72,7 @@ _STYLES = {
     documents, "classify", example="regente documents classify ./inbox --project contratos --follow"
 )
 async def classify(
-    call: Call,
+    call: CommandContext,
     folder: Annotated[
         Path,
         typer.Argument(
@@ -97,25 +97,29 @@ async def classify(
 ) -> None:
     """Classify every file in a folder. Runners do the work: regente run."""
     async with call.app() as app:
-        desk = DocumentDesk(app)
+        operations = DocumentOperations(app)
         if upload:
             _, found = await asyncio.to_thread(documents_in, folder)
             stored = with_contents(folder, found, DocumentSettings().max_file_bytes)
-            execution_id = await desk.submit_contents(stored, project=project, name=name, by="cli")
+            execution_id = await operations.submit_contents(
+                stored, project=project, name=name, by="cli"
+            )
         else:
-            execution_id = await desk.submit_folder(folder, project=project, name=name, by="cli")
+            execution_id = await operations.submit_folder(
+                folder, project=project, name=name, by="cli"
+            )
         if follow:
             await _follow(app, execution_id)
-        execution = await desk.execution(execution_id)
+        execution = await operations.execution(execution_id)
     call.answer(asdict(execution), lambda: facts(_facts(execution)))
 
 
 @command(documents, "projects", example="regente documents projects")
-async def projects(call: Call) -> None:
+async def projects(call: CommandContext) -> None:
     """List projects: their classes, and how often an execution and a document may
     be tried again."""
     async with call.app() as app:
-        found = await DocumentDesk(app).projects()
+        found = await DocumentOperations(app).projects()
     columns = (
         Column("PROJECT"),
         figure("EXECUTION RETRIES"),
@@ -134,7 +138,7 @@ async def projects(call: Call) -> None:
     example='regente documents project contratos --class "contrato=an agreement" --class outro',
 )
 async def put_project(
-    call: Call,
+    call: CommandContext,
     name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
     classes: Annotated[
         list[str],
@@ -156,7 +160,7 @@ async def put_project(
     """Make a project, or change it. Executions that were submitted before stay as they are."""
     described = [text.partition("=") for text in classes]
     async with call.app() as app:
-        made = await DocumentDesk(app).put_project(
+        made = await DocumentOperations(app).put_project(
             name=name,
             classes=[{"name": one, "description": about} for one, _, about in described],
             instructions=instructions,
@@ -168,10 +172,10 @@ async def put_project(
 
 
 @command(documents, "list", example="regente documents list")
-async def list_executions(call: Call, limit: LimitOption = 50) -> None:
+async def list_executions(call: CommandContext, limit: LimitOption = 50) -> None:
     """List executions, newest first."""
     async with call.app() as app:
-        found = await DocumentDesk(app).executions(limit=limit)
+        found = await DocumentOperations(app).executions(limit=limit)
     columns = (
         figure("ID"),
         Column("NAME"),
@@ -193,13 +197,16 @@ async def list_executions(call: Call, limit: LimitOption = 50) -> None:
 
 @command(documents, "show", example="regente documents show 12 --status PULADO")
 async def show(
-    call: Call, execution: ExecutionArgument, status: StatusOption = None, limit: LimitOption = 100
+    call: CommandContext,
+    execution: ExecutionArgument,
+    status: StatusOption = None,
+    limit: LimitOption = 100,
 ) -> None:
     """Show an execution and its documents: class, or why there is none."""
     async with call.app() as app:
-        desk = DocumentDesk(app)
-        found = await desk.execution(batch_reference(execution))
-        rows = await desk.documents(found.id, statuses=status, limit=limit)
+        operations = DocumentOperations(app)
+        found = await operations.execution(batch_reference(execution))
+        rows = await operations.documents(found.id, statuses=status, limit=limit)
     if call.json:
         output.write_json({**asdict(found), "itens": rows})
         return
@@ -214,10 +221,12 @@ async def show(
 
 
 @command(documents, "errors", example="regente documents errors 12")
-async def errors(call: Call, execution: ExecutionArgument, limit: LimitOption = 100) -> None:
+async def errors(
+    call: CommandContext, execution: ExecutionArgument, limit: LimitOption = 100
+) -> None:
     """List the documents with an error: code, message and when."""
     async with call.app() as app:
-        rows = await DocumentDesk(app).documents(
+        rows = await DocumentOperations(app).documents(
             batch_reference(execution), statuses=["ERRO"], limit=limit
         )
     columns = (
@@ -234,18 +243,18 @@ async def errors(call: Call, execution: ExecutionArgument, limit: LimitOption = 
 
 
 @command(documents, "resume", example="regente documents resume 12")
-async def resume(call: Call, execution: ExecutionArgument) -> None:
+async def resume(call: CommandContext, execution: ExecutionArgument) -> None:
     """Go on where a stalled (TRAVADO) execution stopped. Of two callers at once one resumes, the
     other learns so."""
     async with call.app() as app:
-        answer = await DocumentDesk(app).resume(batch_reference(execution))
+        answer = await DocumentOperations(app).resume(batch_reference(execution))
     text = f"Resumed: {plural(answer.released, 'stuck document')} back in the queue."
     call.answer(answer, lambda: text if answer.resumed else f"Nothing changed: {answer.reason}.")
 
 
 @command(documents, "reprocess", example="regente documents reprocess 12 --code HTTP_502")
 async def reprocess(
-    call: Call,
+    call: CommandContext,
     execution: ExecutionArgument,
     code: Annotated[
         list[str] | None, typer.Option(help="Only errors with this code. May be repeated.")
@@ -257,7 +266,7 @@ async def reprocess(
 ) -> None:
     """Try the documents with an error again, and no others."""
     async with call.app() as app:
-        queued = await DocumentDesk(app).reprocess(
+        queued = await DocumentOperations(app).reprocess(
             batch_reference(execution), codes=code or None, ids=document_id or None
         )
     nothing = "No document with an error matches: nothing was changed."

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regente.cli import output
-from regente.cli.command import Call, command
-from regente.cli.failure import FAILURE_EXIT
-from regente.cli.following import follow_batch
+from regente.cli.command import CommandContext, command
+from regente.cli.errors import FAILURE_EXIT
 from regente.cli.inputs import LimitOption, batch_reference
 from regente.cli.output import Column, facts, figure, number, plural, table, when, word
+from regente.cli.progress import follow_batch
 from regente.engine.errors import InvalidInput
 from regente.engine.models import BatchInfo, as_dict
-from regente.pipelines.embeddings.desk import Added, EmbeddingDesk, Stats
+from regente.pipelines.embeddings.operations import Added, EmbeddingOperations, Stats
 from regente.pipelines.embeddings.sources import Format, Source
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ ModelOption = Annotated[
 
 @command(embeddings, "add", example="regente embeddings add reviews.jsonl --batch reviews --follow")
 async def add(
-    call: Call,
+    call: CommandContext,
     file: Annotated[
         str,
         typer.Argument(
@@ -68,10 +68,10 @@ async def add(
     if total == 0:
         raise InvalidInput(f"{file} has no texts")
     async with call.app() as app:
-        desk = EmbeddingDesk(app)
+        operations = EmbeddingOperations(app)
         into = batch_reference(batch) if batch is not None else None
         with output.progress("Queueing texts", total or 0) as bar:
-            added = await desk.add(
+            added = await operations.add(
                 source.texts(),
                 model=model,
                 batch=into,
@@ -85,10 +85,12 @@ async def add(
 
 
 @command(embeddings, "list", example="regente embeddings list --limit 5")
-async def list_embeddings(call: Call, model: ModelOption = None, limit: LimitOption = 20) -> None:
+async def list_embeddings(
+    call: CommandContext, model: ModelOption = None, limit: LimitOption = 20
+) -> None:
     """List what is embedded, newest first."""
     async with call.app() as app:
-        found = await EmbeddingDesk(app).find(model=model, limit=limit)
+        found = await EmbeddingOperations(app).find(model=model, limit=limit)
     columns = (figure("ID"), word("MODEL"), word("CREATED"), Column("TEXT"))
     rows = [(str(one.id), one.model, when(one.created_at), one.text[:100]) for one in found]
     nothing = "Nothing is embedded yet. Begin with: regente embeddings add FILE"
@@ -96,10 +98,10 @@ async def list_embeddings(call: Call, model: ModelOption = None, limit: LimitOpt
 
 
 @command(embeddings, "stats", example="regente embeddings stats")
-async def stats(call: Call) -> None:
+async def stats(call: CommandContext) -> None:
     """Show how many vectors there are of each model, how they are stored, and what is under way."""
     async with call.app() as app:
-        found = await EmbeddingDesk(app).stats()
+        found = await EmbeddingOperations(app).stats()
     call.answer(found, lambda: facts(_facts(found)))
 
 
@@ -107,7 +109,7 @@ async def stats(call: Call) -> None:
     embeddings, "search", example='regente embeddings search "comfortable office chair" --limit 5'
 )
 async def search(
-    call: Call,
+    call: CommandContext,
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)
     ],
@@ -116,7 +118,7 @@ async def search(
 ) -> None:
     """Find the texts that are nearest to a text, by the cosine of their vectors."""
     async with call.app() as app:
-        found = await EmbeddingDesk(app).search(text, model=model, limit=limit)
+        found = await EmbeddingOperations(app).search(text, model=model, limit=limit)
     columns = (figure("SIMILARITY"), figure("ID"), Column("TEXT"))
     rows = [(f"{one.similarity:.4f}", str(one.id), one.text[:200]) for one in found]
     call.answer(found, lambda: table(columns, rows) if found else "Nothing is embedded yet.")
@@ -124,7 +126,7 @@ async def search(
 
 @command(embeddings, "pgvector", example="regente embeddings pgvector --index")
 async def pgvector(
-    call: Call,
+    call: CommandContext,
     index: Annotated[
         bool, typer.Option("--index", help="Build an index for the model, too: searches get fast.")
     ] = False,
@@ -136,10 +138,10 @@ async def pgvector(
     A runner does it by itself when the extension is at hand and the table is small.
     """
     async with call.app() as app:
-        desk = EmbeddingDesk(app)
-        answer: dict[str, Any] = {"storage": await desk.use_pgvector()}
+        operations = EmbeddingOperations(app)
+        answer: dict[str, Any] = {"storage": await operations.use_pgvector()}
         if index:
-            answer["index"] = await desk.index(model)
+            answer["index"] = await operations.index(model)
     call.answer(
         answer,
         lambda: (

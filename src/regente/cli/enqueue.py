@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.imports import ImportsOption, import_modules
 from regente.cli.inputs import batch_reference, parse_args, parse_time
 
@@ -17,7 +17,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def enqueue(
-    call: Call,
+    call: CommandContext,
     pipeline: Annotated[
         str, typer.Argument(metavar="PIPELINE", help="The pipeline to run.", show_default=False)
     ],

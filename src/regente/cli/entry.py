@@ -10,8 +10,8 @@ import typer
 
 from regente.cli import output
 from regente.cli.command import FormatOption, JsonOption, LevelOption, UrlOption
-from regente.cli.failure import FAILURE_EXIT, describe
-from regente.cli.leash import wear_leash
+from regente.cli.errors import FAILURE_EXIT, describe
+from regente.cli.parent_watch import exit_with_parent
 
 # Which module has which command, in the order of the help. A module of one command has `add_to`,
 # one of several a group of the command's name. Only the module of the command that is asked for is
@@ -82,7 +82,7 @@ def options(
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
-    wear_leash()
+    exit_with_parent()
     try:
         code = commands(words)(args=words, prog_name="regente", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -11,7 +11,7 @@ import typer
 
 from regente.app import Regente
 from regente.cli import output
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, LimitOption
 from regente.cli.output import Column, figure, table, when, word
 from regente.cli.queries import feed_end, recent_events
@@ -36,7 +36,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def events(
-    call: Call,
+    call: CommandContext,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", help="Go on with what happens from now on, until Ctrl-C."),
@@ -102,7 +102,7 @@ def _wanted(event: Event, task_id: int | None) -> bool:
     return task_id is None or event.task_id == task_id
 
 
-def _write(call: Call, event: Event) -> None:
+def _write(call: CommandContext, event: Event) -> None:
     if call.json:
         output.write_json_line(_document(event))
         return

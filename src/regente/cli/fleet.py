@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.inputs import YesOption, confirm
 from regente.cli.output import Column, plain, status_text, table, when, word
 from regente.engine.errors import InvalidInput
 from regente.fleet.health import check_member
-from regente.fleet.members import KINDS, Kind, Listed
+from regente.fleet.models import KINDS, FleetMember, Kind
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,7 +55,8 @@ _SECRET_HELP = (
 
 @command(fleet, "list", example="regente fleet list --kind proxy")
 async def list_members(
-    call: Call, kind: Annotated[str | None, typer.Option(help=f"Of {', '.join(KINDS)}.")] = None
+    call: CommandContext,
+    kind: Annotated[str | None, typer.Option(help=f"Of {', '.join(KINDS)}.")] = None,
 ) -> None:
     """List the fleet. Secrets are never shown."""
     async with call.app() as app:
@@ -70,7 +71,7 @@ async def list_members(
     example="regente fleet add worker w1 https://w1.example.com --storage s3.example.com --key -",
 )
 async def add_worker(
-    call: Call,
+    call: CommandContext,
     name: NameArgument,
     url: UrlArgument,
     storage: Annotated[
@@ -100,7 +101,7 @@ async def add_worker(
     "--username u",
 )
 async def add_proxy(
-    call: Call,
+    call: CommandContext,
     name: NameArgument,
     host: Annotated[
         str,
@@ -128,7 +129,7 @@ async def add_proxy(
     example=f"{SECRET_VARIABLE}=… regente fleet add writer main https://writer.example.com",
 )
 async def add_writer(
-    call: Call,
+    call: CommandContext,
     name: NameArgument,
     url: UrlArgument,
     secret: Annotated[
@@ -147,7 +148,7 @@ async def add_writer(
 
 @command(fleet, "test", example="regente fleet test w1")
 async def check(
-    call: Call,
+    call: CommandContext,
     members: Annotated[
         list[str] | None,
         typer.Argument(metavar="[MEMBER]...", help="Ids or names; none: everyone."),
@@ -185,19 +186,19 @@ async def check(
 
 
 @command(fleet, "activate", example="regente fleet activate br-1")
-async def activate(call: Call, member: MemberArgument) -> None:
+async def activate(call: CommandContext, member: MemberArgument) -> None:
     """Switch a member on. A proxy begins again without strikes."""
     await _switch(call, member, active=True)
 
 
 @command(fleet, "deactivate", example="regente fleet deactivate w1")
-async def deactivate(call: Call, member: MemberArgument) -> None:
+async def deactivate(call: CommandContext, member: MemberArgument) -> None:
     """Switch a member off. What it is at may finish."""
     await _switch(call, member, active=False)
 
 
 @command(fleet, "remove", example="regente fleet remove br-1")
-async def remove(call: Call, member: MemberArgument, yes: YesOption = False) -> None:
+async def remove(call: CommandContext, member: MemberArgument, yes: YesOption = False) -> None:
     """Take a member that is not in use out of the fleet."""
     confirm(f"Remove {member} from the fleet?", yes=yes, as_json=call.json)
     async with call.app() as app:
@@ -206,7 +207,7 @@ async def remove(call: Call, member: MemberArgument, yes: YesOption = False) -> 
     call.answer({"removed": member_id}, lambda: f"Removed {kind} {member}.")
 
 
-async def _switch(call: Call, member: str, *, active: bool) -> None:
+async def _switch(call: CommandContext, member: str, *, active: bool) -> None:
     async with call.app() as app:
         kind, member_id = await app.fleet.find(member)
         await app.fleet.set_active(kind, member_id, active, by=BY)
@@ -236,7 +237,7 @@ def _kind(text: str) -> Kind:
     return text
 
 
-def _row(member: Listed) -> tuple[RenderableType, ...]:
+def _row(member: FleetMember) -> tuple[RenderableType, ...]:
     verdict = "ok" if member.last_test_ok else "wrong"
     tested = "never" if member.last_test_at is None else f"{verdict} {when(member.last_test_at)}"
     details = ", ".join(f"{name} {value}" for name, value in _telling(member.details))

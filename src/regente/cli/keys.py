@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.access.sessions import ConsoleSessions
 from regente.api.book import Book, Row
-from regente.api.terms import ApiTerms
-from regente.cli.command import Call, command
+from regente.api.config import ApiConfig
+from regente.cli.command import CommandContext, command
 from regente.cli.inputs import YesOption, confirm, parse_time
 from regente.cli.output import Column, facts, status_text, table, to_json, when, word
 from regente.cli.serve import DEFAULT_PORT, sign_in_url
@@ -39,17 +39,17 @@ KeyArgument = Annotated[
 
 
 @command(keys, "list", example="regente keys list")
-async def list_keys(call: Call) -> None:
+async def list_keys(call: CommandContext) -> None:
     """List the keys. What they are is known to nobody but their owners."""
     async with call.app() as app:
-        found = await KeyRing(Book(app.database)).all()
+        found = await ApiKeys(Book(app.database)).all()
     nothing = "There is no key yet: the first start of `regente serve` makes one."
     call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
 
 @command(keys, "create", example="regente keys create ana --role operator")
 async def create(
-    call: Call,
+    call: CommandContext,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Who or what it is for.", show_default=False)
     ],
@@ -64,7 +64,7 @@ async def create(
     """Make a key. It is shown this once and never again."""
     async with call.app() as app:
         book = Book(app.database)
-        made = await KeyRing(book).create(name, _role(role), by=BY, expires_at=parse_time(expires))
+        made = await ApiKeys(book).create(name, _role(role), by=BY, expires_at=parse_time(expires))
         await _note(book, "keys.create", made.id, {"after": {"name": name, "role": role}})
     document = {"id": made.id, "name": made.name, "role": made.role.value, "api_key": made.secret}
     call.answer(
@@ -74,12 +74,12 @@ async def create(
 
 
 @command(keys, "revoke", example="regente keys revoke ana")
-async def revoke(call: Call, key: KeyArgument, yes: YesOption = False) -> None:
+async def revoke(call: CommandContext, key: KeyArgument, yes: YesOption = False) -> None:
     """Revoke a key, with its sessions, at once."""
     confirm(f"Revoke the key {key}?", yes=yes, as_json=call.json)
     async with call.app() as app:
         book = Book(app.database)
-        ring = KeyRing(book)
+        ring = ApiKeys(book)
         key_id = await ring.find(key)
         before = await ring.revoke(key_id, by=BY)
         await _note(
@@ -93,7 +93,7 @@ async def revoke(call: Call, key: KeyArgument, yes: YesOption = False) -> None:
 
 @command(keys, "link", example="regente keys link ana")
 async def link(
-    call: Call,
+    call: CommandContext,
     key: Annotated[
         str | None, typer.Argument(metavar="[KEY]", help="Its id or name; none: an admin's.")
     ] = None,
@@ -102,13 +102,13 @@ async def link(
     ] = f"http://127.0.0.1:{DEFAULT_PORT}",
 ) -> None:
     """Make a link that signs in to the console, once, within half an hour."""
-    terms = ApiTerms()
+    config = ApiConfig()
     async with call.app() as app:
         book = Book(app.database)
-        ring = KeyRing(book)
+        ring = ApiKeys(book)
         key_id = await ring.find(key) if key else await ring.any_admin()
         sessions = ConsoleSessions(
-            book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes
+            book, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
         )
         made = await sessions.new_link(key_id, by=BY)
         await _note(book, "keys.sign_in_link", key_id, {})

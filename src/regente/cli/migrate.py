@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
+from regente.cli.database import plain_connection
 from regente.cli.inputs import YesOption, confirm
 from regente.cli.output import Column, figure, status_text, table, when, word
-from regente.cli.server import plain_connection
 from regente.engine.migrations import Migration, MigrationState, Migrator
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 @command(migrate, "up", example="regente migrate up")
-async def up(call: Call, revision: RevisionArgument = None) -> None:
+async def up(call: CommandContext, revision: RevisionArgument = None) -> None:
     """Apply what is missing: to REV, or to the newest version."""
     async with plain_connection(call) as connection:
         migrator = Migrator(connection)
@@ -42,7 +42,9 @@ async def up(call: Call, revision: RevisionArgument = None) -> None:
 
 
 @command(migrate, "down", example="regente migrate down 0 --yes")
-async def down(call: Call, revision: RevisionArgument = None, yes: YesOption = False) -> None:
+async def down(
+    call: CommandContext, revision: RevisionArgument = None, yes: YesOption = False
+) -> None:
     """Take migrations back: down to REV, or the newest one only. What they hold is deleted."""
     async with plain_connection(call) as connection:
         migrator = Migrator(connection)
@@ -60,7 +62,7 @@ async def down(call: Call, revision: RevisionArgument = None, yes: YesOption = F
 
 
 @command(migrate, "status", example="regente migrate status")
-async def status(call: Call) -> None:
+async def status(call: CommandContext) -> None:
     """Show which migrations are applied. Changes nothing."""
     async with plain_connection(call) as connection:
         migrator = Migrator(connection)
@@ -72,7 +74,7 @@ async def status(call: Call) -> None:
         typer.echo("Apply what is missing with: regente migrate up", err=True)
 
 
-def _answer(call: Call, version: int, moved: list[Migration], verb: str) -> None:
+def _answer(call: CommandContext, version: int, moved: list[Migration], verb: str) -> None:
     names: list[dict[str, Any]] = [{"version": one.version, "name": one.name} for one in moved]
     listed = ", ".join(f"{one.version} ({one.name})" for one in moved)
     text = (

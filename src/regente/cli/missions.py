@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regente.app import Regente
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, LimitOption, YesOption, confirm, unique
 from regente.cli.output import (
     Column,
@@ -27,7 +27,7 @@ from regente.cli.output import (
 from regente.engine.errors import InvalidInput
 from regente.engine.models import as_dict
 from regente.pipelines.missions.args import MEDIA_TYPES, missions_of
-from regente.pipelines.missions.desk import Mission
+from regente.pipelines.missions.operations import Mission
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -71,7 +71,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="All missions that it app
     "--queue",
 )
 async def create(
-    call: Call,
+    call: CommandContext,
     start: Annotated[
         str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.", show_default=False)
     ],
@@ -107,7 +107,7 @@ async def create(
 
 @command(missions, "list", example="regente missions list --status failed")
 async def list_missions(
-    call: Call,
+    call: CommandContext,
     status: Annotated[list[str] | None, typer.Option(help="Only these. May be repeated.")] = None,
     before: Annotated[
         int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
@@ -131,7 +131,7 @@ async def list_missions(
 
 
 @command(missions, "show", example="regente missions show 7")
-async def show(call: Call, mission_id: MissionId) -> None:
+async def show(call: CommandContext, mission_id: MissionId) -> None:
     """Show one mission: where it stands, its log, the rows that could not be stored."""
     async with call.app() as app:
         mission = await app.missions.get(mission_id)
@@ -148,7 +148,9 @@ async def show(call: Call, mission_id: MissionId) -> None:
 
 
 @command(missions, "queue", example="regente missions queue 7 8 9")
-async def queue_missions(call: Call, ids: MissionIds = None, everything: AllOption = False) -> None:
+async def queue_missions(
+    call: CommandContext, ids: MissionIds = None, everything: AllOption = False
+) -> None:
     """Move missions from the bank into the queue. Opens the orchestrator, unless somebody stopped
     it."""
     async with call.app() as app:
@@ -162,7 +164,10 @@ async def queue_missions(call: Call, ids: MissionIds = None, everything: AllOpti
 
 @command(missions, "cancel", example="regente missions cancel 7")
 async def cancel(
-    call: Call, ids: MissionIds = None, everything: AllOption = False, yes: YesOption = False
+    call: CommandContext,
+    ids: MissionIds = None,
+    everything: AllOption = False,
+    yes: YesOption = False,
 ) -> None:
     """Cancel missions. A worker that is at it is told to stop, and confirms."""
     async with call.app() as app:
@@ -182,7 +187,9 @@ async def cancel(
 
 
 @command(missions, "retry", example="regente missions retry --all")
-async def retry(call: Call, ids: MissionIds = None, everything: AllOption = False) -> None:
+async def retry(
+    call: CommandContext, ids: MissionIds = None, everything: AllOption = False
+) -> None:
     """Start failed or canceled missions again, with a full budget. --all: the failed ones."""
     async with call.app() as app:
         chosen = await _chosen(app, ids, everything, "failed")
@@ -199,7 +206,7 @@ async def retry(call: Call, ids: MissionIds = None, everything: AllOption = Fals
 
 
 @command(missions, "why", example="regente missions why 7")
-async def why(call: Call, mission_id: MissionId) -> None:
+async def why(call: CommandContext, mission_id: MissionId) -> None:
     """Say why a mission is not running, or where it stands."""
     async with call.app() as app:
         answer = await app.missions.why(mission_id)

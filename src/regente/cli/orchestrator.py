@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.output import Column, facts, status_text, table, when, word
-from regente.pipelines.missions.desk import OrchestratorState
+from regente.pipelines.missions.operations import OrchestratorState
 
 orchestrator = typer.Typer(
     name="orchestrator", help="Open and stop the orchestrator of missions.", no_args_is_help=True
@@ -23,7 +23,7 @@ BY = "cli"
 
 
 @command(orchestrator, "status", example="regente orchestrator status")
-async def status(call: Call) -> None:
+async def status(call: CommandContext) -> None:
     """Say whether the orchestrator is open, and whether there is work."""
     async with call.app() as app:
         state = await app.missions.orchestrator()
@@ -31,7 +31,7 @@ async def status(call: Call) -> None:
 
 
 @command(orchestrator, "start", example="regente orchestrator start")
-async def start(call: Call) -> None:
+async def start(call: CommandContext) -> None:
     """Open it: workers get sessions, missions get workers. It ends by itself when nothing is left
     to do."""
     async with call.app() as app:
@@ -41,7 +41,7 @@ async def start(call: Call) -> None:
 
 @command(orchestrator, "stop", example="regente orchestrator stop --now")
 async def stop(
-    call: Call,
+    call: CommandContext,
     now: Annotated[
         bool, typer.Option("--now", help="Do not wait: running missions go back to the queue.")
     ] = False,
@@ -54,24 +54,26 @@ async def stop(
 
 
 @command(settings, "list", example="regente settings list")
-async def list_settings(call: Call) -> None:
+async def list_settings(call: CommandContext) -> None:
     """List the settings that may be changed, and the fixed parameters beside them."""
     async with call.app() as app:
-        changeable = await app.changeable.all()
+        runtime_settings = await app.runtime_settings.all()
         fixed = {
             name: value
-            for name, value in asdict(app.fleet.terms).items()
+            for name, value in asdict(app.fleet.config).items()
             if isinstance(value, int | float)
         }
-    rows = [(name, _shown(value), "regente settings set") for name, value in changeable.items()]
+    rows = [
+        (name, _shown(value), "regente settings set") for name, value in runtime_settings.items()
+    ]
     rows += [(name, _shown(value), "fixed (environment)") for name, value in fixed.items()]
     columns = (word("SETTING"), word("VALUE"), Column("CHANGED BY"))
-    call.answer({"settings": changeable, "fixed": fixed}, lambda: table(columns, rows))
+    call.answer({"settings": runtime_settings, "fixed": fixed}, lambda: table(columns, rows))
 
 
 @command(settings, "set", example="regente settings set session_limit 8")
 async def set_setting(
-    call: Call,
+    call: CommandContext,
     key: Annotated[
         str,
         typer.Argument(
@@ -84,7 +86,7 @@ async def set_setting(
 ) -> None:
     """Change a setting. What runs obeys it at its next decision."""
     async with call.app() as app:
-        changed = await app.changeable.set(key, value, by=BY)
+        changed = await app.runtime_settings.set(key, value, by=BY)
     call.answer(changed, lambda: f"{key} is {_shown(changed[key])}.")
 
 
@@ -92,7 +94,7 @@ def _shown(value: float | bool) -> str:
     return str(value) if isinstance(value, bool) else f"{value:g}"
 
 
-def _tell(call: Call, state: OrchestratorState) -> None:
+def _tell(call: CommandContext, state: OrchestratorState) -> None:
     work = [
         name
         for name, there in (("queued", state.any_queued), ("running", state.any_running))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.output import Column, figure, number, status_text, table, when, word
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 @command(pipelines, "list", example="regente pipelines list")
-async def list_pipelines(call: Call) -> None:
+async def list_pipelines(call: CommandContext) -> None:
     """List the pipelines that runners have told of, with their tasks. DONE counts completed,
     skipped and canceled ones."""
     async with call.app() as app:
@@ -44,7 +44,7 @@ async def list_pipelines(call: Call) -> None:
 
 
 @command(pipelines, "pause", example="regente pipelines pause prices")
-async def pause(call: Call, name: NameArgument) -> None:
+async def pause(call: CommandContext, name: NameArgument) -> None:
     """Pause a pipeline: nothing of it is claimed any more; what runs goes on."""
     async with call.app() as app:
         await app.pause(name)
@@ -55,7 +55,7 @@ async def pause(call: Call, name: NameArgument) -> None:
 
 
 @command(pipelines, "resume", example="regente pipelines resume prices")
-async def resume(call: Call, name: NameArgument) -> None:
+async def resume(call: CommandContext, name: NameArgument) -> None:
     """Let a paused pipeline go on."""
     async with call.app() as app:
         await app.resume(name)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regente.app import Regente
-from regente.cli.command import Call, command
-from regente.cli.failure import FAILURE_EXIT
-from regente.cli.following import follow_batch
+from regente.cli.command import CommandContext, command
+from regente.cli.errors import FAILURE_EXIT
 from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, batch_reference
 from regente.cli.output import (
     Column,
@@ -32,10 +31,11 @@ from regente.cli.output import (
     when,
     word,
 )
+from regente.cli.progress import follow_batch
 from regente.engine.errors import InvalidInput
 from regente.engine.models import as_dict
-from regente.pipelines.quotes.desk import Lot, Quote, QuoteDesk, QuoteDetail, quote_args
 from regente.pipelines.quotes.models import QuoteArgs
+from regente.pipelines.quotes.operations import Lot, Quote, QuoteDetail, QuoteOperations, quote_args
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -86,7 +86,7 @@ QuoteId = Annotated[
     "--follow",
 )
 async def submit(
-    call: Call,
+    call: CommandContext,
     items: Annotated[
         list[str],
         typer.Argument(
@@ -110,7 +110,7 @@ async def submit(
     wanted = [quote for item in items for quote in _quotes_in(item)]
     name = lot or (f"quotes of {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}" if follow else None)
     async with call.app() as app:
-        done = await QuoteDesk(app).submit(wanted, lot=name)
+        done = await QuoteOperations(app).submit(wanted, lot=name)
         if follow and done.batch_id is not None:
             await _follow(call, app, done.batch_id)
             return
@@ -123,7 +123,7 @@ async def submit(
 
 @command(quotes, "list", example="regente quotes list --status ERROR --lot 3")
 async def list_quotes(
-    call: Call,
+    call: CommandContext,
     status: Annotated[
         list[str] | None, typer.Option(help="PENDING, PROCESSING, DONE, ERROR, CANCELLED.")
     ] = None,
@@ -138,7 +138,7 @@ async def list_quotes(
     """List quotes, newest first."""
     async with call.app() as app:
         batch_id = (await app.batch(batch_reference(lot))).id if lot is not None else None
-        found = await QuoteDesk(app).find(
+        found = await QuoteOperations(app).find(
             statuses=status or None, batch_id=batch_id, before_id=before, limit=limit
         )
     nothing = 'No quotes match. Submit one with: regente quotes submit "Cadeira de escritório"'
@@ -149,11 +149,11 @@ async def list_quotes(
 
 
 @command(quotes, "show", example="regente quotes show 7")
-async def show(call: Call, quote_id: QuoteId) -> None:
+async def show(call: CommandContext, quote_id: QuoteId) -> None:
     """Show one quote: its price, the statistics, the evidence of each source, and the checkpoints
     that it passed."""
     async with call.app() as app:
-        found = await QuoteDesk(app).get(quote_id)
+        found = await QuoteOperations(app).get(quote_id)
     document = {
         **as_dict(found.quote),
         **{name: value for name, value in as_dict(found).items() if name != "quote"},
@@ -162,10 +162,10 @@ async def show(call: Call, quote_id: QuoteId) -> None:
 
 
 @command(quotes, "lots", example="regente quotes lots")
-async def lots(call: Call, limit: LimitOption = 50) -> None:
+async def lots(call: CommandContext, limit: LimitOption = 50) -> None:
     """List lots, newest first, with what their quotes come to."""
     async with call.app() as app:
-        found = await QuoteDesk(app).lots(limit=limit)
+        found = await QuoteOperations(app).lots(limit=limit)
     nothing = "No lots yet. Open one with: regente quotes submit items.csv --lot NAME"
     call.answer(
         [as_dict(one) for one in found],
@@ -174,16 +174,16 @@ async def lots(call: Call, limit: LimitOption = 50) -> None:
 
 
 @command(quotes, "follow", example='regente quotes follow "inventário 2026"')
-async def follow_lot(call: Call, lot: BatchArgument) -> None:
+async def follow_lot(call: CommandContext, lot: BatchArgument) -> None:
     """Wait until a lot has ended. Exit 1 when one of its quotes ended with an error."""
     async with call.app() as app:
         batch = await app.batch(batch_reference(lot))
         await _follow(call, app, batch.id)
 
 
-async def _follow(call: Call, app: Regente, batch_id: int) -> None:
+async def _follow(call: CommandContext, app: Regente, batch_id: int) -> None:
     ledger = await follow_batch(app, batch_id, "Quotes")
-    lot, _ = await QuoteDesk(app).lot(batch_id)
+    lot, _ = await QuoteOperations(app).lot(batch_id)
     document = {
         **as_dict(lot),
         "completed": ledger.completed,

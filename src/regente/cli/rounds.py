@@ -9,8 +9,8 @@ import typer
 
 from regente.app import Regente
 from regente.cli import output
-from regente.cli.command import Call, command
-from regente.cli.failure import FAILURE_EXIT
+from regente.cli.command import CommandContext, command
+from regente.cli.errors import FAILURE_EXIT
 from regente.cli.inputs import MAX_ID, LimitOption
 from regente.cli.output import (
     Column,
@@ -25,7 +25,7 @@ from regente.cli.output import (
     word,
 )
 from regente.engine.models import as_dict
-from regente.pipelines.rounds.desk import MatchDetail, Round, RoundDesk, RoundMatch
+from regente.pipelines.rounds.operations import MatchDetail, Round, RoundMatch, RoundOperations
 from regente.pipelines.rounds.states import OPEN, JobState
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ FollowOption = Annotated[
 
 @command(rounds, "start", example="regente rounds start brasileirao-2025 12 --follow")
 async def start(
-    call: Call,
+    call: CommandContext,
     league: LeagueArgument,
     number: NumberArgument,
     follow: FollowOption = False,
@@ -94,10 +94,10 @@ async def start(
     """Start a round. One that was started before is the same job. With --follow, exit 1 when a
     match is missing at the end."""
     async with call.app() as app:
-        desk = RoundDesk(app)
-        found = await desk.start(league, number, refresh=refresh)
+        operations = RoundOperations(app)
+        found = await operations.start(league, number, refresh=refresh)
         if follow:
-            await _followed(call, app, desk, found.id)
+            await _followed(call, app, operations, found.id)
             return
     text = (
         f"Round {found.number} of {found.league} is {found.status}. Look at it with: regente "
@@ -108,7 +108,7 @@ async def start(
 
 @command(rounds, "list", example="regente rounds list --league brasileirao-2025")
 async def list_rounds(
-    call: Call,
+    call: CommandContext,
     league: Annotated[str | None, typer.Option(help="Only this one's.")] = None,
     before: Annotated[
         int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
@@ -118,7 +118,7 @@ async def list_rounds(
     """List rounds, newest first. OTHER counts matches that were skipped, canceled, or have no task
     any more."""
     async with call.app() as app:
-        found = await RoundDesk(app).find(league=league, before_id=before, limit=limit)
+        found = await RoundOperations(app).find(league=league, before_id=before, limit=limit)
     nothing = "No rounds yet. Start one with: regente rounds start brasileirao-2025 12"
     call.answer(
         [as_dict(one) for one in found],
@@ -128,7 +128,7 @@ async def list_rounds(
 
 @command(rounds, "show", example="regente rounds show 1")
 async def show(
-    call: Call,
+    call: CommandContext,
     round_id: RoundId,
     match: Annotated[
         str | None,
@@ -138,18 +138,18 @@ async def show(
     """Show a round and the table of its matches; with --match, one match with its events, stats and
     failed attempts."""
     async with call.app() as app:
-        desk = RoundDesk(app)
+        operations = RoundOperations(app)
         if match is not None:
-            detail = await desk.match(round_id, match)
+            detail = await operations.match(round_id, match)
             call.answer(as_dict(detail), lambda: _detail_shown(detail))
             return
-        found, matches = await desk.get(round_id), await desk.matches(round_id)
+        found, matches = await operations.get(round_id), await operations.matches(round_id)
     call.answer(_document(found, matches), lambda: _shown(found, matches))
 
 
 @command(rounds, "retry-failed", example="regente rounds retry-failed 1 --code HTTP_503")
 async def retry_failed(
-    call: Call,
+    call: CommandContext,
     round_id: Annotated[
         int | None,
         typer.Argument(
@@ -168,30 +168,32 @@ async def retry_failed(
     """Run again only what failed, was canceled or skipped, or is missing. What is stored is left
     alone."""
     async with call.app() as app:
-        desk = RoundDesk(app)
-        done = await desk.retry_failed(round_id, codes=code, by=BY)
+        operations = RoundOperations(app)
+        done = await operations.retry_failed(round_id, codes=code, by=BY)
         if follow and round_id is not None:
-            await _followed(call, app, desk, round_id)
+            await _followed(call, app, operations, round_id)
             return
     nothing = "Nothing is missing: nothing was changed."
     text = f"{plural(len(done.task_ids), 'task')} back in the queue."
     call.answer(as_dict(done), lambda: text if done.task_ids else nothing)
 
 
-async def _followed(call: Call, app: Regente, desk: RoundDesk, round_id: int) -> None:
+async def _followed(
+    call: CommandContext, app: Regente, operations: RoundOperations, round_id: int
+) -> None:
     """Until nothing of it runs any more, or the caller is interrupted: the work
     goes on without us."""
-    found = await desk.get(round_id)
+    found = await operations.get(round_id)
     with output.progress(f"round {found.number} of {found.league}", found.listed) as bar:
         while found.status in OPEN:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
-            found = await desk.get(round_id)
+            found = await operations.get(round_id)
             bar.update(
                 bar.task_ids[0],
                 completed=found.listed - found.pending - found.running,
                 total=found.listed,
             )
-    matches = await desk.matches(round_id)
+    matches = await operations.matches(round_id)
     call.answer(_document(found, matches), lambda: _shown(found, matches))
     if found.status is not JobState.FINISHED:
         raise typer.Exit(FAILURE_EXIT)
@@ -228,7 +230,7 @@ def _match_row(one: RoundMatch) -> tuple[RenderableType, ...]:
         _number(one.events),
         _number(one.stats),
         str(one.attempt_count),
-        _trouble(one),
+        _failure(one),
     )
 
 
@@ -304,7 +306,7 @@ def _state(status: str) -> RenderableType:
     return text
 
 
-def _trouble(one: RoundMatch) -> str:
+def _failure(one: RoundMatch) -> str:
     return one.error_code or (one.reason or "").partition(":")[0]
 
 

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from regente.app import Regente
-from regente.cli.command import Call, command
-from regente.cli.failure import FAILURE_EXIT
+from regente.cli.command import CommandContext, command
+from regente.cli.errors import FAILURE_EXIT
 from regente.cli.imports import ImportsOption, import_pipelines
 from regente.cli.inputs import split_names
+from regente.engine.counters import DrainReport
 from regente.engine.errors import InvalidInput
-from regente.engine.figures import Report
 from regente.engine.log import logger
 from regente.engine.models import as_dict
 from regente.engine.pipeline import registry
@@ -32,7 +32,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def run(
-    call: Call,
+    call: CommandContext,
     imports: ImportsOption = None,
     pipelines: Annotated[
         str | None, typer.Option(metavar="A,B", help="Serve only these; default: all imported.")
@@ -69,18 +69,18 @@ async def run(
         import_pipelines(imports or [])
     if not conducts:
         registry.select(wanted)
-    _check_terms(call)
+    _check_config(call)
     runner = name or f"{socket.gethostname()}:{os.getpid()}"
     configure_logs(level=call.log_level, log_format=call.log_format, fields={"runner": runner})
     app = call.app()
-    brake = Brake(app)
-    brake.attach()
+    signals = SignalHandler(app)
+    signals.attach()
     async with app:
         if conducts:
             app.conduct(wanted)
         slots = concurrency or (MISSIONS_CONCURRENCY if conducts else None)
         work = app.run(wanted, concurrency=slots, until_idle=until_idle, name=runner)
-        report = await brake.unless_pulled(work)
+        report = await signals.unless_pulled(work)
     call.answer(as_dict(report), lambda: str(report))
     if report.lost:
         raise typer.Exit(FAILURE_EXIT)
@@ -94,14 +94,14 @@ def _names_offered(wanted: list[str] | None) -> bool:
     return not {*OFFERED}.isdisjoint(wanted)
 
 
-def _check_terms(call: Call) -> None:
+def _check_config(call: CommandContext) -> None:
     try:
-        call.settings.runner_terms()
+        call.settings.runner_config()
     except ValueError as error:
         raise InvalidInput(str(error)) from None
 
 
-class Brake:
+class SignalHandler:
     """Turns signals into the runner's way out: drain, then hand back, then leave."""
 
     def __init__(self, app: Regente) -> None:
@@ -113,11 +113,11 @@ class Brake:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.pull, signal.Signals(number).name)
 
-    async def unless_pulled(self, work: Coroutine[Any, Any, Report]) -> Report:
+    async def unless_pulled(self, work: Coroutine[Any, Any, DrainReport]) -> DrainReport:
         """A signal may come before there is a runner to stop."""
         if self.pulls:
             work.close()
-            return Report(0, 0, 0)
+            return DrainReport(0, 0, 0)
         return await work
 
     def pull(self, cause: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.inputs import LimitOption
 from regente.cli.output import Column, duration, figure, number, status_text, table, word
 from regente.engine.models import RunnerInfo, as_dict
@@ -33,7 +33,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def runners(
-    call: Call,
+    call: CommandContext,
     everyone: Annotated[
         bool, typer.Option("--all", help="Also those that have stopped or were lost.")
     ] = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.output import facts, group, show, table, word, write_json_line
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def sandbox(
-    call: Call,
+    call: CommandContext,
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Of the ad library; 0 takes a free one.")
     ] = 8100,
@@ -43,8 +43,8 @@ async def sandbox(
     GET, DELETE.
     """
     # The web framework is heavy: only the commands that serve pay for it.
+    from regente.asgi.server import stopping_signals
     from regente.services.sandbox import Sandbox
-    from regente.services.serving import stopping_signals
 
     stopped = asyncio.Event()
     place = Sandbox(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.imports import ImportsOption, import_modules
 from regente.cli.inputs import parse_args
 from regente.cli.output import Column, figure, table, when, word
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 @command(schedules, "list", example="regente schedules list")
-async def list_schedules(call: Call) -> None:
+async def list_schedules(call: CommandContext) -> None:
     """List schedules and when each fires next."""
     async with call.app() as app:
         found = await app.schedules()
@@ -42,7 +42,7 @@ async def list_schedules(call: Call) -> None:
     "--timezone America/Sao_Paulo",
 )
 async def add(
-    call: Call,
+    call: CommandContext,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A schedule of the same name is replaced.")
     ],
@@ -68,7 +68,8 @@ async def add(
 
 @command(schedules, "remove", example="regente schedules remove nightly")
 async def remove(
-    call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+    call: CommandContext,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")],
 ) -> None:
     """Remove a schedule. Tasks that it has queued stay."""
     async with call.app() as app:

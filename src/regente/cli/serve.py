@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import typer
 
 from regente.cli import output
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.engine.errors import InvalidInput
 
 if TYPE_CHECKING:
     from regente.api.access.keys import NewKey
-    from regente.api.terms import ApiTerms
+    from regente.api.config import ApiConfig
     from regente.app import Regente
 
 DEFAULT_PORT = 8080
@@ -26,7 +26,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def serve(
-    call: Call,
+    call: CommandContext,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="0 takes a free one.")
@@ -51,14 +51,14 @@ async def serve(
     """
     # The web framework is heavy: only the commands that serve pay for it.
     from regente.api.app import create_app
-    from regente.cli.demo.beside import DemoBeside
-    from regente.services.serving import serve_until_stopped
+    from regente.asgi.server import serve_until_stopped
+    from regente.cli.demo.process import DemoSubprocess
 
-    terms = _terms(host, path_prefix, no_auth)
+    config = _config(host, path_prefix, no_auth)
     async with call.app() as app:
-        first, token = (None, None) if no_auth else await _way_in(app, terms, sign_in)
-        served = create_app(app, terms)
-        served.state.demo = DemoBeside(call.settings)
+        first, token = (None, None) if no_auth else await _way_in(app, config, sign_in)
+        served = create_app(app, config)
+        served.state.demo = DemoSubprocess(call.settings)
         await serve_until_stopped(
             served,
             host,
@@ -68,8 +68,8 @@ async def serve(
         )
 
 
-def _terms(host: str, path_prefix: str, no_auth: bool) -> ApiTerms:
-    from regente.api.terms import ApiTerms
+def _config(host: str, path_prefix: str, no_auth: bool) -> ApiConfig:
+    from regente.api.config import ApiConfig
 
     if no_auth and not is_loopback(host):
         raise InvalidInput(
@@ -77,7 +77,7 @@ def _terms(host: str, path_prefix: str, no_auth: bool) -> ApiTerms:
             f"{host}: drop --no-auth"
         )
     try:
-        return ApiTerms(authentication=not no_auth, path_prefix=path_prefix.rstrip("/"))
+        return ApiConfig(authentication=not no_auth, path_prefix=path_prefix.rstrip("/"))
     except ValueError as error:
         raise InvalidInput(str(error)) from None
 
@@ -92,26 +92,26 @@ def is_loopback(host: str) -> bool:
 
 
 async def _way_in(
-    app: Regente, terms: ApiTerms, every_time: bool
+    app: Regente, config: ApiConfig, every_time: bool
 ) -> tuple[NewKey | None, str | None]:
     """The first key, if this is the first start, and the token of a sign-in link."""
-    from regente.api.access.keys import KeyRing
+    from regente.api.access.keys import ApiKeys
     from regente.api.access.sessions import ConsoleSessions
     from regente.api.book import Book
 
     book = Book(app.database)
-    ring = KeyRing(book)
+    ring = ApiKeys(book)
     first = await ring.first()
     if first is None and not every_time:
         return None, None
     key_id = first.id if first else await ring.any_admin()
     sessions = ConsoleSessions(
-        book, session_hours=terms.session_hours, sign_in_minutes=terms.sign_in_minutes
+        book, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
     )
     return first, (await sessions.new_link(key_id, by="start")).token
 
 
-def _announce(call: Call, url: str, first: NewKey | None, token: str | None) -> None:
+def _announce(call: CommandContext, url: str, first: NewKey | None, token: str | None) -> None:
     told = {
         "url": url,
         "docs": f"{url}/docs",

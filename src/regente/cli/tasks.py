@@ -9,8 +9,8 @@ import typer
 
 from regente.app import Regente
 from regente.cli import output
-from regente.cli.command import Call, command
-from regente.cli.failure import FAILURE_EXIT
+from regente.cli.command import CommandContext, command
+from regente.cli.errors import FAILURE_EXIT
 from regente.cli.inputs import MAX_ID, IdArgument, IdsArgument, LimitOption, batch_reference, unique
 from regente.cli.output import Column, figure, number, status_text, table, when, word
 from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
@@ -36,7 +36,7 @@ _COLUMNS = (
 
 @command(tasks, "list", example="regente tasks list --status failed --pipeline prices")
 async def list_tasks(
-    call: Call,
+    call: CommandContext,
     pipeline: Annotated[str | None, typer.Option(help="Only this pipeline's.")] = None,
     status: Annotated[
         list[str] | None, typer.Option(help=f"One of {', '.join(STATUSES)}. May be repeated.")
@@ -93,7 +93,7 @@ def _nothing(filtered: bool) -> str:
 
 
 @command(tasks, "show", example="regente tasks show 42")
-async def show(call: Call, task_id: IdArgument, snapshot: SnapshotOption = None) -> None:
+async def show(call: CommandContext, task_id: IdArgument, snapshot: SnapshotOption = None) -> None:
     """Show one task: arguments, result, steps, timeline, failures with the stack of the last,
     snapshots."""
     async with call.app() as app:
@@ -108,7 +108,7 @@ async def show(call: Call, task_id: IdArgument, snapshot: SnapshotOption = None)
 
 
 @command(tasks, "why", example="regente tasks why 42")
-async def why(call: Call, task_id: IdArgument) -> None:
+async def why(call: CommandContext, task_id: IdArgument) -> None:
     """Say why a task is not running, or where it stands."""
     async with call.app() as app:
         answer = await app.why(task_id)
@@ -119,7 +119,7 @@ async def why(call: Call, task_id: IdArgument) -> None:
 
 
 @command(tasks, "retry", example="regente tasks retry 42 43")
-async def retry(call: Call, ids: IdsArgument) -> None:
+async def retry(call: CommandContext, ids: IdsArgument) -> None:
     """Start failed, canceled or skipped tasks again, with a fresh budget. Finished steps stay
     finished."""
 
@@ -131,13 +131,13 @@ async def retry(call: Call, ids: IdsArgument) -> None:
 
 
 @command(tasks, "cancel", example="regente tasks cancel 42")
-async def cancel(call: Call, ids: IdsArgument) -> None:
+async def cancel(call: CommandContext, ids: IdsArgument) -> None:
     """Cancel tasks: waiting ones end at once, running ones are asked to end."""
     await _each(call, ids, lambda app, task_id: app.cancel(task_id))
 
 
 @command(tasks, "queue", example="regente tasks queue 42 43")
-async def queue(call: Call, ids: IdsArgument) -> None:
+async def queue(call: CommandContext, ids: IdsArgument) -> None:
     """Move drafts from the bank into the queue."""
     async with call.app() as app:
         moved = await app.queue(unique(ids))
@@ -152,7 +152,9 @@ async def queue(call: Call, ids: IdsArgument) -> None:
         raise typer.Exit(FAILURE_EXIT)
 
 
-async def _each(call: Call, ids: list[int], act: Callable[[Regente, int], Awaitable[str]]) -> None:
+async def _each(
+    call: CommandContext, ids: list[int], act: Callable[[Regente, int], Awaitable[str]]
+) -> None:
     """Act on every id; one that fails does not keep the others from their turn."""
     results: list[dict[str, Any]] = []
     async with call.app() as app:

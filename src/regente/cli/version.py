@@ -8,7 +8,7 @@ from importlib.metadata import version as installed_version
 
 import typer
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.engine.migrations import MIGRATIONS_FOLDER, read_migrations
 
 
@@ -16,7 +16,7 @@ def add_to(root: typer.Typer) -> None:
     command(root, "version", example="regente version")(version)
 
 
-async def version(call: Call) -> None:
+async def version(call: CommandContext) -> None:
     """Show the versions of Regente, of its schema and of Python."""
     try:
         own = installed_version("regente")

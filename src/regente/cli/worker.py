@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.output import facts, show, write_json_line
 from regente.engine.errors import InvalidInput
 
@@ -29,7 +29,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def worker(
-    call: Call,
+    call: CommandContext,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8101,
     data_dir: Annotated[
@@ -52,7 +52,7 @@ async def worker(
     at /storage.
     """
     # The web framework is heavy: only the commands that serve pay for it.
-    from regente.services.serving import serve_until_stopped
+    from regente.asgi.server import serve_until_stopped
     from regente.services.worker import STORAGE_PREFIX, WorkerSettings, create_app
 
     settings, made_key = _read_settings(WorkerSettings, data_dir, target)

@@ -10,8 +10,8 @@ import typer
 
 from regente.cli import output
 from regente.cli.address import checked_address
-from regente.cli.command import Call, command
-from regente.cli.server import server
+from regente.cli.command import CommandContext, command
+from regente.cli.database import server
 from regente.engine.errors import InvalidInput
 
 KEY_VARIABLE = "REGENTE_WRITER_API_KEY"
@@ -30,7 +30,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def writer(
-    call: Call,
+    call: CommandContext,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8201,
     allow: Annotated[
@@ -61,14 +61,14 @@ async def writer(
     the next start.
     """
     # The web framework is heavy: only the commands that serve pay for it.
-    from regente.services.serving import serve_until_stopped
-    from regente.services.writer import WriterTerms, create_app, prepare_database
+    from regente.asgi.server import serve_until_stopped
+    from regente.services.writer import WriterConfig, create_app, prepare_database
 
     given = os.environ.get(KEY_VARIABLE)
     made = None if given else secrets.token_urlsafe(32)
     async with server(_with_own_address(call)) as found:
         try:
-            terms = WriterTerms(
+            config = WriterConfig(
                 database_url=found.url,
                 api_key=given or made or "",
                 targets=frozenset(allow or [_ADS]),
@@ -79,22 +79,22 @@ async def writer(
             )
         except ValueError as error:
             raise InvalidInput(str(error)) from None
-        await prepare_database(terms)
+        await prepare_database(config)
         await serve_until_stopped(
-            create_app(terms), host, port, lambda url: _announce(call, url, made)
+            create_app(config), host, port, lambda url: _announce(call, url, made)
         )
 
 
-def _with_own_address(call: Call) -> Call:
+def _with_own_address(call: CommandContext) -> CommandContext:
     """The writer's variable stands before the engine's, and behind the option."""
     own = os.environ.get(URL_VARIABLE)
     if not own or call.settings.database_url != os.environ.get("REGENTE_DATABASE_URL"):
         return call
     settings = call.settings.model_copy(update={"database_url": checked_address(own)})
-    return Call(call.json, settings, call.log_level, call.log_format)
+    return CommandContext(call.json, settings, call.log_level, call.log_format)
 
 
-def _announce(call: Call, url: str, made_key: str | None) -> None:
+def _announce(call: CommandContext, url: str, made_key: str | None) -> None:
     told = {"url": url, "api_key": made_key}
     if call.json:
         output.write_json_line({name: value for name, value in told.items() if value is not None})

@@ -13,44 +13,44 @@ from regente.conformance.report import Finding, Verdict
 MAX_EVIDENCE_CHARACTERS = 600
 _HIDDEN = "***"
 
-Bench = TypeVar("Bench")
+Context = TypeVar("Context")
 
 
-class Unmet(Exception):
+class CheckFailed(Exception):
     """The service did not do what the contract says; the message is the evidence."""
 
 
-class Unproven(Exception):
+class CheckInconclusive(Exception):
     """It could not be tried, because of what went wrong or came too soon before."""
 
 
-class NotAsked(Exception):
+class CheckSkipped(Exception):
     """It was not asked for, or cannot be seen from here: not required in this run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Generic[Bench]):
+class Check(Generic[Context]):
     name: str
     section: str
-    run: Callable[[Bench], Awaitable[str]]
+    run: Callable[[Context], Awaitable[str]]
     required: bool = True
 
 
 async def run_checks(
-    checks: Sequence[Check[Bench]], bench: Bench, *, secrets: Sequence[str]
+    checks: Sequence[Check[Context]], context: Context, *, secrets: Sequence[str]
 ) -> tuple[Finding, ...]:
-    return tuple([await _find(check, bench, secrets) for check in checks])
+    return tuple([await _find(check, context, secrets) for check in checks])
 
 
-async def _find(check: Check[Bench], bench: Bench, secrets: Sequence[str]) -> Finding:
+async def _find(check: Check[Context], context: Context, secrets: Sequence[str]) -> Finding:
     required = check.required
     try:
-        verdict, evidence = Verdict.PASS, await check.run(bench)
-    except Unmet as unmet:
+        verdict, evidence = Verdict.PASS, await check.run(context)
+    except CheckFailed as unmet:
         verdict, evidence = (Verdict.FAIL if required else Verdict.OPTIONAL_MISSING), str(unmet)
-    except Unproven as unproven:
+    except CheckInconclusive as unproven:
         verdict, evidence = Verdict.SKIPPED, str(unproven)
-    except NotAsked as reason:
+    except CheckSkipped as reason:
         verdict, evidence, required = Verdict.SKIPPED, str(reason), False
     return Finding(check.name, check.section, required, verdict, _one_line(evidence, secrets))
 
@@ -72,4 +72,4 @@ def without(secrets: Sequence[str], text: str) -> str:
     return text
 
 
-__all__ = ["Check", "NotAsked", "Unmet", "Unproven", "run_checks", "without"]
+__all__ = ["Check", "CheckFailed", "CheckInconclusive", "CheckSkipped", "run_checks", "without"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable
 
-from regente.conformance.exchange import Reply, Service
+from regente.conformance.http import Reply, Service
 
 
 async def expect_locked(service: Service, request: Callable[[Service], Awaitable[Reply]]) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx2
 import ijson
 
-from regente.conformance.checks import Unmet
+from regente.conformance.checks import CheckFailed
 
 MAX_DOCUMENT_BYTES = 1 << 30
 
@@ -27,12 +27,12 @@ async def count_ads(client: httpx2.AsyncClient, url: str, *, within_seconds: flo
     try:
         async with asyncio.timeout(within_seconds), client.stream("GET", url) as response:
             if response.status_code != 200:
-                raise Unmet(f"GET {url} → {response.status_code}; expected 200")
+                raise CheckFailed(f"GET {url} → {response.status_code}; expected 200")
             return await _count(response.aiter_bytes(), url)
     except (TimeoutError, httpx2.TimeoutException):
-        raise Unmet(f"GET {url} → no whole document within {within_seconds:g} s") from None
+        raise CheckFailed(f"GET {url} → no whole document within {within_seconds:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-        raise Unmet(f"GET {url} → no answer: {type(error).__name__} {error}") from None
+        raise CheckFailed(f"GET {url} → no answer: {type(error).__name__} {error}") from None
 
 
 async def _count(chunks: AsyncIterator[bytes], url: str) -> int:
@@ -43,15 +43,15 @@ async def _count(chunks: AsyncIterator[bytes], url: str) -> int:
         async for chunk in chunks:
             read += len(chunk)
             if read > MAX_DOCUMENT_BYTES:
-                raise Unmet(f"GET {url} → more than {MAX_DOCUMENT_BYTES:,} bytes")
+                raise CheckFailed(f"GET {url} → more than {MAX_DOCUMENT_BYTES:,} bytes")
             parser.send(chunk)
             array_seen, ads = _look_at(events, array_seen, ads)
         parser.close()
         array_seen, ads = _look_at(events, array_seen, ads)
     except (ijson.JSONError, UnicodeDecodeError) as error:
-        raise Unmet(f"GET {url} → {read:,} bytes that are not JSON: {error}") from None
+        raise CheckFailed(f"GET {url} → {read:,} bytes that are not JSON: {error}") from None
     if not array_seen:
-        raise Unmet(f"GET {url} → {read:,} bytes of JSON without an `ads` array")
+        raise CheckFailed(f"GET {url} → {read:,} bytes of JSON without an `ads` array")
     return ads
 
 

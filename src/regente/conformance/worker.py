@@ -10,11 +10,11 @@ from typing import Any
 from regente.conformance import worker_scrape as scrape
 from regente.conformance import worker_session as session
 from regente.conformance.checks import Check, run_checks
-from regente.conformance.exchange import Reply, Service, checked_url, opened
+from regente.conformance.http import Reply, Service, checked_url, opened
 from regente.conformance.keys import expect_locked
 from regente.conformance.report import Report
 from regente.conformance.results import result_url
-from regente.conformance.worker_bench import WorkerBench, WorkerOptions
+from regente.conformance.worker_context import WorkerContext, WorkerOptions
 
 _LOCKED = "9.1, 9.3"
 _REFUSED = "9.3"
@@ -28,15 +28,15 @@ async def examine_worker(options: WorkerOptions) -> Report:
         checked_url(result_url(options.storage_domain, "job"))
     secrets = (options.api_key, options.proxy_password or "")
     async with opened(options.url, options.api_key, options.request_seconds, secrets) as service:
-        bench = WorkerBench(options, service)
+        context = WorkerContext(options, service)
         try:
-            findings = await run_checks(checks, bench, secrets=secrets)
+            findings = await run_checks(checks, context, secrets=secrets)
         finally:
             await service.delete("/session")
     return Report("worker", service.url, findings)
 
 
-def worker_checks(options: WorkerOptions) -> tuple[Check[WorkerBench], ...]:
+def worker_checks(options: WorkerOptions) -> tuple[Check[WorkerContext], ...]:
     return (
         *_locked_routes(options),
         *_SESSION,
@@ -75,7 +75,7 @@ _END = (
 )
 
 
-def _locked_routes(options: WorkerOptions) -> tuple[Check[WorkerBench], ...]:
+def _locked_routes(options: WorkerOptions) -> tuple[Check[WorkerContext], ...]:
     opening, scraping = options.session_payload(), options.scrape_payload()
     requests: dict[str, Callable[[Service], Awaitable[Reply]]] = {
         "POST /session": lambda service: service.post("/session", opening),
@@ -91,11 +91,11 @@ def _locked_routes(options: WorkerOptions) -> tuple[Check[WorkerBench], ...]:
     )
 
 
-async def _locked(request: Callable[[Service], Awaitable[Reply]], bench: WorkerBench) -> str:
-    return await expect_locked(bench.service, request)
+async def _locked(request: Callable[[Service], Awaitable[Reply]], context: WorkerContext) -> str:
+    return await expect_locked(context.service, request)
 
 
-def _refused_payloads(options: WorkerOptions) -> tuple[Check[WorkerBench], ...]:
+def _refused_payloads(options: WorkerOptions) -> tuple[Check[WorkerContext], ...]:
     good = options.scrape_payload()
     reversed_dates = {"start": "2025-01-16", "end": "2025-01-15"}
     without_dates = {name: value for name, value in good["filters"].items() if name != "date_range"}
@@ -112,7 +112,7 @@ def _refused_payloads(options: WorkerOptions) -> tuple[Check[WorkerBench], ...]:
     return (*checks, _refused("not JSON", partial(scrape.refuses, text='{"filters": ')))
 
 
-def _refused(what: str, run: Callable[[WorkerBench], Awaitable[str]]) -> Check[WorkerBench]:
+def _refused(what: str, run: Callable[[WorkerContext], Awaitable[str]]) -> Check[WorkerContext]:
     return Check(f"refuses a scrape: {what}", _REFUSED, run)
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from regente.conformance.checks import NotAsked, Unmet, Unproven
+from regente.conformance.checks import CheckFailed, CheckInconclusive, CheckSkipped
+from regente.conformance.polling import StatusHistory
 from regente.conformance.results import count_ads, result_url
-from regente.conformance.watching import Watch
-from regente.conformance.worker_bench import WorkerBench, job_id_of
+from regente.conformance.worker_context import WorkerContext, job_id_of
 from regente.conformance.worker_session import need_session
 from regente.contracts.worker import IDEMPOTENCY_HEADER, ScrapeStatus
 
@@ -17,76 +17,78 @@ _CANCEL_ATTEMPTS = 3
 _DONE = (ScrapeStatus.COMPLETED, ScrapeStatus.EMPTY)
 
 
-async def is_accepted(bench: WorkerBench) -> str:
-    need_session(bench)
-    reply = (await bench.scrape()).expect_accepted()
+async def is_accepted(context: WorkerContext) -> str:
+    need_session(context)
+    reply = (await context.scrape()).expect_accepted()
     reply.document()
-    bench.job_id = job_id_of(reply)
-    if bench.job_id is None:
-        raise Unmet(f"{reply}; expected a `job_id` of 1 to 100 characters")
+    context.job_id = job_id_of(reply)
+    if context.job_id is None:
+        raise CheckFailed(f"{reply}; expected a `job_id` of 1 to 100 characters")
     return str(reply)
 
 
-async def says_known_values(bench: WorkerBench) -> str:
-    if bench.job_id is None:
-        raise Unproven("no scrape was accepted")
-    bench.job = await bench.watch_job(bench.job_id)
-    bench.job.expect_known_values()
-    return str(bench.job)
+async def says_known_values(context: WorkerContext) -> str:
+    if context.job_id is None:
+        raise CheckInconclusive("no scrape was accepted")
+    context.job = await context.watch_job(context.job_id)
+    context.job.expect_known_values()
+    return str(context.job)
 
 
-async def is_done(bench: WorkerBench) -> str:
-    job = _watched(bench)
+async def is_done(context: WorkerContext) -> str:
+    job = _watched(context)
     if job.final not in _DONE:
         problem = job.last.get("problem")
         why = f" (problem: {problem})" if problem else ""
-        raise Unmet(
-            f"{job}{why}; expected completed or empty within {bench.options.timeout_seconds:g} s"
+        raise CheckFailed(
+            f"{job}{why}; expected completed or empty within {context.options.timeout_seconds:g} s"
         )
     return f"{job} after {job.seconds:.1f} s"
 
 
-async def counts_ads(bench: WorkerBench) -> str:
-    job = _done(bench)
+async def counts_ads(context: WorkerContext) -> str:
+    job = _done(context)
     count = job.last.get("ads_count")
     shown = f"{job.sent} → {job.final}, ads_count {count!r}"
     if job.final == ScrapeStatus.EMPTY and count in (None, 0) and count is not False:
         return shown
     if not _is_count(count) or job.final == ScrapeStatus.EMPTY:
-        raise Unmet(
+        raise CheckFailed(
             f"{shown}; expected "
             f"{'a whole number' if job.final == ScrapeStatus.COMPLETED else '0 or none'}"
         )
     return shown
 
 
-async def stores_its_result(bench: WorkerBench) -> str:
-    if bench.options.storage_domain is None:
-        raise NotAsked("not asked for: give --storage-domain to have it read")
-    job = _done(bench)
-    if job.final == ScrapeStatus.EMPTY or bench.job_id is None:
-        raise Unproven(
+async def stores_its_result(context: WorkerContext) -> str:
+    if context.options.storage_domain is None:
+        raise CheckSkipped("not asked for: give --storage-domain to have it read")
+    job = _done(context)
+    if job.final == ScrapeStatus.EMPTY or context.job_id is None:
+        raise CheckInconclusive(
             "the scrape found no ads: choose dates, a format and languages that have some"
         )
-    url = result_url(bench.options.storage_domain, bench.job_id)
-    ads = await count_ads(bench.service.client, url, within_seconds=bench.options.timeout_seconds)
+    url = result_url(context.options.storage_domain, context.job_id)
+    ads = await count_ads(
+        context.service.client, url, within_seconds=context.options.timeout_seconds
+    )
     if ads != job.last.get("ads_count"):
-        raise Unmet(
+        raise CheckFailed(
             f"GET {url} → {ads:,} ads; the job said ads_count {job.last.get('ads_count')!r}"
         )
     return f"GET {url} → {ads:,} ads, as the job said"
 
 
-def _watched(bench: WorkerBench) -> Watch:
-    if bench.job is None:
-        raise Unproven("no scrape was accepted")
-    return bench.job
+def _watched(context: WorkerContext) -> StatusHistory:
+    if context.job is None:
+        raise CheckInconclusive("no scrape was accepted")
+    return context.job
 
 
-def _done(bench: WorkerBench) -> Watch:
-    job = _watched(bench)
+def _done(context: WorkerContext) -> StatusHistory:
+    job = _watched(context)
     if job.final not in _DONE:
-        raise Unproven("no scrape was completed")
+        raise CheckInconclusive("no scrape was completed")
     return job
 
 
@@ -97,33 +99,33 @@ def _is_count(value: Any) -> bool:
 # What is refused.
 
 
-async def refuses(bench: WorkerBench, *, payload: Any = None, text: str | None = None) -> str:
-    need_session(bench)
-    await bench.settle()
-    service = bench.service
+async def refuses(context: WorkerContext, *, payload: Any = None, text: str | None = None) -> str:
+    need_session(context)
+    await context.settle()
+    service = context.service
     reply = await (
         service.post("/scrape", payload) if text is None else service.post_text("/scrape", text)
     )
-    await bench.clear_away(reply)
+    await context.clear_away(reply)
     return str(reply.expect(400, 422))
 
 
-async def refuses_oversize(bench: WorkerBench) -> str:
-    need_session(bench)
-    await bench.settle()
-    reply = await bench.scrape(
-        {**bench.options.scrape_payload(), "padding": "x" * bench.options.oversize_bytes}
+async def refuses_oversize(context: WorkerContext) -> str:
+    need_session(context)
+    await context.settle()
+    reply = await context.scrape(
+        {**context.options.scrape_payload(), "padding": "x" * context.options.oversize_bytes}
     )
-    await bench.clear_away(reply)
+    await context.clear_away(reply)
     return str(reply.expect(413))
 
 
-async def knows_no_job(bench: WorkerBench) -> str:
-    return str((await bench.status(_unknown())).expect(404))
+async def knows_no_job(context: WorkerContext) -> str:
+    return str((await context.status(_unknown())).expect(404))
 
 
-async def cancels_no_unknown_job(bench: WorkerBench) -> str:
-    return str((await bench.cancel(_unknown())).expect(404))
+async def cancels_no_unknown_job(context: WorkerContext) -> str:
+    return str((await context.cancel(_unknown())).expect(404))
 
 
 def _unknown() -> str:
@@ -133,37 +135,37 @@ def _unknown() -> str:
 # What is asked for twice, or taken back.
 
 
-async def honours_idempotency_key(bench: WorkerBench) -> str:
-    need_session(bench)
+async def honours_idempotency_key(context: WorkerContext) -> str:
+    need_session(context)
     key = {IDEMPOTENCY_HEADER: f"conformance-{secrets.token_hex(8)}"}
-    await bench.settle()
-    first = await bench.scrape(headers=key)
-    second = await bench.scrape(headers=key)
+    await context.settle()
+    first = await context.scrape(headers=key)
+    second = await context.scrape(headers=key)
     for reply in (first, second):
-        await bench.clear_away(reply)
+        await context.clear_away(reply)
     one, two = job_id_of(first), job_id_of(second)
     if one is None:
-        raise Unproven(f"no scrape to repeat: {first}")
+        raise CheckInconclusive(f"no scrape to repeat: {first}")
     if one != two:
-        raise Unmet(f"the same Idempotency-Key twice: job {one}, then {second}")
+        raise CheckFailed(f"the same Idempotency-Key twice: job {one}, then {second}")
     return f"the same Idempotency-Key twice: job {one} both times"
 
 
-async def cancels(bench: WorkerBench) -> str:
+async def cancels(context: WorkerContext) -> str:
     """A job may be done before the cancel comes: then another one is tried."""
-    need_session(bench)
+    need_session(context)
     for _ in range(_CANCEL_ATTEMPTS):
-        await bench.settle()
-        started = await bench.scrape()
+        await context.settle()
+        started = await context.scrape()
         job_id = job_id_of(started)
         if job_id is None:
-            raise Unproven(f"no scrape to cancel: {started}")
-        cancel = (await bench.cancel(job_id)).expect(200)
-        job = await bench.watch_job(job_id)
+            raise CheckInconclusive(f"no scrape to cancel: {started}")
+        cancel = (await context.cancel(job_id)).expect(200)
+        job = await context.watch_job(job_id)
         if job.final == ScrapeStatus.CANCELLED:
             return f"{cancel}; {job}"
         if job.final not in _DONE or len(job.statuses) > 1:
-            raise Unmet(f"{cancel}; {job}; expected cancelled")
-    raise Unproven(
+            raise CheckFailed(f"{cancel}; {job}; expected cancelled")
+    raise CheckInconclusive(
         f"{_CANCEL_ATTEMPTS} jobs were done before they could be cancelled: choose a longer scrape"
     )

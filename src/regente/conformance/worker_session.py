@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from regente.conformance.checks import Unmet, Unproven
-from regente.conformance.watching import watch
-from regente.conformance.worker_bench import WorkerBench
+from regente.conformance.checks import CheckFailed, CheckInconclusive
+from regente.conformance.polling import poll_status
+from regente.conformance.worker_context import WorkerContext
 from regente.contracts.worker import SessionStatus
 
 _FINAL = frozenset(
@@ -12,55 +12,57 @@ _FINAL = frozenset(
 )
 
 
-async def refuses_scrape_without_session(bench: WorkerBench) -> str:
-    await bench.service.delete("/session")
-    reply = await bench.scrape()
+async def refuses_scrape_without_session(context: WorkerContext) -> str:
+    await context.service.delete("/session")
+    reply = await context.scrape()
     # 500 is a crash, not a refusal.
     if (
-        reply.trouble
+        reply.failure
         or reply.status is None
         or not (400 <= reply.status < 500 or reply.status == 503)
     ):
-        await bench.clear_away(reply)
-        raise Unmet(f"after DELETE /session: {reply}; expected a refusal (4xx)")
+        await context.clear_away(reply)
+        raise CheckFailed(f"after DELETE /session: {reply}; expected a refusal (4xx)")
     return f"after DELETE /session: {reply}"
 
 
-async def starts(bench: WorkerBench) -> str:
-    reply = await bench.service.post("/session", bench.options.session_payload())
+async def starts(context: WorkerContext) -> str:
+    reply = await context.service.post("/session", context.options.session_payload())
     return str(reply.expect(200))
 
 
-async def says_known_values(bench: WorkerBench) -> str:
-    bench.session = await watch(
-        bench.session_status,
+async def says_known_values(context: WorkerContext) -> str:
+    context.session = await poll_status(
+        context.session_status,
         known=SessionStatus,
         final=_FINAL,
-        within_seconds=bench.options.timeout_seconds,
+        within_seconds=context.options.timeout_seconds,
     )
-    bench.session.expect_known_values()
-    return str(bench.session)
+    context.session.expect_known_values()
+    return str(context.session)
 
 
-async def becomes_ready(bench: WorkerBench) -> str:
-    if bench.session is None:
-        raise Unproven("the session's status was never asked for")
-    if not bench.session_ready:
-        raise Unmet(f"{bench.session}; expected ready within {bench.options.timeout_seconds:g} s")
-    return f"{bench.session} after {bench.session.seconds:.1f} s"
+async def becomes_ready(context: WorkerContext) -> str:
+    if context.session is None:
+        raise CheckInconclusive("the session's status was never asked for")
+    if not context.session_ready:
+        raise CheckFailed(
+            f"{context.session}; expected ready within {context.options.timeout_seconds:g} s"
+        )
+    return f"{context.session} after {context.session.seconds:.1f} s"
 
 
-async def ends(bench: WorkerBench) -> str:
-    return str((await bench.service.delete("/session")).expect(200))
+async def ends(context: WorkerContext) -> str:
+    return str((await context.service.delete("/session")).expect(200))
 
 
-async def ends_twice(bench: WorkerBench) -> str:
-    return f"a second time: {(await bench.service.delete('/session')).expect(200)}"
+async def ends_twice(context: WorkerContext) -> str:
+    return f"a second time: {(await context.service.delete('/session')).expect(200)}"
 
 
-def need_session(bench: WorkerBench) -> None:
-    if not bench.session_ready:
-        raise Unproven("no session was ready")
+def need_session(context: WorkerContext) -> None:
+    if not context.session_ready:
+        raise CheckInconclusive("no session was ready")
 
 
 __all__ = [

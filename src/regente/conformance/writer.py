@@ -12,11 +12,11 @@ from typing import Any
 from regente.conformance import writer_job as job
 from regente.conformance import writer_refusals as refusals
 from regente.conformance.checks import Check, run_checks
-from regente.conformance.exchange import Reply, Service, checked_url, opened
+from regente.conformance.http import Reply, Service, checked_url, opened
 from regente.conformance.keys import expect_locked
 from regente.conformance.report import Report
 from regente.conformance.source import LocalSource, local_source
-from regente.conformance.writer_bench import WriterBench, WriterOptions
+from regente.conformance.writer_context import WriterContext, WriterOptions
 
 _REFUSED = "9.3"
 _EXAMPLE_URL = "http://127.0.0.1/conformance.json"
@@ -34,7 +34,7 @@ async def examine_writer(options: WriterOptions) -> Report:
         _source(options) as local,
     ):
         findings = await run_checks(
-            checks, WriterBench(options, service, local, token), secrets=secrets
+            checks, WriterContext(options, service, local, token), secrets=secrets
         )
     return Report("writer", service.url, findings)
 
@@ -49,7 +49,7 @@ async def _source(options: WriterOptions) -> AsyncIterator[LocalSource | None]:
         yield source
 
 
-def writer_checks(options: WriterOptions) -> tuple[Check[WriterBench], ...]:
+def writer_checks(options: WriterOptions) -> tuple[Check[WriterContext], ...]:
     return (*_locked_routes(options), *_JOB, *_refused_payloads(options), *_REFUSALS)
 
 
@@ -73,7 +73,7 @@ _REFUSALS = (
 )
 
 
-def _locked_routes(options: WriterOptions) -> tuple[Check[WriterBench], ...]:
+def _locked_routes(options: WriterOptions) -> tuple[Check[WriterContext], ...]:
     payload = options.payload(_EXAMPLE_URL)
     requests: dict[str, Callable[[Service], Awaitable[Reply]]] = {
         "POST /process": lambda service: service.post("/process", payload),
@@ -89,11 +89,11 @@ def _locked_routes(options: WriterOptions) -> tuple[Check[WriterBench], ...]:
     )
 
 
-async def _locked(request: Callable[[Service], Awaitable[Reply]], bench: WriterBench) -> str:
-    return await expect_locked(bench.service, request)
+async def _locked(request: Callable[[Service], Awaitable[Reply]], context: WriterContext) -> str:
+    return await expect_locked(context.service, request)
 
 
-def _refused_payloads(options: WriterOptions) -> tuple[Check[WriterBench], ...]:
+def _refused_payloads(options: WriterOptions) -> tuple[Check[WriterContext], ...]:
     good = options.payload(_EXAMPLE_URL)
     bad: dict[str, Any] = {
         "no config": {"source": good["source"]},
@@ -111,7 +111,7 @@ def _refused_payloads(options: WriterOptions) -> tuple[Check[WriterBench], ...]:
     return (*checks, _refused("not JSON", partial(refusals.refuses, text='{"config": ')))
 
 
-def _refused(what: str, run: Callable[[WriterBench], Awaitable[str]]) -> Check[WriterBench]:
+def _refused(what: str, run: Callable[[WriterContext], Awaitable[str]]) -> Check[WriterContext]:
     return Check(f"refuses a job: {what}", _REFUSED, run)
 
 

@@ -5,104 +5,106 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from regente.conformance.checks import NotAsked, Unmet, Unproven
-from regente.conformance.exchange import Reply
+from regente.conformance.checks import CheckFailed, CheckInconclusive, CheckSkipped
+from regente.conformance.http import Reply
+from regente.conformance.polling import StatusHistory
 from regente.conformance.source import BAD_INDEX
-from regente.conformance.watching import Watch
-from regente.conformance.writer_bench import WriterBench, job_id_of
+from regente.conformance.writer_context import WriterContext, job_id_of
 from regente.contracts.writer import WriterStatus
 
 _COUNTS = ("total", "processed", "success_count", "failed_count")
 
 
-async def is_accepted(bench: WriterBench) -> str:
-    reply = await bench.process(bench.keyed_payload())
+async def is_accepted(context: WriterContext) -> str:
+    reply = await context.process(context.keyed_payload())
     job_id = job_id_of(reply)
-    bench.accepted, bench.job_id = reply, job_id
-    if job_id != bench.wanted_id:
-        raise Unmet(f"{reply}; expected the `job_id` that was sent")
+    context.accepted, context.job_id = reply, job_id
+    if job_id != context.wanted_id:
+        raise CheckFailed(f"{reply}; expected the `job_id` that was sent")
     return str(reply)
 
 
-async def names_its_status(bench: WriterBench) -> str:
-    if bench.accepted is None:
-        raise Unproven("no job was accepted")
-    status = bench.accepted.document().get("status")
+async def names_its_status(context: WriterContext) -> str:
+    if context.accepted is None:
+        raise CheckInconclusive("no job was accepted")
+    status = context.accepted.document().get("status")
     if status not in [value.value for value in WriterStatus]:
-        raise Unmet(f"{bench.accepted}; expected a `status`: {', '.join(WriterStatus)}")
+        raise CheckFailed(f"{context.accepted}; expected a `status`: {', '.join(WriterStatus)}")
     return f"POST /process → status {status}"
 
 
-async def names_its_own_job(bench: WriterBench) -> str:
+async def names_its_own_job(context: WriterContext) -> str:
     """The request of 3.1.2, without a `job_id`. Waits for the end, so that what follows has the
     writer to itself."""
-    reply = await bench.process(bench.options.payload(bench.source_url))
+    reply = await context.process(context.options.payload(context.source_url))
     job_id = job_id_of(reply)
-    await bench.watch_job(job_id)
-    if job_id == bench.job_id:
-        raise Unmet(f"{reply}; expected a new job, this is the one before")
+    await context.watch_job(job_id)
+    if job_id == context.job_id:
+        raise CheckFailed(f"{reply}; expected a new job, this is the one before")
     return str(reply)
 
 
-async def says_known_values(bench: WriterBench) -> str:
-    if bench.job_id is None:
-        raise Unproven("no job was accepted")
-    bench.job = await bench.watch_job(bench.job_id)
-    bench.job.expect_known_values()
-    return str(bench.job)
+async def says_known_values(context: WriterContext) -> str:
+    if context.job_id is None:
+        raise CheckInconclusive("no job was accepted")
+    context.job = await context.watch_job(context.job_id)
+    context.job.expect_known_values()
+    return str(context.job)
 
 
-async def ends(bench: WriterBench) -> str:
+async def ends(context: WriterContext) -> str:
     """`partial` for the document that has a bad row; else as the counts say."""
-    if bench.job is None:
-        raise Unproven("no job was accepted")
-    job = bench.job
-    wanted = "partial" if bench.local else "completed or partial"
+    if context.job is None:
+        raise CheckInconclusive("no job was accepted")
+    job = context.job
+    wanted = "partial" if context.local else "completed or partial"
     if job.final is None or job.final not in wanted.split(" or "):
-        raise Unmet(
-            f"{job}{_why(job)}; expected {wanted} within {bench.options.timeout_seconds:g} s"
+        raise CheckFailed(
+            f"{job}{_why(job)}; expected {wanted} within {context.options.timeout_seconds:g} s"
         )
     return f"{job} after {job.seconds:.1f} s"
 
 
-def _why(job: Watch) -> str:
+def _why(job: StatusHistory) -> str:
     error = job.last.get("error")
     return f" (error: {error})" if error else ""
 
 
-async def has_every_field(bench: WriterBench) -> str:
-    job = bench.ended_job()
+async def has_every_field(context: WriterContext) -> str:
+    job = context.ended_job()
     missing = [
         name
         for name in ("job_id", "progress", "failed_items", "started_at", "completed_at")
         if name not in job.last
     ]
     if missing:
-        raise Unmet(f"{job.sent} → {_brief(job)} without {', '.join(missing)}")
-    if job.last["job_id"] != bench.job_id:
-        raise Unmet(
+        raise CheckFailed(f"{job.sent} → {_brief(job)} without {', '.join(missing)}")
+    if job.last["job_id"] != context.job_id:
+        raise CheckFailed(
             f"{job.sent} → job_id {job.last['job_id']!r}; expected the one that was asked for"
         )
     for name in ("started_at", "completed_at"):
         if not _is_time(job.last[name]):
-            raise Unmet(f"{job.sent} → {name} {job.last[name]!r}; expected a time of ISO 8601")
+            raise CheckFailed(
+                f"{job.sent} → {name} {job.last[name]!r}; expected a time of ISO 8601"
+            )
     return f"{job.sent} → {', '.join(job.last)}"
 
 
-async def counts_add_up(bench: WriterBench) -> str:
-    job = bench.ended_job()
+async def counts_add_up(context: WriterContext) -> str:
+    job = context.ended_job()
     last: Any = job.last.get("progress")
     for progress in (*job.progress, last):
         wrong = _wrong_counts(progress)
         if wrong:
-            raise Unmet(f"{job.sent} → progress {progress}; {wrong}")
+            raise CheckFailed(f"{job.sent} → progress {progress}; {wrong}")
     if job.final == WriterStatus.FAILED:
-        raise Unproven("the job failed: its counts say nothing")
-    wrong = _wrong_end(last, None if bench.local is None else len(bench.local.rows))
+        raise CheckInconclusive("the job failed: its counts say nothing")
+    wrong = _wrong_end(last, None if context.local is None else len(context.local.rows))
     if wrong:
-        raise Unmet(f"{job.sent} → {job.final}, progress {last}; {wrong}")
+        raise CheckFailed(f"{job.sent} → {job.final}, progress {last}; {wrong}")
     if (last["failed_count"] > 0) != (job.final == WriterStatus.PARTIAL):
-        raise Unmet(
+        raise CheckFailed(
             f"{job.sent} → {job.final}, progress {last}; `partial` is for rows that "
             "failed, `completed` for none"
         )
@@ -132,14 +134,14 @@ def _wrong_end(progress: dict[str, Any], rows: int | None) -> str | None:
     return None
 
 
-async def names_failed_rows(bench: WriterBench) -> str:
-    job = bench.ended_job()
+async def names_failed_rows(context: WriterContext) -> str:
+    job = context.ended_job()
     items = job.last.get("failed_items")
     shown = f"{job.sent} → failed_items {items!r}"
     if not isinstance(items, list):
-        raise Unmet(f"{shown}; expected an array")
-    if not items and bench.local is None:
-        raise NotAsked(
+        raise CheckFailed(f"{shown}; expected an array")
+    if not items and context.local is None:
+        raise CheckSkipped(
             "no row of the source failed: without --source-url a document with a bad row is used"
         )
     for item in items:
@@ -149,40 +151,44 @@ async def names_failed_rows(bench: WriterBench) -> str:
             and "data" in item
             and _is_text(item.get("error"))
         ):
-            raise Unmet(f"{shown}; expected index, data and error of each")
-    if bench.local and [(item["index"], item["data"]) for item in items] != [
-        (BAD_INDEX, bench.local.rows[BAD_INDEX])
+            raise CheckFailed(f"{shown}; expected index, data and error of each")
+    if context.local and [(item["index"], item["data"]) for item in items] != [
+        (BAD_INDEX, context.local.rows[BAD_INDEX])
     ]:
-        raise Unmet(
+        raise CheckFailed(
             f"{shown}; expected the one bad row, index {BAD_INDEX}, data "
-            f"{bench.local.rows[BAD_INDEX]}"
+            f"{context.local.rows[BAD_INDEX]}"
         )
     return shown
 
 
-async def sends_source_headers(bench: WriterBench) -> str:
-    if bench.local is None:
-        raise NotAsked("only a source of our own shows it: leave --source-url out")
-    bench.ended_job()
-    if not bench.local.heads:
-        raise Unproven("the writer never asked for the source")
-    if not any(head.get("authorization") == f"Bearer {bench.token}" for head in bench.local.heads):
-        raise Unmet("source.headers had an Authorization; the source was asked without it")
+async def sends_source_headers(context: WriterContext) -> str:
+    if context.local is None:
+        raise CheckSkipped("only a source of our own shows it: leave --source-url out")
+    context.ended_job()
+    if not context.local.heads:
+        raise CheckInconclusive("the writer never asked for the source")
+    if not any(
+        head.get("authorization") == f"Bearer {context.token}" for head in context.local.heads
+    ):
+        raise CheckFailed("source.headers had an Authorization; the source was asked without it")
     return "source.headers had an Authorization; it came with the request for the source"
 
 
-async def is_one_job(bench: WriterBench) -> str:
-    before = bench.ended_job()
-    asked = len(bench.local.heads) if bench.local else 0
-    reply = await bench.process(bench.keyed_payload())
-    if job_id_of(reply) != bench.job_id:
-        raise Unmet(f"the same job_id a second time: {reply}; expected the same job")
-    after = await bench.watch_job(job_id_of(reply))
+async def is_one_job(context: WriterContext) -> str:
+    before = context.ended_job()
+    asked = len(context.local.heads) if context.local else 0
+    reply = await context.process(context.keyed_payload())
+    if job_id_of(reply) != context.job_id:
+        raise CheckFailed(f"the same job_id a second time: {reply}; expected the same job")
+    after = await context.watch_job(job_id_of(reply))
     if (after.final, after.last.get("progress")) != (before.final, before.last.get("progress")):
-        raise Unmet(f"the same job_id a second time: {_brief(after)}; it was {_brief(before)}")
-    again = len(bench.local.heads) - asked if bench.local else 0
+        raise CheckFailed(
+            f"the same job_id a second time: {_brief(after)}; it was {_brief(before)}"
+        )
+    again = len(context.local.heads) - asked if context.local else 0
     if again:
-        raise Unmet(f"the same job_id a second time: the source was read again; {reply}")
+        raise CheckFailed(f"the same job_id a second time: the source was read again; {reply}")
     return f"the same job_id a second time: {_answer(reply)}; {_brief(after)} as before"
 
 
@@ -190,7 +196,7 @@ def _answer(reply: Reply) -> str:
     return f"{reply.status} job_id {reply.document().get('job_id')}"
 
 
-def _brief(job: Watch) -> str:
+def _brief(job: StatusHistory) -> str:
     return f"{job.last.get('status')}, progress {job.last.get('progress')}"
 
 

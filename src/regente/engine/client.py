@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 
 from regente.engine.codec import encode, is_storable
 from regente.engine.database import Database, fetch_on, number_array, text_array
-from regente.engine.enqueue import Intake, NewTask, check_options, goes_by_copy
+from regente.engine.enqueue import Enqueuer, NewTask, check_options, goes_by_copy
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.log import current_request
 from regente.engine.models import STATUSES, BatchInfo, Event, Resumed, RunnerInfo, TaskInfo
@@ -30,7 +30,7 @@ class Client:
     def __init__(self, database: Database, registry: Registry) -> None:
         self.database = database
         self.registry = registry
-        self._intake = Intake(database, registry)
+        self._intake = Enqueuer(database, registry)
 
     def start(self) -> None:
         self._intake.start()
@@ -339,15 +339,13 @@ class Client:
     async def resume_batch(self, batch: int | str, *, by: str | None = None) -> Resumed:
         """Go on where a stalled batch stopped. Idempotent: of two callers at once one resumes, the
         other learns so."""
-        ledger = await self.batch(batch)
-        rows = await self.database.fetch(
-            "resume_batch", {"batch_id": ledger.id, "details": _by(by)}
-        )
+        store = await self.batch(batch)
+        rows = await self.database.fetch("resume_batch", {"batch_id": store.id, "details": _by(by)})
         if rows:
             return Resumed(True, "resumed", rows[0][2], rows[0][1])
-        ledger = await self.batch(ledger.id)
+        store = await self.batch(store.id)
         return Resumed(
-            False, f"the batch is {ledger.status}: there is nothing to resume", 0, ledger.resumes
+            False, f"the batch is {store.status}: there is nothing to resume", 0, store.resumes
         )
 
     async def reprocess_batch(
@@ -371,11 +369,11 @@ class Client:
 
     async def cancel_batch(self, batch: int | str, *, by: str | None = None) -> dict[str, int]:
         """Cancel the rest: what has ended stays as it is."""
-        ledger = await self.batch(batch)
+        store = await self.batch(batch)
         await self.database.fetch(
-            "close_canceled_batch", {"batch_id": ledger.id, "details": _by(by)}
+            "close_canceled_batch", {"batch_id": store.id, "details": _by(by)}
         )
-        rest = [row[0] for row in await self.database.fetch("batch_rest", {"batch_id": ledger.id})]
+        rest = [row[0] for row in await self.database.fetch("batch_rest", {"batch_id": store.id})]
         return await self.cancel_many(rest, by=by)
 
     # Schedules.

@@ -253,7 +253,7 @@ class Database:
             yield connection
 
 
-class OwnConnection:
+class DedicatedConnection:
     """A connection beside the pools, for who asks often, one statement at a time.
 
     Taking one out of a pool and putting it back is a good part of the time between a hint and a

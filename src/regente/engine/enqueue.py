@@ -57,7 +57,7 @@ class NewTask(NamedTuple):
     draft: bool = False
 
 
-class Intake:
+class Enqueuer:
     def __init__(self, database: Database, registry: Registry) -> None:
         self._database = database
         self._registry = registry

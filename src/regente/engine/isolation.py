@@ -33,7 +33,7 @@ from regente.engine.errors import (
     Throttled,
     Transient,
 )
-from regente.engine.nursery import Child, child_environment, current_nursery
+from regente.engine.forkserver import ChildProcess, child_environment, current_forkserver
 from regente.engine.outcome import storable, storable_details
 
 _HEADER = struct.Struct(">BQ")
@@ -55,8 +55,8 @@ async def run_isolated(
     """The function's result, or `Transient` with code ISOLATED_CRASH, ISOLATED_TIMEOUT or
     ISOLATED_MEMORY."""
     module, request = _request(function, args, kwargs, memory_mb)
-    nursery = current_nursery.get()
-    child = (await nursery.child(module) if nursery is not None else None) or await _started()
+    forkserver = current_forkserver.get()
+    child = (await forkserver.child(module) if forkserver is not None else None) or await _started()
     on_start(child.pid)
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -120,7 +120,9 @@ def _main_module() -> str:
     return f"file:{os.path.abspath(path)}" if path else "__main__"
 
 
-async def _converse(child: Child | asyncio.subprocess.Process, request: bytes) -> tuple[int, str]:
+async def _converse(
+    child: ChildProcess | asyncio.subprocess.Process, request: bytes
+) -> tuple[int, str]:
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(len(request).to_bytes(8, "big") + request)
@@ -134,7 +136,7 @@ async def _converse(child: Child | asyncio.subprocess.Process, request: bytes) -
     return kind, (await child.stdout.readexactly(length)).decode("utf-8")
 
 
-async def _end(child: Child | asyncio.subprocess.Process) -> None:
+async def _end(child: ChildProcess | asyncio.subprocess.Process) -> None:
     """The child and whatever it started are gone when this returns, also when the step was
     canceled."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

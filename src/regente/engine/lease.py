@@ -18,16 +18,16 @@ import psycopg
 
 from regente.engine import log
 from regente.engine.crashpoints import crash_point
-from regente.engine.ledger import Claim, Settlement, settle_params
 from regente.engine.outcome import Ended
 from regente.engine.queries import query
 from regente.engine.task import Task
+from regente.engine.task_store import Claim, Settlement, settle_params
 
 WATCH_EVERY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseTerms:
+class LeaseConfig:
     ttl_seconds: float = 60.0
     renew_every_seconds: float = 10.0
 
@@ -40,15 +40,15 @@ class LeaseTerms:
 
 
 @dataclass
-class LeaseKeeper:
+class LeaseRenewer:
     """Renews until told to stop. Calls `on_lost` once, from any thread, when the lease can no
     longer be trusted."""
 
     url: str
     connect_arguments: dict[str, Any]
     runner_id: int
-    terms: LeaseTerms
-    figures: Callable[[], dict[str, Any]]
+    config: LeaseConfig
+    counters: Callable[[], dict[str, Any]]
     overdue: Callable[[], Iterable[tuple[Task[Any], Ended]]]
     on_given_up: Callable[[Claim, Ended | None], None]
     on_lost: Callable[[str], None]
@@ -70,16 +70,16 @@ class LeaseKeeper:
         self._thread.join(timeout=15)
 
     def _keep(self) -> None:
-        next_renewal = time.monotonic() + self.terms.renew_every_seconds
-        pause = min(WATCH_EVERY_SECONDS, self.terms.renew_every_seconds / 2)
+        next_renewal = time.monotonic() + self.config.renew_every_seconds
+        pause = min(WATCH_EVERY_SECONDS, self.config.renew_every_seconds / 2)
         while not self._stop.wait(pause) and not self.is_over():
             with contextlib.suppress(psycopg.Error):
                 self._give_up_overdue()
             if time.monotonic() >= next_renewal:
                 next_renewal = time.monotonic() + (
-                    self.terms.renew_every_seconds
+                    self.config.renew_every_seconds
                     if self._renew()
-                    else min(1.0, self.terms.renew_every_seconds / 4)
+                    else min(1.0, self.config.renew_every_seconds / 4)
                 )
         self._close()
 
@@ -87,7 +87,7 @@ class LeaseKeeper:
         """Whether others may have taken over by now. Asked from the event loop too: this thread may
         hang in a statement, and a process that was frozen must know before it does anything else.
         Once over, it stays over."""
-        if not self._lost and time.monotonic() - self._renewed_at > self.terms.ttl_seconds:
+        if not self._lost and time.monotonic() - self._renewed_at > self.config.ttl_seconds:
             self._declare_lost("it could not be renewed in time")
         return self._lost
 
@@ -95,7 +95,7 @@ class LeaseKeeper:
         sent_at = time.monotonic()
         try:
             renewed = self._execute(
-                "renew_lease", {"ttl_seconds": self.terms.ttl_seconds, **self.figures()}
+                "renew_lease", {"ttl_seconds": self.config.ttl_seconds, **self.counters()}
             )
         except psycopg.Error as error:
             log.database_away("renewing the lease", error)
@@ -130,7 +130,7 @@ class LeaseKeeper:
     def _execute(self, name: str, params: dict[str, Any]) -> list[Any]:
         if self._connection is None or self._connection.closed:
             # A server that does not answer must not hold the thread past the lease.
-            limit = max(2, int(self.terms.ttl_seconds / 4))
+            limit = max(2, int(self.config.ttl_seconds / 4))
             arguments = {
                 **self.connect_arguments,
                 "connect_timeout": limit,

@@ -20,7 +20,7 @@ BLOCKED_SECONDS = 1.0  # a loop that has not ticked for so long is blocked by wh
 SUSPICIOUS_CRASHES = 2  # from here on a task runs with no other suspect beside it
 
 
-class Running:
+class RunningTask:
     __slots__ = ("ending", "handle", "pipeline", "stop_reason", "task")
 
     def __init__(self, task: Task[Any], pipeline: Pipeline) -> None:
@@ -41,7 +41,7 @@ class Running:
 
 class Roster:
     def __init__(self) -> None:
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, RunningTask] = {}
         self._loop_thread_id = threading.get_ident()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ticked_at = 0.0
@@ -54,21 +54,21 @@ class Roster:
     def __len__(self) -> int:
         return len(self._running)
 
-    def __iter__(self) -> Iterator[Running]:
+    def __iter__(self) -> Iterator[RunningTask]:
         return iter(list(self._running.values()))
 
-    def __contains__(self, running: Running) -> bool:
+    def __contains__(self, running: RunningTask) -> bool:
         return self._running.get(running.task.id) is running
 
-    def add(self, running: Running) -> None:
+    def add(self, running: RunningTask) -> None:
         self._running[running.task.id] = running
 
-    def remove(self, running: Running) -> None:
+    def remove(self, running: RunningTask) -> None:
         task_id = running.task.id
         if self._running.get(task_id) is running:
             del self._running[task_id]
 
-    def holding(self, task_id: int, attempt: int) -> Running | None:
+    def holding(self, task_id: int, attempt: int) -> RunningTask | None:
         running = self._running.get(task_id)
         return running if running is not None and running.task.attempt == attempt else None
 
@@ -103,7 +103,7 @@ class Roster:
                 yield running.task, _overdue(running, self._loop_thread_id, *complaint)
 
 
-def _complaint(running: Running) -> tuple[FailureClass, str, str] | None:
+def _complaint(running: RunningTask) -> tuple[FailureClass, str, str] | None:
     """Class, code and message, if the task is overdue."""
     task, pipeline = running.task, running.pipeline
     if pipeline.timeout_seconds is not None and task.running_seconds > pipeline.timeout_seconds:
@@ -117,7 +117,7 @@ def _complaint(running: Running) -> tuple[FailureClass, str, str] | None:
 
 
 def _overdue(
-    running: Running, loop_thread_id: int, failure_class: FailureClass, code: str, message: str
+    running: RunningTask, loop_thread_id: int, failure_class: FailureClass, code: str, message: str
 ) -> Ended:
     task = running.task
     stack = (

@@ -18,23 +18,23 @@ from typing import Any
 
 from regente.engine import log
 from regente.engine.cancellation import cancel_all
+from regente.engine.counters import Counters, DrainReport
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import FOREVER, Database
 from regente.engine.errors import DatabaseUnavailable
 from regente.engine.executor import failed_attempt, failure_of, perform, stopped
-from regente.engine.figures import Figures, Report
+from regente.engine.forkserver import ForkServer, current_forkserver
 from regente.engine.hooks import Observer
-from regente.engine.lease import LeaseKeeper, LeaseTerms
-from regente.engine.ledger import Claim, Finish, Ledger, Settlement
-from regente.engine.levels import Levels
+from regente.engine.lease import LeaseConfig, LeaseRenewer
 from regente.engine.listener import CANCEL, Listener
-from regente.engine.nursery import Nursery, current_nursery
 from regente.engine.outcome import Completed, Ended, Failure, Outcome
 from regente.engine.pipeline import Pipeline
+from regente.engine.priority_levels import PriorityLevels
 from regente.engine.registration import register_pipelines, register_runner
-from regente.engine.roster import TICK_SECONDS, Roster, Running
+from regente.engine.roster import TICK_SECONDS, Roster, RunningTask
 from regente.engine.task import Task
-from regente.engine.watchdog import Watchdog, WatchdogTerms
+from regente.engine.task_store import Claim, Completion, Settlement, TaskStore
+from regente.engine.watchdog import Watchdog, WatchdogConfig
 from regente.engine.watchdog.batches import TouchedBatches
 
 POLL_SECONDS = 5.0  # with LISTEN: only in case a hint was lost
@@ -59,11 +59,11 @@ STUBBORN_SECONDS = 2.0  # beside the tasks' own grace: how long the last writes 
 
 
 @dataclass(frozen=True, slots=True)
-class RunnerTerms:
+class RunnerConfig:
     concurrency: int = 100
     drain_seconds: float = 30.0
-    lease: LeaseTerms = field(default_factory=LeaseTerms)
-    watchdog: WatchdogTerms = field(default_factory=WatchdogTerms)
+    lease: LeaseConfig = field(default_factory=LeaseConfig)
+    watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
     name: str = ""
 
 
@@ -72,20 +72,20 @@ class Runner:
         self,
         database: Database,
         pipelines: list[Pipeline],
-        terms: RunnerTerms | None = None,
+        config: RunnerConfig | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._database = database
         self._observer = observer
         self._pipelines = {pipeline.name: pipeline for pipeline in pipelines}
-        self.terms = terms or RunnerTerms()
-        self.name = self.terms.name or f"{socket.gethostname()}:{os.getpid()}"
-        self.figures = Figures()
+        self.config = config or RunnerConfig()
+        self.name = self.config.name or f"{socket.gethostname()}:{os.getpid()}"
+        self.counters = Counters()
         self.id = 0
         self._roster = Roster()
         self._touched_batches = TouchedBatches(database)
-        self._enough_free = max(1, min(self.terms.concurrency // 2, CLAIM_AT_MOST // 2))
-        self._levels = Levels(list(self._pipelines))
+        self._enough_free = max(1, min(self.config.concurrency // 2, CLAIM_AT_MOST // 2))
+        self._levels = PriorityLevels(list(self._pipelines))
         self._impatience_seconds = MIN_IMPATIENCE_SECONDS
         self._wake = asyncio.Event()
         self._slots = asyncio.Event()
@@ -96,16 +96,16 @@ class Runner:
         self._lease_lost = False
         self._left = 0
         self._give_up_at = FOREVER
-        self._report = Report()
+        self._report = DrainReport()
         self._listener = Listener(database, self._hear)
-        self._ledger = Ledger(database, 0)
+        self._store = TaskStore(database, 0)
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, *, until_idle: bool = False) -> Report:
+    async def run(self, *, until_idle: bool = False) -> DrainReport:
         """Work until `stop` is called, or until nothing is left to do."""
         log.current_runner.set(self.name)
-        nursery = Nursery()
-        current_nursery.set(nursery)
+        forkserver = ForkServer()
+        current_forkserver.set(forkserver)
         await register_pipelines(self._fetch, list(self._pipelines.values()))
         self._listener.start()
         collect_every = gc.get_threshold()
@@ -116,7 +116,7 @@ class Runner:
         finally:
             gc.set_threshold(*collect_every)
             await self._listener.stop()
-            await nursery.close()
+            await forkserver.close()
         log.runner_stopped(self.id, self.name, str(self._report))
         return self._report
 
@@ -125,7 +125,7 @@ class Runner:
         back now."""
         self._stop_requests += 1
         grace_seconds = STUBBORN_SECONDS + (
-            self.terms.drain_seconds if self._stop_requests == 1 else STUBBORN_SECONDS
+            self.config.drain_seconds if self._stop_requests == 1 else STUBBORN_SECONDS
         )
         self._give_up_at = min(self._give_up_at, time.monotonic() + grace_seconds)
         self._wake.set()
@@ -141,20 +141,20 @@ class Runner:
         """True when the runner is done, False when it lost its lease and has to begin anew."""
         self.id = await self._register()
         self._lease_lost = False
-        self._ledger = Ledger(
-            self._database, self.id, lambda: self._give_up_at, self.terms.lease.ttl_seconds
+        self._store = TaskStore(
+            self._database, self.id, lambda: self._give_up_at, self.config.lease.ttl_seconds
         )
-        self._ledger.start()
+        self._store.start()
         keeper = self._lease_keeper()
-        self._ledger.lease_is_over = keeper.is_over
+        self._store.lease_is_over = keeper.is_over
         keeper.start()
         background = [
-            *Watchdog(self._database, self.terms.watchdog, self._recovered).start(),
-            asyncio.create_task(_again_and_again("cancels", self._watch_cancels)),
-            asyncio.create_task(_again_and_again("batches", self._review_touched_batches)),
-            asyncio.create_task(_again_and_again("suspects", self._run_suspect)),
-            asyncio.create_task(_again_and_again("lost claims", self._return_unknown)),
-            asyncio.create_task(_again_and_again("ticks", self._tick)),
+            *Watchdog(self._database, self.config.watchdog, self._recovered).start(),
+            asyncio.create_task(_repeat("cancels", self._watch_cancels)),
+            asyncio.create_task(_repeat("batches", self._review_touched_batches)),
+            asyncio.create_task(_repeat("suspects", self._run_suspect)),
+            asyncio.create_task(_repeat("lost claims", self._return_unknown)),
+            asyncio.create_task(_repeat("ticks", self._tick)),
         ]
         try:
             with contextlib.suppress(
@@ -176,20 +176,20 @@ class Runner:
         return not self._lease_lost or self._stop_requests > 0
 
     async def _register(self) -> int:
-        names, terms = list(self._pipelines), self.terms
+        names, config = list(self._pipelines), self.config
         runner_id = await register_runner(
-            self._fetch, self.name, names, terms.concurrency, terms.lease.ttl_seconds
+            self._fetch, self.name, names, config.concurrency, config.lease.ttl_seconds
         )
-        log.runner_started(runner_id, self.name, names, terms.concurrency)
+        log.runner_started(runner_id, self.name, names, config.concurrency)
         return runner_id
 
-    def _lease_keeper(self) -> LeaseKeeper:
-        return LeaseKeeper(
+    def _lease_keeper(self) -> LeaseRenewer:
+        return LeaseRenewer(
             self._database.url,
             self._database.connect_arguments(),
             self.id,
-            self.terms.lease,
-            figures=self.figures.as_params,
+            self.config.lease,
+            counters=self.counters.as_params,
             overdue=self._roster.overdue,
             on_given_up=lambda claim, outcome: self._call_in_loop(self._abandon, claim, outcome),
             on_lost=lambda reason: self._call_in_loop(self._give_up_everything),
@@ -200,23 +200,23 @@ class Runner:
         with contextlib.suppress(RuntimeError):  # the loop has ended: so have the tasks
             self._loop.call_soon_threadsafe(function, *args)
 
-    async def _leave(self, keeper: LeaseKeeper) -> None:
-        await self._ledger.stop()
+    async def _leave(self, keeper: LeaseRenewer) -> None:
+        await self._store.stop()
         await asyncio.to_thread(keeper.stop)
         with contextlib.suppress(DatabaseUnavailable):  # then the lease says it for us
             await self._fetch("hand_back", {"runner_id": self.id, "except": "{}"})
             await self._touched_batches.review()
             await self._set_status("stopped", self._report)
 
-    async def _set_status(self, status: str, report: Report | None = None) -> None:
+    async def _set_status(self, status: str, report: DrainReport | None = None) -> None:
         details = "null" if report is None else f'{{"report": "{report}"}}'
         params = {
             "runner_id": self.id,
             "status": status,
             "details": details,
-            **self.figures.as_params(),
+            **self.counters.as_params(),
         }
-        await self._fetch("renew_lease", {**params, "ttl_seconds": self.terms.lease.ttl_seconds})
+        await self._fetch("renew_lease", {**params, "ttl_seconds": self.config.lease.ttl_seconds})
         await self._fetch("set_runner_status", params)
 
     async def _fetch(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -225,11 +225,11 @@ class Runner:
     # The claim loop.
 
     async def _work(self, until_idle: bool) -> None:
-        await self._ledger.warm_up()
+        await self._store.warm_up()
         await self._survey()
         while (free := await self._free_slots()) > 0:
             self._wake.clear()
-            claims = await self._ledger.claim(self._levels.ask_for(self._room(free)), free)
+            claims = await self._store.claim(self._levels.ask_for(self._room(free)), free)
             for claim in claims:
                 self._launch(claim)
             if len(claims) < free and await self._rest(bool(claims), until_idle):
@@ -240,7 +240,7 @@ class Runner:
                 await self._survey()
 
     async def _survey(self) -> None:
-        self._levels.learn(await self._ledger.survey(list(self._pipelines)))
+        self._levels.learn(await self._store.survey(list(self._pipelines)))
 
     async def _free_slots(self) -> int:
         """Wait for slots worth a claim's round trip: a good part of all, or what came free within a
@@ -248,7 +248,7 @@ class Runner:
         while True:
             if self._stop_requests or self._lease_lost:
                 return 0
-            free = self.terms.concurrency - len(self._roster)
+            free = self.config.concurrency - len(self._roster)
             if free >= self._enough_free or (free > 0 and self._gathered):
                 self._gathered = False
                 return min(free, CLAIM_AT_MOST)
@@ -306,7 +306,7 @@ class Runner:
     async def _is_idle(self) -> bool:
         if len(self._roster) or self._levels.next_due_at < FOREVER:
             return False
-        if await self._ledger.anything_running(list(self._pipelines)):
+        if await self._store.anything_running(list(self._pipelines)):
             return False
         await (
             self._survey()
@@ -325,23 +325,23 @@ class Runner:
             if payload == str(self.id):
                 self._loop.create_task(self._stop_canceled())
             return
-        name, *figures = payload.split(" ")
+        name, *counters = payload.split(" ")
         if name and name not in self._pipelines:
             return
-        if figures:
-            self._levels.hear(name, int(figures[0]), float(figures[1]))
+        if counters:
+            self._levels.hear(name, int(counters[0]), float(counters[1]))
         self._wake.set()
 
     # One task, from claim to release.
 
     def _launch(self, claim: Claim) -> None:
-        self.figures.claimed += 1
+        self.counters.claimed += 1
         pipeline = self._pipelines[claim.pipeline]
-        running = Running(Task(claim, pipeline, self._ledger), pipeline)
+        running = RunningTask(Task(claim, pipeline, self._store), pipeline)
         self._roster.add(running)
         running.handle = self._loop.create_task(self._execute(running))
 
-    async def _execute(self, running: Running) -> None:
+    async def _execute(self, running: RunningTask) -> None:
         task = running.task
         try:
             work = perform(task, running.pipeline)
@@ -357,38 +357,38 @@ class Runner:
         else:
             self._hand_in(running, outcome)
 
-    def _hand_in(self, running: Running, outcome: Outcome) -> None:
+    def _hand_in(self, running: RunningTask, outcome: Outcome) -> None:
         running.ending = True
         claim = running.task.claim
         if isinstance(outcome, Completed):
-            self._ledger.finished.hand_in(
-                Finish(claim, outcome, running), self._written, self._not_storable
+            self._store.finished.hand_in(
+                Completion(claim, outcome, running), self._written, self._not_storable
             )
         else:
-            self._ledger.settled.hand_in(
+            self._store.settled.hand_in(
                 Settlement(claim, outcome, running), self._written, self._not_storable
             )
 
-    def _written(self, ending: Finish | Settlement, passed: bool) -> None:
+    def _written(self, ending: Completion | Settlement, passed: bool) -> None:
         self._release(ending.owner, ending.outcome, passed)
 
-    def _not_storable(self, ending: Finish | Settlement, error: BaseException) -> None:
+    def _not_storable(self, ending: Completion | Settlement, error: BaseException) -> None:
         """The database refused the outcome itself: keep the reason instead."""
         failure = Failure("fatal", "NOT_STORABLE", f"the outcome could not be stored: {error}")
         instead = Ended("failed", "task_failed", charged=1, failure=failure)
-        self._ledger.settled.hand_in(
+        self._store.settled.hand_in(
             Settlement(ending.claim, instead, ending.owner),
             self._written,
             lambda ending, _: self._not_written(ending.owner),
         )
 
-    def _not_written(self, running: Running) -> None:
+    def _not_written(self, running: RunningTask) -> None:
         """The database is away and we may wait no longer: the lease will run out, and somebody else
         takes over."""
         self._left += 1
         self._release(running, None, passed=False)
 
-    def _release(self, running: Running, outcome: Outcome | None, passed: bool) -> None:
+    def _release(self, running: RunningTask, outcome: Outcome | None, passed: bool) -> None:
         """The outcome is committed, or refused by the fence: the slot is free."""
         self._roster.remove(running)
         if passed and outcome is not None:
@@ -400,9 +400,9 @@ class Runner:
         if running.pipeline.concurrency is not None:
             self._wake.set()
 
-    def _count(self, running: Running, outcome: Outcome) -> None:
+    def _count(self, running: RunningTask, outcome: Outcome) -> None:
         claim, seconds = running.task.claim, running.task.running_seconds
-        self.figures.count(outcome, seconds)
+        self.counters.count(outcome, seconds)
         if claim.batch_id is not None:
             self._touched_batches.add(claim.batch_id)
         if isinstance(outcome, Completed):
@@ -438,13 +438,13 @@ class Runner:
             await self._stop_canceled()
 
     async def _stop_canceled(self) -> None:
-        for task_id, attempt in await self._ledger.canceled_here():
+        for task_id, attempt in await self._store.canceled_here():
             running = self._roster.holding(task_id, attempt)
             if running is not None:
                 running.stop("cancel")
                 self._loop.call_later(running.pipeline.grace_seconds, self._insist, running)
 
-    def _insist(self, running: Running) -> None:
+    def _insist(self, running: RunningTask) -> None:
         """A coroutine that swallows its cancellation does not keep its task: the outcome is written
         without it."""
         reason = running.stop_reason
@@ -463,18 +463,18 @@ class Runner:
         with contextlib.suppress(TimeoutError):
             # Not `wait_for`: in Python 3.11 it swallows a cancellation that meets the event, and
             # this would never end.
-            async with asyncio.timeout(self.terms.watchdog.suspects_every_seconds):
+            async with asyncio.timeout(self.config.watchdog.suspects_every_seconds):
                 await self._suspects.wait()
         idle = not self._suspects.is_set() and not self._roster  # then a survey will tell of them
         self._suspects.clear()
         if not idle and not self._roster.has_suspect and not self._stop_requests:
-            for claim in await self._ledger.claim_suspect(list(self._pipelines)):
+            for claim in await self._store.claim_suspect(list(self._pipelines)):
                 self._launch(claim)
 
     async def _return_unknown(self) -> None:
         await asyncio.sleep(LOST_CLAIMS_SECONDS)
-        self._ledger.lease_is_over()
-        await self._ledger.return_unknown(lambda: (running.task.id for running in self._roster))
+        self._store.lease_is_over()
+        await self._store.return_unknown(lambda: (running.task.id for running in self._roster))
 
     async def _tick(self) -> None:
         self._roster.tick()
@@ -485,7 +485,7 @@ class Runner:
         await self._touched_batches.review()
 
     def _recovered(self, count: int) -> None:
-        self.figures.recovered += count
+        self.counters.recovered += count
         self._wake.set()
 
     # The way out.
@@ -493,7 +493,7 @@ class Runner:
     async def _drain(self) -> None:
         held, handed_back_before, left_before = (
             len(self._roster),
-            self.figures.handed_back,
+            self.counters.handed_back,
             self._left,
         )
         with contextlib.suppress(DatabaseUnavailable):
@@ -501,7 +501,7 @@ class Runner:
         for running in self._roster:
             if running.pipeline.endless:
                 running.stop("drain")
-        deadline = time.monotonic() + self.terms.drain_seconds
+        deadline = time.monotonic() + self.config.drain_seconds
         while (
             self._roster
             and time.monotonic() < deadline
@@ -510,12 +510,12 @@ class Runner:
         ):
             await asyncio.sleep(0.02)
         await self._hand_back_rest()
-        handed_back = self.figures.handed_back - handed_back_before
+        handed_back = self.counters.handed_back - handed_back_before
         if handed_back:
             with contextlib.suppress(DatabaseUnavailable):
                 await self._fetch("call_runners", {})
         left, lost = self._left - left_before, len(self._roster)
-        self._report = Report(held - handed_back - left - lost, handed_back, lost, left)
+        self._report = DrainReport(held - handed_back - left - lost, handed_back, lost, left)
 
     async def _hand_back_rest(self) -> None:
         for running in self._roster:
@@ -541,7 +541,7 @@ class Runner:
         self._slots.set()
 
 
-async def _again_and_again(name: str, once: Callable[[], Awaitable[None]]) -> None:
+async def _repeat(name: str, once: Callable[[], Awaitable[None]]) -> None:
     """What runs beside the claims must neither end nor fail in silence."""
     while True:
         try:

@@ -35,9 +35,9 @@ from regente.engine.errors import (
 )
 from regente.engine.hooks import current_observer
 from regente.engine.isolation import run_isolated
-from regente.engine.ledger import Claim, Ledger, Mark
 from regente.engine.outcome import Snapshot, storable
 from regente.engine.pipeline import Pipeline
+from regente.engine.task_store import Claim, StepRecord, TaskStore
 from regente.engine.threads import run_in_thread
 
 ArgsT = TypeVar("ArgsT", default=Any)
@@ -60,23 +60,23 @@ class Task(Generic[ArgsT]):
         "_beat_at",
         "_calls",
         "_claim",
-        "_ledger",
         "_lost",
         "_marked_at",
         "_memory",
         "_pipeline",
         "_snapshots",
         "_started_at",
+        "_store",
         "_thread_id",
         "context",
         "standing",
         "stopping",
     )
 
-    def __init__(self, claim: Claim, pipeline: Pipeline, ledger: Ledger) -> None:
+    def __init__(self, claim: Claim, pipeline: Pipeline, store: TaskStore) -> None:
         self._claim = claim
         self._pipeline = pipeline
-        self._ledger = ledger
+        self._store = store
         self._args: Any = None
         self._memory: dict[tuple[str, int], str | None] | None = None
         self._calls: dict[str, int] | None = None
@@ -191,7 +191,9 @@ class Task(Generic[ArgsT]):
         output = self._encoded(value, key)
         crash_point("step.before_record")
         await self._mark(
-            Mark(self._claim, key, output=output, duration_ms=_ms_since(started_at), checkpoint=key)
+            StepRecord(
+                self._claim, key, output=output, duration_ms=_ms_since(started_at), checkpoint=key
+            )
         )
         crash_point("step.recorded")
         return decode(output, return_hint(function))
@@ -259,7 +261,7 @@ class Task(Generic[ArgsT]):
                 results[index] = decode(output, hint)
                 share = len(results) / len(todo)
                 await self._mark(
-                    Mark(self._claim, key, index, output, _ms_since(started_at), key, share)
+                    StepRecord(self._claim, key, index, output, _ms_since(started_at), key, share)
                 )
 
         await _all_or_first_error(
@@ -283,15 +285,17 @@ class Task(Generic[ArgsT]):
         self._stand_at(key or self.standing)
         started_at = time.monotonic()
         try:
-            async with self._ledger.database.task_connection() as connection:
+            async with self._store.database.task_connection() as connection:
                 if replayed:
                     async with _rolled_back(connection):
                         yield connection
                     return
                 async with connection.transaction():
                     yield connection
-                    mark = Mark(self._claim, key, duration_ms=_ms_since(started_at), checkpoint=key)
-                    if self._lost or not await self._ledger.mark_on(connection, mark):
+                    mark = StepRecord(
+                        self._claim, key, duration_ms=_ms_since(started_at), checkpoint=key
+                    )
+                    if self._lost or not await self._store.mark_on(connection, mark):
                         raise LeaseLost(
                             f"task {self.id} was taken over before {key or 'it'} was committed"
                         )
@@ -332,19 +336,19 @@ class Task(Generic[ArgsT]):
         share = None if fraction is None else max(0.0, min(1.0, float(fraction)))
         if checkpoint is not None:
             _check_name(checkpoint)
-        await self._mark(Mark(self._claim, checkpoint=checkpoint, progress=share))
+        await self._mark(StepRecord(self._claim, checkpoint=checkpoint, progress=share))
 
     def check_lease(self) -> None:
         """`LeaseLost` when others may have taken over: to be asked right before anything outside is
         told to act."""
-        if self._lost or self._ledger.lease_is_over():
+        if self._lost or self._store.lease_is_over():
             raise LeaseLost(f"task {self.id} was taken over")
 
     async def heartbeat(self) -> None:
         """Say that the task is alive. Cheap: the database hears of it every few seconds."""
         self._beat_at = time.monotonic()
         if self._beat_at - self._marked_at > HEARTBEAT_EVERY_SECONDS:
-            await self._mark(Mark(self._claim))
+            await self._mark(StepRecord(self._claim))
 
     async def event(
         self, name: str, /, *, connection: TaskConnection | None = None, **details: Any
@@ -360,7 +364,7 @@ class Task(Generic[ArgsT]):
                 code="RESERVED_EVENT",
             )
         if connection is not None:
-            await self._ledger.add_event_on(
+            await self._store.add_event_on(
                 connection, self._claim, name, encode(details, what=f"the details of {name}")
             )
             return
@@ -368,7 +372,7 @@ class Task(Generic[ArgsT]):
         if (key, -1) in await self._recall():
             return
         text = encode(details, what=f"the details of {name}")
-        if not await self._ledger.add_event(self._claim, key, name, text):
+        if not await self._store.add_event(self._claim, key, name, text):
             raise LeaseLost(f"task {self.id} was taken over")
         self._beat_at = self._marked_at = time.monotonic()
 
@@ -430,7 +434,7 @@ class Task(Generic[ArgsT]):
     async def _recall(self) -> dict[tuple[str, int], str | None]:
         self.check_lease()
         if self._memory is None:
-            self._memory = await self._ledger.recall(self.id) if self.resumed else {}
+            self._memory = await self._store.recall(self.id) if self.resumed else {}
         return self._memory
 
     def _stand_at(self, key: str | None) -> None:
@@ -494,8 +498,8 @@ class Task(Generic[ArgsT]):
         except InvalidInput as error:
             raise Fatal(str(error), code="INVALID_OUTPUT") from error
 
-    async def _mark(self, mark: Mark) -> None:
-        if self._lost or not await _to_the_end(self._ledger.marked.begin(mark)):
+    async def _mark(self, mark: StepRecord) -> None:
+        if self._lost or not await _to_the_end(self._store.marked.begin(mark)):
             raise LeaseLost(f"task {self.id} was taken over")
         self._beat_at = self._marked_at = time.monotonic()
         crash_point("mark.committed")

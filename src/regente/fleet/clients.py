@@ -15,8 +15,8 @@ from regente.contracts.worker import (
     SessionRequest,
 )
 from regente.contracts.writer import Health, ProcessAccepted, ProcessRequest, WriterJob
-from regente.fleet.members import Proxy, Worker, Writer
-from regente.outgoing.http import Http
+from regente.fleet.models import Proxy, Worker, Writer
+from regente.http_client.client import HttpClient
 
 
 class _Anything(BaseModel):
@@ -24,7 +24,7 @@ class _Anything(BaseModel):
 
 
 class WorkerClient:
-    def __init__(self, http: Http, worker: Worker) -> None:
+    def __init__(self, http: HttpClient, worker: Worker) -> None:
         self._http = http
         self._key = worker.api_key
         self._url = worker.url.rstrip("/")
@@ -69,7 +69,7 @@ class WorkerClient:
 
 
 class WriterClient:
-    def __init__(self, http: Http, writer: Writer) -> None:
+    def __init__(self, http: HttpClient, writer: Writer) -> None:
         self._http = http
         self._key = writer.api_key
         self._url = writer.url.rstrip("/")

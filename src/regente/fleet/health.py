@@ -10,25 +10,25 @@ from typing import assert_never
 import httpx2
 
 from regente.contracts.worker import SessionStatus
-from regente.fleet.members import Kind, Proxy
+from regente.fleet.models import Kind, Proxy
 from regente.fleet.registry import Fleet
-from regente.outgoing.http import CallFailed, Trouble
+from regente.http_client.client import CallFailed, CallFailure
 
 TEST_TIMEOUT_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TestResult:
     ok: bool
     message: str
     milliseconds: float
 
 
-async def check_member(fleet: Fleet, kind: Kind, member_id: str) -> Verdict:
+async def check_member(fleet: Fleet, kind: Kind, member_id: str) -> TestResult:
     started_at = time.monotonic()
     ok, message = await _test(fleet, kind, member_id)
     await fleet.rows(f"note_{kind}_test", {"id": member_id, "ok": ok, "message": message})
-    return Verdict(ok, message, round((time.monotonic() - started_at) * 1000, 1))
+    return TestResult(ok, message, round((time.monotonic() - started_at) * 1000, 1))
 
 
 async def _test(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
@@ -36,7 +36,7 @@ async def _test(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
         case "worker":
             return await _test_worker(fleet, member_id)
         case "proxy":
-            return await _test_proxy(await fleet.proxy(member_id), fleet.terms.proxy_test_url)
+            return await _test_proxy(await fleet.proxy(member_id), fleet.config.proxy_test_url)
         case "writer":
             return await _test_writer(fleet, member_id)
         case _:
@@ -50,7 +50,7 @@ async def _test_worker(fleet: Fleet, worker_id: str) -> tuple[bool, str]:
     try:
         session = await fleet.speak_to_worker(worker).session()
     except CallFailed as error:
-        if error.trouble is Trouble.MISSING:
+        if error.failure is CallFailure.MISSING:
             return True, "it answers; it has no session"
         return False, error.message
     return True, "it answers; its session is " + (
@@ -68,7 +68,7 @@ async def _test_writer(fleet: Fleet, writer_id: str) -> tuple[bool, str]:
             return False, f"it says that it is {health!r}"
         await client.job("00000000-0000-0000-0000-000000000000")
     except CallFailed as error:
-        return (True, "healthy") if error.trouble is Trouble.MISSING else (False, error.message)
+        return (True, "healthy") if error.failure is CallFailure.MISSING else (False, error.message)
     return True, "healthy"
 
 
@@ -99,4 +99,4 @@ async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
     return (response.status_code < 400, f"{url} answered {response.status_code} through it")
 
 
-__all__ = ["Verdict", "check_member"]
+__all__ = ["TestResult", "check_member"]

@@ -16,10 +16,10 @@ from psycopg.rows import dict_row
 from regente.engine.database import Database
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.fleet.clients import WorkerClient, WriterClient
-from regente.fleet.members import KINDS, Kind, Listed, Proxy, Worker, Writer
+from regente.fleet.config import FleetConfig
+from regente.fleet.models import KINDS, FleetMember, Kind, Proxy, Worker, Writer
 from regente.fleet.secrets import Secrets
-from regente.fleet.terms import FleetTerms
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.sql_files import load_queries
 
 QUERIES = load_queries(Path(__file__).with_name("fleet.sql"))
@@ -33,12 +33,12 @@ class Fleet:
     """Who belongs to the fleet, and the means to speak to them."""
 
     def __init__(
-        self, database: Database, secrets: Secrets, terms: FleetTerms | None = None
+        self, database: Database, secrets: Secrets, config: FleetConfig | None = None
     ) -> None:
         self.database = database
         self.secrets = secrets
-        self.terms = terms or FleetTerms()
-        self.http = Http(self.terms.http_timeout_seconds, secrets.blot)
+        self.config = config or FleetConfig()
+        self.http = HttpClient(self.config.http_timeout_seconds, secrets.blot)
 
     async def close(self) -> None:
         await self.http.close()
@@ -74,10 +74,10 @@ class Fleet:
             else None
         )
 
-    async def members(self, kind: Kind | None = None) -> list[Listed]:
+    async def members(self, kind: Kind | None = None) -> list[FleetMember]:
         rows = await self.rows("list_members", {"kind": kind})
         return [
-            Listed(**{name: value for name, value in row.items() if name != "place"})
+            FleetMember(**{name: value for name, value in row.items() if name != "place"})
             for row in rows
         ]
 

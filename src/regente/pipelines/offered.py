@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from regente.engine.client import Client
 from regente.engine.pipeline import Registry
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.missions.setup import PIPELINES as MISSIONS
 
 
@@ -45,7 +45,7 @@ def _rounds(registry: Registry, client: Client, sandbox_url: str) -> Closing:
     from regente.pipelines.rounds.settings import RoundSettings
     from regente.pipelines.rounds.setup import register_rounds
 
-    http = Http()
+    http = HttpClient()
     register_rounds(registry, client, http, RoundSettings(), sandbox_url)
     return http
 
@@ -54,7 +54,7 @@ def _embeddings(registry: Registry, client: Client, _: str) -> Closing:
     from regente.pipelines.embeddings.settings import EmbeddingSettings
     from regente.pipelines.embeddings.setup import register_embeddings
 
-    http = Http()
+    http = HttpClient()
     register_embeddings(registry, client, http, EmbeddingSettings())
     return http
 

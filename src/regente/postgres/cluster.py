@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, urlencode
 
-from regente.postgres import keeper
+from regente.postgres import server_lifetime
 from regente.postgres.binaries import MAJOR_VERSION, Account, programs_for, server_environment
 from regente.postgres.errors import EmbeddedPostgresError, explain
-from regente.postgres.keeper import Lock, ServerFiles
+from regente.postgres.server_lifetime import Lock, ServerFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +165,7 @@ def ensure_keeper(files: ServerFiles) -> None:
                 sys.executable,
                 "-I",
                 "-S",
-                keeper.__file__,
+                server_lifetime.__file__,
                 str(files.data_dir),
                 str(lock.fd),
             ]

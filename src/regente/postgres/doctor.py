@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from regente.postgres.checks.connection import check_clock, check_pooler, unreachable
-from regente.postgres.checks.examination import Check, Examination, Finding, connect
+from regente.postgres.checks.context import Check, CheckContext, Finding, connect
 from regente.postgres.checks.schema import check_disk, check_schema
 from regente.postgres.checks.server import (
     check_connections,
@@ -55,14 +55,14 @@ async def examine(database_url: str, *, data_dir: Path | None = None) -> list[Fi
     except (psycopg.Error, OSError) as error:
         return [unreachable(database_url, error), *findings]
     async with connection:
-        examination = Examination(database_url, connection)
+        examination = CheckContext(database_url, connection)
         reached = [Finding("reachable", "ok", "The database can be reached.")]
         for check in _CHECKS:
             reached += await _run(check, examination)
         return reached + findings
 
 
-async def _run(check: Check, examination: Examination) -> list[Finding]:
+async def _run(check: Check, examination: CheckContext) -> list[Finding]:
     name = check.__name__.removeprefix("check_")
     try:
         async with asyncio.timeout(_CHECK_SECONDS):

@@ -29,7 +29,13 @@ from regente.postgres.cluster import (
     start_server,
 )
 from regente.postgres.errors import EmbeddedPostgresError, explain, log_tail
-from regente.postgres.keeper import Lock, ServerFiles, end_orphans, nobody_uses, stop_server
+from regente.postgres.server_lifetime import (
+    Lock,
+    ServerFiles,
+    end_orphans,
+    nobody_uses,
+    stop_server,
+)
 from regente.sql_files import load_queries
 
 if TYPE_CHECKING:
@@ -123,7 +129,7 @@ class EmbeddedPostgres:
     def _bring_up(self) -> None:
         """Starts what is not there, and waits for what is starting, recovering or ending, until the
         server answers."""
-        files, starts, patience = self._files, 0, _Patience(self._files.log)
+        files, starts, patience = self._files, 0, _StartTimeout(self._files.log)
         ensure_keeper(files)
         while not _answers(files):
             if files.server_is_gone():
@@ -192,7 +198,7 @@ def _clear_errors(data_dir: Path) -> Iterator[None]:
         ) from error
 
 
-class _Patience:
+class _StartTimeout:
     """Over when the server's log has been silent for too long."""
 
     def __init__(self, log: Path) -> None:

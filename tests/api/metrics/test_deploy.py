@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.api.conftest import Served, with_terms
+from tests.api.conftest import Served, with_config
 from tests.api.metrics.conftest import Figures, scrape
 
-pytestmark = with_terms(metrics_seconds=0.0)
+pytestmark = with_config(metrics_seconds=0.0)
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"

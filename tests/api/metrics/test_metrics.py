@@ -8,18 +8,18 @@ import psycopg
 import pytest
 
 from regente import Fatal, Regente, Task, Transient
-from regente.api.metrics import figures
+from regente.api.metrics import cache
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
-from tests.api.conftest import Served, with_terms
+from tests.api.conftest import Served, with_config
 from tests.api.metrics.conftest import scrape
 
-pytestmark = with_terms(metrics_seconds=0.0)
+pytestmark = with_config(metrics_seconds=0.0)
 
 
 @pytest.fixture(autouse=True)
 def failures_settle_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "SETTLE_SECONDS", 0.0)
 
 
 def work_of(registry: Registry) -> None:

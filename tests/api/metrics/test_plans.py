@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from regente.api.metrics import figures
-from regente.api.stream import source
+from regente.api.metrics import cache
+from regente.api.stream import reader
 from tests.engine import plans
 from tests.support.clean_database import clean_database
 
 ROWS = 20_000
-QUERIES = figures.QUERIES | source.QUERIES
+QUERIES = cache.QUERIES | reader.QUERIES
 PARAMS: dict[str, Any] = {
     "cap": 1000,
     "events": 500,
@@ -44,10 +44,10 @@ def test_watching_scans_neither_tasks_nor_events(
     """I10, S6: the stream with the plan that the server makes once, for any values; the metrics
     under their own limits."""
     monkeypatch.setattr(plans, "query", QUERIES.__getitem__)
-    of_stream = name in source.QUERIES
+    of_stream = name in reader.QUERIES
     with psycopg.connect(large) as connection:
         if not of_stream:
-            connection.execute(figures.QUERIES["metrics_limits"])
+            connection.execute(cache.QUERIES["metrics_limits"])
         plan = plans.explain(connection, name, PARAMS, "generic" if of_stream else "custom")
         connection.rollback()
     assert not plan.scanned & {"tasks", "events", "failures", "steps", "mission_runs"}

@@ -12,14 +12,14 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from regente import Regente
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.app import create_app
 from regente.api.book import Book
+from regente.api.config import ApiConfig
+from regente.api.stream.config import StreamConfig
 from regente.api.stream.feed import Feed
-from regente.api.stream.terms import StreamTerms
-from regente.api.terms import ApiTerms
-from regente.services.serving import serving
+from regente.asgi.server import serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ def opened(app: Regente) -> Open:
 
     @contextlib.asynccontextmanager
     async def open_one(**changes: float) -> AsyncIterator[Stage]:
-        ring = KeyRing(Book(app.database))
+        ring = ApiKeys(Book(app.database))
         made = await ring.create(f"stream-{len(await ring.all())}", Role.VIEWER, by="test")
-        served = create_app(app, ApiTerms(stream=StreamTerms(**changes), request_burst=10_000))  # type: ignore[arg-type]
+        served = create_app(app, ApiConfig(stream=StreamConfig(**changes), request_burst=10_000))  # type: ignore[arg-type]
         feed: Feed = served.state.feed
         async with (
             serving(served, drain_seconds=0, farewell=feed.close) as url,

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from regente import Regente
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.book import Book
 from tests.api.stream.api_process import ApiProcess
@@ -91,7 +91,7 @@ async def processes(database_url: str, tmp_path: Path) -> AsyncIterator[list[Api
 
 
 async def key_of(app: Regente) -> str:
-    return (await KeyRing(Book(app.database)).create("follower", Role.VIEWER, by="test")).secret
+    return (await ApiKeys(Book(app.database)).create("follower", Role.VIEWER, by="test")).secret
 
 
 async def _have_all(followers: Sequence[Follower], count: int) -> bool:

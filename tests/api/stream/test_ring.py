@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from regente.api.stream.entry import Entry, Filter
+from regente.api.stream.feed_event import FeedEvent, FeedFilter
 from regente.api.stream.position import Position
-from regente.api.stream.ring import MAX_CHUNKS, Ring
+from regente.api.stream.ring_buffer import MAX_CHUNKS, RingBuffer
 
-ALL = Filter()
+ALL = FeedFilter()
 
 
-def entries(first: int, last: int, *, size: int = 10, pipeline: str | None = None) -> list[Entry]:
+def entries(
+    first: int, last: int, *, size: int = 10, pipeline: str | None = None
+) -> list[FeedEvent]:
     return [
-        Entry(Position(1, n), b"%09d|" % n * (size // 10), None, None, pipeline)
+        FeedEvent(Position(1, n), b"%09d|" % n * (size // 10), None, None, pipeline)
         for n in range(first, last + 1)
     ]
 
 
 def test_it_keeps_the_latest_without_a_gap() -> None:
     """I10, I11: bounded by number; what it covers is complete."""
-    ring = Ring(Position(0, 0), 100)
+    ring = RingBuffer(Position(0, 0), 100)
     for start in range(1, 1001, 10):
         ring.add(entries(start, start + 9))
         assert len(ring) <= 125
@@ -31,7 +33,7 @@ def test_it_keeps_the_latest_without_a_gap() -> None:
 
 def test_it_is_bounded_by_bytes_as_well() -> None:
     """I10: large events do not make it large."""
-    ring = Ring(Position(0, 0), 10_000, most_bytes=100_000)
+    ring = RingBuffer(Position(0, 0), 10_000, most_bytes=100_000)
     for start in range(1, 500):
         ring.add(entries(start, start, size=5000))
     assert len(ring) <= 25
@@ -40,7 +42,7 @@ def test_it_is_bounded_by_bytes_as_well() -> None:
 
 def test_a_chunk_ends_at_a_whole_event_and_is_made_once_for_all() -> None:
     """I10: clients at the same place share the same bytes; the shared ones are few."""
-    ring = Ring(Position(0, 0), 1000)
+    ring = RingBuffer(Position(0, 0), 1000)
     ring.add(entries(1, 500))
     text, place = ring.after(Position(0, 0), ALL, 25)
     assert (text, place) == (b"000000001|000000002|", Position(1, 2))
@@ -52,8 +54,8 @@ def test_a_chunk_ends_at_a_whole_event_and_is_made_once_for_all() -> None:
 
 def test_a_filter_moves_on_over_what_it_does_not_take() -> None:
     """I11: and never past what it has not given."""
-    ring = Ring(Position(0, 0), 1000)
+    ring = RingBuffer(Position(0, 0), 1000)
     ring.add(entries(1, 10, pipeline="a") + entries(11, 20, pipeline="b"))
-    assert ring.after(Position(0, 0), Filter(pipeline="c"), 100) == (b"", Position(1, 20))
-    text, place = ring.after(Position(0, 0), Filter(pipeline="b"), 25)
+    assert ring.after(Position(0, 0), FeedFilter(pipeline="c"), 100) == (b"", Position(1, 20))
+    text, place = ring.after(Position(0, 0), FeedFilter(pipeline="b"), 25)
     assert (text, place) == (b"000000011|000000012|", Position(1, 12))

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from regente import Regente
-from regente.api.access.keys import KeyRing
+from regente.api.access.keys import ApiKeys
 from regente.api.book import Book
-from regente.engine.watchdog.retention import Retention
+from regente.engine.watchdog.retention import RetentionSweep
 from tests.api.stream.conftest import Open, Stage, positions, put
 from tests.api.stream.sse import next_named, stream, take
 
@@ -108,7 +108,7 @@ async def test_a_position_that_retention_has_passed_asks_for_a_resync(
     """F19, I11: the client is told to load afresh, and goes on from now."""
     await put(database_url, "a", "b", "c")
     old = (await positions(database_url))[0]
-    await Retention(app.database, 3600.0, keep_seconds=0.0).run_once()
+    await RetentionSweep(app.database, 3600.0, keep_seconds=0.0).run_once()
     await put(database_url, "later")
     async with opened(prefill_events=0) as stage, stream(stage.client, old) as source:
         told = await next_named(source, "resync")
@@ -154,7 +154,7 @@ async def test_a_revoked_key_ends_its_streams(opened: Open, app: Regente) -> Non
     """Security: a stream does not outlive the right to it."""
     async with opened(check_seconds=0.05) as stage, stream(stage.client) as source:
         await next_named(source, "heartbeat")
-        await KeyRing(Book(app.database)).revoke(stage.key_id, by="test")
+        await ApiKeys(Book(app.database)).revoke(stage.key_id, by="test")
         async with asyncio.timeout(30):
             assert [frame.name async for frame in source if frame.name != "heartbeat"] == []
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
-from regente.postgres.keeper import ServerFiles, stop_server
+from regente.postgres.server_lifetime import ServerFiles, stop_server
 from tests.support.eventually import eventually
 from tests.support.server_users import ServerUser, as_ordinary_user, everything_ended, keeper_lives
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.desk import DocumentDesk
 from regente.pipelines.documents.models import Execution
+from regente.pipelines.documents.operations import DocumentOperations
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox.sandbox import Sandbox
 from regente.services.sandbox.standins.openrouter import OpenRouter
@@ -49,14 +49,14 @@ async def run_campaign(
     ):
         chat = next(one for one in sandbox.standins if isinstance(one, OpenRouter))
         arm(chat, throttles=max(3, len(planned) // 100))
-        stage = Stage(app, DocumentDesk(app), folder / "files")
+        stage = Stage(app, DocumentOperations(app), folder / "files")
         for one in planned:
             stage.write(one.code, one.content)
         started = time.monotonic()
         execution_id = await stage.submit(name="campaign")
         submitted = time.monotonic()
         await stalled(stage, app.registry, execution_id)
-        answers = await asyncio.gather(*(stage.desk.resume(execution_id) for _ in range(3)))
+        answers = await asyncio.gather(*(stage.operations.resume(execution_id) for _ in range(3)))
         began = time.monotonic()
         execution, status = await _run(
             stage, execution_id, url, sandbox.url, folder, hurry, kill, wait_seconds

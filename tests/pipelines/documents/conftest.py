@@ -12,7 +12,7 @@ import pytest
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.desk import DocumentDesk
+from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import DocumentPipelines, register_documents
 from regente.services.sandbox.sandbox import Sandbox
@@ -61,14 +61,14 @@ async def pipelines(
 
 
 @pytest.fixture
-def desk(app: Regente) -> DocumentDesk:
-    return DocumentDesk(app)
+def operations(app: Regente) -> DocumentOperations:
+    return DocumentOperations(app)
 
 
 @pytest.fixture
 async def stage(
-    app: Regente, pipelines: DocumentPipelines, desk: DocumentDesk, tmp_path: Path
+    app: Regente, pipelines: DocumentPipelines, operations: DocumentOperations, tmp_path: Path
 ) -> Stage:
     folder = tmp_path / "files"
     folder.mkdir()
-    return Stage(app, desk, folder)
+    return Stage(app, operations, folder)

@@ -23,7 +23,7 @@ from regente.pipelines.documents.setup import register_documents
 from tests.pipelines.documents.extractors import fragile
 
 ROOT = Path(__file__).parents[3]
-TERMS = {
+CONFIG = {
     "JOB_LOCK_TTL_MS": "4000",
     "JOB_HEARTBEAT_INTERVAL_MS": "500",
     "REGENTE_SWEEP_SECONDS": "0.5",
@@ -43,7 +43,7 @@ class DocumentRunner:
         environment = {
             "REGENTE_DATABASE_URL": database_url,
             "REGENTE_SANDBOX_URL": sandbox_url,
-            **TERMS,
+            **CONFIG,
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.pipelines.documents.runner"],

@@ -12,8 +12,8 @@ from typing import Any
 
 from regente import Regente, Task
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.desk import DocumentDesk
 from regente.pipelines.documents.models import Execution, ExecutionStatus
+from regente.pipelines.documents.operations import DocumentOperations
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
@@ -34,7 +34,7 @@ AGE_TASKS = (
 @dataclass(frozen=True, slots=True)
 class Stage:
     app: Regente
-    desk: DocumentDesk
+    operations: DocumentOperations
     folder: Path
 
     def write(self, name: str, content: bytes | str) -> Path:
@@ -44,7 +44,7 @@ class Stage:
         return path
 
     async def submit(self, **options: Any) -> int:
-        return await self.desk.submit_folder(self.folder, **options)
+        return await self.operations.submit_folder(self.folder, **options)
 
     async def run(
         self, execution_id: int | None = None, *, within_seconds: float = 60.0
@@ -60,7 +60,7 @@ class Stage:
         async def over() -> Execution | None:
             if hurry:
                 await self.hurry(execution_id)
-            execution = await self.desk.execution(execution_id)
+            execution = await self.operations.execution(execution_id)
             return execution if execution.status in ENDED else None
 
         found = await eventually_async(over, within_seconds=within_seconds)
@@ -84,7 +84,9 @@ class Stage:
             return await cursor.fetchall() if cursor.description is not None else []
 
     async def results(self, execution_id: int) -> dict[str, dict[str, Any]]:
-        return {row["codigo"]: row for row in await self.desk.documents(execution_id, limit=2_000)}
+        return {
+            row["codigo"]: row for row in await self.operations.documents(execution_id, limit=2_000)
+        }
 
     async def until(
         self,
@@ -94,7 +96,7 @@ class Stage:
         within_seconds: float = 20.0,
     ) -> Execution:
         async def met() -> Execution | None:
-            execution = await self.desk.execution(execution_id)
+            execution = await self.operations.execution(execution_id)
             return execution if condition(execution) else None
 
         found = await eventually_async(met, within_seconds=within_seconds)

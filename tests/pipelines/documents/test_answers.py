@@ -17,8 +17,8 @@ from regente.engine.errors import Throttled
 from regente.engine.pipeline import Registry
 from regente.pipelines.documents.chat import ChatAnswer
 from regente.pipelines.documents.classifier import WrongAnswer, checked
-from regente.pipelines.documents.desk import DocumentDesk
 from regente.pipelines.documents.models import Document, DocumentClass, DocumentStatus
+from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.rate_gate import RateGate
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
@@ -78,7 +78,7 @@ async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(
     execution = await stage.run()
     chat.faults.clear()
     asked = chat.calls[ROUTE]
-    assert len(await stage.desk.reprocess(execution.id)) == 1
+    assert len(await stage.operations.reprocess(execution.id)) == 1
     execution = await stage.run(execution.id)
     assert execution.documentos[DocumentStatus.CONCLUIDO] == 2
     assert (chat.calls[ROUTE], chat.calls["replayed"]) == (asked + 1, 0)
@@ -149,7 +149,7 @@ async def test_a_long_rate_limit_is_waited_out_in_the_queue(stage: Stage, chat: 
         )
         assert waiting[0][0] > 0
     assert chat.calls["throttled"] <= 8
-    assert (await stage.desk.execution(execution_id)).status in ("EM_ANDAMENTO", "PENDENTE")
+    assert (await stage.operations.execution(execution_id)).status in ("EM_ANDAMENTO", "PENDENTE")
 
 
 async def test_the_key_goes_to_the_api_and_nowhere_else(
@@ -157,7 +157,7 @@ async def test_the_key_goes_to_the_api_and_nowhere_else(
     registry: Registry,
     sandbox: Sandbox,
     chat: OpenRouter,
-    desk: DocumentDesk,
+    operations: DocumentOperations,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -168,7 +168,7 @@ async def test_the_key_goes_to_the_api_and_nowhere_else(
     given = DocumentSettings(api_key=SecretStr(key), api_url=f"{sandbox.url}/openrouter/api/v1")
     registered = register_documents(registry, app, given, "http://127.0.0.1:9")
     chat.break_with(ChatFault.SERVER_ERROR, times=1)
-    stage = Stage(app, desk, tmp_path)
+    stage = Stage(app, operations, tmp_path)
     stage.write("a.txt", "um contrato")
     execution = await stage.run(await stage.submit())
     await registered.close()

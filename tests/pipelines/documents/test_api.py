@@ -117,7 +117,7 @@ async def test_what_cannot_be_an_upload_is_refused_and_leaves_nothing(
     ]
     for status, code, sent in refused:
         assert body_of(await api.operator.post(EXECUTIONS, **sent), status)["code"] == code, sent
-    assert await stage.desk.executions() == []
+    assert await stage.operations.executions() == []
     assert await stage.sql(b"SELECT count(*) FROM regente.tasks") == [(0,)]
     assert (await api.viewer.post(EXECUTIONS, files=one)).status_code == 403
     assert (await api.nobody.post(EXECUTIONS, files=one)).status_code == 401
@@ -132,7 +132,7 @@ async def test_a_name_is_taken_once(stage: Stage, api: Served) -> None:
         )
     )
     assert sorted(one.status_code for one in both) == [201, 409]
-    assert len(await stage.desk.executions()) == 1
+    assert len(await stage.operations.executions()) == 1
 
 
 async def test_a_folder_is_for_admins_and_only_below_the_root(
@@ -235,7 +235,7 @@ async def test_a_stalled_execution_says_why_and_where_and_one_of_three_resumes_i
     assert error["ultimo_erro_em"] is not None
     redone = body_of(await api.operator.post(f"/execucoes/{execution.id}/reprocessar-erros"))
     assert redone == {"reprocessados": 1, "ids": [error["id"]]}
-    await stage.desk.execution(execution.id)
+    await stage.operations.execution(execution.id)
     await stalled(stage, registry, execution.id)
     status = body_of(await api.viewer.get(f"/execucoes/{execution.id}/status-detalhado"))
     assert status["status"] == "TRAVADO"

@@ -109,4 +109,4 @@ async def test_mistakes_get_one_clear_line(stage: Stage, cli: Cli) -> None:
         "there is no project"
         in (await cli("documents", "classify", str(stage.folder), "--project", "nothing")).err
     )
-    assert await stage.desk.executions() == []
+    assert await stage.operations.executions() == []

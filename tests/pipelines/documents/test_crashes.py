@@ -7,8 +7,8 @@ from typing import Any
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.desk import DocumentDesk
 from regente.pipelines.documents.models import DocumentStatus
+from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
 from regente.services.sandbox.sandbox import Sandbox
@@ -19,12 +19,16 @@ from tests.pipelines.documents.stage import Stage
 
 
 async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_runner(
-    app: Regente, registry: Registry, sandbox: Sandbox, desk: DocumentDesk, tmp_path: Path
+    app: Regente,
+    registry: Registry,
+    sandbox: Sandbox,
+    operations: DocumentOperations,
+    tmp_path: Path,
 ) -> None:
     """W3, W8, F15: a PDF that the parser segfaults on, and two other deaths: tried three times,
     then ERRO; the rest is done."""
     registered = register_documents(registry, app, DocumentSettings(), sandbox.url, extract=fragile)
-    stage = Stage(app, desk, tmp_path)
+    stage = Stage(app, operations, tmp_path)
     good = pdfs.text_pdf("a contrato between two parties")
     stage.write("segfault.pdf", pdfs.segfault_pdf())
     for name, mark in {"killed.pdf": KILLED, "exits.pdf": EXITS, "good.pdf": b"% fine"}.items():
@@ -87,8 +91,8 @@ async def test_a_pdf_that_takes_longer_than_anybody_waits_is_given_up(stage: Sta
 
 async def ended(stage: Stage, bomb: bytes) -> dict[str, Any]:
     """The bomb's result, after one attempt; the document beside it is done."""
-    project = await stage.desk.project("default")
-    await stage.desk.put_project(
+    project = await stage.operations.project("default")
+    await stage.operations.put_project(
         **{**project.model_dump(), "name": "hasty", "max_retries_documento": 0}
     )
     stage.write("bomb.pdf", bomb)

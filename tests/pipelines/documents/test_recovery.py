@@ -21,12 +21,12 @@ async def test_of_three_resumes_at_once_one_wins_and_the_others_learn_so(
         stage.write(f"{number}.txt", f"um contrato {number}")
     execution_id = await stage.submit()
     await stalled(stage, registry, execution_id)
-    answers = await asyncio.gather(*(stage.desk.resume(execution_id) for _ in range(3)))
+    answers = await asyncio.gather(*(stage.operations.resume(execution_id) for _ in range(3)))
     assert sorted(one.resumed for one in answers) == [False, False, True]
     assert {one.reason for one in answers if not one.resumed} == {
         "the batch is running: there is nothing to resume"
     }
-    execution = await stage.desk.execution(execution_id)
+    execution = await stage.operations.execution(execution_id)
     assert (execution.status, execution.tentativas_retry) == (ExecutionStatus.EM_ANDAMENTO, 1)
     assert (await stage.run(execution_id)).documentos[DocumentStatus.CONCLUIDO] == 3
 
@@ -36,21 +36,21 @@ async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(
 ) -> None:
     """W2, W3: TRAVADO → ERRO after max_retries_execucao of its project; reprocessing brings the
     documents back."""
-    project = await stage.desk.project("default")
-    await stage.desk.put_project(
+    project = await stage.operations.project("default")
+    await stage.operations.put_project(
         **{**project.model_dump(), "name": "once", "max_retries_execucao": 1}
     )
     stage.write("a.txt", "um contrato")
     execution_id = await stage.submit(project="once")
     await stalled(stage, registry, execution_id)
-    assert (await stage.desk.resume(execution_id)).resumed
+    assert (await stage.operations.resume(execution_id)).resumed
     await stage.age(execution_id)
     async with watchdog(stage.app, registry):
         execution = await stage.until(lambda one: one.status is ExecutionStatus.ERRO, execution_id)
     assert (execution.documentos[DocumentStatus.ERRO], execution.max_retries) == (1, 1)
     assert (await stage.results(execution_id))["a.txt"]["erro_codigo"] == "BATCH_STALLED"
-    assert not (await stage.desk.resume(execution_id)).resumed
-    assert len(await stage.desk.reprocess(execution_id)) == 1
+    assert not (await stage.operations.resume(execution_id)).resumed
+    assert len(await stage.operations.reprocess(execution_id)) == 1
     assert (await stage.run(execution_id)).documentos[DocumentStatus.CONCLUIDO] == 1
 
 
@@ -72,7 +72,7 @@ async def test_a_document_that_hangs_is_resumed_where_it_stopped(
         path.unlink()  # whoever reads it again fails
         await stage.age(execution_id)
         await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
-        assert (await stage.desk.resume(execution_id)).released == 1
+        assert (await stage.operations.resume(execution_id)).released == 1
         execution = await stage.ended(execution_id)
     assert (execution.status, execution.documentos[DocumentStatus.CONCLUIDO]) == (
         ExecutionStatus.CONCLUIDO,
@@ -100,8 +100,8 @@ async def test_a_file_that_comes_back_is_reprocessed(stage: Stage) -> None:
         3,
     )
     stage.write("gone.txt", "um contrato")
-    assert await stage.desk.reprocess(execution_id, codes=["HTTP_500"]) == []
-    assert await stage.desk.reprocess(execution_id, codes=["FILE_MISSING"]) == [row["id"]]
+    assert await stage.operations.reprocess(execution_id, codes=["HTTP_500"]) == []
+    assert await stage.operations.reprocess(execution_id, codes=["FILE_MISSING"]) == [row["id"]]
     execution = await stage.run(execution_id)
     assert {state.value: count for state, count in execution.documentos.items() if count} == {
         "CONCLUIDO": 2,

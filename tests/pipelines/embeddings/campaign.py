@@ -21,7 +21,7 @@ from pathlib import Path
 import psycopg
 
 from regente import Regente
-from regente.pipelines.embeddings.desk import EmbeddingDesk
+from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.pipelines.embeddings.settings import EmbeddingSettings
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox.sandbox import Sandbox
@@ -98,7 +98,7 @@ async def run(plan: Plan, database_url: str, say: Say) -> Outcome:
             database_url, url, RUNNERS, REGENTE_EMBEDDINGS_CONCURRENCY=str(SLOTS)
         ) as fleet:
             began = time.monotonic()
-            added = await EmbeddingDesk(app, settings).add(plan.lines(), batch="campaign")
+            added = await EmbeddingOperations(app, settings).add(plan.lines(), batch="campaign")
             say(
                 f"{added.texts:,} texts queued in {added.tasks:,} tasks after "
                 f"{time.monotonic() - began:.1f} s"

@@ -12,9 +12,9 @@ from regente import Regente
 from regente.engine.models import BatchInfo
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.embeddings import setup
-from regente.pipelines.embeddings.desk import EmbeddingDesk
+from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.pipelines.embeddings.settings import EmbeddingSettings
 from regente.services.sandbox.sandbox import Sandbox
 from regente.services.sandbox.standins.openai_embeddings import OpenAiEmbeddings
@@ -72,7 +72,7 @@ async def app(
 ) -> AsyncIterator[Regente]:
     """Its retries come quickly; everything else is as it is."""
     monkeypatch.setattr(setup, "RETRY", Retry(max_attempts=3, first=0.05, maximum=0.1))
-    http = Http()
+    http = HttpClient()
     async with Regente(database_url, settings=settings, pipelines=registry) as opened:
         setup.register_embeddings(registry, opened, http, embedding_settings)
         yield opened
@@ -80,16 +80,16 @@ async def app(
 
 
 @pytest.fixture
-def desk(app: Regente, embedding_settings: EmbeddingSettings) -> EmbeddingDesk:
-    return EmbeddingDesk(app, embedding_settings)
+def operations(app: Regente, embedding_settings: EmbeddingSettings) -> EmbeddingOperations:
+    return EmbeddingOperations(app, embedding_settings)
 
 
 async def embed_all(
-    app: Regente, desk: EmbeddingDesk, texts: Sequence[str], **options: Any
+    app: Regente, operations: EmbeddingOperations, texts: Sequence[str], **options: Any
 ) -> BatchInfo:
     """Added, run, and ended."""
     async with runner_in(app):
-        added = await desk.add(texts, **options)
+        added = await operations.add(texts, **options)
         return await ended(app, added.batch_id)
 
 

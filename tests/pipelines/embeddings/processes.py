@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.runner_process import SHORT_TERMS
+from tests.support.runner_process import SHORT_CONFIG
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,7 +28,7 @@ class Runners:
             "JOB_LOCK_TTL_MS": "4000",
             "REGENTE_MAX_CRASHES": "1000",
         }
-        self._environment = {**os.environ, **SHORT_TERMS, **own, **environment}
+        self._environment = {**os.environ, **SHORT_CONFIG, **own, **environment}
         self.log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - closed by `close`
         self._count = count
         self.processes: list[subprocess.Popen[bytes]] = []

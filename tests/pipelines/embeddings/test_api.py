@@ -8,7 +8,7 @@ import pytest
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.embeddings.settings import EmbeddingSettings
 from regente.pipelines.embeddings.setup import register_embeddings
 from regente.settings import Settings
@@ -23,7 +23,7 @@ async def api(
 ) -> AsyncIterator[Served]:
     """Over the embedder that needs nothing."""
     monkeypatch.setenv("REGENTE_EMBEDDINGS_MODEL", "hashing")
-    http = Http()
+    http = HttpClient()
     async with Regente(database_url, settings=settings, pipelines=registry) as app:
         register_embeddings(registry, app, http, EmbeddingSettings())
         async with served(app) as found:

@@ -13,7 +13,7 @@ from regente import Regente
 from regente.engine.database import text_array
 from regente.engine.errors import InvalidInput
 from regente.pipelines.embeddings.book import rows_on
-from regente.pipelines.embeddings.desk import EmbeddingDesk
+from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from tests.pipelines.embeddings.conftest import (
     KEY,
@@ -31,10 +31,10 @@ TEXTS = [f"item {number} of the list" for number in range(25)]
 
 
 async def test_every_text_gets_the_vector_that_the_provider_answered(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """S5: 25 texts in tasks of 10 are three calls; each vector is stored as it came."""
-    batch = await embed_all(app, desk, TEXTS)
+    batch = await embed_all(app, operations, TEXTS)
     assert (batch.total, batch.completed) == (3, 3)
     found = await stored(app)
     assert found == {text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS}
@@ -44,13 +44,13 @@ async def test_every_text_gets_the_vector_that_the_provider_answered(
 
 
 async def test_what_is_embedded_is_not_embedded_again(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """S5: the content hash is looked up before the provider is asked, by normalised text."""
-    await embed_all(app, desk, TEXTS)
+    await embed_all(app, operations, TEXTS)
     before = dict(provider.calls)
     again = [f"  {text.replace(' ', '   ')}\n" for text in TEXTS]
-    batch = await embed_all(app, desk, [*again, "cafe\u0301", "caf\u00e9"])
+    batch = await embed_all(app, operations, [*again, "cafe\u0301", "caf\u00e9"])
     assert batch.completed == 3
     assert provider.calls["texts"] == before["texts"] + 1
     assert provider.calls["calls"] == before["calls"] + 1
@@ -58,11 +58,11 @@ async def test_what_is_embedded_is_not_embedded_again(
 
 
 async def test_the_same_text_for_another_model_is_another_content(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """S5: the hash covers the model."""
-    await embed_all(app, desk, ["one text"])
-    await embed_all(app, desk, ["one text"], model="text-embedding-3-small@16")
+    await embed_all(app, operations, ["one text"])
+    await embed_all(app, operations, ["one text"], model="text-embedding-3-small@16")
     found = await rows(
         app, "SELECT model, cardinality(vector) AS size FROM embeddings ORDER BY size"
     )
@@ -74,10 +74,10 @@ async def test_the_same_text_for_another_model_is_another_content(
 
 @with_settings(texts_per_task=1)
 async def test_many_tasks_with_the_same_content_at_once_are_one_vector_and_one_call(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """S5: whoever comes second waits for the first instead of asking again."""
-    batch = await embed_all(app, desk, ["the very same text"] * 30)
+    batch = await embed_all(app, operations, ["the very same text"] * 30)
     assert batch.completed == 30
     assert len(await stored(app)) == 1
     assert provider.calls["calls"] == 1
@@ -85,13 +85,13 @@ async def test_many_tasks_with_the_same_content_at_once_are_one_vector_and_one_c
 
 @with_settings(texts_per_task=3)
 async def test_tasks_whose_contents_overlap_pay_for_each_once(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """S5: overlapping sets, in different orders: no task waits for another for ever, nobody pays
     twice."""
     words = [f"word {number}" for number in range(12)]
     texts = [words[(start * 5 + step) % 12] for start in range(40) for step in range(3)]
-    batch = await embed_all(app, desk, texts)
+    batch = await embed_all(app, operations, texts)
     assert batch.completed == 40
     assert set(await stored(app)) == set(words)
     tried_again = await rows(
@@ -145,7 +145,7 @@ async def waits_for_a_lock(app: Regente) -> bool:
 
 
 async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """S5: who died in the midst of it left a reservation; it counts only while
     that attempt runs."""
@@ -156,7 +156,7 @@ async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
         model=MODEL,
     )
     async with runner_in(app):
-        warm = await desk.add(["something else"])
+        warm = await operations.add(["something else"])
         await ended(app, warm.batch_id)
         await rows(
             app,
@@ -164,7 +164,7 @@ async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
             "'UTF8') || '\\000' || 'held'), 424242, 1)",
             model=MODEL,
         )
-        batch = await ended(app, (await desk.add(["held"])).batch_id)
+        batch = await ended(app, (await operations.add(["held"])).batch_id)
     (task,) = await app.tasks(batch_id=batch.id)
     assert (task.status, task.attempt) == ("completed", 1), "it was not sent back to wait"
     assert provider.charged["held"] == 1
@@ -182,12 +182,12 @@ async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
     ],
 )
 async def test_a_bad_answer_is_never_stored_and_asked_for_again(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings, kind: str
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings, kind: str
 ) -> None:
     """S5: broken answers cost a retry, and what was charged once is not charged again
     (Idempotency-Key)."""
     provider.break_with(FaultKind(kind), count=1)
-    batch = await embed_all(app, desk, TEXTS[:10])
+    batch = await embed_all(app, operations, TEXTS[:10])
     assert batch.completed == 1
     assert await stored(app) == {
         text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:10]
@@ -197,10 +197,10 @@ async def test_a_bad_answer_is_never_stored_and_asked_for_again(
 
 
 async def test_answers_out_of_order_go_to_the_right_texts(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     provider.break_with(FaultKind.SHUFFLED)
-    await embed_all(app, desk, TEXTS[:10])
+    await embed_all(app, operations, TEXTS[:10])
     assert await stored(app) == {
         text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:10]
     }
@@ -208,31 +208,31 @@ async def test_answers_out_of_order_go_to_the_right_texts(
 
 @with_settings(encoding="float")
 async def test_vectors_that_are_written_as_numbers_are_read_too(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
-    await embed_all(app, desk, TEXTS[:3])
+    await embed_all(app, operations, TEXTS[:3])
     assert await stored(app) == {
         text: pytest.approx(provider.vector(text, 32), abs=1e-7) for text in TEXTS[:3]
     }
 
 
 async def test_throttling_uses_up_no_attempt(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """429 with Retry-After, more often than there are attempts."""
     provider.break_with(FaultKind.THROTTLED, count=5, retry_after=0.05)
-    batch = await embed_all(app, desk, TEXTS[:10])
+    batch = await embed_all(app, operations, TEXTS[:10])
     assert batch.completed == 1
     (task,) = await app.tasks(batch_id=batch.id)
     assert (task.tries, task.attempt) == (0, 6)
 
 
 async def test_a_text_that_is_refused_does_not_take_the_others_down(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """The dead letter names the text; the nine others are stored."""
     provider.break_with(FaultKind.REFUSED, contains="item 7 ")
-    batch = await embed_all(app, desk, TEXTS[:10])
+    batch = await embed_all(app, operations, TEXTS[:10])
     assert batch.failed == 1
     (task,) = await app.tasks(batch_id=batch.id)
     assert task.error_code == "TEXT_REFUSED"
@@ -243,32 +243,34 @@ async def test_a_text_that_is_refused_does_not_take_the_others_down(
 
 
 async def test_a_key_that_the_provider_refuses_is_final_and_never_shown(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     provider.break_with(FaultKind.UNAUTHORIZED)
-    batch = await embed_all(app, desk, TEXTS[:10])
+    batch = await embed_all(app, operations, TEXTS[:10])
     (task,) = await app.tasks(batch_id=batch.id)
     assert (task.status, task.error_code) == ("failed", "HTTP_401")
-    told = repr([await app.failures(task.id), await app.task_events(task.id), task, desk.settings])
+    told = repr(
+        [await app.failures(task.id), await app.task_events(task.id), task, operations.settings]
+    )
     assert "Incorrect API key provided: ***" in told
     assert KEY not in told
 
 
 @with_settings(api_key=None, base_url=None, model=None)
 async def test_a_model_of_an_api_without_a_key_is_a_clear_failure(
-    app: Regente, desk: EmbeddingDesk
+    app: Regente, operations: EmbeddingOperations
 ) -> None:
-    batch = await embed_all(app, desk, ["text"], model="text-embedding-3-large")
+    batch = await embed_all(app, operations, ["text"], model="text-embedding-3-large")
     (task,) = await app.tasks(batch_id=batch.id)
     assert (task.status, task.error_code) == ("failed", "NO_API_KEY")
     assert "REGENTE_EMBEDDINGS_API_KEY" in str(task.error_message)
 
 
-async def test_a_model_keeps_its_dimensions(app: Regente, desk: EmbeddingDesk) -> None:
+async def test_a_model_keeps_its_dimensions(app: Regente, operations: EmbeddingOperations) -> None:
     """Vectors of other dimensions under the same name are refused, whole: they could never be
     compared."""
     await rows(app, "INSERT INTO embedding_models VALUES (%(model)s, 31)", model=MODEL)
-    batch = await embed_all(app, desk, TEXTS[:3])
+    batch = await embed_all(app, operations, TEXTS[:3])
     (task,) = await app.tasks(batch_id=batch.id)
     assert (task.status, task.error_code, task.tries) == ("failed", "WRONG_DIMENSIONS", 3)
     assert await stored(app) == {}
@@ -276,17 +278,19 @@ async def test_a_model_keeps_its_dimensions(app: Regente, desk: EmbeddingDesk) -
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "a\x00b", "\ud800", "x" * 32_001])
 async def test_texts_that_cannot_be_embedded_are_refused_at_the_door(
-    desk: EmbeddingDesk, text: str
+    operations: EmbeddingOperations, text: str
 ) -> None:
     with pytest.raises(InvalidInput, match="text 2"):
-        await desk.add(["fine", text])
+        await operations.add(["fine", text])
 
 
 async def test_two_submissions_at_once_share_what_they_have_in_common(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     async with runner_in(app):
-        added = await asyncio.gather(desk.add(TEXTS), desk.add(TEXTS[::-1]), desk.add(TEXTS[5:15]))
+        added = await asyncio.gather(
+            operations.add(TEXTS), operations.add(TEXTS[::-1]), operations.add(TEXTS[5:15])
+        )
         for one in added:
             assert (await ended(app, one.batch_id)).failed == 0
     assert set(await stored(app)) == set(TEXTS)

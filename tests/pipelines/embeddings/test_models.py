@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from regente.engine.errors import InvalidInput
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.embeddings import wordllama
 from regente.pipelines.embeddings.contents import content_of
 from regente.pipelines.embeddings.embedders import Embedders, checked_model, default_model
@@ -93,7 +93,7 @@ def test_the_model_without_a_setting_is_what_there_is(monkeypatch: pytest.Monkey
 
 async def test_what_cannot_embed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wordllama, "is_installed", lambda: False)
-    http = Http()
+    http = HttpClient()
     embedders = Embedders(http, EmbeddingSettings())
     with pytest.raises(InvalidInput, match=r"regente\[embeddings\]"):
         embedders.of("wordllama")

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from regente import Regente
-from regente.pipelines.embeddings.desk import EmbeddingDesk
+from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.services.sandbox.sandbox import Sandbox
 from regente.services.sandbox.standins.openai_embeddings import OpenAiEmbeddings
 from tests.pipelines.embeddings.campaign import Plan, run
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 @with_settings(texts_per_task=1)
 async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
     app: Regente,
-    desk: EmbeddingDesk,
+    operations: EmbeddingOperations,
     provider: OpenAiEmbeddings,
     sandbox: Sandbox,
     database_url: str,
@@ -36,7 +36,7 @@ async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
             return len([one for one in await app.runners() if one.alive]) == 3
 
         await eventually_async(all_there, within_seconds=60)
-        added = await desk.add(texts)
+        added = await operations.add(texts)
         batch = await ended(app, added.batch_id, within_seconds=60)
         assert (batch.total, batch.completed, batch.failed) == (100, 100, 0), fleet.said()
 
@@ -76,7 +76,7 @@ async def test_runners_that_are_killed_leave_exactly_one_vector_for_each_content
 @pytest.mark.parametrize("point", ["transaction.before_commit", "transaction.committed"])
 async def test_a_runner_that_dies_at_the_commit_pays_once(
     app: Regente,
-    desk: EmbeddingDesk,
+    operations: EmbeddingOperations,
     provider: OpenAiEmbeddings,
     sandbox: Sandbox,
     database_url: str,
@@ -84,7 +84,7 @@ async def test_a_runner_that_dies_at_the_commit_pays_once(
 ) -> None:
     """S5, F2: the vectors and the task's step are committed together or not at all; the same call
     again is free."""
-    added = await desk.add([f"text {number}" for number in range(10)])
+    added = await operations.add([f"text {number}" for number in range(10)])
     url = f"{sandbox.url}/openai/v1"
     # The first transaction reserves, the second stores.
     with runners(database_url, url, 1, REGENTE_CRASH_POINT=f"{point}:2") as dying:

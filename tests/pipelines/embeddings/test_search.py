@@ -10,10 +10,10 @@ from psycopg.conninfo import make_conninfo
 from regente import Regente
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput
-from regente.outgoing.http import CallFailed
+from regente.http_client.client import CallFailed
 from regente.pipelines.embeddings import search as search_module
 from regente.pipelines.embeddings import storage as storage_module
-from regente.pipelines.embeddings.desk import EmbeddingDesk
+from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.pipelines.embeddings.storage import Kind, Storage, layout
 from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from tests.pipelines.embeddings.conftest import MODEL, embed_all, rows, stored, with_settings
@@ -34,12 +34,12 @@ async def require_pgvector(app: Regente) -> None:
 
 
 async def test_plain_arrays_find_the_nearest(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
-    await embed_all(app, desk, TEXTS)
-    assert (await desk.stats()).storage == "real[]"
+    await embed_all(app, operations, TEXTS)
+    assert (await operations.stats()).storage == "real[]"
     before = provider.calls["calls"]
-    found = await desk.search("a  chair of oak", limit=3)
+    found = await operations.search("a  chair of oak", limit=3)
     assert found[0].text == "a chair of oak"
     assert found[0].similarity == pytest.approx(1.0, abs=1e-5)
     assert [one.similarity for one in found] == sorted(
@@ -47,18 +47,18 @@ async def test_plain_arrays_find_the_nearest(
     )
     assert len(found) == 3
     assert provider.calls["calls"] == before, "the text was embedded before: no call"
-    assert (await desk.search("oak chair", limit=1))[0].text == "a chair of oak"
+    assert (await operations.search("oak chair", limit=1))[0].text == "a chair of oak"
 
 
 @with_settings(pgvector="auto")
 async def test_pgvector_is_used_where_it_is_and_finds_the_same(
-    app: Regente, desk: EmbeddingDesk
+    app: Regente, operations: EmbeddingOperations
 ) -> None:
     """The column becomes pgvector's with the first task; arrays searched in Python
     are the oracle."""
     await require_pgvector(app)
-    await embed_all(app, desk, TEXTS)
-    assert (await desk.stats()).storage == "pgvector"
+    await embed_all(app, operations, TEXTS)
+    assert (await operations.stats()).storage == "pgvector"
     (kind,) = await rows(app, "SELECT pg_typeof(vector)::text AS type FROM embeddings LIMIT 1")
     assert kind["type"].endswith("vector")
     vectors = await stored(app)
@@ -67,36 +67,36 @@ async def test_pgvector_is_used_where_it_is_and_finds_the_same(
         text: sum(a * b for a, b in zip(target, vector, strict=True))
         for text, vector in vectors.items()
     }
-    found = await desk.search("a table of oak", limit=6)
+    found = await operations.search("a table of oak", limit=6)
     assert {one.text: one.similarity for one in found} == pytest.approx(expected, abs=1e-5)
     assert [one.text for one in found] == sorted(expected, key=lambda text: -expected[text])
 
 
 async def test_arrays_become_pgvector_with_all_that_is_there(
-    app: Regente, desk: EmbeddingDesk
+    app: Regente, operations: EmbeddingOperations
 ) -> None:
     await require_pgvector(app)
-    await embed_all(app, desk, TEXTS[:4])
-    before, answers = await stored(app), await desk.search("oak", limit=4)
-    assert await desk.use_pgvector() == "pgvector"
-    assert await desk.use_pgvector() == "pgvector"
+    await embed_all(app, operations, TEXTS[:4])
+    before, answers = await stored(app), await operations.search("oak", limit=4)
+    assert await operations.use_pgvector() == "pgvector"
+    assert await operations.use_pgvector() == "pgvector"
     assert await stored(app) == before
-    again = await desk.search("oak", limit=4)
+    again = await operations.search("oak", limit=4)
     assert [one.text for one in again] == [one.text for one in answers]
     assert [one.similarity for one in again] == pytest.approx(
         [one.similarity for one in answers], abs=1e-5
     )
-    await embed_all(app, desk, TEXTS)
+    await embed_all(app, operations, TEXTS)
     assert set(await stored(app)) == set(TEXTS)
 
 
-async def test_an_index_is_built_and_used(app: Regente, desk: EmbeddingDesk) -> None:
+async def test_an_index_is_built_and_used(app: Regente, operations: EmbeddingOperations) -> None:
     await require_pgvector(app)
-    await embed_all(app, desk, TEXTS)
+    await embed_all(app, operations, TEXTS)
     with pytest.raises(InvalidInput, match="pgvector"):
-        await desk.index()
-    await desk.use_pgvector()
-    name = await desk.index()
+        await operations.index()
+    await operations.use_pgvector()
+    name = await operations.index()
     async with app.database.transaction() as connection:
         await connection.execute("SET LOCAL enable_seqscan = off")
         await connection.execute("SET LOCAL enable_bitmapscan = off")
@@ -108,40 +108,40 @@ async def test_an_index_is_built_and_used(app: Regente, desk: EmbeddingDesk) -> 
             ).encode()
         )
         assert name in "\n".join(row[0] for row in await plan.fetchall())
-    assert (await desk.search("a chair of steel", limit=1))[0].text == "a chair of steel"
+    assert (await operations.search("a chair of steel", limit=1))[0].text == "a chair of steel"
 
 
 @with_settings(pgvector="auto")
 async def test_a_large_table_is_converted_only_when_somebody_says_so(
-    app: Regente, desk: EmbeddingDesk, monkeypatch: pytest.MonkeyPatch
+    app: Regente, operations: EmbeddingOperations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rewriting it locks it: not for a runner to decide."""
     await require_pgvector(app)
     monkeypatch.setattr(storage_module, "MAX_CONVERTED_UNASKED", -1)
-    await embed_all(app, desk, TEXTS)
-    assert (await desk.stats()).storage == "real[]"
+    await embed_all(app, operations, TEXTS)
+    assert (await operations.stats()).storage == "real[]"
     assert (await rows(app, "SELECT 1 FROM pg_extension WHERE extname = 'vector'")) == []
 
 
 async def test_too_many_arrays_are_refused_instead_of_searched_for_minutes(
-    app: Regente, desk: EmbeddingDesk, monkeypatch: pytest.MonkeyPatch
+    app: Regente, operations: EmbeddingOperations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await embed_all(app, desk, TEXTS)
+    await embed_all(app, operations, TEXTS)
     monkeypatch.setattr(search_module, "MAX_ARRAY_VALUES", 5 * 32)
     with pytest.raises(InvalidInput, match="more than 5 vectors"):
-        await desk.search("oak")
+        await operations.search("oak")
 
 
 async def test_a_search_that_cannot_be_says_why(
-    app: Regente, desk: EmbeddingDesk, provider: OpenAiEmbeddings
+    app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     with pytest.raises(InvalidInput, match="none at all"):
-        await desk.search("anything")
-    await embed_all(app, desk, TEXTS[:1])
+        await operations.search("anything")
+    await embed_all(app, operations, TEXTS[:1])
     with pytest.raises(InvalidInput, match=f"some of {MODEL}"):
-        await desk.search("anything", model="hashing")
+        await operations.search("anything", model="hashing")
     with pytest.raises(InvalidInput, match="empty"):
-        await desk.search("  ")
+        await operations.search("  ")
     for kind in (
         FaultKind.FAILING,
         FaultKind.ZERO,
@@ -150,10 +150,10 @@ async def test_a_search_that_cannot_be_says_why(
     ):
         provider.break_with(kind, count=1)
         with pytest.raises(CallFailed):
-            await desk.search("something new")
+            await operations.search("something new")
     provider.break_with(FaultKind.REFUSED, count=1)
     with pytest.raises(InvalidInput, match="maximum context length"):
-        await desk.search("something new")
+        await operations.search("something new")
 
 
 async def test_without_the_right_to_create_the_extension_vectors_stay_arrays(

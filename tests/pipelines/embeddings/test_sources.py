@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regente.engine.errors import InvalidInput
-from regente.pipelines.embeddings.desk import chunks
+from regente.pipelines.embeddings.operations import chunks
 from regente.pipelines.embeddings.sources import Format, Source
 
 

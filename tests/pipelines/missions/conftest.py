@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.desk import Mission
+from regente.pipelines.missions.operations import Mission
 from regente.settings import Settings
 from tests.support.eventually import eventually_async
 from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
@@ -41,9 +41,9 @@ QUICK = {
 }
 
 
-def terms(**changes: Any) -> pytest.MarkDecorator:
+def config(**changes: Any) -> pytest.MarkDecorator:
     """Other settings than the quick ones, for one test."""
-    return pytest.mark.parametrize("settings", [changes], indirect=True, ids=["terms"])
+    return pytest.mark.parametrize("settings", [changes], indirect=True, ids=["config"])
 
 
 @pytest.fixture

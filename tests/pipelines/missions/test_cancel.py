@@ -10,10 +10,10 @@ from regente import Regente
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
+    config,
     events_of,
     finished,
     rows,
-    terms,
     until,
 )
 from tests.support.peers import ScriptedWorker, ScriptedWriter
@@ -73,7 +73,7 @@ async def test_a_cancel_while_extracting_is_confirmed_by_the_worker_which_goes_o
     assert log == [details]  # the past does not change with what came after
 
 
-@terms(cancel_seconds=0.3)
+@config(cancel_seconds=0.3)
 async def test_a_worker_that_does_not_confirm_a_cancel_loses_its_session_at_the_deadline(
     app: Regente,
 ) -> None:

@@ -10,17 +10,17 @@ import pytest
 from starlette.responses import StreamingResponse
 
 from regente import Regente
-from regente.pipelines.missions.desk import Mission
+from regente.pipelines.missions.operations import Mission
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
+    config,
     events_of,
     finished,
     fleet_of,
     names_of,
     rows,
     run_one,
-    terms,
     until,
 )
 from tests.support.peers import ScriptedWorker, ScriptedWriter
@@ -203,7 +203,7 @@ async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(
     assert await rows(app, "SELECT FROM mission_runs WHERE returns > 0") == []
 
 
-@terms(outage_seconds=0.2)
+@config(outage_seconds=0.2)
 async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
     """O15: Retry-After is obeyed by sessions, polls and the writer, even when it is longer than an
     outage may be."""
@@ -222,7 +222,7 @@ async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
     assert await rows(app, "SELECT FROM proxies WHERE fail_count > 0") == []
 
 
-@terms(outage_seconds=30.0)
+@config(outage_seconds=30.0)
 async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Regente) -> None:
     """O14, O15: refused connections for less than `outage_seconds`: the same job goes on, no retry,
     no second job."""
@@ -239,7 +239,7 @@ async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Re
     assert worker.count("POST", "/scrape") == 1
 
 
-@terms(outage_seconds=0.2)
+@config(outage_seconds=0.2)
 async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Regente) -> None:
     """O14, O15: after `outage_seconds` another worker gets it."""
     gone, other = ScriptedWorker(), ScriptedWorker()
@@ -262,7 +262,7 @@ async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Re
     assert returned["error_code"] == "ERROR502"
 
 
-@terms(outage_seconds=0.2, http_timeout=1.0)
+@config(outage_seconds=0.2, http_timeout=1.0)
 async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_answer_error302(
     app: Regente,
 ) -> None:

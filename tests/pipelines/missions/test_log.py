@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from regente import Regente
-from regente.pipelines.missions.desk import Mission
+from regente.pipelines.missions.operations import Mission
 from regente.sql_files import load_queries
 from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, until
 from tests.pipelines.missions.test_sessions import session

@@ -8,10 +8,10 @@ from regente import Regente
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
+    config,
     finished,
     fleet_of,
     rows,
-    terms,
     until,
 )
 from tests.support.peers import ScriptedWorker, ScriptedWriter
@@ -97,7 +97,7 @@ async def test_stopped_now_it_hands_missions_back_to_the_queue_uncharged(app: Re
         assert (await finished(app, mission_id)).status == "completed"
 
 
-@terms(error_backoff=60.0)
+@config(error_backoff=60.0)
 async def test_it_ends_although_a_mission_waits_for_its_retry(app: Regente) -> None:
     """O13: what waits to be tried again goes back to the queue when it is stopped, instead of
     keeping it open for ever."""

@@ -6,11 +6,11 @@ from regente import Regente
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
+    config,
     events_of,
     finished,
     rows,
     run_one,
-    terms,
     until,
 )
 from tests.pipelines.missions.test_sessions import session
@@ -45,7 +45,7 @@ async def test_three_strikes_put_a_proxy_out_and_a_person_brings_it_back_afresh(
     assert await rows(app, "SELECT FROM proxies WHERE active AND fail_count = 0")
 
 
-@terms(polling_session=0.02, error_backoff=0.005)
+@config(polling_session=0.02, error_backoff=0.005)
 async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_probe_closes_it(
     app: Regente,
 ) -> None:

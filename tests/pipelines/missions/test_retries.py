@@ -7,7 +7,7 @@ import pytest
 
 from regente import Regente
 from regente.contracts.worker import Cause, Problem
-from regente.pipelines.missions.codes import Code, Phase, blames_proxy
+from regente.pipelines.missions.error_codes import ErrorCode, Phase, blames_proxy
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
@@ -48,11 +48,11 @@ FINAL = {
 
 def test_the_codes_are_the_specifications_and_each_is_retried_or_not_as_it_says() -> None:
     """O15."""
-    assert {code.value for code in Code if code.may_retry} == RETRIED
-    assert {code.value for code in Code if not code.may_retry} == FINAL
-    assert {code: code.phase for code in Code if code.phase is not None} == {
+    assert {code.value for code in ErrorCode if code.may_retry} == RETRIED
+    assert {code.value for code in ErrorCode if not code.may_retry} == FINAL
+    assert {code: code.phase for code in ErrorCode if code.phase is not None} == {
         code: {"1": Phase.SESSION, "2": Phase.SCRAPE, "3": Phase.WRITER}[code.value[5]]
-        for code in Code
+        for code in ErrorCode
         if code.value[5] in "123"
     }
 
@@ -62,12 +62,16 @@ def test_only_a_proxys_own_fault_counts_against_it() -> None:
     proxy's."""
     for cause in Cause:
         problem = Problem(cause=cause, message="so it was")
-        for code in Code:
+        for code in ErrorCode:
             assert blames_proxy(code, problem, starting=True) is (cause is Cause.PROXY)
-    at_start = {code for code in Code if blames_proxy(code, None, starting=True)}
-    assert at_start == {Code.SESSION_TIMEOUT, Code.SESSION_STUCK, Code.SESSION_DISCONNECTED}
-    assert {code for code in Code if blames_proxy(code, None, starting=False)} == {
-        Code.SESSION_TIMEOUT
+    at_start = {code for code in ErrorCode if blames_proxy(code, None, starting=True)}
+    assert at_start == {
+        ErrorCode.SESSION_TIMEOUT,
+        ErrorCode.SESSION_STUCK,
+        ErrorCode.SESSION_DISCONNECTED,
+    }
+    assert {code for code in ErrorCode if blames_proxy(code, None, starting=False)} == {
+        ErrorCode.SESSION_TIMEOUT
     }
 
 

@@ -10,12 +10,12 @@ from regente import Regente
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
+    config,
     events_of,
     finished,
     fleet_of,
     names_of,
     run_one,
-    terms,
     until,
 )
 from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
@@ -147,7 +147,7 @@ async def test_a_scrape_that_does_not_end_well_is_retried_as_a_new_job(app: Rege
             assert [failure["code"] for failure in await app.failures(mission_id)] == [code]
 
 
-@terms(timeout_job=1.5)
+@config(timeout_job=1.5)
 async def test_a_job_that_takes_too_long_is_cancelled_at_the_worker_and_retried(
     app: Regente,
 ) -> None:

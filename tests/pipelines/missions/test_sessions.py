@@ -13,12 +13,12 @@ from regente.engine.errors import InvalidInput
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
+    config,
     events_of,
     finished,
     fleet_of,
     rows,
     run_one,
-    terms,
     until,
 )
 from tests.support.eventually import eventually_async
@@ -95,7 +95,7 @@ async def test_a_session_that_does_not_start_costs_no_mission_a_retry(
     assert sum(counts.values()) == strikes
 
 
-@terms(timeout_session=1.5)
+@config(timeout_session=1.5)
 async def test_a_session_that_is_not_ready_in_time_is_error101(app: Regente) -> None:
     """O6, O15: given up at the limit, its worker is told, the proxy is blamed."""
     worker = ScriptedWorker()

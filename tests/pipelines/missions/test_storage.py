@@ -10,11 +10,11 @@ from regente import Regente
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,
+    config,
     events_of,
     finished,
     rows,
     run_one,
-    terms,
     until,
 )
 from tests.support.eventually import eventually_async
@@ -101,7 +101,7 @@ async def test_a_writer_that_fails_once_is_asked_again_with_a_new_job(app: Regen
     assert len(set(writer.created)) == 2
 
 
-@terms(timeout_job=1.5)
+@config(timeout_job=1.5)
 async def test_a_writer_that_does_not_end_in_time_is_error302(app: Regente) -> None:
     """O10, O15."""
     writer = ScriptedWriter()

@@ -10,7 +10,7 @@ import pytest
 from regente import Regente
 from regente.engine.why import Why
 from regente.pipelines.missions.why import explain_waiting
-from tests.pipelines.missions.conftest import MISSION, conducting, fleet_of, rows, terms, until
+from tests.pipelines.missions.conftest import MISSION, conducting, config, fleet_of, rows, until
 from tests.pipelines.missions.test_sessions import session
 from tests.support.peers import ScriptedWorker, ScriptedWriter
 from tests.support.running import runner_in
@@ -101,7 +101,7 @@ async def test_the_answer_follows_what_happens(app: Regente) -> None:
             assert await code() == "COMPLETED"
 
 
-@terms(error_backoff=30.0)
+@config(error_backoff=30.0)
 async def test_workers_that_fail_are_the_reason(app: Regente) -> None:
     """O6."""
     worker = ScriptedWorker()

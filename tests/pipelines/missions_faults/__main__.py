@@ -20,7 +20,7 @@ from tests.pipelines.missions.conftest import QUICK
 from tests.pipelines.missions_faults.campaign import Campaign
 from tests.pipelines.missions_faults.checker import faults_of, figures_of
 from tests.pipelines.missions_faults.conftest import staged
-from tests.pipelines.missions_faults.nursery import Nursery
+from tests.pipelines.missions_faults.orchestrators import Nursery
 from tests.pipelines.missions_faults.plan import Plan, make_plan
 
 WORKERS, PROXIES = 12, 8
@@ -28,12 +28,12 @@ PATIENCE_SECONDS = 180.0
 
 
 async def run(
-    plan: Plan, console: Console, url: str, data_dir: Path, nursery: Nursery
+    plan: Plan, console: Console, url: str, data_dir: Path, forkserver: Nursery
 ) -> list[str]:
     settings = Settings(data_dir=data_dir, **QUICK)  # type: ignore[arg-type]
     async with (
         Regente(url, settings=settings, pipelines=Registry()) as app,
-        staged(app, nursery, data_dir, workers=WORKERS, proxies=PROXIES) as theatre,
+        staged(app, forkserver, data_dir, workers=WORKERS, proxies=PROXIES) as theatre,
     ):
         campaign = Campaign(theatre, plan, console.print)
         await campaign.run(PATIENCE_SECONDS)
@@ -65,16 +65,16 @@ def main() -> int:
     )
     for deed in plan.deeds:
         console.print(f"  {deed}")
-    nursery = Nursery()
+    forkserver = Nursery()
     with tempfile.TemporaryDirectory(
         prefix="regente-missions-", ignore_cleanup_errors=True
     ) as folder:
         Path(folder).chmod(0o755)  # the server of a root user runs as another one
         server = EmbeddedPostgres.acquire(Path(folder) / "data")
         try:
-            faults = asyncio.run(run(plan, console, server.url, Path(folder), nursery))
+            faults = asyncio.run(run(plan, console, server.url, Path(folder), forkserver))
         finally:
-            nursery.close()
+            forkserver.close()
             server.release()
     for fault in faults[:30]:
         console.print(f"[red]BROKEN[/] {fault}", soft_wrap=True)

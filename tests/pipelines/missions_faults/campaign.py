@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tests.pipelines.missions_faults.conftest import SHORT_LEASE, Theatre, missions_on
-from tests.pipelines.missions_faults.nursery import Orchestrator
+from tests.pipelines.missions_faults.orchestrators import Orchestrator
 from tests.pipelines.missions_faults.peers import Fate, WatchedJob
 from tests.pipelines.missions_faults.plan import Deed, Plan
 from tests.support.eventually import eventually
@@ -25,7 +25,7 @@ from tests.support.peers import Fault, Peer
 
 FEEDS = 10
 # Every proxy meets stuck sessions here; that they stay in is what lets the campaign end.
-TERMS: dict[str, Any] = {
+CONFIG: dict[str, Any] = {
     "max_proxy_failures": 1_000_000,
     "polling_job": 0.15,
     "polling_session": 0.1,
@@ -84,7 +84,7 @@ class Campaign:
         self.exit_codes += [await self.theatre.ended(one) for one in self._cast]
 
     def _start(self) -> Orchestrator:
-        return self.theatre.orchestrator(**TERMS)
+        return self.theatre.orchestrator(**CONFIG)
 
     async def _feed(self, began: float) -> None:
         """A tenth at a time, until the last deed is done."""

@@ -19,7 +19,7 @@ from regente.engine.pipeline import Registry
 from regente.pipelines.missions.args import MissionArgs
 from regente.settings import Settings
 from tests.pipelines.missions.conftest import QUICK, fleet_of
-from tests.pipelines.missions_faults.nursery import Nursery, Orchestrator
+from tests.pipelines.missions_faults.orchestrators import Nursery, Orchestrator
 from tests.pipelines.missions_faults.peers import WatchedWorker, WatchedWriter
 from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 
@@ -30,7 +30,7 @@ SHORT_LEASE: dict[str, Any] = {"lock_ttl_ms": int(LEASE_SECONDS * 1000)}
 LIFE = {"lock_ttl_ms": 60_000, "heartbeat_interval_ms": 200, "sweep_seconds": SWEEP_SECONDS}
 
 
-def terms(**changes: Any) -> dict[str, str]:
+def config(**changes: Any) -> dict[str, str]:
     """The environment of an orchestrator: quick, with a lease that no busy machine lets run out."""
     return {
         f"REGENTE_{name.upper()}": str(value) for name, value in (QUICK | LIFE | changes).items()
@@ -51,7 +51,7 @@ class Theatre:
     """The app that the test speaks to, its fleet, and the orchestrators that it starts."""
 
     app: Regente
-    nursery: Nursery
+    forkserver: Nursery
     data_dir: Path
     workers: list[WatchedWorker] = field(default_factory=list)
     writer: WatchedWriter = field(default_factory=WatchedWriter)
@@ -65,8 +65,8 @@ class Theatre:
         """A new one; capital names are environment variables as they are, others are settings."""
         plain = {name: value for name, value in environment.items() if name.isupper()}
         changed = {name: value for name, value in environment.items() if not name.isupper()}
-        given = {**terms(**changed), "REGENTE_DATA_DIR": str(self.data_dir), **plain}
-        self.started.append(self.nursery.start(self.app.database_url, given))
+        given = {**config(**changed), "REGENTE_DATA_DIR": str(self.data_dir), **plain}
+        self.started.append(self.forkserver.start(self.app.database_url, given))
         return self.started[-1]
 
     async def ended(self, process: Orchestrator, within_seconds: float = 30.0) -> int:
@@ -135,7 +135,7 @@ class Theatre:
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
+def forkserver() -> Iterator[Nursery]:
     opened = Nursery()
     yield opened
     opened.close()
@@ -153,17 +153,17 @@ async def app(database_url: str, registry: Registry, settings: Settings) -> Asyn
 
 
 @pytest.fixture
-async def theatre(app: Regente, nursery: Nursery, tmp_path: Path) -> AsyncIterator[Theatre]:
+async def theatre(app: Regente, forkserver: Nursery, tmp_path: Path) -> AsyncIterator[Theatre]:
     """One worker, one writer, two proxies."""
-    async with staged(app, nursery, tmp_path, workers=1, proxies=2) as stage:
+    async with staged(app, forkserver, tmp_path, workers=1, proxies=2) as stage:
         yield stage
 
 
 @contextlib.asynccontextmanager
 async def staged(
-    app: Regente, nursery: Nursery, data_dir: Path, *, workers: int, proxies: int
+    app: Regente, forkserver: Nursery, data_dir: Path, *, workers: int, proxies: int
 ) -> AsyncIterator[Theatre]:
-    stage = Theatre(app, nursery, data_dir, [WatchedWorker() for _ in range(workers)])
+    stage = Theatre(app, forkserver, data_dir, [WatchedWorker() for _ in range(workers)])
     async with fleet_of(app, *stage.workers, stage.writer, proxies=proxies):
         try:
             yield stage

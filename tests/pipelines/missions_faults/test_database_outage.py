@@ -18,7 +18,7 @@ from regente.engine.pipeline import Registry
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.settings import Settings
 from tests.pipelines.missions_faults.conftest import SHORT_LEASE, Theatre, missions_on, staged
-from tests.pipelines.missions_faults.nursery import Nursery
+from tests.pipelines.missions_faults.orchestrators import Nursery
 from tests.pipelines.missions_faults.peers import Fate
 from tests.support.eventually import eventually_async
 
@@ -46,10 +46,10 @@ def check_once(theatre: Theatre) -> None:
 
 
 async def test_missions_go_on_when_every_connection_is_cut(
-    app: Regente, nursery: Nursery, tmp_path: Path
+    app: Regente, forkserver: Nursery, tmp_path: Path
 ) -> None:
     """F3, O14: all backends are ended, again and again."""
-    async with staged(app, nursery, tmp_path, workers=2, proxies=2) as theatre:
+    async with staged(app, forkserver, tmp_path, workers=2, proxies=2) as theatre:
         for worker in theatre.workers:
             worker.fate_of = lambda _: Fate(0.3)
         await app.missions.create(missions_on(MISSIONS), queue=True)
@@ -81,7 +81,7 @@ async def own_server() -> AsyncIterator[EmbeddedPostgres]:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # connections of the server that was killed
 async def test_missions_go_on_after_the_postmaster_was_killed(
     own_server: EmbeddedPostgres,
-    nursery: Nursery,
+    forkserver: Nursery,
     registry: Registry,
     settings: Settings,
     tmp_path: Path,
@@ -89,7 +89,7 @@ async def test_missions_go_on_after_the_postmaster_was_killed(
     """F4, O14: for longer than a lease there is no database; nothing is scraped or stored twice."""
     async with (
         Regente(own_server.url, settings=settings, pipelines=registry) as app,
-        staged(app, nursery, tmp_path, workers=2, proxies=2) as theatre,
+        staged(app, forkserver, tmp_path, workers=2, proxies=2) as theatre,
     ):
         for worker in theatre.workers:
             worker.fate_of = lambda _: Fate(0.3)

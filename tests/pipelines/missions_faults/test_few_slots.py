@@ -8,14 +8,14 @@ import pytest
 
 from regente import InvalidInput, Regente
 from tests.pipelines.missions_faults.conftest import missions_on, staged
-from tests.pipelines.missions_faults.nursery import Nursery
+from tests.pipelines.missions_faults.orchestrators import Nursery
 
 
 async def test_drivers_leave_room_for_the_missions_that_they_wait_for(
-    app: Regente, nursery: Nursery, tmp_path: Path
+    app: Regente, forkserver: Nursery, tmp_path: Path
 ) -> None:
     """O7: more workers than slots is slow, and not a standstill."""
-    async with staged(app, nursery, tmp_path, workers=3, proxies=3) as theatre:
+    async with staged(app, forkserver, tmp_path, workers=3, proxies=3) as theatre:
         await app.missions.create(missions_on(6), queue=True)
         theatre.orchestrator(concurrency=3)
         await theatre.all_ended()

@@ -57,13 +57,13 @@ async def test_a_session_without_a_mission_is_ended_and_its_proxy_freed(theatre:
 async def test_the_other_orchestrator_goes_on_at_once(theatre: Theatre) -> None:
     """O13, O14: what is handed over does not wait for a lease to run out: here that would take an
     hour."""
-    terms = {"lock_ttl_ms": 3_600_000}
+    config = {"lock_ttl_ms": 3_600_000}
     fates = [Fate(FOREVER)]
     theatre.worker.fate_of = lambda _: fates.pop() if fates else Fate()
     await theatre.app.missions.create(missions_on(1), queue=True)
-    leaving = theatre.orchestrator(**terms)
+    leaving = theatre.orchestrator(**config)
     job = await scraping(theatre)
-    theatre.orchestrator(**terms)
+    theatre.orchestrator(**config)
     leaving.send(signal.SIGTERM)
     assert await theatre.ended(leaving) == 0
     forget(theatre.worker)

@@ -9,19 +9,19 @@ from regente import Regente
 from tests.pipelines.missions_faults.campaign import Campaign
 from tests.pipelines.missions_faults.checker import faults_of, figures_of
 from tests.pipelines.missions_faults.conftest import staged
-from tests.pipelines.missions_faults.nursery import Nursery
+from tests.pipelines.missions_faults.orchestrators import Nursery
 from tests.pipelines.missions_faults.plan import make_plan
 
 SEED, MISSIONS, ORCHESTRATORS, KILLS = 11, 60, 2, 5
 
 
 async def test_nothing_is_lost_or_done_twice_while_orchestrators_die(
-    app: Regente, nursery: Nursery, tmp_path: Path
+    app: Regente, forkserver: Nursery, tmp_path: Path
 ) -> None:
     """F1, F5, F8, O7, O14, O15: missions end as their peers' answers say; no worker, proxy or
     mission in two hands."""
     said: list[str] = [f"seed {SEED}"]
-    async with staged(app, nursery, tmp_path, workers=6, proxies=4) as theatre:
+    async with staged(app, forkserver, tmp_path, workers=6, proxies=4) as theatre:
         campaign = Campaign(theatre, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)
         await campaign.run(patience_seconds=60.0)
         faults = await faults_of(campaign)

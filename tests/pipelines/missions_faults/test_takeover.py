@@ -17,7 +17,7 @@ from tests.pipelines.missions_faults.conftest import (
     Theatre,
     missions_on,
 )
-from tests.pipelines.missions_faults.nursery import Orchestrator
+from tests.pipelines.missions_faults.orchestrators import Orchestrator
 from tests.pipelines.missions_faults.peers import COMPLETED, FOREVER, Fate, WatchedJob
 from tests.support.eventually import eventually_async
 from tests.support.peers import Peer, stored
@@ -43,14 +43,14 @@ async def storing(theatre: Theatre) -> None:
 
 
 async def begin(
-    theatre: Theatre, *, scrape: Fate | None = None, storage: Fate | None = None, **terms: Any
+    theatre: Theatre, *, scrape: Fate | None = None, storage: Fate | None = None, **config: Any
 ) -> Orchestrator:
     """One mission, in the hands of one orchestrator; only its first jobs have these fates."""
     scrapes, storages = [scrape or Fate()], [storage or Fate(0.05, stored(3))]
     theatre.worker.fate_of = lambda _: scrapes.pop() if scrapes else Fate()
     theatre.writer.fate_of = lambda _: storages.pop() if storages else Fate(0.05, stored(3))
     await theatre.app.missions.create(missions_on(1), queue=True)
-    return theatre.orchestrator(**terms)
+    return theatre.orchestrator(**config)
 
 
 def forget(peer: Peer) -> None:

@@ -17,7 +17,7 @@ from tests.pipelines.missions_faults.conftest import (
     Theatre,
     missions_on,
 )
-from tests.pipelines.missions_faults.nursery import Orchestrator
+from tests.pipelines.missions_faults.orchestrators import Orchestrator
 from tests.pipelines.missions_faults.test_every_crash_point import (
     MISSIONS,
     POINTS,

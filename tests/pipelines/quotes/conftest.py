@@ -10,8 +10,8 @@ import pytest
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.pipelines.quotes.desk import QuoteDesk, QuoteDetail
 from regente.pipelines.quotes.models import QuoteArgs
+from regente.pipelines.quotes.operations import QuoteDetail, QuoteOperations
 from regente.pipelines.quotes.settings import QuotesSettings
 from regente.pipelines.quotes.setup import register_quotes
 from regente.services.sandbox import Sandbox
@@ -59,13 +59,15 @@ async def app(
 
 
 @pytest.fixture
-def desk(app: Regente) -> QuoteDesk:
-    return QuoteDesk(app)
+def operations(app: Regente) -> QuoteOperations:
+    return QuoteOperations(app)
 
 
-async def ended(desk: QuoteDesk, quote_id: int, within_seconds: float = 20.0) -> QuoteDetail:
+async def ended(
+    operations: QuoteOperations, quote_id: int, within_seconds: float = 20.0
+) -> QuoteDetail:
     async def look() -> QuoteDetail | None:
-        found = await desk.get(quote_id)
+        found = await operations.get(quote_id)
         return found if found.quote.status in ("DONE", "ERROR", "CANCELLED") else None
 
     found = await eventually_async(look, within_seconds=within_seconds)
@@ -73,9 +75,9 @@ async def ended(desk: QuoteDesk, quote_id: int, within_seconds: float = 20.0) ->
     return found
 
 
-async def standing_at(desk: QuoteDesk, quote_id: int, checkpoint: str) -> None:
+async def standing_at(operations: QuoteOperations, quote_id: int, checkpoint: str) -> None:
     async def there() -> bool:
-        return (await desk.get(quote_id)).quote.processing_checkpoint == checkpoint
+        return (await operations.get(quote_id)).quote.processing_checkpoint == checkpoint
 
     assert await eventually_async(there, within_seconds=20.0)
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from regente import Regente
-from regente.api.terms import ApiTerms
-from regente.pipelines.quotes.desk import QuoteDesk
+from regente.api.config import ApiConfig
+from regente.pipelines.quotes.operations import QuoteOperations
 from regente.services.sandbox.standins.quotes import QuotesStandin
 from tests.api.conftest import body_of, events_of, served
 from tests.pipelines.quotes.conftest import CHAIR, SHOPS, ended, paid_once
@@ -15,10 +15,10 @@ from tests.support.running import runner_in
 
 
 async def test_quotes_are_submitted_listed_and_shown(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q1, Q5, Q8: a lot of two and one alone; what comes out adds up."""
-    async with served(app, ApiTerms()) as api, runner_in(app):
+    async with served(app, ApiConfig()) as api, runner_in(app):
         body = {
             "quotes": [
                 {"description": CHAIR.description, "reference": "P-1"},
@@ -39,7 +39,7 @@ async def test_quotes_are_submitted_listed_and_shown(
         )
         assert (lot["count"], alone["batch_id"], again["ids"]) == (2, None, lot["ids"][:1])
         for quote_id in (*lot["ids"], *alone["ids"]):
-            await ended(desk, quote_id)
+            await ended(operations, quote_id)
         page = body_of(await api.viewer.get("/api/quotes", params={"limit": 2}))
         rest = body_of(
             await api.viewer.get("/api/quotes", params={"limit": 2, "cursor": page["next"]})
@@ -77,9 +77,9 @@ async def test_quotes_are_submitted_listed_and_shown(
     paid_once(market, analyses=3, searches=2)
 
 
-async def test_what_cannot_be_quoted_is_refused(app: Regente, desk: QuoteDesk) -> None:
+async def test_what_cannot_be_quoted_is_refused(app: Regente, operations: QuoteOperations) -> None:
     """Bad input: 422 with the field, and nothing is stored."""
-    async with served(app, ApiTerms()) as api:
+    async with served(app, ApiConfig()) as api:
         wrong: tuple[dict[str, Any], ...] = (
             {},
             {"description": ""},
@@ -96,4 +96,4 @@ async def test_what_cannot_be_quoted_is_refused(app: Regente, desk: QuoteDesk) -
         for path in ("/api/quotes/99", "/api/quotes/lots/99"):
             assert (await api.viewer.get(path)).status_code == 404
         assert (await api.viewer.get("/api/quotes", params={"status": "done"})).status_code == 422
-    assert await desk.find() == []
+    assert await operations.find() == []

@@ -11,8 +11,8 @@ import pytest
 
 from regente import Regente
 from regente.pipelines.quotes.checkpoints import Checkpoint
-from regente.pipelines.quotes.desk import QuoteDesk
 from regente.pipelines.quotes.models import QuoteArgs
+from regente.pipelines.quotes.operations import QuoteOperations
 from regente.services.sandbox import Sandbox
 from regente.services.sandbox.standins.quotes import QuotesStandin
 from tests.pipelines.quotes.conftest import CHAIR, GOL, SHOPS, ended, paid_once
@@ -64,12 +64,12 @@ async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
     sandbox: Sandbox,
     market: QuotesStandin,
     app: Regente,
-    desk: QuoteDesk,
+    operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
     """Q2, Q6, Q12 (crash): SIGKILL at this checkpoint, another runner finishes; paid calls counted
     by the provider."""
-    (quote_id,) = (await desk.submit([args])).ids
+    (quote_id,) = (await operations.submit([args])).ids
     with QuoteRunner(
         database_url,
         sandbox.url,
@@ -77,12 +77,12 @@ async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
         environment={"REGENTE_CRASH_POINT": point, **ONE_BY_ONE},
     ) as doomed:
         assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL, doomed.said()
-    before = await desk.get(quote_id)
+    before = await operations.get(quote_id)
     assert (before.quote.status, before.quote.processing_checkpoint) == ("PROCESSING", checkpoint)
     assert before.quote.worker_id is not None
     expire_leases(database_url)
     async with runner_in(app):
-        after = await ended(desk, quote_id)
+        after = await ended(operations, quote_id)
     assert (after.quote.status, after.quote.processing_checkpoint, after.quote.attempt_number) == (
         "DONE",
         "COMPLETED",

@@ -10,9 +10,9 @@ import pytest
 from regente.pipelines.quotes.appraisal import appraise
 from regente.pipelines.quotes.fipe import Entry, _closest, _year
 from regente.pipelines.quotes.models import Analysis, Evidence, Kind, Product
-from regente.pipelines.quotes.pages import read_price
+from regente.pipelines.quotes.price_extraction import read_price
+from regente.pipelines.quotes.product_pages import HttpProductPages
 from regente.pipelines.quotes.settings import QuotesSettings
-from regente.pipelines.quotes.shelf import PageShelf
 from tests.services.writer.source_server import SourceServer, Visit
 
 LD = '<script type="application/ld+json">%s</script>'
@@ -199,12 +199,12 @@ async def test_the_sandbox_is_where_the_setting_says() -> None:
 
 
 async def looked_at(url: str, *, home: str) -> Evidence:
-    shelf = PageShelf(5.0, currency="BRL", home=home, accept_listing=True)
+    product_pages = HttpProductPages(5.0, currency="BRL", home=home, accept_listing=True)
     try:
         product = Product(position=1, title="t", source="s", url=url, listed_price=Decimal("5.00"))
-        return await shelf.look(product, patient=True)
+        return await product_pages.look(product, patient=True)
     finally:
-        await shelf.close()
+        await product_pages.close()
 
 
 def page_on(server: SourceServer) -> str:

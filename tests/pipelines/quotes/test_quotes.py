@@ -10,9 +10,9 @@ from psycopg.rows import dict_row
 
 from regente import InvalidInput, NotFound, Regente
 from regente.pipelines.quotes.checkpoints import Checkpoint
-from regente.pipelines.quotes.desk import QuoteDesk, quote_args
 from regente.pipelines.quotes.models import QuoteArgs
-from regente.services.sandbox.standins.quotes import QuotesStandin, Route, Wrong
+from regente.pipelines.quotes.operations import QuoteOperations, quote_args
+from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from tests.pipelines.quotes.conftest import CHAIR, GOL, SHOPS, ended, paid_once
 from tests.support.running import runner_in
 
@@ -59,11 +59,11 @@ async def execute(app: Regente, text: bytes, **params: Any) -> list[dict[str, An
     ("args", "course"), [(CHAIR, PRODUCT_COURSE), (GOL, VEHICLE_COURSE)], ids=["product", "vehicle"]
 )
 async def test_a_quote_passes_exactly_the_specified_checkpoints(
-    args: QuoteArgs, course: list[str], app: Regente, desk: QuoteDesk
+    args: QuoteArgs, course: list[str], app: Regente, operations: QuoteOperations
 ) -> None:
     """Q2: each of them is committed, in this order; together they are all that there are."""
     await execute(app, WATCH)
-    (quote_id,) = (await desk.submit([args])).ids
+    (quote_id,) = (await operations.submit([args])).ids
     await app.run(until_idle=True)
     passed = await execute(
         app, b"SELECT checkpoint FROM public.course WHERE task_id = %(id)s ORDER BY n", id=quote_id
@@ -73,12 +73,12 @@ async def test_a_quote_passes_exactly_the_specified_checkpoints(
 
 
 async def test_a_product_is_priced_with_evidence_for_each_source(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q1, Q2, Q6: value, statistics, every source, and the fields of the specification."""
-    (quote_id,) = (await desk.submit([CHAIR])).ids
+    (quote_id,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)
-    found = await desk.get(quote_id)
+    found = await operations.get(quote_id)
     quote = found.quote
     assert (quote.status, quote.processing_checkpoint, quote.progress_percentage) == (
         "DONE",
@@ -115,12 +115,12 @@ async def test_a_product_is_priced_with_evidence_for_each_source(
 
 
 async def test_a_vehicle_is_looked_up_in_the_fipe_table(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q2: no shopping search is paid for."""
-    (quote_id,) = (await desk.submit([GOL])).ids
+    (quote_id,) = (await operations.submit([GOL])).ids
     await app.run(until_idle=True)
-    found = await desk.get(quote_id)
+    found = await operations.get(quote_id)
     (source,) = found.sources
     assert (found.quote.status, found.quote.kind, source.source, source.method) == (
         "DONE",
@@ -133,71 +133,78 @@ async def test_a_vehicle_is_looked_up_in_the_fipe_table(
     paid_once(market, analyses=1, searches=0)
 
 
-async def test_a_lot_is_a_ledger_and_knows_what_it_is_worth(app: Regente, desk: QuoteDesk) -> None:
+async def test_a_lot_is_a_ledger_and_knows_what_it_is_worth(
+    app: Regente, operations: QuoteOperations
+) -> None:
     """Q8: lots; a reference that a lot knows is not quoted, or paid for, twice."""
     quotes = [
         quote_args("Mesa de reunião 8 lugares", "P-1"),
         quote_args("Impressora laser colorida", "P-2"),
         GOL,
     ]
-    first = await desk.submit(quotes, lot="inventário 2026")
-    again = await desk.submit(quotes[:2], lot="inventário 2026")
+    first = await operations.submit(quotes, lot="inventário 2026")
+    again = await operations.submit(quotes[:2], lot="inventário 2026")
     assert again.ids == first.ids[:2]
     await app.run(until_idle=True)
     assert first.batch_id is not None
-    lot, ledger = await desk.lot(first.batch_id)
+    lot, ledger = await operations.lot(first.batch_id)
     assert (lot.total, lot.quoted, ledger.completed, ledger.balanced) == (3, 3, 3, True)
-    listed = await desk.find(batch_id=first.batch_id)
+    listed = await operations.find(batch_id=first.batch_id)
     assert lot.value == sum((one.value or Decimal(0)) for one in listed)
-    assert [one.id for one in await desk.lots()] == [first.batch_id]
+    assert [one.id for one in await operations.lots()] == [first.batch_id]
     assert [one.id for one in listed] == sorted(first.ids, reverse=True)
-    assert [one.id for one in await desk.find(before_id=max(first.ids))] == sorted(
+    assert [one.id for one in await operations.find(before_id=max(first.ids))] == sorted(
         first.ids, reverse=True
     )[1:]
-    assert await desk.find(statuses=["ERROR"]) == []
+    assert await operations.find(statuses=["ERROR"]) == []
 
 
-async def test_bad_input_is_refused_and_nothing_is_stored(app: Regente, desk: QuoteDesk) -> None:
+async def test_bad_input_is_refused_and_nothing_is_stored(
+    app: Regente, operations: QuoteOperations
+) -> None:
     """Bad input gets a clear error."""
     for description in ("", " x ", "a" * 4001, "nul\x00"):
         with pytest.raises(InvalidInput, match="description"):
             quote_args(description)
     with pytest.raises(InvalidInput, match="between 1 and"):
-        await desk.submit([])
+        await operations.submit([])
     with pytest.raises(InvalidInput, match="not a status"):
-        await desk.find(statuses=["done"])
+        await operations.find(statuses=["done"])
     with pytest.raises(NotFound):
-        await desk.get(99)
+        await operations.get(99)
     with pytest.raises(NotFound):
-        await desk.lot(99)
-    assert await desk.find() == []
+        await operations.lot(99)
+    assert await operations.find() == []
 
 
 async def test_no_price_anywhere_is_an_error_with_its_evidence(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q6: what was looked at is kept, and why it did not help."""
-    market.break_with(Route.SEARCH, Wrong.UNUSABLE, count=1)
-    (nothing,) = (await desk.submit([CHAIR])).ids
+    market.break_with(Route.SEARCH, MarketFaultKind.UNUSABLE, count=1)
+    (nothing,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)
-    assert ((await desk.get(nothing)).quote.status, (await desk.get(nothing)).quote.error_code) == (
+    assert (
+        (await operations.get(nothing)).quote.status,
+        (await operations.get(nothing)).quote.error_code,
+    ) == (
         "ERROR",
         "NOTHING_FOUND",
     )
     await app.retry(nothing)
     await app.run(until_idle=True)
-    assert (await desk.get(nothing)).quote.status == "DONE"
+    assert (await operations.get(nothing)).quote.status == "DONE"
     paid_once(market, analyses=1, searches=1)
 
 
 async def test_an_analysis_that_makes_no_sense_is_not_ordered_again_by_itself(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q6: it was paid for."""
-    market.break_with(Route.ANALYSIS, Wrong.UNUSABLE)
-    (quote_id,) = (await desk.submit([CHAIR])).ids
+    market.break_with(Route.ANALYSIS, MarketFaultKind.UNUSABLE)
+    (quote_id,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)
-    found = (await desk.get(quote_id)).quote
+    found = (await operations.get(quote_id)).quote
     assert (found.status, found.error_code, found.attempt_number) == (
         "ERROR",
         "ANALYSIS_UNUSABLE",
@@ -206,13 +213,13 @@ async def test_an_analysis_that_makes_no_sense_is_not_ordered_again_by_itself(
 
 
 async def test_pages_that_stay_away_do_not_hold_up_a_quote(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q12: it waits for them twice; then the listing's price counts, and the evidence says so."""
-    market.break_with(Route.PAGE, Wrong.UNAVAILABLE)
+    market.break_with(Route.PAGE, MarketFaultKind.UNAVAILABLE)
     async with runner_in(app):
-        (quote_id,) = (await desk.submit([CHAIR])).ids
-        found = await ended(desk, quote_id)
+        (quote_id,) = (await operations.submit([CHAIR])).ids
+        found = await ended(operations, quote_id)
     assert (found.quote.status, found.quote.attempt_number) == ("DONE", 3)
     assert {source.method for source in found.sources} == {"listing"}
     assert {source.error for source in found.sources} == {"HTTP_503"}

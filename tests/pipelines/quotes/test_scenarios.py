@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from regente import Regente
-from regente.pipelines.quotes.desk import QuoteDesk
+from regente.pipelines.quotes.operations import QuoteOperations
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.quotes import QuotesStandin, Route, Wrong
+from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from tests.pipelines.quotes.conftest import CHAIR, GOL, ended, paid_once, standing_at
 from tests.pipelines.quotes.processes import QuoteRunner, audited, expire_leases
 from tests.support.eventually import eventually_async
@@ -25,23 +25,23 @@ async def test_deploy_a_runner_that_is_told_to_stop_hands_its_quotes_on(
     sandbox: Sandbox,
     market: QuotesStandin,
     app: Regente,
-    desk: QuoteDesk,
+    operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
     """Q12 (deploy): SIGTERM while quotes wait for pages that do not come; the new release goes on
     where the old one stopped."""
-    market.break_with(Route.PAGE, Wrong.HANG)
-    ids = (await desk.submit([CHAIR] * 3)).ids
+    market.break_with(Route.PAGE, MarketFaultKind.HANG)
+    ids = (await operations.submit([CHAIR] * 3)).ids
     with QuoteRunner(
         database_url, sandbox.url, tmp_path, environment={"REGENTE_DRAIN_SECONDS": "0.2"}
     ) as old:
         for quote_id in ids:
-            await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+            await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
         old.send(signal.SIGTERM)
         assert await asyncio.to_thread(old.wait) == 0, old.said()
     market.mend()
     async with runner_in(app):
-        found = [await ended(desk, quote_id) for quote_id in ids]
+        found = [await ended(operations, quote_id) for quote_id in ids]
     assert [(one.quote.status, one.quote.attempt_number) for one in found] == [("DONE", 2)] * 3
     assert [(await app.get(one)).crashes for one in ids] == [0] * 3
     paid_once(market, analyses=3, searches=3)
@@ -49,17 +49,21 @@ async def test_deploy_a_runner_that_is_told_to_stop_hands_its_quotes_on(
 
 
 async def test_deploy_a_quote_that_can_finish_in_time_finishes(
-    database_url: str, sandbox: Sandbox, market: QuotesStandin, desk: QuoteDesk, tmp_path: Path
+    database_url: str,
+    sandbox: Sandbox,
+    market: QuotesStandin,
+    operations: QuoteOperations,
+    tmp_path: Path,
 ) -> None:
     """Q12 (deploy): SIGTERM is no end for what is nearly done."""
-    market.break_with(Route.PAGE, Wrong.HANG)
-    (quote_id,) = (await desk.submit([CHAIR])).ids
+    market.break_with(Route.PAGE, MarketFaultKind.HANG)
+    (quote_id,) = (await operations.submit([CHAIR])).ids
     with QuoteRunner(database_url, sandbox.url, tmp_path) as old:
-        await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+        await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
         old.send(signal.SIGTERM)
         market.mend()
         assert await asyncio.to_thread(old.wait) == 0, old.said()
-    found = await desk.get(quote_id)
+    found = await operations.get(quote_id)
     assert (found.quote.status, found.quote.attempt_number) == ("DONE", 1)
 
 
@@ -68,21 +72,21 @@ async def test_crash_a_killed_runner_is_replaced(
     sandbox: Sandbox,
     market: QuotesStandin,
     app: Regente,
-    desk: QuoteDesk,
+    operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
     """Q12 (crash): SIGKILL from outside, with quotes at different places in its hands."""
-    market.break_with(Route.FIPE, Wrong.HANG)
-    market.break_with(Route.PAGE, Wrong.HANG)
-    chair, gol = (await desk.submit([CHAIR])).ids + (await desk.submit([GOL])).ids
+    market.break_with(Route.FIPE, MarketFaultKind.HANG)
+    market.break_with(Route.PAGE, MarketFaultKind.HANG)
+    chair, gol = (await operations.submit([CHAIR])).ids + (await operations.submit([GOL])).ids
     with QuoteRunner(database_url, sandbox.url, tmp_path) as doomed:
-        await standing_at(desk, chair, "PRICE_EXTRACTION_START")
-        await standing_at(desk, gol, "FIPE_SEARCH")
+        await standing_at(operations, chair, "PRICE_EXTRACTION_START")
+        await standing_at(operations, gol, "FIPE_SEARCH")
         doomed.kill()
     market.mend()
     expire_leases(database_url)
     async with runner_in(app):
-        found = [await ended(desk, one) for one in (chair, gol)]
+        found = [await ended(operations, one) for one in (chair, gol)]
     assert [(one.quote.status, one.quote.attempt_number) for one in found] == [("DONE", 2)] * 2
     paid_once(market, analyses=2, searches=1)
     assert audited(database_url) == []
@@ -91,37 +95,41 @@ async def test_crash_a_killed_runner_is_replaced(
 @pytest.mark.parametrize(
     ("route", "kind"),
     [
-        (Route.ANALYSIS, Wrong.UNAVAILABLE),
-        (Route.ANALYSIS, Wrong.LOST),
-        (Route.ANALYSIS, Wrong.THROTTLED),
-        (Route.SEARCH, Wrong.UNAVAILABLE),
-        (Route.SEARCH, Wrong.LOST),
-        (Route.FIPE, Wrong.UNAVAILABLE),
+        (Route.ANALYSIS, MarketFaultKind.UNAVAILABLE),
+        (Route.ANALYSIS, MarketFaultKind.LOST),
+        (Route.ANALYSIS, MarketFaultKind.THROTTLED),
+        (Route.SEARCH, MarketFaultKind.UNAVAILABLE),
+        (Route.SEARCH, MarketFaultKind.LOST),
+        (Route.FIPE, MarketFaultKind.UNAVAILABLE),
     ],
 )
 async def test_lost_connection_a_provider_that_goes_away_is_asked_again(
-    route: Route, kind: Wrong, market: QuotesStandin, app: Regente, desk: QuoteDesk
+    route: Route,
+    kind: MarketFaultKind,
+    market: QuotesStandin,
+    app: Regente,
+    operations: QuoteOperations,
 ) -> None:
     """Q12 (lost connection): twice nothing, then an answer. An answer that got lost was paid for,
     and is not paid for again."""
     market.break_with(route, kind, count=2, retry_after=0)
     args = GOL if route is Route.FIPE else CHAIR
     async with runner_in(app):
-        (quote_id,) = (await desk.submit([args])).ids
-        found = await ended(desk, quote_id)
+        (quote_id,) = (await operations.submit([args])).ids
+        found = await ended(operations, quote_id)
     assert (found.quote.status, found.quote.attempt_number) == ("DONE", 3)
     paid_once(market, analyses=1, searches=int(args is CHAIR))
 
 
 async def test_lost_connection_nobody_listens_for_a_while(
-    market: QuotesStandin, app: Regente, desk: QuoteDesk
+    market: QuotesStandin, app: Regente, operations: QuoteOperations
 ) -> None:
     """Q12 (lost connection): more failures than a careless policy would bear, and all the pages
     away as well."""
-    market.break_with(Route.ANALYSIS, Wrong.UNAVAILABLE, count=8)
+    market.break_with(Route.ANALYSIS, MarketFaultKind.UNAVAILABLE, count=8)
     async with runner_in(app):
-        (quote_id,) = (await desk.submit([CHAIR])).ids
-        found = await ended(desk, quote_id)
+        (quote_id,) = (await operations.submit([CHAIR])).ids
+        found = await ended(operations, quote_id)
     assert (found.quote.status, found.quote.attempt_number) == ("DONE", 9)
     paid_once(market, analyses=1, searches=1)
 
@@ -131,25 +139,25 @@ async def test_out_of_memory_a_runner_without_memory_loses_no_quote(
     sandbox: Sandbox,
     market: QuotesStandin,
     app: Regente,
-    desk: QuoteDesk,
+    operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
     """Q12 (out of memory): the limit falls below what the process holds; whatever it does then, the
     quotes are made."""
-    market.break_with(Route.PAGE, Wrong.HANG)
-    ids = (await desk.submit([CHAIR] * 3)).ids
+    market.break_with(Route.PAGE, MarketFaultKind.HANG)
+    ids = (await operations.submit([CHAIR] * 3)).ids
     with QuoteRunner(database_url, sandbox.url, tmp_path) as starved:
         for quote_id in ids:
-            await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+            await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
         resource.prlimit(starved.pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
         market.mend()
-        market.break_with(Route.PAGE, Wrong.HUGE)
+        market.break_with(Route.PAGE, MarketFaultKind.HUGE)
         await until_it_shows(starved)
         starved.kill()  # what a supervisor does with a process that is beyond its limit
     market.mend()
     expire_leases(database_url)
     async with runner_in(app):
-        found = [await ended(desk, quote_id) for quote_id in ids]
+        found = [await ended(operations, quote_id) for quote_id in ids]
     assert {one.quote.status for one in found} == {"DONE"}
     paid_once(market, analyses=3, searches=3)
     assert audited(database_url) == []
@@ -165,29 +173,32 @@ async def until_it_shows(starved: QuoteRunner) -> None:
 
 
 async def test_manual_stop_a_canceled_quote_ends_and_a_retry_goes_on_where_it_stood(
-    market: QuotesStandin, app: Regente, desk: QuoteDesk
+    market: QuotesStandin, app: Regente, operations: QuoteOperations
 ) -> None:
     """Q12 (manual stop): cancel in the middle of it; later the paid answers are still there."""
-    market.break_with(Route.PAGE, Wrong.HANG)
+    market.break_with(Route.PAGE, MarketFaultKind.HANG)
     async with runner_in(app):
-        (quote_id,) = (await desk.submit([CHAIR])).ids
-        await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+        (quote_id,) = (await operations.submit([CHAIR])).ids
+        await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
         await app.cancel(quote_id, by="somebody")
-        assert (await ended(desk, quote_id)).quote.status == "CANCELLED"
+        assert (await ended(operations, quote_id)).quote.status == "CANCELLED"
         market.mend()
         await app.retry(quote_id, by="somebody")
-        assert (await ended(desk, quote_id)).quote.status == "DONE"
+        assert (await ended(operations, quote_id)).quote.status == "DONE"
     paid_once(market, analyses=1, searches=1)
 
 
 async def test_manual_stop_a_paused_pipeline_starts_nothing_and_goes_on_later(
-    market: QuotesStandin, app: Regente, desk: QuoteDesk
+    market: QuotesStandin, app: Regente, operations: QuoteOperations
 ) -> None:
     """Q12 (manual stop): paused, new quotes wait; resumed, they are made."""
     await app.pause("quotes")
-    (quote_id,) = (await desk.submit([CHAIR])).ids
+    (quote_id,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)
-    assert ((await desk.get(quote_id)).quote.status, market.calls["analysis"]) == ("PENDING", 0)
+    assert ((await operations.get(quote_id)).quote.status, market.calls["analysis"]) == (
+        "PENDING",
+        0,
+    )
     await app.resume("quotes")
     await app.run(until_idle=True)
-    assert (await desk.get(quote_id)).quote.status == "DONE"
+    assert (await operations.get(quote_id)).quote.status == "DONE"

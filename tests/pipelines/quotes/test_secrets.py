@@ -11,11 +11,11 @@ from pydantic import SecretStr
 from regente import Regente
 from regente.engine.codec import encode
 from regente.engine.pipeline import Registry
-from regente.pipelines.quotes.desk import QuoteDesk
+from regente.pipelines.quotes.operations import QuoteOperations
 from regente.pipelines.quotes.settings import QuotesSettings
 from regente.pipelines.quotes.setup import HTTP_LOGGERS, register_quotes
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.quotes import QuotesStandin, Route, Wrong
+from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from regente.settings import Settings
 from tests.pipelines.quotes.conftest import CHAIR
 
@@ -42,10 +42,10 @@ async def test_a_key_in_an_address_is_blotted_out_everywhere(
         fipe_url=f"{base}/fipe/api/v1",
     )
     registry = Registry()
-    market.break_with(Route.SEARCH, Wrong.UNAVAILABLE, status=401)
+    market.break_with(Route.SEARCH, MarketFaultKind.UNAVAILABLE, status=401)
     async with Regente(database_url, settings=settings, pipelines=registry) as app:
         pipelines = register_quotes(registry, app, quotes, "http://127.0.0.1:1")
-        (quote_id,) = (await QuoteDesk(app).submit([CHAIR])).ids
+        (quote_id,) = (await QuoteOperations(app).submit([CHAIR])).ids
         await app.run(until_idle=True)
         task = await app.get(quote_id)
         told = [
@@ -75,14 +75,14 @@ async def test_the_fipe_table_is_read_in_both_versions(
         async with Regente(database_url, settings=settings, pipelines=registry) as app:
             chosen = QuotesSettings(fipe_url=f"{sandbox.url}/quotes/fipe/api/{version}")
             pipelines = register_quotes(registry, app, chosen, sandbox.url)
-            desk = QuoteDesk(app)
+            operations = QuoteOperations(app)
             (quote_id,) = (
-                await desk.submit(
+                await operations.submit(
                     [CHAIR.model_copy(update={"description": "GM Onix hatch 1.0 2019"})]
                 )
             ).ids
             await app.run(until_idle=True)
-            found = await desk.get(quote_id)
+            found = await operations.get(quote_id)
             values.append((found.quote.value, found.sources[0].details))
             await pipelines.close()
     assert values[0] == values[1]

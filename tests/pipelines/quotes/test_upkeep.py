@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from regente import Regente
-from regente.api.terms import ApiTerms
-from regente.pipelines.quotes.desk import QuoteDesk
+from regente.api.config import ApiConfig
+from regente.pipelines.quotes.operations import QuoteOperations
 from regente.pipelines.quotes.setup import PIPELINES
-from regente.services.sandbox.standins.quotes import QuotesStandin, Route, Wrong
+from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from tests.api.conftest import Served, body_of, served
 from tests.pipelines.quotes.conftest import CHAIR, ended, paid_once, standing_at
 from tests.support.eventually import eventually_async
@@ -27,11 +27,11 @@ async def change(app: Regente, text: bytes, **params: Any) -> None:
 
 
 async def test_the_schedules_of_the_specification_are_there_with_the_first_quote(
-    app: Regente, desk: QuoteDesk
+    app: Regente, operations: QuoteOperations
 ) -> None:
     """Q4: every 5 minutes, and daily at 04:00; what somebody changed stays changed."""
     assert await app.schedules() == []
-    await desk.submit([CHAIR])
+    await operations.submit([CHAIR])
     found = {
         row["name"]: (row["pipeline"], row["cron"], row["timezone"])
         for row in await app.schedules()
@@ -41,7 +41,7 @@ async def test_the_schedules_of_the_specification_are_there_with_the_first_quote
         "cleanup_old_processing": ("cleanup_old_processing", "0 4 * * *", "UTC"),
     }
     await app.schedule("recover_stuck_quotes", "recover_stuck_quotes", "*/2 * * * *")
-    await desk.submit([CHAIR])
+    await operations.submit([CHAIR])
     assert {row["cron"] for row in await app.schedules()} == {"*/2 * * * *", "0 4 * * *"}
     assert {*PIPELINES} == {"quotes", *found}
 
@@ -58,18 +58,18 @@ async def result_of(app: Regente, pipeline: str) -> Any:
 
 
 async def test_a_stuck_quote_is_recovered_by_the_schedule(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q3, Q4: processing, its heartbeat 11 minutes old; the next attempt pays for nothing again."""
-    market.break_with(Route.PAGE, Wrong.HANG)
-    (quote_id,) = (await desk.submit([CHAIR])).ids
+    market.break_with(Route.PAGE, MarketFaultKind.HANG)
+    (quote_id,) = (await operations.submit([CHAIR])).ids
     async with runner_in(app):
-        await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+        await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
         await change(app, AGE, id=quote_id, age="11 minutes")
         await change(app, DUE, name="recover_stuck_quotes")
         assert await result_of(app, "recover_stuck_quotes") == {"recovered": [quote_id]}
         market.mend()
-        found = await ended(desk, quote_id)
+        found = await ended(operations, quote_id)
     assert (found.quote.status, found.quote.attempt_number) == ("DONE", 2)
     events = [
         event.details
@@ -81,59 +81,59 @@ async def test_a_stuck_quote_is_recovered_by_the_schedule(
 
 
 async def test_recovery_takes_only_what_is_stuck(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q3: ten minutes is the limit, not nine."""
-    market.break_with(Route.PAGE, Wrong.HANG)
-    stuck, slow = (await desk.submit([CHAIR, CHAIR])).ids
+    market.break_with(Route.PAGE, MarketFaultKind.HANG)
+    stuck, slow = (await operations.submit([CHAIR, CHAIR])).ids
     async with runner_in(app):
         for quote_id in (stuck, slow):
-            await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+            await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
         await change(app, AGE, id=slow, age="9 minutes")
         await change(app, AGE, id=stuck, age="11 minutes")
         await app.enqueue("recover_stuck_quotes")
         assert await result_of(app, "recover_stuck_quotes") == {"recovered": [stuck]}
         market.mend()
-        found = [(await ended(desk, one)).quote.attempt_number for one in (stuck, slow)]
+        found = [(await ended(operations, one)).quote.attempt_number for one in (stuck, slow)]
     assert found == [2, 1]
     paid_once(market, analyses=2, searches=2)
 
 
 async def test_what_is_older_than_a_day_ends_with_an_error(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q4: at 04:00, also what waits between two attempts; it can be retried, and pays for nothing
     again."""
-    market.break_with(Route.PAGE, Wrong.HANG)
-    old, young, waiting = (await desk.submit([CHAIR] * 3)).ids
+    market.break_with(Route.PAGE, MarketFaultKind.HANG)
+    old, young, waiting = (await operations.submit([CHAIR] * 3)).ids
     async with runner_in(app):
         for quote_id in (old, young, waiting):
-            await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+            await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
     await change(app, AGE, id=old, age="25 hours")
     await change(app, AGE, id=young, age="23 hours")
     await change(app, AGE, id=waiting, age="25 hours")
     async with runner_in(app):
         for quote_id in (old, young, waiting):
-            await standing_at(desk, quote_id, "PRICE_EXTRACTION_START")
+            await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
         await change(app, DUE, name="cleanup_old_processing")
         assert sorted(
             (await result_of(app, "cleanup_old_processing"))["marked_as_error"]
         ) == sorted([old, waiting])
-        found = await desk.get(old)
+        found = await operations.get(old)
         assert (found.quote.status, found.quote.error_code) == ("ERROR", "EXPIRED")
         market.mend()
-        assert (await ended(desk, young)).quote.status == "DONE"
+        assert (await ended(operations, young)).quote.status == "DONE"
         await app.retry(old)
-        assert (await ended(desk, old)).quote.status == "DONE"
+        assert (await ended(operations, old)).quote.status == "DONE"
     paid_once(market, analyses=3, searches=3)
 
 
 async def test_a_quote_that_waits_for_its_next_attempt_for_a_day_ends_too(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q4: throttled for ever is not for ever."""
-    market.break_with(Route.ANALYSIS, Wrong.THROTTLED, retry_after=3600)
-    (quote_id,) = (await desk.submit([CHAIR])).ids
+    market.break_with(Route.ANALYSIS, MarketFaultKind.THROTTLED, retry_after=3600)
+    (quote_id,) = (await operations.submit([CHAIR])).ids
 
     async def throttled() -> bool:
         task = await app.get(quote_id)
@@ -141,27 +141,27 @@ async def test_a_quote_that_waits_for_its_next_attempt_for_a_day_ends_too(
 
     async with runner_in(app):
         assert await eventually_async(throttled)
-        assert (await desk.get(quote_id)).quote.status == "PROCESSING"
+        assert (await operations.get(quote_id)).quote.status == "PROCESSING"
         await change(app, AGE, id=quote_id, age="25 hours")
         await app.enqueue("cleanup_old_processing")
         assert await result_of(app, "cleanup_old_processing") == {"marked_as_error": [quote_id]}
-    assert (await desk.get(quote_id)).quote.status == "ERROR"
+    assert (await operations.get(quote_id)).quote.status == "ERROR"
 
 
 async def test_the_figures_of_the_specification_show_quotes(
-    app: Regente, desk: QuoteDesk, market: QuotesStandin
+    app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q5, Q9: stuck_count, average time and by_checkpoint, in the API and in the metrics."""
-    async with served(app, ApiTerms()) as api, runner_in(app):
-        (done,) = (await desk.submit([CHAIR])).ids
-        await ended(desk, done)
-        market.break_with(Route.PAGE, Wrong.HANG)
-        (stuck,) = (await desk.submit([CHAIR])).ids
-        await standing_at(desk, stuck, "PRICE_EXTRACTION_START")
+    async with served(app, ApiConfig()) as api, runner_in(app):
+        (done,) = (await operations.submit([CHAIR])).ids
+        await ended(operations, done)
+        market.break_with(Route.PAGE, MarketFaultKind.HANG)
+        (stuck,) = (await operations.submit([CHAIR])).ids
+        await standing_at(operations, stuck, "PRICE_EXTRACTION_START")
         await change(app, AGE, id=stuck, age="11 minutes")
         await figures(api, stuck)
         market.mend()
-        await ended(desk, stuck)
+        await ended(operations, stuck)
 
 
 async def figures(api: Served, stuck: int) -> None:

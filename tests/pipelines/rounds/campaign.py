@@ -22,7 +22,7 @@ import psycopg
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.pipelines.rounds.desk import RoundDesk
+from regente.pipelines.rounds.operations import RoundOperations
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox import Sandbox
 from regente.services.sandbox.standins.league import League
@@ -59,7 +59,7 @@ class Campaign:
     async def run(
         self,
         app: Regente,
-        desk: RoundDesk,
+        operations: RoundOperations,
         sandbox: Sandbox,
         league: League,
         database_url: str,
@@ -68,7 +68,7 @@ class Campaign:
         dice = random.Random(self.seed)
         told = Told(self.seed)
         self._break(league, dice, told)
-        rounds = [await desk.start(LEAGUE, number) for number in range(1, self.rounds + 1)]
+        rounds = [await operations.start(LEAGUE, number) for number in range(1, self.rounds + 1)]
         for number in range(self.kills):
             if await asyncio.to_thread(
                 _killed, database_url, sandbox.url, folder / f"runner-{number}", dice, league
@@ -76,9 +76,11 @@ class Campaign:
                 told.kills += 1
             with psycopg.connect(database_url, autocommit=True) as connection:
                 connection.execute(EXPIRE)
-        await self._to_the_end(database_url, sandbox, folder, desk, [one.id for one in rounds])
+        await self._to_the_end(
+            database_url, sandbox, folder, operations, [one.id for one in rounds]
+        )
         for one in rounds:
-            for match in await desk.matches(one.id):
+            for match in await operations.matches(one.id):
                 fatal = told.faults.get(match.match_id) in FATAL
                 if match.status != ("FAILED" if fatal else "FINISHED"):
                     told.unfinished.append(
@@ -105,17 +107,17 @@ class Campaign:
                     )
 
     async def _to_the_end(
-        self, url: str, sandbox: Sandbox, folder: Path, desk: RoundDesk, ids: list[int]
+        self, url: str, sandbox: Sandbox, folder: Path, operations: RoundOperations, ids: list[int]
     ) -> None:
         with doomed_runner(url, sandbox.url, folder / "last"):
             for one in ids:
                 await eventually_async(
-                    partial(_has_ended, desk, one), within_seconds=60 + 5 * self.rounds
+                    partial(_has_ended, operations, one), within_seconds=60 + 5 * self.rounds
                 )
 
 
-async def _has_ended(desk: RoundDesk, round_id: int) -> bool:
-    return (await desk.get(round_id)).status in ("FINISHED", "INCOMPLETE")
+async def _has_ended(operations: RoundOperations, round_id: int) -> bool:
+    return (await operations.get(round_id)).status in ("FINISHED", "INCOMPLETE")
 
 
 def _killed(url: str, sandbox_url: str, log: Path, dice: random.Random, league: League) -> bool:
@@ -152,7 +154,7 @@ async def main(seed: int, rounds: int, kills: int) -> int:
                 league = next(one for one in sandbox.standins if isinstance(one, League))
                 with Watch(server.url) as watch:
                     told = await Campaign(seed, rounds, kills).run(
-                        app, RoundDesk(app), sandbox, league, server.url, folder
+                        app, RoundOperations(app), sandbox, league, server.url, folder
                     )
         finally:
             await asyncio.to_thread(server.release)

@@ -13,8 +13,8 @@ from psycopg.rows import dict_row
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.outgoing.http import Http
-from regente.pipelines.rounds.desk import RoundDesk, RoundMatch
+from regente.http_client.client import HttpClient
+from regente.pipelines.rounds.operations import RoundMatch, RoundOperations
 from regente.pipelines.rounds.settings import RoundSettings
 from regente.pipelines.rounds.setup import register_rounds
 from regente.services.sandbox import Sandbox
@@ -33,9 +33,9 @@ QUICK: dict[str, Any] = {
 }
 
 
-def terms(**changes: Any) -> pytest.MarkDecorator:
+def config(**changes: Any) -> pytest.MarkDecorator:
     """Other settings of the pipeline than the quick ones, for one test."""
-    return pytest.mark.parametrize("round_settings", [changes], indirect=True, ids=["terms"])
+    return pytest.mark.parametrize("round_settings", [changes], indirect=True, ids=["config"])
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def app(
     round_settings: RoundSettings,
     sandbox: Sandbox,
 ) -> AsyncIterator[Regente]:
-    http = Http()
+    http = HttpClient()
     async with Regente(database_url, settings=settings, pipelines=registry) as opened:
         register_rounds(registry, opened, http, round_settings, sandbox.url)
         yield opened
@@ -77,8 +77,8 @@ async def app(
 
 
 @pytest.fixture
-def desk(app: Regente) -> RoundDesk:
-    return RoundDesk(app)
+def operations(app: Regente) -> RoundOperations:
+    return RoundOperations(app)
 
 
 class Eye:
@@ -108,15 +108,15 @@ def eye(database_url: str) -> Iterator[Eye]:
 
 async def run_round(app: Regente, number: int = 12) -> dict[str, RoundMatch]:
     """Start a round and run until nothing is left to do; its matches by their id."""
-    started = await RoundDesk(app).start(LEAGUE, number)
+    started = await RoundOperations(app).start(LEAGUE, number)
     await app.run(until_idle=True)
-    return {match.match_id: match for match in await RoundDesk(app).matches(started.id)}
+    return {match.match_id: match for match in await RoundOperations(app).matches(started.id)}
 
 
 async def until_state(
-    desk: RoundDesk, round_id: int, *states: str, within_seconds: float = 20.0
+    operations: RoundOperations, round_id: int, *states: str, within_seconds: float = 20.0
 ) -> None:
     async def there() -> bool:
-        return (await desk.get(round_id)).status in states
+        return (await operations.get(round_id)).status in states
 
     await eventually_async(there, within_seconds=within_seconds)

@@ -21,17 +21,17 @@ import uvloop
 
 from regente.cli import main
 from regente.engine import crashpoints
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from tests.support.eventually import eventually
 
 WARM = (
     uvloop,
-    Http(),
+    HttpClient(),
 )  # what they import, or read, when they are first used is there before the fork
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__])
 
-TERMS = {
+CONFIG = {
     "JOB_LOCK_TTL_MS": "30000",
     "JOB_HEARTBEAT_INTERVAL_MS": "100",
     "REGENTE_SWEEP_SECONDS": "0.1",
@@ -95,7 +95,7 @@ def doomed_runner(
 ) -> Iterator[Doomed]:
     """None is left behind."""
     env = {
-        **TERMS,
+        **CONFIG,
         "REGENTE_DATABASE_URL": database_url,
         "REGENTE_SANDBOX_URL": sandbox_url,
         **environment,

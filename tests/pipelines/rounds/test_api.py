@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from regente import Regente
-from regente.pipelines.rounds.desk import RoundDesk
+from regente.pipelines.rounds.operations import RoundOperations
 from regente.services.sandbox.standins.league import League
 from tests.api.conftest import Served, body_of, events_of, served
 from tests.pipelines.rounds.conftest import LEAGUE
@@ -125,4 +125,4 @@ async def test_a_started_round_survives_the_api(app: Regente, league: League) ->
         body_of(await api.operator.post("/api/scrape", json={"league": LEAGUE, "round": 12}), 202)
     assert league.calls == {}, "nothing runs inside the API"
     await app.run(until_idle=True)
-    assert (await RoundDesk(app).get(1)).status == "FINISHED"
+    assert (await RoundOperations(app).get(1)).status == "FINISHED"

@@ -14,7 +14,7 @@ import pytest
 
 from regente import Regente
 from regente.engine.crashpoints import CRASH_POINTS
-from regente.pipelines.rounds.desk import RoundDesk
+from regente.pipelines.rounds.operations import RoundOperations
 from regente.services.sandbox import Sandbox
 from regente.services.sandbox.standins.league import League
 from tests.pipelines.rounds.campaign import Campaign
@@ -98,7 +98,7 @@ def test_every_crash_point_that_rounds_meet_is_tried() -> None:
 async def test_a_runner_killed_anywhere_leaves_no_half_match(
     where: str,
     app: Regente,
-    desk: RoundDesk,
+    operations: RoundOperations,
     sandbox: Sandbox,
     league: League,
     database_url: str,
@@ -109,13 +109,13 @@ async def test_a_runner_killed_anywhere_leaves_no_half_match(
     nothing is stored twice."""
     with Watch(database_url) as watch:
         for number, crash in enumerate(CRASHES[where], 1):
-            started = await desk.start(LEAGUE, number)
+            started = await operations.start(LEAGUE, number)
             log = tmp_path / f"{number}"
             await asyncio.to_thread(die, crash, number, database_url, sandbox, league, eye, log)
             assert half_matches(eye.connection) == [], crash
             eye.rows(EXPIRE)
             async with runner_in(app):
-                await until_state(desk, started.id, "FINISHED", within_seconds=30)
+                await until_state(operations, started.id, "FINISHED", within_seconds=30)
             asked = [
                 league.calls[f"match {match.id}"] for match in league.calendar.round(LEAGUE, number)
             ]
@@ -155,7 +155,7 @@ def die(
 
 async def test_runners_killed_at_random_moments(
     app: Regente,
-    desk: RoundDesk,
+    operations: RoundOperations,
     sandbox: Sandbox,
     league: League,
     database_url: str,
@@ -166,7 +166,7 @@ async def test_runners_killed_at_random_moments(
     `python -m`."""
     campaign = Campaign(seed=11, rounds=3, kills=3)
     with Watch(database_url) as watch:
-        told = await campaign.run(app, desk, sandbox, league, database_url, tmp_path)
+        told = await campaign.run(app, operations, sandbox, league, database_url, tmp_path)
     assert watch.found == [], told
     assert watch.looks > 20
     assert half_matches(eye.connection) == []

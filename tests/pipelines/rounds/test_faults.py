@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from regente import Regente
-from regente.pipelines.rounds.desk import RoundDesk, RoundMatch
+from regente.pipelines.rounds.operations import RoundMatch, RoundOperations
 from regente.services.sandbox.standins.league import League
-from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round, terms
+from tests.pipelines.rounds.conftest import LEAGUE, Eye, config, run_round
 from tests.pipelines.rounds.whole import half_matches
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
@@ -54,7 +54,7 @@ def break_each(league: League, kinds: Iterable[str], **scope: Any) -> dict[str, 
 
 
 async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
-    app: Regente, desk: RoundDesk, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, eye: Eye
 ) -> None:
     """Z2, Z3, Z4, Z8: one attempt, the error as JSON, the page as it was seen, nothing of it in any
     table."""
@@ -65,7 +65,7 @@ async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
         bad = matches[match_id]
         assert (kind, bad.status, bad.error_code, bad.attempt_count) == (kind, "FAILED", code, 1)
         assert league.calls[f"match {match_id}"] == 1
-        (failure,) = (await desk.match(1, match_id)).failures
+        (failure,) = (await operations.match(1, match_id)).failures
         assert (failure["class"], failure["code"]) == ("fatal", code)
         assert [one["name"] for one in failure["snapshots"]] == ["page.html"], kind
         content_type, truncated, body = await app.snapshot(failure["id"], "page.html")
@@ -74,23 +74,26 @@ async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
     assert {match.status for match_id, match in matches.items() if match_id not in broken} == {
         "FINISHED"
     }
-    assert ((await desk.get(1)).status, (await desk.get(1)).failed) == ("INCOMPLETE", len(broken))
+    assert ((await operations.get(1)).status, (await operations.get(1)).failed) == (
+        "INCOMPLETE",
+        len(broken),
+    )
     assert (eye.count("matches"), eye.count("match_teams"), eye.count("teams")) == (4, 8, 8)
     assert half_matches(eye.connection) == []
 
 
 async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(
-    app: Regente, desk: RoundDesk, league: League
+    app: Regente, operations: RoundOperations, league: League
 ) -> None:
     """Z3, Z4: the error as JSON."""
     bad = await failed_round(app, league, "missing_field")
-    (failure,) = (await desk.match(1, bad.match_id)).failures
+    (failure,) = (await operations.match(1, bad.match_id)).failures
     assert failure["details"]["page"] == "MatchSheet"
     (error,) = failure["details"]["errors"]
     assert (error["field"], error["value"]) == ("teams.0.name", "''")
 
 
-@terms(page_seconds=1.5)
+@config(page_seconds=1.5)
 async def test_a_passing_fault_is_retried_until_it_has_passed(
     app: Regente, league: League, eye: Eye
 ) -> None:
@@ -119,14 +122,14 @@ async def test_a_passing_fault_is_retried_until_it_has_passed(
     assert len({row["wait"] for row in rows}) > len(broken), "jitter"
 
 
-@terms(retries=3)
+@config(retries=3)
 async def test_a_fault_that_does_not_pass_ends_as_a_dead_letter_after_three_retries(
-    app: Regente, desk: RoundDesk, league: League
+    app: Regente, operations: RoundOperations, league: League
 ) -> None:
     """Z2, Z4: "Retry com Backoff (x3)"; the others are not kept waiting."""
     bad = await failed_round(app, league, "unavailable")
     assert (bad.status, bad.error_code, bad.tries) == ("FAILED", "HTTP_503", 4)
-    failures = (await desk.match(1, bad.match_id)).failures
+    failures = (await operations.match(1, bad.match_id)).failures
     assert [one["class"] for one in failures] == ["transient"] * 4
     assert all(one["snapshots"] for one in failures)
 
@@ -151,37 +154,39 @@ async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(
     assert {match.status for match in matches.values()} == {"FINISHED"}
 
 
-@terms(match_seconds=7200.0, recheck_seconds=900.0)
+@config(match_seconds=7200.0, recheck_seconds=900.0)
 async def test_a_match_of_tomorrow_is_looked_at_when_it_must_be_over(
-    app: Regente, desk: RoundDesk, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, eye: Eye
 ) -> None:
     """Z8: not every quarter of an hour until then."""
     victim = victim_of(league)
     league.break_with("scheduled", match_id=victim, kickoff_in=86_400)
-    await desk.start(LEAGUE, 12)
+    await operations.start(LEAGUE, 12)
     async with runner_in(app):
 
         async def the_others() -> bool:
-            return (await desk.get(1)).finished == 9 and league.calls.get(f"match {victim}", 0) == 1
+            return (await operations.get(1)).finished == 9 and league.calls.get(
+                f"match {victim}", 0
+            ) == 1
 
         await eventually_async(the_others)
-        match = (await desk.match(1, victim)).match
+        match = (await operations.match(1, victim)).match
 
         async def waits() -> bool:
             return (await app.get(match.task_id)).status == "queued"
 
         await eventually_async(waits)
-        match = (await desk.match(1, victim)).match
+        match = (await operations.match(1, victim)).match
         assert (match.status, match.error_code) == ("PENDING", "MATCH_NOT_FINISHED")
         (row,) = eye.rows(
             "SELECT extract(epoch FROM run_at - now()) AS wait FROM regente.tasks WHERE id = %s",
             match.task_id,
         )
         assert 93_000 < row["wait"] <= 93_600
-        assert (await desk.get(1)).status == "RUNNING"
+        assert (await operations.get(1)).status == "RUNNING"
 
 
-@terms(patience_seconds=3600.0)
+@config(patience_seconds=3600.0)
 async def test_a_match_that_never_ends_is_given_up(app: Regente, league: League) -> None:
     """Z4: for somebody to look at."""
     bad = await failed_round(app, league, "live", kickoff_in=-3700)
@@ -189,15 +194,15 @@ async def test_a_match_that_never_ends_is_given_up(app: Regente, league: League)
 
 
 async def test_a_postponed_match_is_skipped_and_found_missing(
-    app: Regente, desk: RoundDesk, league: League
+    app: Regente, operations: RoundOperations, league: League
 ) -> None:
     """Z5, Z8: no failure, and not forgotten either."""
     bad = await failed_round(app, league, "postponed", count=1)
     assert (bad.status, (bad.reason or "").partition(":")[0]) == ("SKIPPED", "postponed")
-    assert (await desk.get(1)).status == "INCOMPLETE"
-    assert (await desk.retry_failed(1)).task_ids == [bad.task_id]
+    assert (await operations.get(1)).status == "INCOMPLETE"
+    assert (await operations.retry_failed(1)).task_ids == [bad.task_id]
     await app.run(until_idle=True)
-    assert (await desk.get(1)).status == "FINISHED"
+    assert (await operations.get(1)).status == "FINISHED"
 
 
 @pytest.mark.parametrize(
@@ -209,24 +214,38 @@ async def test_a_postponed_match_is_skipped_and_found_missing(
     ],
 )
 async def test_a_round_whose_page_cannot_be_read_has_no_match_tasks(
-    app: Regente, desk: RoundDesk, league: League, eye: Eye, kind: str, code: str, attempts: int
+    app: Regente,
+    operations: RoundOperations,
+    league: League,
+    eye: Eye,
+    kind: str,
+    code: str,
+    attempts: int,
 ) -> None:
     """Z1, Z3, Z4: a page that lists nine of ten matches is no list; later the same job goes on."""
     league.break_with(kind, round=12)
     assert await run_round(app) == {}
-    found = await desk.get(1)
+    found = await operations.get(1)
     assert (found.status, found.error_code, found.listed) == ("FAILED", code, 0)
     assert (eye.count("tasks"), eye.rows("SELECT attempt FROM regente.tasks")[0]["attempt"]) == (
         1,
         attempts,
     )
     league.calm()
-    assert (await desk.retry_failed(1)).task_ids == [found.task_id]
+    assert (await operations.retry_failed(1)).task_ids == [found.task_id]
     await app.run(until_idle=True)
-    assert ((await desk.get(1)).status, (await desk.get(1)).finished) == ("FINISHED", 10)
+    assert ((await operations.get(1)).status, (await operations.get(1)).finished) == (
+        "FINISHED",
+        10,
+    )
 
 
-async def test_a_round_that_the_league_does_not_have(app: Regente, desk: RoundDesk) -> None:
+async def test_a_round_that_the_league_does_not_have(
+    app: Regente, operations: RoundOperations
+) -> None:
     """Z4: the league has 38."""
     assert await run_round(app, 39) == {}
-    assert ((await desk.get(1)).status, (await desk.get(1)).error_code) == ("FAILED", "HTTP_404")
+    assert ((await operations.get(1)).status, (await operations.get(1)).error_code) == (
+        "FAILED",
+        "HTTP_404",
+    )

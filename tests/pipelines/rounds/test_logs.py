@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from regente.pipelines.rounds.desk import RoundDesk
+from regente.pipelines.rounds.operations import RoundOperations
 from regente.services.sandbox import Sandbox
 from regente.services.sandbox.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, until_state
@@ -20,7 +20,7 @@ FIELDS = ("job_id", "match_id", "attempt_count")
 
 
 async def test_every_line_names_its_round_its_match_and_its_attempt(
-    desk: RoundDesk, sandbox: Sandbox, league: League, database_url: str, tmp_path: Path
+    operations: RoundOperations, sandbox: Sandbox, league: League, database_url: str, tmp_path: Path
 ) -> None:
     """Z7: pages asked for, retries, throttling, dead letters, skips and ends, from the pipeline and
     from the engine."""
@@ -29,10 +29,10 @@ async def test_every_line_names_its_round_its_match_and_its_attempt(
         played, ("unavailable", "throttled", "layout", "postponed", "live"), strict=False
     ):
         league.break_with(kind, match_id=match_id, count=1, retry_after=0.05)
-    started = await desk.start(LEAGUE, 12)
+    started = await operations.start(LEAGUE, 12)
     log = tmp_path / "log"
     with doomed_runner(database_url, sandbox.url, log):
-        await until_state(desk, started.id, "INCOMPLETE", within_seconds=60)
+        await until_state(operations, started.id, "INCOMPLETE", within_seconds=60)
         await asyncio.to_thread(_ends, log, 10 + 1 + 3)
     lines: list[dict[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]
     work = [line for line in lines if not line["event"].startswith(OF_THE_RUNNER)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from regente import Regente
-from regente.pipelines.rounds.desk import RoundDesk
+from regente.pipelines.rounds.operations import RoundOperations
 from regente.services.sandbox.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round
 from tests.pipelines.rounds.whole import half_matches
 
 
 async def test_only_what_failed_runs_again(
-    app: Regente, desk: RoundDesk, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, eye: Eye
 ) -> None:
     """Z5: three failed matches, by code and all; the seven others are not asked for again."""
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
@@ -19,30 +19,30 @@ async def test_only_what_failed_runs_again(
     league.break_with("layout", match_id=played[2])
     matches = await run_round(app)
     league.calm()
-    by_code = await desk.retry_failed(1, codes=["HTTP_404"])
+    by_code = await operations.retry_failed(1, codes=["HTTP_404"])
     assert (by_code.selected, by_code.task_ids) == (1, [matches[played[0]].task_id])
     await app.run(until_idle=True)
     assert league.calls == {f"match {played[0]}": 1}
-    rest = await desk.retry_failed()
+    rest = await operations.retry_failed()
     assert set(rest.task_ids) == {matches[played[1]].task_id, matches[played[2]].task_id}
     await app.run(until_idle=True)
     assert league.calls == {f"match {match_id}": 1 for match_id in played[:3]}
-    assert (await desk.get(1)).status == "FINISHED"
-    nothing = await desk.retry_failed()
+    assert (await operations.get(1)).status == "FINISHED"
+    nothing = await operations.retry_failed()
     assert (nothing.selected, nothing.task_ids) == (0, [])
     assert half_matches(eye.connection) == []
 
 
 async def test_what_is_still_broken_fails_again_and_stays(
-    app: Regente, desk: RoundDesk, league: League
+    app: Regente, operations: RoundOperations, league: League
 ) -> None:
     """Z4, Z5: an operator's retry has a budget of its own; the dead letter keeps both failures."""
     victim = league.calendar.round(LEAGUE, 12)[0].id
     league.break_with("layout", match_id=victim)
     await run_round(app)
-    await desk.retry_failed(1)
+    await operations.retry_failed(1)
     await app.run(until_idle=True)
-    detail = await desk.match(1, victim)
+    detail = await operations.match(1, victim)
     assert (detail.match.status, [one["code"] for one in detail.failures]) == (
         "FAILED",
         ["LAYOUT_CHANGED"] * 2,
@@ -50,7 +50,7 @@ async def test_what_is_still_broken_fails_again_and_stays(
 
 
 async def test_matches_that_are_not_in_the_database_are_found_although_their_tasks_are_gone(
-    app: Regente, desk: RoundDesk, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, eye: Eye
 ) -> None:
     """Z5: what is missing is what is not stored, whatever became of its task: forgotten, canceled,
     or done and then deleted."""
@@ -58,25 +58,30 @@ async def test_matches_that_are_not_in_the_database_are_found_although_their_tas
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
     eye.rows("DELETE FROM regente.matches WHERE match_id = ANY (%s) RETURNING id", played[:2])
     eye.rows("DELETE FROM regente.tasks WHERE args ->> 'match_id' = %s RETURNING id", played[1])
-    assert ((await desk.get(1)).status, (await desk.get(1)).missing) == ("INCOMPLETE", 2)
+    assert ((await operations.get(1)).status, (await operations.get(1)).missing) == (
+        "INCOMPLETE",
+        2,
+    )
     league.calm()
-    done = await desk.retry_failed(1)
+    done = await operations.retry_failed(1)
     assert (done.selected, len(done.task_ids)) == (2, 2)
     await app.run(until_idle=True)
     assert league.calls == {f"match {match_id}": 1 for match_id in played[:2]}
-    assert ((await desk.get(1)).status, eye.count("matches")) == ("FINISHED", 10)
-    assert [match.match_id for match in await desk.matches(1)] == played
+    assert ((await operations.get(1)).status, eye.count("matches")) == ("FINISHED", 10)
+    assert [match.match_id for match in await operations.matches(1)] == played
 
 
-async def test_canceled_matches_are_missing_too(app: Regente, desk: RoundDesk, eye: Eye) -> None:
+async def test_canceled_matches_are_missing_too(
+    app: Regente, operations: RoundOperations, eye: Eye
+) -> None:
     """Z5: somebody stopped the round in the middle."""
     await app.pause("matches")
-    started = await desk.start(LEAGUE, 12)
+    started = await operations.start(LEAGUE, 12)
     await app.run(["rounds"], until_idle=True)
     assert started.batch_id is not None
     await app.cancel_batch(started.batch_id)
-    assert (await desk.get(1)).canceled == 10
+    assert (await operations.get(1)).canceled == 10
     await app.resume("matches")
-    assert len((await desk.retry_failed(1)).task_ids) == 10
+    assert len((await operations.retry_failed(1)).task_ids) == 10
     await app.run(until_idle=True)
-    assert ((await desk.get(1)).status, eye.count("matches")) == ("FINISHED", 10)
+    assert ((await operations.get(1)).status, eye.count("matches")) == ("FINISHED", 10)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from regente import InvalidInput, NotFound, Regente
-from regente.pipelines.rounds.desk import RoundDesk
+from regente.pipelines.rounds.operations import RoundOperations
 from regente.services.sandbox.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round, until_state
 from tests.support.eventually import eventually_async
@@ -15,7 +15,7 @@ from tests.support.running import runner_in
 
 
 async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
-    app: Regente, desk: RoundDesk, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, eye: Eye
 ) -> None:
     """Z1, Z6: ten tasks, ten matches, each with its teams, events and stats, and a result that adds
     up."""
@@ -32,7 +32,7 @@ async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
             len(truth.stats),
             truth.kickoff,
         )
-    found = await desk.get(1)
+    found = await operations.get(1)
     assert (found.status, found.listed, found.finished, found.failed) == ("FINISHED", 10, 10, 0)
     assert [
         eye.count(table) for table in ("rounds", "round_matches", "matches", "match_teams", "teams")
@@ -43,12 +43,12 @@ async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
 
 
 async def test_what_is_stored_of_a_match_is_what_the_page_says(
-    app: Regente, desk: RoundDesk, league: League
+    app: Regente, operations: RoundOperations, league: League
 ) -> None:
     """Z6: names with accents, quotes and angle brackets, to the letter."""
     await run_round(app)
     truth = league.calendar.round(LEAGUE, 12)[3]
-    detail = await desk.match(1, truth.id)
+    detail = await operations.match(1, truth.id)
     assert (detail.venue, detail.attendance) == (truth.venue, truth.attendance)
     assert [
         (one["minute"], one["kind"], one["side"], one["player"]) for one in detail.event_list
@@ -58,24 +58,24 @@ async def test_what_is_stored_of_a_match_is_what_the_page_says(
     )
     assert detail.failures == []
     with pytest.raises(NotFound, match="has no match nothing"):
-        await desk.match(1, "nothing")
+        await operations.match(1, "nothing")
 
 
 async def test_every_match_has_its_task_before_the_first_is_asked_for(
-    app: Regente, desk: RoundDesk, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, eye: Eye
 ) -> None:
     """Z1: with the matches' pipeline paused the round is discovered, ten tasks wait, and no match's
     page was asked for."""
     await app.pause("matches")
-    started = await desk.start(LEAGUE, 3)
+    started = await operations.start(LEAGUE, 3)
     assert (started.status, started.listed) == ("PENDING", 0)
     async with runner_in(app):
 
         async def discovered() -> bool:
-            return (await desk.get(started.id)).listed == 10
+            return (await operations.get(started.id)).listed == 10
 
         await eventually_async(discovered)
-        assert [match.status for match in await desk.matches(started.id)] == ["PENDING"] * 10
+        assert [match.status for match in await operations.matches(started.id)] == ["PENDING"] * 10
         assert league.calls == {"round 3": 1}
         (row,) = eye.rows(
             "SELECT count(*) AS tasks FROM regente.tasks WHERE pipeline = 'matches' AND "
@@ -84,51 +84,51 @@ async def test_every_match_has_its_task_before_the_first_is_asked_for(
         assert row["tasks"] == 10
         assert (eye.rows("SELECT total FROM regente.batches"))[0]["total"] == 11
         await app.resume("matches")
-        await until_state(desk, started.id, "FINISHED")
+        await until_state(operations, started.id, "FINISHED")
 
 
 async def test_a_round_that_is_started_again_is_the_same_job(
-    app: Regente, desk: RoundDesk, league: League
+    app: Regente, operations: RoundOperations, league: League
 ) -> None:
     """Z1, Z5: twice at once, and once more when it is done."""
-    both = await asyncio.gather(*(desk.start(LEAGUE, 12) for _ in range(5)))
+    both = await asyncio.gather(*(operations.start(LEAGUE, 12) for _ in range(5)))
     assert len({(one.id, one.task_id) for one in both}) == 1
     await app.run(until_idle=True)
-    again = await desk.start(LEAGUE, 12)
+    again = await operations.start(LEAGUE, 12)
     await app.run(until_idle=True)
     assert (again.id, again.task_id, again.status) == (both[0].id, both[0].task_id, "FINISHED")
     assert set(league.calls.values()) == {1}
 
 
 async def test_a_refreshed_round_reads_its_page_again_and_scrapes_nothing_twice(
-    app: Regente, desk: RoundDesk, league: League
+    app: Regente, operations: RoundOperations, league: League
 ) -> None:
     """Z8: known matches keep their task; what is stored is left alone."""
     before = await run_round(app)
-    after = await desk.start(LEAGUE, 12, refresh=True)
+    after = await operations.start(LEAGUE, 12, refresh=True)
     assert after.task_id != 1
     await app.run(until_idle=True)
-    assert {match.match_id: match.task_id for match in await desk.matches(after.id)} == {
+    assert {match.match_id: match.task_id for match in await operations.matches(after.id)} == {
         match_id: match.task_id for match_id, match in before.items()
     }
     assert league.calls == {"round 12": 2, **{f"match {match_id}": 1 for match_id in before}}
 
 
 async def test_a_match_that_is_there_already_is_skipped(
-    app: Regente, desk: RoundDesk, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, eye: Eye
 ) -> None:
     """Z8: its task was forgotten, the match was not; a new task asks for nothing and says why."""
     await run_round(app)
     eye.rows("DELETE FROM regente.tasks RETURNING id")
-    await desk.start(LEAGUE, 12)
+    await operations.start(LEAGUE, 12)
     await app.run(until_idle=True)
     assert {task.status for task in await app.tasks(pipeline="matches")} == {"skipped"}
-    assert {match.status for match in await desk.matches(1)} == {"FINISHED"}
-    assert (await desk.get(1)).status == "FINISHED"
+    assert {match.status for match in await operations.matches(1)} == {"FINISHED"}
+    assert (await operations.get(1)).status == "FINISHED"
     assert sum(count for route, count in league.calls.items() if route.startswith("match")) == 10
     (event,) = [
         one
-        for one in await app.task_events((await desk.matches(1))[0].task_id)
+        for one in await app.task_events((await operations.matches(1))[0].task_id)
         if one.event == "task_skipped"
     ]
     assert event.details is not None
@@ -136,19 +136,19 @@ async def test_a_match_that_is_there_already_is_skipped(
 
 
 async def test_rounds_of_two_leagues_at_once_share_nothing(
-    app: Regente, desk: RoundDesk, eye: Eye
+    app: Regente, operations: RoundOperations, eye: Eye
 ) -> None:
     """Z8: the same numbers and the same match ids in another league."""
     for league in (LEAGUE, "serie-b"):
         for number in (1, 2, 20):
-            await desk.start(league, number)
+            await operations.start(league, number)
     await app.run(until_idle=True)
-    assert {(one.status, one.finished) for one in await desk.find()} == {("FINISHED", 10)}
+    assert {(one.status, one.finished) for one in await operations.find()} == {("FINISHED", 10)}
     assert (eye.count("matches"), eye.count("teams")) == (60, 40)
 
 
 async def test_what_cannot_be_a_round_is_refused_and_leaves_nothing(
-    desk: RoundDesk, eye: Eye
+    operations: RoundOperations, eye: Eye
 ) -> None:
     """Bad input gets a clear error."""
     for league, number in (
@@ -160,9 +160,9 @@ async def test_what_cannot_be_a_round_is_refused_and_leaves_nothing(
         (LEAGUE, 1001),
     ):
         with pytest.raises(InvalidInput, match=r"league|round"):
-            await desk.start(league, number)
+            await operations.start(league, number)
     assert (eye.count("rounds"), eye.count("tasks"), eye.count("batches")) == (0, 0, 0)
     with pytest.raises(NotFound):
-        await desk.get(99)
+        await operations.get(99)
     with pytest.raises(NotFound):
-        await desk.named(LEAGUE, 5)
+        await operations.named(LEAGUE, 5)

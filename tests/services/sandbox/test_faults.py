@@ -9,8 +9,8 @@ import pytest
 from curl_cffi.requests.exceptions import IncompleteRead, Timeout
 from pydantic import ValidationError
 
-from regente.services.sandbox import Fault, FaultBoard, FaultKind, Sandbox
-from regente.services.sandbox.faults import Sighting
+from regente.services.sandbox import Fault, FaultInjector, FaultKind, Sandbox
+from regente.services.sandbox.faults import ObservedRequest
 from tests.services.sandbox.conftest import Visitor
 
 SEARCH = "/ads?start=2025-01-10&end=2025-01-12&languages=pt"
@@ -91,9 +91,12 @@ async def test_faults_are_switched_over_http(sandbox: Sandbox, visitor: Visitor)
 
 def test_chance_follows_from_the_seed() -> None:
     def history(seed: int) -> list[bool]:
-        board = FaultBoard(seed)
+        board = FaultInjector(seed)
         board.add(Fault(kind=FaultKind.HANG, chance=0.5))
-        return [board.strike(Sighting(None, "/ads"), by_proxy=False) is not None for _ in range(50)]
+        return [
+            board.strike(ObservedRequest(None, "/ads"), by_proxy=False) is not None
+            for _ in range(50)
+        ]
 
     assert history(1) == history(1) != history(2)
     assert 10 < sum(history(1)) < 40

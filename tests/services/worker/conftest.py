@@ -12,9 +12,9 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from regente.asgi.server import serving
 from regente.contracts.worker import Filters, ScrapeJob, Session
 from regente.services.sandbox import ProxyAccount, Sandbox
-from regente.services.serving import serving
 from regente.services.worker import WorkerSettings, create_app
 from tests.services.filters import payload
 from tests.support.eventually import eventually_async

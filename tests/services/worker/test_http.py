@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from regente.asgi.server import serving
 from regente.contracts.worker import ProxyAddress
 from regente.services.sandbox import FaultKind, Sandbox
-from regente.services.serving import serving
 from regente.services.worker import SourceSession, WorkerSettings, create_app
 from tests.services.filters import filters, payload
 from tests.services.worker.conftest import QUICK, Client, StartWorker, stranger

@@ -14,8 +14,8 @@ from psycopg import sql as composed
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from regente.services.serving import serving
-from regente.services.writer import WriterTerms, create_app
+from regente.asgi.server import serving
+from regente.services.writer import WriterConfig, create_app
 from tests.services.writer.client import KEY, WriterClient
 from tests.services.writer.source_server import SourceServer
 
@@ -72,14 +72,14 @@ async def open_writer(database_url: str) -> AsyncIterator[OpenWriter]:
     """Opens writers on the test's database; terms of the lease and of retries are short."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def opened(**terms: Any) -> WriterClient:
+        async def opened(**config: Any) -> WriterClient:
             given = {
                 "allow_private": True,
                 "create_ads": True,
                 "backoff_seconds": 0.02,
                 "poll_seconds": 0.05,
-            } | terms
-            app = create_app(WriterTerms(database_url=database_url, api_key=KEY, **given))
+            } | config
+            app = create_app(WriterConfig(database_url=database_url, api_key=KEY, **given))
             client = WriterClient(await stack.enter_async_context(serving(app)))
             await stack.enter_async_context(client.http)
             return client

@@ -28,7 +28,7 @@ class NewKey:
     secret: str = field(repr=False)
 
 
-class KeyRing:
+class ApiKeys:
     def __init__(self, book: Book) -> None:
         self._book = book
 

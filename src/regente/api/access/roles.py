@@ -30,7 +30,7 @@ class Requires:
         return principal
 
 
-class Open:
+class PublicRoute:
     """For the very few routes that everybody may use: each must also be named in `gate.py`."""
 
     async def __call__(self) -> None:
@@ -40,7 +40,7 @@ class Open:
 Viewer = Annotated[Principal, Depends(Requires(Role.VIEWER))]
 Operator = Annotated[Principal, Depends(Requires(Role.OPERATOR))]
 Admin = Annotated[Principal, Depends(Requires(Role.ADMIN))]
-Anybody = Annotated[None, Depends(Open())]
+Public = Annotated[None, Depends(PublicRoute())]
 
 
 class UnguardedRoute(TypeError):
@@ -66,8 +66,8 @@ def guard(router: APIRouter) -> APIRouter:
     return router
 
 
-def _guards(dependant: Dependant) -> Iterator[Requires | Open]:
+def _guards(dependant: Dependant) -> Iterator[Requires | PublicRoute]:
     for part in dependant.dependencies:
-        if isinstance(part.call, Requires | Open):
+        if isinstance(part.call, Requires | PublicRoute):
             yield part.call
         yield from _guards(part)

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from regente.api.access.principal import Principal
-from regente.api.audit import Note
-from regente.api.bulk.kinds import DEEDS, Kind
+from regente.api.audit import AuditNote
+from regente.api.bulk.actions import ACTIONS, ActionKind
 from regente.api.models.basics import Action, DryRun, Named
 from regente.api.state import Api
 
@@ -23,8 +23,8 @@ async def run(
     request: Request,
     response: Response,
     who: Principal,
-    note: Note,
-    kind: Kind,
+    note: AuditNote,
+    kind: ActionKind,
     chosen: Named,
     query: str,
     params: dict[str, Any],
@@ -45,7 +45,7 @@ async def run(
         request_id=request.state.request_id,
         selection=selection,
     )
-    response.headers["location"] = f"{api.terms.path_prefix}/api/actions/{row['id']}"
+    response.headers["location"] = f"{api.config.path_prefix}/api/actions/{row['id']}"
     response.status_code = 202 if row["status"] == "running" else 200
     told = {
         "action": row["id"],
@@ -65,16 +65,16 @@ async def _ids(api: Api, chosen: Named, query: str, params: dict[str, Any]) -> l
     return [row["id"] for row in await api.book.rows(query, limit=limit, **params)]
 
 
-async def _would(api: Api, kind: Kind, ids: list[int]) -> DryRun:
-    deed = DEEDS[kind]
-    rows = await api.book.rows("states_of", ids=ids, pipeline=deed.pipeline)
+async def _would(api: Api, kind: ActionKind, ids: list[int]) -> DryRun:
+    action = ACTIONS[kind]
+    rows = await api.book.rows("states_of", ids=ids, pipeline=action.pipeline)
     by_status = {row["status"]: row["count"] for row in rows}
     return DryRun(
         kind=kind,
         total=len(ids),
         by_status=by_status,
         missing=len(ids) - sum(by_status.values()),
-        would_change=sum(count for status, count in by_status.items() if status in deed.changes),
-        in_background=len(ids) > api.terms.inline_items,
+        would_change=sum(count for status, count in by_status.items() if status in action.changes),
+        in_background=len(ids) > api.config.inline_items,
         sample=ids[:SAMPLE],
     )

@@ -20,8 +20,8 @@ from typing import Any
 import psycopg
 
 from regente.api.book import Book, Row
-from regente.api.bulk.kinds import DEEDS, Kind
-from regente.api.terms import ApiTerms
+from regente.api.bulk.actions import ACTIONS, ActionKind
+from regente.api.config import ApiConfig
 from regente.app import Regente
 from regente.engine.cancellation import cancel_all
 from regente.engine.errors import DatabaseUnavailable, NotFound
@@ -32,10 +32,10 @@ LOOK_EVERY_SECONDS = 5.0
 
 
 class BulkRunner:
-    def __init__(self, app: Regente, book: Book, terms: ApiTerms) -> None:
+    def __init__(self, app: Regente, book: Book, config: ApiConfig) -> None:
         self._app = app
         self._book = book
-        self._terms = terms
+        self._config = config
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._working: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
@@ -50,7 +50,7 @@ class BulkRunner:
 
     async def submit(
         self,
-        kind: Kind,
+        kind: ActionKind,
         ids: Sequence[int],
         *,
         by: str,
@@ -69,10 +69,10 @@ class BulkRunner:
             ids=list(ids),
             owner=self._owner,
             filter=json.dumps(selection),
-            lease_seconds=self._terms.action_lease_seconds,
+            lease_seconds=self._config.action_lease_seconds,
         )
         assert row is not None
-        if len(ids) <= self._terms.inline_items:
+        if len(ids) <= self._config.inline_items:
             await self._work(row["id"])
         else:
             self._begin(row["id"])
@@ -92,7 +92,7 @@ class BulkRunner:
     async def _look_for_orphans(self) -> None:
         while True:
             try:
-                lease = self._terms.action_lease_seconds
+                lease = self._config.action_lease_seconds
                 for row in await self._book.rows(
                     "adopt_actions", owner=self._owner, lease_seconds=lease
                 ):
@@ -100,7 +100,7 @@ class BulkRunner:
                     self._begin(row["id"])
             except (psycopg.Error, DatabaseUnavailable) as error:
                 logger.warning("cannot look for bulk actions", extra={"error": str(error).strip()})
-            await asyncio.sleep(min(LOOK_EVERY_SECONDS, self._terms.action_lease_seconds / 2))
+            await asyncio.sleep(min(LOOK_EVERY_SECONDS, self._config.action_lease_seconds / 2))
 
     async def _work(self, action_id: int) -> None:
         try:
@@ -123,13 +123,13 @@ class BulkRunner:
     async def _chunk(self, action_id: int) -> bool:
         """True when there is more to do."""
         row = await self._book.row(
-            "action_work", id=action_id, owner=self._owner, count=self._terms.chunk_items
+            "action_work", id=action_id, owner=self._owner, count=self._config.chunk_items
         )
         if row is None:
             return False
         ids = row["ids"] or []
         changed = (
-            await DEEDS[Kind(row["kind"])].apply(self._app, self._book, ids, row["by"])
+            await ACTIONS[ActionKind(row["kind"])].apply(self._app, self._book, ids, row["by"])
             if ids
             else 0
         )
@@ -139,6 +139,6 @@ class BulkRunner:
             owner=self._owner,
             dealt_with=len(ids),
             changed=changed,
-            lease_seconds=self._terms.action_lease_seconds,
+            lease_seconds=self._config.action_lease_seconds,
         )
         return after is not None and after["status"] == "running"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from regente.api.metrics.figures import CAP, MISSIONS_CAP, Figures, Row, Snapshot
+from regente.api.metrics.cache import CAP, MISSIONS_CAP, MetricsCache, MetricsSnapshot, Row
 
 STATES = ("closed", "open", "draining", "halting")
 WORKER_STATUSES = ("idle", "initializing", "ready", "scraping", "error")
@@ -18,8 +18,8 @@ Labels = tuple[str, ...]
 Sample = tuple[Labels, float]
 
 
-class DatabaseFigures(Collector):
-    def __init__(self, figures: Figures) -> None:
+class DatabaseCollector(Collector):
+    def __init__(self, figures: MetricsCache) -> None:
         self._figures = figures
 
     def collect(self) -> Iterator[Metric]:
@@ -43,7 +43,7 @@ class DatabaseFigures(Collector):
         return iter(())
 
 
-def _rising(found: Snapshot) -> Iterator[Metric]:
+def _rising(found: MetricsSnapshot) -> Iterator[Metric]:
     by_class: Counter[Labels] = Counter()
     for (pipeline, kind, _), count in found.failures.items():
         by_class[pipeline, kind] += count
@@ -67,7 +67,7 @@ def _rising(found: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _queues(found: Snapshot) -> Iterator[Metric]:
+def _queues(found: MetricsSnapshot) -> Iterator[Metric]:
     rows = found.queues
     running = Counter[str]()
     for row in found.running:
@@ -97,7 +97,7 @@ def _queues(found: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _running(found: Snapshot) -> Iterator[Metric]:
+def _running(found: MetricsSnapshot) -> Iterator[Metric]:
     rows = found.running
     stuck = Counter({row["pipeline"]: 0 for row in found.queues})
     for row in rows:
@@ -118,7 +118,7 @@ def _running(found: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _durations(found: Snapshot) -> Iterator[Metric]:
+def _durations(found: MetricsSnapshot) -> Iterator[Metric]:
     for name, key, what in (
         ("average", "average", "On average"),
         ("p95", "p95", "95 of 100 at most"),
@@ -150,7 +150,7 @@ _RUNNER_GAUGES: dict[str, tuple[str, Callable[[Row], float]]] = {
 }
 
 
-def _runners(found: Snapshot) -> Iterator[Metric]:
+def _runners(found: MetricsSnapshot) -> Iterator[Metric]:
     labels = [(str(row["id"]), row["name"]) for row in found.runners]
     names = ("runner_id", "runner")
     for key, about in _RUNNER_COUNTS.items():
@@ -175,7 +175,7 @@ def _ended(row: Row) -> int:
     return int(row["completed"] + row["failed"] + row["retried"])
 
 
-def _missions(found: Snapshot) -> Iterator[Metric]:
+def _missions(found: MetricsSnapshot) -> Iterator[Metric]:
     samples = [
         ((row["status"], row["checkpoint"] or ""), row["missions"]) for row in found.missions
     ]
@@ -183,7 +183,7 @@ def _missions(found: Snapshot) -> Iterator[Metric]:
     yield _gauge("regente_missions", about, ("status", "checkpoint"), samples)
 
 
-def _fleet(found: Snapshot) -> Iterator[Metric]:
+def _fleet(found: MetricsSnapshot) -> Iterator[Metric]:
     fleet = found.fleet
     workers = {(status, "true"): 0 for status in WORKER_STATUSES}
     workers |= {
@@ -217,7 +217,7 @@ def _fleet(found: Snapshot) -> Iterator[Metric]:
     yield _gauge("regente_batches", "Open batches by status.", ("status",), batches)
 
 
-def _liveness(found: Snapshot) -> Iterator[Metric]:
+def _liveness(found: MetricsSnapshot) -> Iterator[Metric]:
     lag = max(0.0, found.fleet["feed_lag_seconds"] or 0.0)
     yield _gauge(
         "regente_feed_lag_seconds",

@@ -7,7 +7,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
 
 from regente.api.access.roles import Viewer
-from regente.api.metrics.desk import MetricsDesk
+from regente.api.metrics.exporter import MetricsExporter
 from regente.api.resource import resource
 
 routes = resource("/metrics", "metrics")
@@ -31,5 +31,5 @@ class MetricsText(Response):
 async def metrics(request: Request, who: Viewer) -> MetricsText:
     """The database's are at most five seconds old. Let Prometheus send a viewer's key in the header
     `x-api-key`."""
-    desk: MetricsDesk = request.app.state.metrics
-    return MetricsText(await desk.text())
+    operations: MetricsExporter = request.app.state.metrics
+    return MetricsText(await operations.text())

@@ -10,14 +10,14 @@ from regente.api.access.roles import Viewer
 from regente.api.limits import Id
 from regente.api.models.basics import Action, Page, PageQuery
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/actions", "actions")
 
 
 @routes.get("", summary="List bulk actions, newest first")
 async def list_actions(
-    query: Annotated[PageQuery, Query()], api: Used, who: Viewer
+    query: Annotated[PageQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Action]:
     rows = await api.book.rows("list_actions", before_id=query.before_id, limit=query.limit + 1)
     more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
@@ -25,5 +25,5 @@ async def list_actions(
 
 
 @routes.get("/{action_id}", summary="Progress of a bulk action")
-async def show(action_id: Id, api: Used, who: Viewer) -> Action:
+async def show(action_id: Id, api: ApiDep, who: Viewer) -> Action:
     return Action(**await api.bulk.get(action_id))

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Query
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page
 from regente.api.models.tasks import (
@@ -23,14 +23,14 @@ from regente.api.models.tasks import (
 )
 from regente.api.redaction import redacted
 from regente.api.resource import resource
-from regente.api.state import Api, Used
+from regente.api.state import Api, ApiDep
 
 routes = resource("/api/batches", "batches")
 
 
 @routes.get("", summary="List batches, newest first")
 async def list_batches(
-    query: Annotated[BatchQuery, Query()], api: Used, who: Viewer
+    query: Annotated[BatchQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Batch]:
     rows = await api.book.rows(
         "list_batches", before_id=query.before_id, statuses=query.statuses, limit=query.limit + 1
@@ -45,12 +45,12 @@ async def list_batches(
 
 
 @routes.get("/{batch_id}", summary="Show a batch: its ledger, its error mix, what ended last")
-async def show(batch_id: Id, api: Used, who: Viewer) -> BatchDetail:
+async def show(batch_id: Id, api: ApiDep, who: Viewer) -> BatchDetail:
     return await detail(api, batch_id)
 
 
 @routes.post("/{batch_id}/resume", summary="Go on where a stalled batch stopped")
-async def resume(batch_id: Id, api: Used, who: Operator, note: Noting) -> Resumed:
+async def resume(batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Resumed:
     """Idempotent: of two callers at once one resumes, the other learns so."""
     before = await api.regente.batch(batch_id)
     done = await api.regente.resume_batch(batch_id, by=who.name)
@@ -60,7 +60,7 @@ async def resume(batch_id: Id, api: Used, who: Operator, note: Noting) -> Resume
 
 @routes.post("/{batch_id}/reprocess", summary="Retry its failed tasks only")
 async def reprocess(
-    batch_id: Id, api: Used, who: Operator, note: Noting, body: Reprocess | None = None
+    batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep, body: Reprocess | None = None
 ) -> Requeued:
     """All of them, those with one of the codes, or those with one of the ids."""
     chosen = body or Reprocess()
@@ -75,7 +75,7 @@ async def reprocess(
 
 
 @routes.post("/{batch_id}/cancel", summary="Cancel the rest of a batch")
-async def cancel(batch_id: Id, api: Used, who: Operator, note: Noting) -> Canceled:
+async def cancel(batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Canceled:
     """What has ended stays as it is."""
     before = await api.regente.batch(batch_id)
     done = await api.regente.cancel_batch(batch_id, by=who.name)

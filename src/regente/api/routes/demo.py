@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from regente.api.access.roles import Admin, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.resource import resource
-from regente.api.state import Api, Used
+from regente.api.state import Api, ApiDep
 from regente.engine.errors import IllegalTransition
 
 routes = resource("/api/demo", "orchestrator")
@@ -34,7 +34,7 @@ class Demo(BaseModel):
 
 
 @routes.get("", summary="Does the demo run, could it?")
-async def demo(request: Request, api: Used, who: Viewer) -> Demo:
+async def demo(request: Request, api: ApiDep, who: Viewer) -> Demo:
     process = _process(request)
     if process is not None and process.runs:
         return Demo(state="running", reason=None)
@@ -43,7 +43,7 @@ async def demo(request: Request, api: Used, who: Viewer) -> Demo:
 
 
 @routes.post("/start", summary="Run the demo beside this server")
-async def start_demo(request: Request, api: Used, who: Admin, note: Noting) -> Demo:
+async def start_demo(request: Request, api: ApiDep, who: Admin, note: AuditNoteDep) -> Demo:
     """A sandbox, 3 workers, 6 proxies and 24 missions with faults, in this database. Only where the
     fleet has nothing else."""
     process = _process(request)

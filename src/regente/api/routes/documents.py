@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from regente.api.access.roles import Admin, Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page, PageQuery
 from regente.api.models.documents import (
@@ -24,10 +24,10 @@ from regente.api.models.documents import (
     ProjectFields,
 )
 from regente.api.resource import resource
-from regente.api.state import Api, Used
+from regente.api.state import Api, ApiDep
 from regente.api.uploads import files_of, text_of, uploaded
-from regente.pipelines.documents.desk import DocumentDesk
 from regente.pipelines.documents.models import MAX_DOCUMENTS, Project
+from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import NewDocument, folder_below
 
@@ -45,16 +45,16 @@ ProjectName = Annotated[
 
 
 @routes.get("/projects", summary="List projects: classes and limits")
-async def projects(api: Used, who: Viewer) -> list[Project]:
-    return await _desk(api).projects()
+async def projects(api: ApiDep, who: Viewer) -> list[Project]:
+    return await _operations(api).projects()
 
 
 @routes.put("/projects/{project}", summary="Make or change a project")
 async def put_project(
-    project: ProjectName, body: ProjectFields, api: Used, who: Admin, note: Noting
+    project: ProjectName, body: ProjectFields, api: ApiDep, who: Admin, note: AuditNoteDep
 ) -> Project:
     """Executions that were submitted before stay as they are."""
-    made = await _desk(api).put_project(name=project, **body.model_dump())
+    made = await _operations(api).put_project(name=project, **body.model_dump())
     note.about({"project": project}, after=made.model_dump())
     return made
 
@@ -63,14 +63,14 @@ async def put_project(
     "/executions", summary="Classify the files of an upload", status_code=201, openapi_extra=UPLOAD
 )
 async def upload(
-    request: Request, api: Used, who: Operator, note: Noting, limits: Limits
+    request: Request, api: ApiDep, who: Operator, note: AuditNoteDep, limits: Limits
 ) -> DocumentExecution:
     """Up to 2,000 files. Their contents are stored until their documents are done; one that is too
     large is `PULADO`."""
     async with uploaded(request, max_bytes=limits.upload_bytes, max_files=MAX_DOCUMENTS) as form:
         documents = [_document(file, limits.max_file_bytes) for file in files_of(form, "files")]
         project, name = text_of(form, "project", "default"), text_of(form, "name", "")
-        execution_id = await _desk(api).submit_contents(
+        execution_id = await _operations(api).submit_contents(
             documents, project=project, name=name, by=who.name
         )
     return await _submitted(api, execution_id, note)
@@ -80,12 +80,12 @@ async def upload(
     "/executions/folder", summary="Classify the files of a folder on the server", status_code=201
 )
 async def folder(
-    body: FolderExecution, api: Used, who: Admin, note: Noting, limits: Limits
+    body: FolderExecution, api: ApiDep, who: Admin, note: AuditNoteDep, limits: Limits
 ) -> DocumentExecution:
     """Only below REGENTE_DOCUMENTS_ROOT, and only where that is set. Runners must be able to read
     it."""
     place = folder_below(limits.root, Path(body.folder))
-    execution_id = await _desk(api).submit_folder(
+    execution_id = await _operations(api).submit_folder(
         place, project=body.project, name=body.name, by=who.name
     )
     return await _submitted(api, execution_id, note)
@@ -93,9 +93,9 @@ async def folder(
 
 @routes.get("/executions", summary="List executions, newest first")
 async def executions(
-    query: Annotated[PageQuery, Query()], api: Used, who: Viewer
+    query: Annotated[PageQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[DocumentExecution]:
-    found = await _desk(api).executions(before_id=query.before_id, limit=query.limit + 1)
+    found = await _operations(api).executions(before_id=query.before_id, limit=query.limit + 1)
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
     return Page(
         items=[DocumentExecution.model_validate(one) for one in found[: query.limit]], next=more
@@ -103,17 +103,17 @@ async def executions(
 
 
 @routes.get("/executions/{execution_id}", summary="Show an execution")
-async def show(execution_id: Id, api: Used, who: Viewer) -> DocumentExecution:
-    return DocumentExecution.model_validate(await _desk(api).execution(execution_id))
+async def show(execution_id: Id, api: ApiDep, who: Viewer) -> DocumentExecution:
+    return DocumentExecution.model_validate(await _operations(api).execution(execution_id))
 
 
 @routes.get(
     "/executions/{execution_id}/documents", summary="List its documents, the last one first"
 )
 async def documents(
-    execution_id: Id, query: Annotated[DocumentQuery, Query()], api: Used, who: Viewer
+    execution_id: Id, query: Annotated[DocumentQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[DocumentResult]:
-    rows = await _desk(api).documents(
+    rows = await _operations(api).documents(
         execution_id,
         statuses=query.statuses,
         codigo=query.codigo,
@@ -124,8 +124,8 @@ async def documents(
     return Page(items=[DocumentResult(**row) for row in rows[: query.limit]], next=more)
 
 
-def _desk(api: Api) -> DocumentDesk:
-    return DocumentDesk(api.regente)
+def _operations(api: Api) -> DocumentOperations:
+    return DocumentOperations(api.regente)
 
 
 def _document(file: UploadFile, max_bytes: int) -> NewDocument:
@@ -135,8 +135,8 @@ def _document(file: UploadFile, max_bytes: int) -> NewDocument:
     )
 
 
-async def _submitted(api: Api, execution_id: int, note: Noting) -> DocumentExecution:
-    execution = await _desk(api).execution(execution_id)
+async def _submitted(api: Api, execution_id: int, note: AuditNoteDep) -> DocumentExecution:
+    execution = await _operations(api).execution(execution_id)
     after = {"documents": execution.total, "project": execution.projeto, "source": execution.origem}
     note.about({"execution_id": execution_id}, after=after)
     return DocumentExecution.model_validate(execution)

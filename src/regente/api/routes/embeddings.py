@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.models.embeddings import (
     AddedTexts,
     AddTexts,
@@ -17,9 +17,9 @@ from regente.api.models.embeddings import (
 )
 from regente.api.problems import MEDIA_TYPE
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 from regente.pipelines.embeddings.contents import checked_text
-from regente.pipelines.embeddings.desk import EmbeddingDesk
+from regente.pipelines.embeddings.operations import EmbeddingOperations
 
 routes = resource("/api/embeddings", "embeddings")
 
@@ -32,11 +32,11 @@ PROVIDER_FAILED: dict[int | str, dict[str, Any]] = {
 
 
 @routes.post("", summary="Queue texts to be embedded", status_code=202)
-async def add(body: AddTexts, api: Used, who: Operator, note: Noting) -> AddedTexts:
+async def add(body: AddTexts, api: ApiDep, who: Operator, note: AuditNoteDep) -> AddedTexts:
     """All are checked before one is queued. Durable when this answers. What is embedded already
     costs nothing."""
     texts = [checked_text(text, f"texts.{number}") for number, text in enumerate(body.texts)]
-    added = await EmbeddingDesk(api.regente).add(texts, model=body.model, batch=body.batch)
+    added = await EmbeddingOperations(api.regente).add(texts, model=body.model, batch=body.batch)
     note.about(
         {"batch_id": added.batch_id},
         after={"texts": added.texts, "tasks": added.tasks, "model": added.model},
@@ -45,19 +45,19 @@ async def add(body: AddTexts, api: Used, who: Operator, note: Noting) -> AddedTe
 
 
 @routes.get("/stats", summary="How many vectors there are, of which models, and what is under way")
-async def stats(api: Used, who: Viewer) -> EmbeddingStats:
-    return EmbeddingStats(**asdict(await EmbeddingDesk(api.regente).stats()))
+async def stats(api: ApiDep, who: Viewer) -> EmbeddingStats:
+    return EmbeddingStats(**asdict(await EmbeddingOperations(api.regente).stats()))
 
 
 @routes.post(
     "/search", summary="Find the texts that are nearest to a text", responses=PROVIDER_FAILED
 )
-async def search(body: SearchTexts, api: Used, who: Operator, note: Noting) -> FoundTexts:
+async def search(body: SearchTexts, api: ApiDep, who: Operator, note: AuditNoteDep) -> FoundTexts:
     """By the cosine of their vectors, best first. A text that is not embedded yet costs a call to
     the provider."""
     note.only_looked()
-    desk = EmbeddingDesk(api.regente)
-    found = await desk.search(body.text, model=body.model, limit=body.limit)
+    operations = EmbeddingOperations(api.regente)
+    found = await operations.search(body.text, model=body.model, limit=body.limit)
     return FoundTexts(
-        model=desk.model(body.model), items=[FoundText(**asdict(one)) for one in found]
+        model=operations.model(body.model), items=[FoundText(**asdict(one)) for one in found]
     )

@@ -15,7 +15,7 @@ from regente.api.csv_text import csv_line
 from regente.api.models.basics import Page
 from regente.api.models.tasks import Event, EventFilter, EventQuery
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/events", "events")
 
@@ -27,7 +27,9 @@ class Export(EventFilter):
 
 
 @routes.get("", summary="Query events, newest first")
-async def list_events(query: Annotated[EventQuery, Query()], api: Used, who: Viewer) -> Page[Event]:
+async def list_events(
+    query: Annotated[EventQuery, Query()], api: ApiDep, who: Viewer
+) -> Page[Event]:
     """What operators did is `types=operator_action`."""
     found, more = await event_log.page(api, query, _cursor(query.cursor), query.limit)
     return Page(items=found, next=more)
@@ -44,12 +46,12 @@ async def list_events(query: Annotated[EventQuery, Query()], api: Used, who: Vie
         }
     },
 )
-async def export(query: Annotated[Export, Query()], api: Used, who: Viewer) -> StreamingResponse:
+async def export(query: Annotated[Export, Query()], api: ApiDep, who: Viewer) -> StreamingResponse:
     """In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe."""
     chosen = EventFilter(**query.model_dump(exclude={"format"}))
     is_csv = query.format == "csv"
     headers = {"content-disposition": f'attachment; filename="events.{query.format}"'}
-    events = await event_log.begun(event_log.every(api, chosen, api.terms.export_rows))
+    events = await event_log.begun(event_log.every(api, chosen, api.config.export_rows))
     text = _as_csv(events) if is_csv else _as_json(events)
     return StreamingResponse(
         text,

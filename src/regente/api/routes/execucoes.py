@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import PageQuery
 from regente.api.models.execucoes import (
@@ -24,7 +24,7 @@ from regente.api.models.execucoes import (
 from regente.api.models.tasks import Reprocess
 from regente.api.resource import resource
 from regente.api.routes import batches
-from regente.api.state import Api, Used
+from regente.api.state import Api, ApiDep
 from regente.pipelines.documents.models import ExecutionStatus
 
 routes = resource("/execucoes", "execucoes")
@@ -33,7 +33,7 @@ routes = resource("/execucoes", "execucoes")
 @routes.get(
     "/{execution_id}/status-detalhado", summary="Status com heartbeat, erros, rota de origem"
 )
-async def status_detalhado(execution_id: Id, api: Used, who: Viewer) -> Execution:
+async def status_detalhado(execution_id: Id, api: ApiDep, who: Viewer) -> Execution:
     """De uma execução `TRAVADO`, também o motivo e onde parou."""
     found = await batches.detail(api, execution_id)
     heartbeat = await api.book.row("batch_heartbeat", batch_id=execution_id)
@@ -71,7 +71,7 @@ async def status_detalhado(execution_id: Id, api: Used, who: Viewer) -> Executio
 
 @routes.get("/{execution_id}/erros", summary="Documentos com erro e detalhes")
 async def erros(
-    execution_id: Id, query: Annotated[PageQuery, Query()], api: Used, who: Viewer
+    execution_id: Id, query: Annotated[PageQuery, Query()], api: ApiDep, who: Viewer
 ) -> DocumentErrors:
     ledger = await api.regente.batch(execution_id)
     rows = await api.book.rows(
@@ -83,7 +83,9 @@ async def erros(
 
 
 @routes.post("/{execution_id}/retomar", summary="Retoma de onde parou (idempotente)")
-async def retomar(execution_id: Id, api: Used, who: Operator, note: Noting) -> ResumedExecution:
+async def retomar(
+    execution_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep
+) -> ResumedExecution:
     """De duas retomadas simultâneas, uma retoma e a outra fica sabendo."""
     done = await batches.resume(execution_id, api, who, note)
     after = await api.regente.batch(execution_id)
@@ -98,7 +100,11 @@ async def retomar(execution_id: Id, api: Used, who: Operator, note: Noting) -> R
 
 @routes.post("/{execution_id}/reprocessar-erros", summary="Reprocessa apenas itens com erro")
 async def reprocessar_erros(
-    execution_id: Id, api: Used, who: Operator, note: Noting, body: ReprocessErrors | None = None
+    execution_id: Id,
+    api: ApiDep,
+    who: Operator,
+    note: AuditNoteDep,
+    body: ReprocessErrors | None = None,
 ) -> ReprocessedErrors:
     chosen = body or ReprocessErrors()
     done = await batches.reprocess(

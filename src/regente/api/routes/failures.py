@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.bulk import requests as bulk
-from regente.api.bulk.kinds import Kind
+from regente.api.bulk.actions import ActionKind
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.basics import Action, DryRun, Page
 from regente.api.models.tasks import (
@@ -27,7 +27,7 @@ from regente.api.models.tasks import (
 from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.routes.tasks import task_of
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/failures", "failures")
 
@@ -36,7 +36,7 @@ SNAPSHOT_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 @routes.get("", summary="List dead letters, newest first")
 async def list_failures(
-    query: Annotated[FailureQuery, Query()], api: Used, who: Viewer
+    query: Annotated[FailureQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Failure]:
     rows = await api.book.rows(
         "list_failures", before_id=query.before_id, limit=query.limit + 1, **_params(query)
@@ -47,7 +47,7 @@ async def list_failures(
 
 @routes.get("/groups", summary="Dead letters by code and fingerprint")
 async def groups(
-    chosen: Annotated[FailureFilter, Query()], api: Used, who: Viewer
+    chosen: Annotated[FailureFilter, Query()], api: ApiDep, who: Viewer
 ) -> list[FailureGroup]:
     """The largest group first; of more than 100,000 dead letters the newest are looked at."""
     return [
@@ -63,9 +63,9 @@ async def retry(
     body: FailureSelection,
     request: Request,
     response: Response,
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
 ) -> Action | DryRun:
     """By ids of tasks, or by a filter (a group is its code and fingerprint); `limit` takes the
     first so many."""
@@ -75,7 +75,7 @@ async def retry(
         response,
         who,
         note,
-        Kind.RETRY_FAILURES,
+        ActionKind.RETRY_FAILURES,
         body,
         "select_failures",
         _chosen(body),
@@ -89,9 +89,9 @@ async def discard(
     body: DiscardSelection,
     request: Request,
     response: Response,
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
 ) -> Action | DryRun:
     """They become `canceled`. The reason stays in the audit."""
     return await bulk.run(
@@ -100,7 +100,7 @@ async def discard(
         response,
         who,
         note,
-        Kind.DISCARD_FAILURES,
+        ActionKind.DISCARD_FAILURES,
         body,
         "select_failures",
         _chosen(body),
@@ -108,7 +108,7 @@ async def discard(
 
 
 @routes.get("/{task_id}", summary="Show a dead letter with all its failed attempts")
-async def show(task_id: Id, api: Used, who: Viewer) -> FailureDetail:
+async def show(task_id: Id, api: ApiDep, who: Viewer) -> FailureDetail:
     task = await api.regente.get(task_id)
     rows = await api.regente.failures(task_id, MAX_PAGE)
     attempts = [FailedAttempt(**{**row, "details": redacted(row["details"])}) for row in rows]
@@ -122,7 +122,10 @@ async def show(task_id: Id, api: Used, who: Viewer) -> FailureDetail:
     responses={200: {"content": {"text/plain": {}, "application/octet-stream": {}}}},
 )
 async def snapshot(
-    failure_id: Id, name: Annotated[str, Path(min_length=1, max_length=200)], api: Used, who: Viewer
+    failure_id: Id,
+    name: Annotated[str, Path(min_length=1, max_length=200)],
+    api: ApiDep,
+    who: Viewer,
 ) -> Response:
     """Never as HTML: what was scraped must not run here."""
     content_type, truncated, body = await api.regente.snapshot(failure_id, name)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from regente.api.access.roles import Anybody
+from regente.api.access.roles import Public
 from regente.api.models.access import Health
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/health", "health")
 
 
 @routes.get("", summary="Health check")
-async def health(api: Used, who: Anybody) -> Health:
+async def health(api: ApiDep, who: Public) -> Health:
     await api.book.rows("ping")
     return Health()

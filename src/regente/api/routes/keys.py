@@ -5,22 +5,22 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from regente.api.access.roles import Admin
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.limits import MemberId
 from regente.api.models.access import CreatedKey, Key, NewKey, SignInLink
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/keys", "keys")
 
 
 @routes.get("", summary="List keys")
-async def list_keys(api: Used, who: Admin) -> list[Key]:
+async def list_keys(api: ApiDep, who: Admin) -> list[Key]:
     return [Key(**row) for row in await api.keys.all()]
 
 
 @routes.post("", summary="Make a key", status_code=201)
-async def create(body: NewKey, api: Used, who: Admin, note: Noting) -> CreatedKey:
+async def create(body: NewKey, api: ApiDep, who: Admin, note: AuditNoteDep) -> CreatedKey:
     """The answer is the only place that ever shows it."""
     made = await api.keys.create(body.name, body.role, by=who.name, expires_at=body.expires_at)
     note.about(
@@ -31,7 +31,7 @@ async def create(body: NewKey, api: Used, who: Admin, note: Noting) -> CreatedKe
 
 
 @routes.delete("/{member_id}", summary="Revoke a key", status_code=204)
-async def revoke(member_id: MemberId, api: Used, who: Admin, note: Noting) -> None:
+async def revoke(member_id: MemberId, api: ApiDep, who: Admin, note: AuditNoteDep) -> None:
     """With its sessions and its links, at once. The last key of an admin cannot be revoked."""
     before = await api.keys.revoke(member_id, by=who.name)
     note.about({"key": member_id}, before={"name": before["name"], "role": before["role"]})
@@ -41,11 +41,11 @@ async def revoke(member_id: MemberId, api: Used, who: Admin, note: Noting) -> No
     "/{member_id}/sign-in-link", summary="Make a one-time sign-in link for a key", status_code=201
 )
 async def sign_in_link(
-    member_id: MemberId, request: Request, api: Used, who: Admin, note: Noting
+    member_id: MemberId, request: Request, api: ApiDep, who: Admin, note: AuditNoteDep
 ) -> SignInLink:
     """Its token stands behind the #, which no browser sends to a server."""
     await api.keys.get(member_id)
     link = await api.sessions.new_link(member_id, by=who.name)
     note.about({"key": member_id}, after={"expires_at": link.expires_at})
-    base = f"{request.url.scheme}://{request.url.netloc}{api.terms.path_prefix}"
+    base = f"{request.url.scheme}://{request.url.netloc}{api.config.path_prefix}"
     return SignInLink(url=f"{base}/sign-in#token={link.token}", expires_at=link.expires_at)

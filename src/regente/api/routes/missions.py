@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.bulk import requests as bulk
-from regente.api.bulk.kinds import Kind
+from regente.api.bulk.actions import ActionKind
 from regente.api.limits import COUNT_CAP, MAX_PAGE, Id
 from regente.api.models.basics import Action, CountedPage, Done, DryRun, Why
 from regente.api.models.missions import (
@@ -27,7 +27,7 @@ from regente.api.models.missions import (
     TimelineEvent,
 )
 from regente.api.resource import resource
-from regente.api.state import Api, Used
+from regente.api.state import Api, ApiDep
 from regente.engine.errors import NotFound
 from regente.pipelines.missions.args import MissionArgs, missions_of
 
@@ -36,7 +36,7 @@ routes = resource("/api/missions", "missions")
 
 @routes.get("", summary="List missions, newest first")
 async def list_missions(
-    query: Annotated[MissionQuery, Query()], api: Used, who: Viewer
+    query: Annotated[MissionQuery, Query()], api: ApiDep, who: Viewer
 ) -> CountedPage[Mission]:
     params = filter_params(query)
     name = "list_missions_by_day" if goes_by_day(query) else "list_missions"
@@ -54,7 +54,9 @@ async def list_missions(
 
 
 @routes.post("", summary="Create one or many missions", status_code=201)
-async def create(body: NewMissions, api: Used, who: Operator, note: Noting) -> CreatedMissions:
+async def create(
+    body: NewMissions, api: ApiDep, who: Operator, note: AuditNoteDep
+) -> CreatedMissions:
     """Either each as it is, or a range of days × media types × languages. All of them or none."""
     missions = _wanted(body)
     if body.dry_run:
@@ -68,7 +70,7 @@ async def create(body: NewMissions, api: Used, who: Operator, note: Noting) -> C
 
 
 @routes.get("/counts", summary="Count missions by state")
-async def counts(api: Used, who: Viewer) -> MissionCounts:
+async def counts(api: ApiDep, who: Viewer) -> MissionCounts:
     """Those that wait for another attempt count as running."""
     found = {
         row["status"]: row["count"]
@@ -90,9 +92,9 @@ async def queue(
     body: MissionSelection,
     request: Request,
     response: Response,
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
 ) -> Action | DryRun:
     """From the bank into the queue. Opens the orchestrator, unless somebody stopped it."""
     return await bulk.run(
@@ -101,7 +103,7 @@ async def queue(
         response,
         who,
         note,
-        Kind.QUEUE_MISSIONS,
+        ActionKind.QUEUE_MISSIONS,
         body,
         "select_missions",
         _chosen(body),
@@ -113,9 +115,9 @@ async def cancel_many(
     body: MissionSelection,
     request: Request,
     response: Response,
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
 ) -> Action | DryRun:
     return await bulk.run(
         api,
@@ -123,7 +125,7 @@ async def cancel_many(
         response,
         who,
         note,
-        Kind.CANCEL_MISSIONS,
+        ActionKind.CANCEL_MISSIONS,
         body,
         "select_missions",
         _chosen(body),
@@ -135,9 +137,9 @@ async def retry_many(
     body: MissionSelection,
     request: Request,
     response: Response,
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
 ) -> Action | DryRun:
     """Failed and canceled missions begin again with a full budget; what was extracted is not
     extracted again."""
@@ -147,7 +149,7 @@ async def retry_many(
         response,
         who,
         note,
-        Kind.RETRY_MISSIONS,
+        ActionKind.RETRY_MISSIONS,
         body,
         "select_missions",
         _chosen(body),
@@ -155,19 +157,19 @@ async def retry_many(
 
 
 @routes.get("/{mission_id}", summary="Show a mission")
-async def show(mission_id: Id, api: Used, who: Viewer) -> Mission:
+async def show(mission_id: Id, api: ApiDep, who: Viewer) -> Mission:
     return await _mission(api, mission_id)
 
 
 @routes.post("/{mission_id}/queue", summary="Queue one")
-async def queue_one(mission_id: Id, api: Used, who: Operator, note: Noting) -> Mission:
+async def queue_one(mission_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Mission:
     before = await _mission(api, mission_id)
     await api.regente.missions.queue([mission_id], by=who.name)
     return await _changed(api, before, note)
 
 
 @routes.post("/{mission_id}/cancel", summary="Cancel one")
-async def cancel(mission_id: Id, api: Used, who: Operator, note: Noting) -> Done:
+async def cancel(mission_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Done:
     """`canceled` when it waited; `canceling` when its worker is being told."""
     before = await _mission(api, mission_id)
     status = await api.regente.missions.cancel(mission_id, by=who.name)
@@ -176,27 +178,27 @@ async def cancel(mission_id: Id, api: Used, who: Operator, note: Noting) -> Done
 
 
 @routes.post("/{mission_id}/retry", summary="Retry one")
-async def retry(mission_id: Id, api: Used, who: Operator, note: Noting) -> Mission:
+async def retry(mission_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Mission:
     before = await _mission(api, mission_id)
     await api.regente.missions.retry(mission_id, by=who.name)
     return await _changed(api, before, note)
 
 
 @routes.get("/{mission_id}/timeline", summary="Timeline of a mission")
-async def timeline(mission_id: Id, api: Used, who: Viewer) -> list[TimelineEvent]:
+async def timeline(mission_id: Id, api: ApiDep, who: Viewer) -> list[TimelineEvent]:
     """Its log, with the events of the sessions that it ran on, oldest first."""
     return [TimelineEvent(**row) for row in await api.regente.missions.timeline(mission_id)]
 
 
 @routes.get("/{mission_id}/why", summary="Why is it not running?")
-async def why(mission_id: Id, api: Used, who: Viewer) -> Why:
+async def why(mission_id: Id, api: ApiDep, who: Viewer) -> Why:
     found = await api.regente.missions.why(mission_id)
     return Why(code=found.code, summary=found.summary, details=found.details)
 
 
 @routes.get("/{mission_id}/failed-items", summary="Rows that the writer could not store")
 async def failed_items(
-    mission_id: Id, api: Used, who: Viewer, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100
+    mission_id: Id, api: ApiDep, who: Viewer, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100
 ) -> list[FailedItem]:
     await _mission(api, mission_id)
     return [FailedItem(**row) for row in await api.regente.missions.failed_items(mission_id, limit)]
@@ -271,7 +273,7 @@ async def _mission(api: Api, mission_id: int) -> Mission:
     return Mission(**row)
 
 
-async def _changed(api: Api, before: Mission, note: Noting) -> Mission:
+async def _changed(api: Api, before: Mission, note: AuditNoteDep) -> Mission:
     after = await _mission(api, before.id)
     note.about({"mission_id": before.id}, before=_state(before), after=_state(after))
     return after

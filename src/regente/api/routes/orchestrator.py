@@ -10,9 +10,9 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/orchestrator", "orchestrator")
 
@@ -29,12 +29,12 @@ class Orchestrator(BaseModel):
 
 
 @routes.get("", summary="Is it open, and is there work?")
-async def show(api: Used, who: Viewer) -> Orchestrator:
+async def show(api: ApiDep, who: Viewer) -> Orchestrator:
     return Orchestrator(**asdict(await api.regente.missions.orchestrator()))
 
 
 @routes.post("/start", summary="Open it")
-async def start(api: Used, who: Operator, note: Noting) -> Orchestrator:
+async def start(api: ApiDep, who: Operator, note: AuditNoteDep) -> Orchestrator:
     """Workers get sessions, missions get workers. It ends by itself when nothing is left to do."""
     before = await api.regente.missions.orchestrator()
     after = await api.regente.missions.start(by=who.name)
@@ -44,9 +44,9 @@ async def start(api: Used, who: Operator, note: Noting) -> Orchestrator:
 
 @routes.post("/stop", summary="Give out no more missions")
 async def stop(
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
     now: Annotated[
         bool, Query(description="Do not wait: running missions go back to the queue.")
     ] = False,

@@ -9,9 +9,9 @@ from fastapi import Path
 from pydantic import BaseModel
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.resource import resource
-from regente.api.state import Api, Used
+from regente.api.state import Api, ApiDep
 from regente.engine.errors import NotFound
 
 routes = resource("/api/pipelines", "pipelines")
@@ -29,12 +29,12 @@ class Pipeline(BaseModel):
 
 
 @routes.get("", summary="List pipelines")
-async def list_pipelines(api: Used, who: Viewer) -> list[Pipeline]:
+async def list_pipelines(api: ApiDep, who: Viewer) -> list[Pipeline]:
     return [Pipeline(**row) for row in await api.regente.pipelines()]
 
 
 @routes.post("/{name}/pause", summary="Claim nothing more of it")
-async def pause(name: Name, api: Used, who: Operator, note: Noting) -> Pipeline:
+async def pause(name: Name, api: ApiDep, who: Operator, note: AuditNoteDep) -> Pipeline:
     """What runs goes on."""
     await _find(api, name)
     await api.regente.pause(name, by=who.name)
@@ -43,7 +43,7 @@ async def pause(name: Name, api: Used, who: Operator, note: Noting) -> Pipeline:
 
 
 @routes.post("/{name}/resume", summary="Claim it again")
-async def resume(name: Name, api: Used, who: Operator, note: Noting) -> Pipeline:
+async def resume(name: Name, api: ApiDep, who: Operator, note: AuditNoteDep) -> Pipeline:
     await _find(api, name)
     await api.regente.resume(name, by=who.name)
     note.about({"pipeline": name}, after={"paused": False})

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Query
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page, PageQuery
 from regente.api.models.quotes import (
@@ -23,21 +23,23 @@ from regente.api.models.quotes import (
 )
 from regente.api.redaction import redacted
 from regente.api.resource import resource
-from regente.api.state import Api, Used
-from regente.pipelines.quotes.desk import QuoteDesk
+from regente.api.state import Api, ApiDep
 from regente.pipelines.quotes.models import QuoteArgs
+from regente.pipelines.quotes.operations import QuoteOperations
 
 routes = resource("/api/quotes", "quotes")
 
 
 @routes.post("", summary="Submit one or many", status_code=202)
-async def submit(body: NewQuotes, api: Used, who: Operator, note: Noting) -> SubmittedQuotes:
+async def submit(
+    body: NewQuotes, api: ApiDep, who: Operator, note: AuditNoteDep
+) -> SubmittedQuotes:
     """All of them or none; durable when this answers. A reference that the lot knows already is not
     quoted twice."""
     quotes = [
         QuoteArgs(description=one.description, reference=one.reference) for one in body.each()
     ]
-    done = await _desk(api).submit(quotes, lot=body.lot)
+    done = await _operations(api).submit(quotes, lot=body.lot)
     note.about(
         {"lot": done.lot, "batch_id": done.batch_id},
         after={"submitted": len(done.ids), "ids": done.ids[:100]},
@@ -46,8 +48,10 @@ async def submit(body: NewQuotes, api: Used, who: Operator, note: Noting) -> Sub
 
 
 @routes.get("", summary="List quotes, newest first")
-async def list_quotes(query: Annotated[QuoteQuery, Query()], api: Used, who: Viewer) -> Page[Quote]:
-    found = await _desk(api).find(
+async def list_quotes(
+    query: Annotated[QuoteQuery, Query()], api: ApiDep, who: Viewer
+) -> Page[Quote]:
+    found = await _operations(api).find(
         statuses=query.status,
         batch_id=query.lot_id,
         before_id=query.before_id,
@@ -58,15 +62,17 @@ async def list_quotes(query: Annotated[QuoteQuery, Query()], api: Used, who: Vie
 
 
 @routes.get("/lots", summary="List lots, newest first")
-async def list_lots(query: Annotated[PageQuery, Query()], api: Used, who: Viewer) -> Page[QuoteLot]:
-    found = await _desk(api).lots(before_id=query.before_id, limit=query.limit + 1)
+async def list_lots(
+    query: Annotated[PageQuery, Query()], api: ApiDep, who: Viewer
+) -> Page[QuoteLot]:
+    found = await _operations(api).lots(before_id=query.before_id, limit=query.limit + 1)
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
     return Page(items=[QuoteLot(**asdict(one)) for one in found[: query.limit]], next=more)
 
 
 @routes.get("/lots/{lot_id}", summary="Show a lot: what it comes to, and its ledger")
-async def show_lot(lot_id: Id, api: Used, who: Viewer) -> QuoteLotDetail:
-    lot, ledger = await _desk(api).lot(lot_id)
+async def show_lot(lot_id: Id, api: ApiDep, who: Viewer) -> QuoteLotDetail:
+    lot, ledger = await _operations(api).lot(lot_id)
     return QuoteLotDetail(
         **asdict(lot),
         pending=ledger.draft + ledger.queued,
@@ -79,12 +85,12 @@ async def show_lot(lot_id: Id, api: Used, who: Viewer) -> QuoteLotDetail:
 
 
 @routes.get("/{quote_id}", summary="Show a quote with its evidence")
-async def show(quote_id: Id, api: Used, who: Viewer) -> QuoteDetail:
-    found = asdict(await _desk(api).get(quote_id))
+async def show(quote_id: Id, api: ApiDep, who: Viewer) -> QuoteDetail:
+    found = asdict(await _operations(api).get(quote_id))
     return QuoteDetail(
         **found.pop("quote"), **{**found, "resume_data": redacted(found["resume_data"])}
     )
 
 
-def _desk(api: Api) -> QuoteDesk:
-    return QuoteDesk(api.regente)
+def _operations(api: Api) -> QuoteOperations:
+    return QuoteOperations(api.regente)

@@ -13,7 +13,7 @@ from regente.api.access.roles import Viewer
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.missions import TimelineEvent
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/reports", "reports")
 
@@ -49,13 +49,13 @@ class ProblemProxy(BaseModel):
 
 
 @routes.get("/missions/{mission_id}/timeline", summary="Timeline of a mission")
-async def mission_timeline(mission_id: Id, api: Used, who: Viewer) -> list[TimelineEvent]:
+async def mission_timeline(mission_id: Id, api: ApiDep, who: Viewer) -> list[TimelineEvent]:
     return [TimelineEvent(**row) for row in await api.regente.missions.timeline(mission_id)]
 
 
 @routes.get("/failures", summary="Missions that failed in the last 24 hours")
 async def failures(
-    api: Used,
+    api: ApiDep,
     who: Viewer,
     hours: Annotated[int, Query(ge=1, le=24 * 30)] = 24,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
@@ -67,12 +67,12 @@ async def failures(
 
 
 @routes.get("/workers", summary="Performance per worker")
-async def workers(api: Used, who: Viewer, days: Days = 7) -> list[WorkerPerformance]:
+async def workers(api: ApiDep, who: Viewer, days: Days = 7) -> list[WorkerPerformance]:
     return [
         WorkerPerformance(**row) for row in await api.book.rows("performance_per_worker", days=days)
     ]
 
 
 @routes.get("/proxies", summary="Problem proxies")
-async def proxies(api: Used, who: Viewer, days: Days = 7) -> list[ProblemProxy]:
+async def proxies(api: ApiDep, who: Viewer, days: Days = 7) -> list[ProblemProxy]:
     return [ProblemProxy(**row) for row in await api.book.rows("problem_proxies", days=days)]

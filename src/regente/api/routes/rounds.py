@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page, Word
 from regente.api.models.rounds import (
@@ -24,8 +24,8 @@ from regente.api.models.rounds import (
 from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.routes import scrape
-from regente.api.state import Used
-from regente.pipelines.rounds.desk import RoundDesk
+from regente.api.state import ApiDep
+from regente.pipelines.rounds.operations import RoundOperations
 
 routes = resource("/api/rounds", "rounds")
 
@@ -35,8 +35,10 @@ MatchId = Annotated[
 
 
 @routes.get("", summary="List rounds, newest first")
-async def list_rounds(query: Annotated[RoundQuery, Query()], api: Used, who: Viewer) -> Page[Round]:
-    found = await RoundDesk(api.regente).find(
+async def list_rounds(
+    query: Annotated[RoundQuery, Query()], api: ApiDep, who: Viewer
+) -> Page[Round]:
+    found = await RoundOperations(api.regente).find(
         league=query.league,
         number=query.number,
         batch_id=query.batch_id,
@@ -48,9 +50,9 @@ async def list_rounds(query: Annotated[RoundQuery, Query()], api: Used, who: Vie
 
 
 @routes.get("/{round_id}", summary="Show a round and the table of its matches")
-async def show(round_id: Id, api: Used, who: Viewer) -> RoundDetail:
-    desk = RoundDesk(api.regente)
-    found, matches = await desk.get(round_id), await desk.matches(round_id)
+async def show(round_id: Id, api: ApiDep, who: Viewer) -> RoundDetail:
+    operations = RoundOperations(api.regente)
+    found, matches = await operations.get(round_id), await operations.matches(round_id)
     return RoundDetail(**asdict(found), matches=[RoundMatch(**asdict(one)) for one in matches])
 
 
@@ -58,8 +60,8 @@ async def show(round_id: Id, api: Used, who: Viewer) -> RoundDetail:
     "/{round_id}/matches/{match_id}",
     summary="Show a match: what was stored, and its failed attempts",
 )
-async def show_match(round_id: Id, match_id: MatchId, api: Used, who: Viewer) -> MatchDetail:
-    found = asdict(await RoundDesk(api.regente).match(round_id, match_id))
+async def show_match(round_id: Id, match_id: MatchId, api: ApiDep, who: Viewer) -> MatchDetail:
+    found = asdict(await RoundOperations(api.regente).match(round_id, match_id))
     failures = [_failed(row) for row in found.pop("failures")]
     return MatchDetail(**found.pop("match"), **found, failures=failures)
 
@@ -69,9 +71,9 @@ async def show_match(round_id: Id, match_id: MatchId, api: Used, who: Viewer) ->
 )
 async def retry_failed(
     round_id: Id,
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
     codes: Annotated[list[Word] | None, Query(max_length=100)] = None,
 ) -> RetriedFailed:
     """The same as /api/scrape/retry-failed with its `job_id`."""

@@ -9,11 +9,11 @@ from typing import Annotated
 from fastapi import Query
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Note, Noting
+from regente.api.audit import AuditNote, AuditNoteDep
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.tasks import Runner
 from regente.api.resource import resource
-from regente.api.state import Api, Used
+from regente.api.state import Api, ApiDep
 from regente.engine.errors import IllegalTransition, NotFound
 from regente.engine.models import RunnerInfo
 
@@ -22,7 +22,7 @@ routes = resource("/api/runners", "runners")
 
 @routes.get("", summary="List runners, newest first")
 async def list_runners(
-    api: Used,
+    api: ApiDep,
     who: Viewer,
     everyone: Annotated[
         bool, Query(description="Also those that have stopped or were lost.")
@@ -33,24 +33,26 @@ async def list_runners(
 
 
 @routes.get("/{runner_id}", summary="Show a runner")
-async def show(runner_id: Id, api: Used, who: Viewer) -> Runner:
+async def show(runner_id: Id, api: ApiDep, who: Viewer) -> Runner:
     return _runner(await _find(api, runner_id))
 
 
 @routes.post(
     "/{runner_id}/drain", summary="Let a runner finish what it has, and give it nothing more"
 )
-async def drain(runner_id: Id, api: Used, who: Operator, note: Noting) -> Runner:
+async def drain(runner_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Runner:
     """The process stays, idle, until it is ended, or resumed."""
     return await _move(api, runner_id, "running", "draining", who.name, note)
 
 
 @routes.post("/{runner_id}/resume", summary="Give a drained runner work again")
-async def resume(runner_id: Id, api: Used, who: Operator, note: Noting) -> Runner:
+async def resume(runner_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Runner:
     return await _move(api, runner_id, "draining", "running", who.name, note)
 
 
-async def _move(api: Api, runner_id: int, before: str, after: str, by: str, note: Note) -> Runner:
+async def _move(
+    api: Api, runner_id: int, before: str, after: str, by: str, note: AuditNote
+) -> Runner:
     found = await _find(api, runner_id)
     if found.status != before or not found.alive:
         state = found.status if found.alive else "not alive"

@@ -4,11 +4,11 @@ per match."""
 from __future__ import annotations
 
 from regente.api.access.roles import Operator
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.models.rounds import RetriedFailed, RetryFailed, StartedScrape, StartScrape
 from regente.api.resource import resource
-from regente.api.state import Used
-from regente.pipelines.rounds.desk import RoundDesk
+from regente.api.state import ApiDep
+from regente.pipelines.rounds.operations import RoundOperations
 
 routes = resource("/api/scrape", "scrape")
 
@@ -16,9 +16,9 @@ SAMPLE = 1000
 
 
 @routes.post("", summary="Start a round", status_code=202)
-async def start(body: StartScrape, api: Used, who: Operator, note: Noting) -> StartedScrape:
+async def start(body: StartScrape, api: ApiDep, who: Operator, note: AuditNoteDep) -> StartedScrape:
     """Durable when this answers. A round that was started before is not started twice."""
-    found = await RoundDesk(api.regente).start(body.league, body.round, refresh=body.refresh)
+    found = await RoundOperations(api.regente).start(body.league, body.round, refresh=body.refresh)
     note.about(
         {"job_id": found.id, "league": found.league, "round": found.number},
         after={"status": found.status},
@@ -33,14 +33,21 @@ async def start(body: StartScrape, api: Used, who: Operator, note: Noting) -> St
     )
 
 
-@routes.post("/retry-failed", summary="Run again only what failed or is missing", status_code=202)
+@routes.post(
+    "/retry-failed",
+    summary="Run again only what failed or is missing",
+    status_code=202,
+    responses={404: {}},  # `job_id` may name a round that does not exist
+)
 async def retry_failed(
-    api: Used, who: Operator, note: Noting, body: RetryFailed | None = None
+    api: ApiDep, who: Operator, note: AuditNoteDep, body: RetryFailed | None = None
 ) -> RetriedFailed:
     """Matches that failed, were skipped or canceled, or are not in the database; and rounds whose
     page could not be read."""
     chosen = body or RetryFailed()
-    done = await RoundDesk(api.regente).retry_failed(chosen.job_id, codes=chosen.codes, by=who.name)
+    done = await RoundOperations(api.regente).retry_failed(
+        chosen.job_id, codes=chosen.codes, by=who.name
+    )
     told = chosen.model_dump(mode="json", exclude_none=True) or {"job_id": "all"}
     note.about(told, after={"selected": done.selected, "retried": len(done.task_ids)})
     return RetriedFailed(

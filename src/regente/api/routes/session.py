@@ -6,14 +6,14 @@ from fastapi import Response
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from regente.api.access.gate import refuse_wrong, session_cookie
+from regente.api.access.middleware import refuse_wrong, session_cookie
 from regente.api.access.principal import Principal
-from regente.api.access.roles import Anybody, Viewer
+from regente.api.access.roles import Public, Viewer
 from regente.api.access.sessions import COOKIE, csrf_token
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.models.access import Credentials, Session
 from regente.api.resource import resource
-from regente.api.state import Api, Used
+from regente.api.state import Api, ApiDep
 
 routes = resource("/api/session", "session")
 
@@ -22,21 +22,21 @@ routes = resource("/api/session", "session")
 async def sign_in(
     request: Request,
     response: Response,
-    api: Used,
-    who: Anybody,
-    note: Noting,
+    api: ApiDep,
+    who: Public,
+    note: AuditNoteDep,
     body: Credentials | None = None,
 ) -> Session:
     """With the token of a sign-in link, which works once, or with an API key. Sets an HttpOnly
     cookie."""
     principal = await _shown(api, request, body or Credentials())
     session = await api.sessions.begin(principal)
-    seconds = max(0, int(api.terms.session_hours * 3600))
+    seconds = max(0, int(api.config.session_hours * 3600))
     response.set_cookie(
         COOKIE,
         session.token,
         max_age=seconds,
-        path=api.terms.path_prefix or "/",
+        path=api.config.path_prefix or "/",
         secure=request.url.scheme == "https",
         httponly=True,
         samesite="strict",
@@ -52,7 +52,7 @@ async def sign_in(
 
 
 @routes.get("", summary="Who am I?")
-async def show(request: Request, api: Used, who: Viewer) -> Session:
+async def show(request: Request, api: ApiDep, who: Viewer) -> Session:
     cookie = session_cookie(Headers(scope=request.scope)) if who.via == "session" else None
     return Session(
         name=who.name, role=who.role, via=who.via, csrf_token=csrf_token(cookie) if cookie else None
@@ -61,13 +61,13 @@ async def show(request: Request, api: Used, who: Viewer) -> Session:
 
 @routes.delete("", summary="Sign out", status_code=204)
 async def sign_out(
-    request: Request, response: Response, api: Used, who: Viewer, note: Noting
+    request: Request, response: Response, api: ApiDep, who: Viewer, note: AuditNoteDep
 ) -> None:
     cookie = session_cookie(Headers(scope=request.scope))
     if cookie is not None:
         await api.sessions.end(cookie)
     response.delete_cookie(
-        COOKIE, path=api.terms.path_prefix or "/", httponly=True, samesite="strict"
+        COOKIE, path=api.config.path_prefix or "/", httponly=True, samesite="strict"
     )
     note.about("session")
 

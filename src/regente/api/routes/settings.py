@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regente.api.access.roles import Admin, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.models.basics import Strict
 from regente.api.resource import resource
-from regente.api.state import Api, Used
-from regente.engine.keeping import LEAST_DAYS, MOST_DAYS
+from regente.api.state import Api, ApiDep
+from regente.engine.retention import MAX_DAYS, MIN_DAYS
 
 routes = resource("/api/settings", "settings")
 
@@ -37,25 +37,25 @@ class SettingChanges(Strict):
     auto_start: bool | None = Field(None, strict=True)
     retention_days: float | None = Field(
         None,
-        ge=LEAST_DAYS,
-        le=MOST_DAYS,
+        ge=MIN_DAYS,
+        le=MAX_DAYS,
         strict=True,
         description="Whole or fractional days; an hour at least.",
     )
 
 
 @routes.get("", summary="Show the settings")
-async def show(api: Used, who: Viewer) -> Settings:
+async def show(api: ApiDep, who: Viewer) -> Settings:
     return await _settings(api)
 
 
 @routes.patch("", summary="Change settings")
-async def change(body: SettingChanges, api: Used, who: Admin, note: Noting) -> Settings:
+async def change(body: SettingChanges, api: ApiDep, who: Admin, note: AuditNoteDep) -> Settings:
     """What runs obeys at its next decision."""
     changes: dict[str, Any] = body.model_dump(exclude_none=True)
-    before = await api.regente.changeable.all()
+    before = await api.regente.runtime_settings.all()
     for key, value in changes.items():
-        await api.regente.changeable.set(key, value, by=who.name)
+        await api.regente.runtime_settings.set(key, value, by=who.name)
     note.about(
         {"settings": list(changes)}, before={key: before[key] for key in changes}, after=changes
     )
@@ -63,6 +63,6 @@ async def change(body: SettingChanges, api: Used, who: Admin, note: Noting) -> S
 
 
 async def _settings(api: Api) -> Settings:
-    terms = asdict(api.regente.fleet.terms)
-    fixed = {name: float(value) for name, value in terms.items() if isinstance(value, int | float)}
-    return Settings(**await api.regente.changeable.all(), fixed=fixed)
+    config = asdict(api.regente.fleet.config)
+    fixed = {name: float(value) for name, value in config.items() if isinstance(value, int | float)}
+    return Settings(**await api.regente.runtime_settings.all(), fixed=fixed)

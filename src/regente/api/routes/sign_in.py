@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Path
 from starlette.responses import Response
 
-from regente.api.access.roles import Anybody
+from regente.api.access.roles import Public
 from regente.api.pages import NAMES, page
 from regente.api.resource import resource
 from regente.engine.errors import NotFound
@@ -17,12 +17,12 @@ routes = resource("", "pages")
 
 
 @routes.get("/sign-in", include_in_schema=False)
-async def sign_in(who: Anybody) -> Response:
+async def sign_in(who: Public) -> Response:
     return page("sign-in.html")
 
 
 @routes.get("/pages/{name}", include_in_schema=False)
-async def part(name: Annotated[str, Path(max_length=100)], who: Anybody) -> Response:
+async def part(name: Annotated[str, Path(max_length=100)], who: Public) -> Response:
     if name not in NAMES:
         raise NotFound(f"there is no page {name!r}")
     response = page(name)

@@ -11,7 +11,7 @@ from regente.api.access.roles import Viewer
 from regente.api.book import Row
 from regente.api.models.stats import Attention, Bucket, ErrorGroup, Health, Phase, Queue, Stats
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/stats", "stats")
 
@@ -20,7 +20,7 @@ BUCKETS = 60
 
 @routes.get("", summary="Figures for the overview")
 async def show(
-    api: Used,
+    api: ApiDep,
     who: Viewer,
     window_seconds: Annotated[int, Query(ge=60, le=86_400, description="How far back.")] = 3600,
     pipeline: Annotated[str | None, Query(min_length=1, max_length=200)] = None,

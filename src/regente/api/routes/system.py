@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import Query
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
-from regente.api.bulk.kinds import retry_any
+from regente.api.audit import AuditNoteDep
+from regente.api.bulk.actions import retry_any
 from regente.api.limits import MAX_PAGE, Id
-from regente.api.models.seeds import (
+from regente.api.models.system import (
     QUOTE_STATES,
     BatchStatus,
     CleanedUp,
@@ -24,9 +24,9 @@ from regente.api.models.seeds import (
 from regente.api.models.tasks import Resumed
 from regente.api.resource import resource
 from regente.api.routes import batches
-from regente.api.state import Used
+from regente.api.state import ApiDep
 from regente.engine.errors import IllegalTransition
-from regente.pipelines.quotes.upkeep import OLD_SECONDS, STUCK_SECONDS
+from regente.pipelines.quotes.maintenance import OLD_SECONDS, STUCK_SECONDS
 
 routes = resource("/api/system", "system")
 
@@ -36,19 +36,19 @@ Pipeline = Annotated[
 
 
 @routes.get("/health", summary="Health check")
-async def health(api: Used, who: Viewer) -> SystemHealth:
+async def health(api: ApiDep, who: Viewer) -> SystemHealth:
     (row,) = await api.book.rows("ping")
     return SystemHealth(timestamp=row["now"])
 
 
 @routes.get("/processing-stats", summary="What is being processed, by checkpoint")
-async def processing_stats(api: Used, who: Viewer, pipeline: Pipeline = None) -> ProcessingStats:
+async def processing_stats(api: ApiDep, who: Viewer, pipeline: Pipeline = None) -> ProcessingStats:
     (row,) = await api.book.rows("processing_stats", stuck_seconds=STUCK_SECONDS, pipeline=pipeline)
     return ProcessingStats(**row)
 
 
 @routes.get("/stuck-quotes", summary="What shows no sign of life for 10 minutes")
-async def stuck_quotes(api: Used, who: Viewer, pipeline: Pipeline = None) -> StuckQuotes:
+async def stuck_quotes(api: ApiDep, who: Viewer, pipeline: Pipeline = None) -> StuckQuotes:
     rows = await api.book.rows(
         "stuck_tasks", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, limit=MAX_PAGE
     )
@@ -57,7 +57,7 @@ async def stuck_quotes(api: Used, who: Viewer, pipeline: Pipeline = None) -> Stu
 
 @routes.post("/recover-stuck", summary="Put everything that is stuck back into the queue")
 async def recover_stuck(
-    api: Used, who: Operator, note: Noting, pipeline: Pipeline = None
+    api: ApiDep, who: Operator, note: AuditNoteDep, pipeline: Pipeline = None
 ) -> Recovered:
     ids = await api.regente.recover_stuck(STUCK_SECONDS, pipeline=pipeline, by=who.name)
     note.about({"pipeline": pipeline}, after={"recovered": len(ids), "ids": ids[:100]})
@@ -65,7 +65,7 @@ async def recover_stuck(
 
 
 @routes.post("/recover-quote/{quote_id}", summary="Recover one")
-async def recover_quote(quote_id: Id, api: Used, who: Operator, note: Noting) -> Recovered:
+async def recover_quote(quote_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Recovered:
     """One that is stuck goes back into the queue, one that ended with an error is tried again."""
     before = await api.regente.get(quote_id)
     recovered = await api.regente.recover_stuck(STUCK_SECONDS, task_id=quote_id, by=who.name)
@@ -80,12 +80,12 @@ async def recover_quote(quote_id: Id, api: Used, who: Operator, note: Noting) ->
 
 
 @routes.post("/resume-batch/{batch_id}", summary="Resume a batch that was interrupted")
-async def resume_batch(batch_id: Id, api: Used, who: Operator, note: Noting) -> Resumed:
+async def resume_batch(batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Resumed:
     return await batches.resume(batch_id, api, who, note)
 
 
 @routes.get("/batch-status/{batch_id}", summary="A batch in detail")
-async def batch_status(batch_id: Id, api: Used, who: Viewer) -> BatchStatus:
+async def batch_status(batch_id: Id, api: ApiDep, who: Viewer) -> BatchStatus:
     found = await batches.detail(api, batch_id)
     heartbeat = await api.book.row("batch_heartbeat", batch_id=batch_id)
     ended = found.completed + found.failed + found.canceled + found.skipped
@@ -111,7 +111,7 @@ async def batch_status(batch_id: Id, api: Used, who: Viewer) -> BatchStatus:
     "/cleanup-old", summary="Mark as error what has been processing for more than 24 hours"
 )
 async def cleanup_old(
-    api: Used, who: Operator, note: Noting, pipeline: Pipeline = None
+    api: ApiDep, who: Operator, note: AuditNoteDep, pipeline: Pipeline = None
 ) -> CleanedUp:
     """With a pipeline named, also what waits between two attempts."""
     ids = await api.regente.give_up_old(

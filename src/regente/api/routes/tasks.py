@@ -10,15 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from regente.api.access.roles import Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.bulk import requests as bulk
-from regente.api.bulk.kinds import Kind, retry_any
+from regente.api.bulk.actions import ActionKind, retry_any
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.basics import Action, Done, DryRun, Page, Why
 from regente.api.models.tasks import Event, Step, Task, TaskFilter, TaskQuery, TaskSelection
 from regente.api.redaction import redacted
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 from regente.engine.errors import IllegalTransition
 from regente.engine.models import TaskInfo
 
@@ -28,7 +28,7 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
 
 
 @routes.get("", summary="List tasks, newest first")
-async def list_tasks(query: Annotated[TaskQuery, Query()], api: Used, who: Viewer) -> Page[Task]:
+async def list_tasks(query: Annotated[TaskQuery, Query()], api: ApiDep, who: Viewer) -> Page[Task]:
     found = await api.regente.tasks(
         pipeline=query.pipeline,
         statuses=query.statuses,
@@ -46,12 +46,20 @@ async def cancel_many(
     body: TaskSelection,
     request: Request,
     response: Response,
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
 ) -> Action | DryRun:
     return await bulk.run(
-        api, request, response, who, note, Kind.CANCEL_TASKS, body, "select_tasks", _chosen(body)
+        api,
+        request,
+        response,
+        who,
+        note,
+        ActionKind.CANCEL_TASKS,
+        body,
+        "select_tasks",
+        _chosen(body),
     )
 
 
@@ -60,24 +68,32 @@ async def retry_many(
     body: TaskSelection,
     request: Request,
     response: Response,
-    api: Used,
+    api: ApiDep,
     who: Operator,
-    note: Noting,
+    note: AuditNoteDep,
 ) -> Action | DryRun:
     """Failed, canceled and skipped tasks start again with a fresh budget; finished steps stay
     finished."""
     return await bulk.run(
-        api, request, response, who, note, Kind.RETRY_TASKS, body, "select_tasks", _chosen(body)
+        api,
+        request,
+        response,
+        who,
+        note,
+        ActionKind.RETRY_TASKS,
+        body,
+        "select_tasks",
+        _chosen(body),
     )
 
 
 @routes.get("/{task_id}", summary="Show a task")
-async def show(task_id: Id, api: Used, who: Viewer) -> Task:
+async def show(task_id: Id, api: ApiDep, who: Viewer) -> Task:
     return task_of(await api.regente.get(task_id))
 
 
 @routes.get("/{task_id}/steps", summary="Finished steps of a task")
-async def steps(task_id: Id, api: Used, who: Viewer, limit: Limit = 100) -> list[Step]:
+async def steps(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Step]:
     await api.regente.get(task_id)
     return [
         Step(**{**row, "output": redacted(row["output"])})
@@ -86,7 +102,7 @@ async def steps(task_id: Id, api: Used, who: Viewer, limit: Limit = 100) -> list
 
 
 @routes.get("/{task_id}/events", summary="Events of a task, oldest first")
-async def events(task_id: Id, api: Used, who: Viewer, limit: Limit = 100) -> list[Event]:
+async def events(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Event]:
     await api.regente.get(task_id)
     found = await api.regente.task_events(task_id, limit)
     return [
@@ -96,13 +112,13 @@ async def events(task_id: Id, api: Used, who: Viewer, limit: Limit = 100) -> lis
 
 
 @routes.get("/{task_id}/why", summary="Why is it not running?")
-async def why(task_id: Id, api: Used, who: Viewer) -> Why:
+async def why(task_id: Id, api: ApiDep, who: Viewer) -> Why:
     found = await api.regente.why(task_id)
     return Why(code=found.code, summary=found.summary, details=found.details)
 
 
 @routes.post("/{task_id}/cancel", summary="Cancel one")
-async def cancel(task_id: Id, api: Used, who: Operator, note: Noting) -> Done:
+async def cancel(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Done:
     """`canceled` when it ended at once, `canceling` when a runner has been asked to end it."""
     before = await api.regente.get(task_id)
     status = await api.regente.cancel(task_id, by=who.name)
@@ -111,7 +127,7 @@ async def cancel(task_id: Id, api: Used, who: Operator, note: Noting) -> Done:
 
 
 @routes.post("/{task_id}/retry", summary="Retry one")
-async def retry(task_id: Id, api: Used, who: Operator, note: Noting) -> Task:
+async def retry(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Task:
     before = await api.regente.get(task_id)
     if not await retry_any(api.regente, api.book, [task_id], who.name):
         raise IllegalTransition(

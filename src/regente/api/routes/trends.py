@@ -11,14 +11,14 @@ from regente.api.access.roles import Viewer
 from regente.api.models.trends import Depth, RetryCause, SessionBucket, Trends
 from regente.api.resource import resource
 from regente.api.routes.stats import BUCKETS
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/trends", "stats")
 
 
 @routes.get("", summary="Figures over time, for charts")
 async def trends(
-    api: Used,
+    api: ApiDep,
     who: Viewer,
     window_seconds: Annotated[int, Query(ge=60, le=86_400, description="How far back.")] = 3600,
 ) -> Trends:

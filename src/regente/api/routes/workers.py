@@ -2,64 +2,64 @@
 
 from __future__ import annotations
 
-from regente.api import members
+from regente.api import fleet
 from regente.api.access.roles import Admin, Operator, Viewer
-from regente.api.audit import Noting
+from regente.api.audit import AuditNoteDep
 from regente.api.limits import MemberId
 from regente.api.models.fleet import NewWorker, Verdict, Worker, WorkerChanges, plain
 from regente.api.resource import resource
-from regente.api.state import Used
+from regente.api.state import ApiDep
 
 routes = resource("/api/workers", "workers")
 
 
 @routes.get("", summary="List workers")
-async def list_workers(api: Used, who: Viewer) -> list[Worker]:
-    return [Worker(**row) for row in await members.rows(api, "worker")]
+async def list_workers(api: ApiDep, who: Viewer) -> list[Worker]:
+    return [Worker(**row) for row in await fleet.rows(api, "worker")]
 
 
 @routes.post("", summary="Add a worker", status_code=201)
-async def add(body: NewWorker, api: Used, who: Admin, note: Noting) -> Worker:
+async def add(body: NewWorker, api: ApiDep, who: Admin, note: AuditNoteDep) -> Worker:
     """Its api key is encrypted at rest and never shown again."""
     given = plain(body)
     member_id = await api.regente.fleet.add_worker(
         given["name"], given["url"], given["api_key"], given["storage_domain"], by=who.name
     )
-    return Worker(**await members.added(api, "worker", member_id, note))
+    return Worker(**await fleet.added(api, "worker", member_id, note))
 
 
 @routes.get("/{member_id}", summary="Show a worker")
-async def show(member_id: MemberId, api: Used, who: Viewer) -> Worker:
-    return Worker(**await members.row(api, "worker", member_id))
+async def show(member_id: MemberId, api: ApiDep, who: Viewer) -> Worker:
+    return Worker(**await fleet.row(api, "worker", member_id))
 
 
 @routes.patch("/{member_id}", summary="Edit a worker")
 async def edit(
-    member_id: MemberId, body: WorkerChanges, api: Used, who: Admin, note: Noting
+    member_id: MemberId, body: WorkerChanges, api: ApiDep, who: Admin, note: AuditNoteDep
 ) -> Worker:
     """What is not given stays as it is."""
-    return Worker(**await members.edit(api, "worker", member_id, plain(body), who, note))
+    return Worker(**await fleet.edit(api, "worker", member_id, plain(body), who, note))
 
 
 @routes.post("/{member_id}/activate", summary="Switch a worker on")
-async def activate(member_id: MemberId, api: Used, who: Operator, note: Noting) -> Worker:
+async def activate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Worker:
     """Its count of failures begins anew."""
-    return Worker(**await members.switch(api, "worker", member_id, True, who, note))
+    return Worker(**await fleet.switch(api, "worker", member_id, True, who, note))
 
 
 @routes.post("/{member_id}/deactivate", summary="Switch a worker off")
-async def deactivate(member_id: MemberId, api: Used, who: Operator, note: Noting) -> Worker:
+async def deactivate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Worker:
     """The mission that it is at may finish."""
-    return Worker(**await members.switch(api, "worker", member_id, False, who, note))
+    return Worker(**await fleet.switch(api, "worker", member_id, False, who, note))
 
 
 @routes.post("/{member_id}/test", summary="Test a worker")
-async def check(member_id: MemberId, api: Used, who: Operator, note: Noting) -> Verdict:
+async def check(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Verdict:
     """Is it there, and does it let us in? Sets `last_test_at` and `last_test_ok`."""
-    return await members.check(api, "worker", member_id, note)
+    return await fleet.check(api, "worker", member_id, note)
 
 
 @routes.delete("/{member_id}", summary="Remove a worker", status_code=204)
-async def remove(member_id: MemberId, api: Used, who: Admin, note: Noting) -> None:
+async def remove(member_id: MemberId, api: ApiDep, who: Admin, note: AuditNoteDep) -> None:
     """Only one that is not in use."""
-    await members.remove(api, "worker", member_id, who, note)
+    await fleet.remove(api, "worker", member_id, who, note)

@@ -16,10 +16,10 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from regente.api.errors import RateLimited
-from regente.api.stream.ring import Ring
-from regente.api.stream.source import Source
-from regente.api.stream.terms import StreamTerms
-from regente.api.stream.walk import Walk
+from regente.api.stream.config import StreamConfig
+from regente.api.stream.reader import FeedReader
+from regente.api.stream.ring_buffer import RingBuffer
+from regente.api.stream.subscription import Subscription
 from regente.engine.cancellation import cancel_all
 from regente.engine.database import Database
 from regente.engine.errors import DatabaseUnavailable
@@ -34,18 +34,18 @@ OPEN = "open"
 
 
 class Feed:
-    def __init__(self, database: Database, terms: StreamTerms | None = None) -> None:
-        self.terms = terms or StreamTerms()
-        self.source = Source(database, self.terms.details_bytes)
-        self.backlogs = asyncio.Semaphore(self.terms.backlogs)
-        self.ring: Ring | None = None
+    def __init__(self, database: Database, config: StreamConfig | None = None) -> None:
+        self.config = config or StreamConfig()
+        self.source = FeedReader(database, self.config.details_bytes)
+        self.backlogs = asyncio.Semaphore(self.config.backlogs)
+        self.ring: RingBuffer | None = None
         self.read_at = 0.0
         self.dropped = 0
         self.published = 0
         self.looks = 0
-        self._walks: set[Walk] = set()
+        self._subscriptions: set[Subscription] = set()
         self._database = database
-        self._pause_seconds = self.terms.busy_seconds
+        self._pause_seconds = self.config.busy_seconds
         self._hint = asyncio.Event()
         self._ready = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
@@ -54,21 +54,21 @@ class Feed:
 
     @property
     def clients(self) -> int:
-        return len(self._walks)
+        return len(self._subscriptions)
 
     @property
     def silent_seconds(self) -> float:
         """How long ago the feed was last read."""
         return time.monotonic() - self.read_at
 
-    async def admit(self, walk: Walk) -> Ring:
+    async def admit(self, subscription: Subscription) -> RingBuffer:
         """The ring, once it is there; from now on the client is woken by every event, until it
         leaves."""
-        if self._closed or len(self._walks) >= self.terms.max_clients:
+        if self._closed or len(self._subscriptions) >= self.config.max_clients:
             raise RateLimited(
-                "too many streams are open here", retry_after_seconds=self.terms.retry_seconds
+                "too many streams are open here", retry_after_seconds=self.config.retry_seconds
             )
-        self._walks.add(walk)
+        self._subscriptions.add(subscription)
         if self._reader is None:
             self._reader = asyncio.create_task(self._read_while_wanted(), name="feed")
         try:
@@ -78,19 +78,19 @@ class Feed:
             if self.ring is None:
                 raise DatabaseUnavailable("the feed cannot be read: the database does not answer")
         except BaseException:
-            self.leave(walk)
+            self.leave(subscription)
             raise
         return self.ring
 
-    def leave(self, walk: Walk) -> None:
-        self._walks.discard(walk)
+    def leave(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
         self._alone_since = time.monotonic()
 
     async def close(self) -> None:
         """End every stream: their clients come again, elsewhere or here after a restart."""
         self._closed = True
-        for walk in self._walks:
-            walk.end()
+        for subscription in self._subscriptions:
+            subscription.end()
         if self._reader is not None:
             await cancel_all([self._reader])
 
@@ -99,15 +99,18 @@ class Feed:
         listener.start()
         checks = asyncio.create_task(self._check_regularly(), name="stream checks")
         try:
-            while self._walks or time.monotonic() - self._alone_since < self.terms.linger_seconds:
+            while (
+                self._subscriptions
+                or time.monotonic() - self._alone_since < self.config.linger_seconds
+            ):
                 await self._look()
         except Exception:  # nobody may wait for a reader that is gone
             logger.exception("the feed's reader failed")
         finally:
             self._reader, self.ring = None, None
             self._ready.clear()
-            for walk in self._walks:
-                walk.end()
+            for subscription in self._subscriptions:
+                subscription.end()
             await cancel_all([checks])
             await listener.stop()
 
@@ -117,44 +120,44 @@ class Feed:
             found = await self._read_page()
         except AWAY as error:
             logger.warning("the feed cannot be read", extra={"error": type(error).__name__})
-            await asyncio.sleep(self.terms.idle_seconds)
+            await asyncio.sleep(self.config.idle_seconds)
             return
-        if found == self.terms.page_events:
+        if found == self.config.page_events:
             await asyncio.sleep(0)
             return
         self._ready.set()
         self._pause_seconds = (
-            self.terms.busy_seconds
+            self.config.busy_seconds
             if found
-            else min(self._pause_seconds * 2, self.terms.idle_seconds)
+            else min(self._pause_seconds * 2, self.config.idle_seconds)
         )
         await self._rest(self._pause_seconds)
 
     async def _read_page(self) -> int:
         self.looks += 1
         if self.ring is None:
-            start = await self.source.start(self.terms.prefill_events)
-            self.ring = Ring(start, self.terms.ring_events, self.terms.ring_bytes)
-        entries = await self.source.page(self.ring.head, self.terms.page_events)
+            start = await self.source.start(self.config.prefill_events)
+            self.ring = RingBuffer(start, self.config.ring_events, self.config.ring_bytes)
+        entries = await self.source.page(self.ring.head, self.config.page_events)
         self.read_at = time.monotonic()
         if entries:
             self.ring.add(entries)
             self.published += len(entries)
-            for walk in self._walks:
-                walk.news.set()
+            for subscription in self._subscriptions:
+                subscription.news.set()
         return len(entries)
 
     async def _rest(self, seconds: float) -> None:
         # The shortest pause is kept whatever is heard: many small commits are read together.
-        await asyncio.sleep(self.terms.busy_seconds)
+        await asyncio.sleep(self.config.busy_seconds)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds - self.terms.busy_seconds):
+            async with asyncio.timeout(seconds - self.config.busy_seconds):
                 await self._hint.wait()
         self._hint.clear()
 
     async def _check_regularly(self) -> None:
         while True:
-            await asyncio.sleep(self.terms.check_seconds)
+            await asyncio.sleep(self.config.check_seconds)
             with contextlib.suppress(*AWAY):
                 await self.check()
 
@@ -165,7 +168,9 @@ class Feed:
         restored = self.ring is not None and self.ring.head.txid >= bounds.next_txid
         if restored:
             self.ring = None
-        valid = await self.source.valid_keys({walk.key_id for walk in self._walks}) | {OPEN}
-        for walk in self._walks:
-            if restored or walk.key_id not in valid:
-                walk.end()
+        valid = await self.source.valid_keys(
+            {subscription.key_id for subscription in self._subscriptions}
+        ) | {OPEN}
+        for subscription in self._subscriptions:
+            if restored or subscription.key_id not in valid:
+                subscription.end()

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from regente.api.access.roles import Viewer
 from regente.api.limits import MAX_ID
 from regente.api.resource import resource
-from regente.api.stream.answer import EventStream
-from regente.api.stream.entry import Filter
+from regente.api.stream.event_stream import EventStream
 from regente.api.stream.feed import Feed
+from regente.api.stream.feed_event import FeedFilter
 from regente.api.stream.position import Position
-from regente.api.stream.walk import Walk
+from regente.api.stream.subscription import Subscription
 
 routes = resource("/api/stream", "stream")
 
@@ -82,7 +82,11 @@ async def follow(
     show; the stream goes on from now. A client that reads too slowly is disconnected.
     """
     place = last_event_id or after
-    walk = Walk(
-        feed, Filter(mission, batch, pipeline), Position.of(place) if place else None, who, seconds
+    subscription = Subscription(
+        feed,
+        FeedFilter(mission, batch, pipeline),
+        Position.of(place) if place else None,
+        who,
+        seconds,
     )
-    return EventStream(feed, walk, await feed.admit(walk))
+    return EventStream(feed, subscription, await feed.admit(subscription))

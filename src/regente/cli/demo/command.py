@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from regente.cli import output
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.demo.screen import Screen
-from regente.cli.failure import FAILURE_EXIT
+from regente.cli.errors import FAILURE_EXIT
 
 if TYPE_CHECKING:
-    from regente.cli.demo.verdict import Verdict
+    from regente.cli.demo.report import DemoReport
 
 INTERRUPTED_EXIT = 130
 
@@ -28,7 +28,7 @@ def add_to(root: typer.Typer) -> None:
     command(root, "demo", example="regente demo")(demo)
 
 
-async def demo(call: Call) -> None:
+async def demo(call: CommandContext) -> None:
     """See it work: 24 missions, real sessions, proxies and storage, every kind of fault, and an
     account at the end.
 
@@ -40,7 +40,7 @@ async def demo(call: Call) -> None:
         await play(placed, stay=False)
 
 
-async def play(call: Call, *, stay: bool, console_port: int = 0) -> None:
+async def play(call: CommandContext, *, stay: bool, console_port: int = 0) -> None:
     from regente.cli.up.command import stop_at_signals
 
     stop_at_signals()
@@ -53,11 +53,11 @@ async def play(call: Call, *, stay: bool, console_port: int = 0) -> None:
         raise typer.Exit(FAILURE_EXIT)
 
 
-async def _play(call: Call, stay: bool, console_port: int) -> Verdict:
+async def _play(call: CommandContext, stay: bool, console_port: int) -> DemoReport:
     from regente.cli.demo.plan import ORCHESTRATOR_ENVIRONMENT
-    from regente.cli.demo.stage import Stage
-    from regente.cli.up.command import data_dir_of, ensemble_of, tell_what_is_up, watch
-    from regente.cli.up.ensemble import Ensemble
+    from regente.cli.demo.scenario import DemoScenario
+    from regente.cli.up.command import data_dir_of, local_stack_of, tell_what_is_up, watch
+    from regente.cli.up.stack import LocalStack
 
     with Screen(stderr=call.json) as screen:
         screen.say(
@@ -66,14 +66,14 @@ async def _play(call: Call, stay: bool, console_port: int) -> Verdict:
             else "Connecting to PostgreSQL."
         )
         async with call.app() as app:
-            stage: Stage | None = None
+            stage: DemoScenario | None = None
             try:
-                async with ensemble_of(call, app, ORCHESTRATOR_ENVIRONMENT) as processes:
-                    stage = Stage(app, Ensemble(app, processes, data_dir_of(call) / "demo"), screen)
+                async with local_stack_of(call, app, ORCHESTRATOR_ENVIRONMENT) as processes:
+                    stage = DemoScenario(
+                        app, LocalStack(app, processes, data_dir_of(call) / "demo"), screen
+                    )
                     if stay:
-                        screen.say(
-                            f"The console, once: {await stage.ensemble.console(console_port)}"
-                        )
+                        screen.say(f"The console, once: {await stage.stack.console(console_port)}")
                     verdict = await stage.play()
                     screen.close()
                     _tell(call, verdict, processes.logs)
@@ -88,7 +88,7 @@ async def _play(call: Call, stay: bool, console_port: int) -> Verdict:
                 raise
 
 
-def _tell(call: Call, verdict: Verdict, logs: Path) -> None:
+def _tell(call: CommandContext, verdict: DemoReport, logs: Path) -> None:
     call.answer(verdict.as_json(), verdict.as_table)
     for line in verdict.wrong:
         output.note(f"wrong: {line.name.strip()} is {line.count:,}")
@@ -99,7 +99,7 @@ def _tell(call: Call, verdict: Verdict, logs: Path) -> None:
 
 
 @contextlib.contextmanager
-def _own_place(call: Call) -> Iterator[Call]:
+def _own_place(call: CommandContext) -> Iterator[CommandContext]:
     """A data folder of its own, kept only when something went wrong; a database that was given is
     used as it is."""
     if call.settings.database_url is not None:
@@ -109,7 +109,7 @@ def _own_place(call: Call) -> Iterator[Call]:
     folder.chmod(0o755)  # the server of a root user runs as another one
     settings = call.settings.model_copy(update={"data_dir": folder})
     try:
-        yield Call(call.json, settings, call.log_level, call.log_format)
+        yield CommandContext(call.json, settings, call.log_level, call.log_format)
     except BaseException as error:
         if isinstance(error, typer.Exit) and error.exit_code == INTERRUPTED_EXIT:
             shutil.rmtree(folder, ignore_errors=True)

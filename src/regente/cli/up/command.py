@@ -12,10 +12,10 @@ import typer
 
 from regente.app import Regente
 from regente.cli import output
-from regente.cli.command import Call, command
+from regente.cli.command import CommandContext, command
 from regente.cli.serve import DEFAULT_PORT
-from regente.cli.up.ensemble import Ensemble
-from regente.cli.up.processes import Processes
+from regente.cli.up.stack import LocalStack
+from regente.cli.up.supervisor import Supervisor
 from regente.postgres.embedded import default_data_dir
 
 LOOK_EVERY_SECONDS = 1.0
@@ -26,7 +26,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def up(
-    call: Call,
+    call: CommandContext,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="With sandbox, 3 workers, 6 proxies, 24 missions, faults."),
@@ -46,13 +46,13 @@ async def up(
         return
     stop_at_signals()
     try:
-        async with call.app() as app, ensemble_of(call, app, {}) as processes:
-            ensemble = Ensemble(app, processes, data_dir_of(call) / "up")
+        async with call.app() as app, local_stack_of(call, app, {}) as processes:
+            stack = LocalStack(app, processes, data_dir_of(call) / "up")
             for number in range(orchestrators):
-                await ensemble.orchestrator(number + 1)
+                await stack.orchestrator(number + 1)
             if writer:
-                await ensemble.writer("local-writer")
-            sign_in = await ensemble.console(port)
+                await stack.writer("local-writer")
+            sign_in = await stack.console(port)
             await tell_what_is_up(call, app, processes)
             output.note(f"The console, once: {sign_in}")
             await watch(processes)
@@ -60,20 +60,20 @@ async def up(
         output.note("Everything has ended.")
 
 
-def data_dir_of(call: Call) -> Path:
+def data_dir_of(call: CommandContext) -> Path:
     return call.settings.data_dir or default_data_dir()
 
 
-def ensemble_of(call: Call, app: Regente, environment: dict[str, str]) -> Processes:
+def local_stack_of(call: CommandContext, app: Regente, environment: dict[str, str]) -> Supervisor:
     """Children use the very database and data folder that this process uses."""
     shared = {
         "REGENTE_DATABASE_URL": call.settings.database_url or "",
         "REGENTE_DATA_DIR": str(data_dir_of(call)),
     }
-    return Processes(data_dir_of(call) / "logs", {**shared, **environment})
+    return Supervisor(data_dir_of(call) / "logs", {**shared, **environment})
 
 
-async def tell_what_is_up(call: Call, app: Regente, processes: Processes) -> None:
+async def tell_what_is_up(call: CommandContext, app: Regente, processes: Supervisor) -> None:
     active = Counter(member.kind for member in await app.fleet.members() if member.active)
     lines = [
         f"Up: {', '.join(processes.names)}. Logs: {processes.logs}",
@@ -90,7 +90,7 @@ async def tell_what_is_up(call: Call, app: Regente, processes: Processes) -> Non
     output.note("\n".join(lines))
 
 
-async def watch(processes: Processes) -> None:
+async def watch(processes: Supervisor) -> None:
     """Until the caller is canceled: what falls is started again."""
     while True:
         for name in await processes.replace_fallen():

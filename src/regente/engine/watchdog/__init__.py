@@ -11,17 +11,17 @@ from typing import Protocol
 
 from regente.engine import log
 from regente.engine.database import Database
-from regente.engine.keeping import DAY_SECONDS
+from regente.engine.retention import DAY_SECONDS
 from regente.engine.watchdog.batches import BatchReview
-from regente.engine.watchdog.expiry import Expiry
+from regente.engine.watchdog.expiry import ExpirySweep
 from regente.engine.watchdog.reaper import Reaper
-from regente.engine.watchdog.retention import Retention
-from regente.engine.watchdog.schedules import Schedules
-from regente.engine.watchdog.stalls import Stalls
+from regente.engine.watchdog.retention import RetentionSweep
+from regente.engine.watchdog.schedules import ScheduleSweep
+from regente.engine.watchdog.stalls import StallSweep
 
 
 @dataclass(frozen=True, slots=True)
-class WatchdogTerms:
+class WatchdogConfig:
     sweep_every_seconds: float = 60.0
     batches_every_seconds: float = 10.0
     schedules_every_seconds: float = 10.0
@@ -42,15 +42,15 @@ class Sweep(Protocol):
 
 class Watchdog:
     def __init__(
-        self, database: Database, terms: WatchdogTerms, recovered: Callable[[int], None]
+        self, database: Database, config: WatchdogConfig, recovered: Callable[[int], None]
     ) -> None:
         self.sweeps: list[Sweep] = [
-            Reaper(database, terms.sweep_every_seconds, terms.max_crashes, recovered),
-            Stalls(database, terms.sweep_every_seconds, recovered),
-            Expiry(database, terms.expiry_every_seconds),
-            Schedules(database, terms.schedules_every_seconds),
-            BatchReview(database, terms.batches_every_seconds),
-            Retention(database, terms.retention_every_seconds, terms.keep_seconds),
+            Reaper(database, config.sweep_every_seconds, config.max_crashes, recovered),
+            StallSweep(database, config.sweep_every_seconds, recovered),
+            ExpirySweep(database, config.expiry_every_seconds),
+            ScheduleSweep(database, config.schedules_every_seconds),
+            BatchReview(database, config.batches_every_seconds),
+            RetentionSweep(database, config.retention_every_seconds, config.keep_seconds),
         ]
 
     def start(self) -> list[asyncio.Task[None]]:

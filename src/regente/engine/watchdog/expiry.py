@@ -8,7 +8,7 @@ from regente.engine.database import Database
 LIMIT = 1000
 
 
-class Expiry:
+class ExpirySweep:
     name = "expiry"
 
     def __init__(self, database: Database, every_seconds: float) -> None:

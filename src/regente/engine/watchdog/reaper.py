@@ -13,7 +13,7 @@ LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Reaped:
+class ReaperResult:
     lost_runners: int
     requeued: int
     dead: int
@@ -37,7 +37,7 @@ class Reaper:
         self._max_crashes = max_crashes
         self._recovered = recovered
 
-    async def run_once(self) -> Reaped:
+    async def run_once(self) -> ReaperResult:
         lost = await self._database.fetch("mark_lost_runners")
         requeued = dead = 0
         while True:
@@ -52,4 +52,4 @@ class Reaper:
                 break
         if requeued:
             self._recovered(requeued)
-        return Reaped(len(lost), requeued, dead)
+        return ReaperResult(len(lost), requeued, dead)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regente.engine.database import Database
-from regente.engine.keeping import DAY_SECONDS, Keeping
+from regente.engine.retention import DAY_SECONDS, RetentionTime
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class RetentionResult:
     tasks: int
     events: int
     runners: int
@@ -23,21 +23,21 @@ class Forgotten:
         return bool(self.tasks or self.events or self.runners or self.batches)
 
 
-class Retention:
+class RetentionSweep:
     name = "retention"
 
     def __init__(self, database: Database, every_seconds: float, keep_seconds: float) -> None:
         self.every_seconds = every_seconds
         self._database = database
-        self._keeping = Keeping(database, keep_seconds / DAY_SECONDS)
+        self._retention = RetentionTime(database, keep_seconds / DAY_SECONDS)
 
-    async def run_once(self) -> Forgotten:
-        keep_seconds = await self._keeping.days() * DAY_SECONDS
+    async def run_once(self) -> RetentionResult:
+        keep_seconds = await self._retention.days() * DAY_SECONDS
         tasks = await self._forget_tasks(keep_seconds)
         events = await self._forget_events(keep_seconds)
         runners = await self._database.fetch("forget_runners", {"keep_seconds": keep_seconds})
         batches = await self._database.fetch("forget_batches", {"keep_seconds": keep_seconds})
-        return Forgotten(tasks, events, len(runners), len(batches))
+        return RetentionResult(tasks, events, len(runners), len(batches))
 
     async def _forget_tasks(self, keep_seconds: float) -> int:
         total, after, older = 0, 0, True

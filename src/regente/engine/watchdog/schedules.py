@@ -18,7 +18,7 @@ from regente.engine.errors import InvalidInput
 LIMIT = 100
 
 
-class Schedules:
+class ScheduleSweep:
     name = "schedules"
 
     def __init__(self, database: Database, every_seconds: float) -> None:

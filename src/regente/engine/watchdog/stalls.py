@@ -10,7 +10,7 @@ from regente.engine.database import Database
 LIMIT = 1000
 
 
-class Stalls:
+class StallSweep:
     name = "stalls"
 
     def __init__(

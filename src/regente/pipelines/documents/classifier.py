@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from regente.engine.errors import Throttled, Transient
-from regente.outgoing.http import Http
-from regente.outgoing.task_errors import as_task_errors
+from regente.http_client.client import HttpClient
+from regente.http_client.task_errors import as_task_errors
 from regente.pipelines.documents.chat import ChatAnswer, Choice, ProviderError, chat_request
 from regente.pipelines.documents.models import Classification, Document
 from regente.pipelines.documents.rate_gate import RateGate
@@ -38,7 +38,7 @@ class Verdict:
 
 
 class Classifier:
-    def __init__(self, http: Http, settings: DocumentSettings, url: str) -> None:
+    def __init__(self, http: HttpClient, settings: DocumentSettings, url: str) -> None:
         self._http = http
         self._settings = settings
         self._url = f"{url}/chat/completions"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from regente.engine.client import Client
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.documents.book import Book
 from regente.pipelines.documents.classifier import Classifier
-from regente.pipelines.documents.flow import Documents, Extractor
 from regente.pipelines.documents.models import DOCUMENT_SECONDS, STALL_SECONDS, DocumentArgs
+from regente.pipelines.documents.pipeline import DocumentPipeline, Extractor
 from regente.pipelines.documents.settings import DocumentSettings
 
 PIPELINES = ("documents",)
@@ -22,7 +22,7 @@ say."""
 
 @dataclass(frozen=True, slots=True)
 class DocumentPipelines:
-    http: Http
+    http: HttpClient
 
     async def close(self) -> None:
         await self.http.close()
@@ -42,9 +42,9 @@ def register_documents(
         pdf_text,
     )  # slow to import, and of no use where nothing is run
 
-    http = Http(settings.answer_seconds, blot=settings.blotted)
+    http = HttpClient(settings.answer_seconds, blot=settings.blotted)
     classifier = Classifier(http, settings, settings.chat_url(sandbox_url))
-    documents = Documents(Book(client.database), classifier, settings, extract or pdf_text)
+    documents = DocumentPipeline(Book(client.database), classifier, settings, extract or pdf_text)
     registry.pipeline(
         "documents",
         args=DocumentArgs,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from regente.engine.errors import InvalidInput
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.embeddings import hashing, wordllama
 from regente.pipelines.embeddings.contents import Content
 from regente.pipelines.embeddings.hashing import HashingEmbedder
@@ -72,7 +72,7 @@ def checked_model(name: str | None, settings: EmbeddingSettings) -> str:
 class Embedders:
     """What embeds, by the model's name."""
 
-    def __init__(self, http: Http, settings: EmbeddingSettings) -> None:
+    def __init__(self, http: HttpClient, settings: EmbeddingSettings) -> None:
         self._http = http
         self._settings = settings
 

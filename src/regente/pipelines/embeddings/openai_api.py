@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from regente.outgoing.http import CallFailed, Http, Trouble
-from regente.outgoing.task_errors import task_error
+from regente.http_client.client import CallFailed, CallFailure, HttpClient
+from regente.http_client.task_errors import task_error
 from regente.pipelines.embeddings.contents import Content, joint_key
 from regente.pipelines.embeddings.settings import OPENAI_URL, EmbeddingSettings
 from regente.pipelines.embeddings.vectors import BadVector, Vector, vector_from_base64, vector_of
@@ -50,7 +50,7 @@ class _Answer(BaseModel):
 
 class OpenAiEmbedder:
     def __init__(
-        self, http: Http, settings: EmbeddingSettings, model: str, dimensions: int | None
+        self, http: HttpClient, settings: EmbeddingSettings, model: str, dimensions: int | None
     ) -> None:
         self.dimensions = dimensions or KNOWN_DIMENSIONS.get(model)
         self._http = http
@@ -66,7 +66,7 @@ class OpenAiEmbedder:
             return [*await self._call(contents)]
         except CallFailed as failed:
             patience[0] -= 1
-            if failed.trouble is not Trouble.INVALID or patience[0] <= 0:
+            if failed.failure is not CallFailure.INVALID or patience[0] <= 0:
                 raise task_error(failed) from failed
             if len(contents) == 1:
                 return [Refused(message=failed.message)]
@@ -103,7 +103,7 @@ class OpenAiEmbedder:
             else failed.message
         )
         return CallFailed(
-            failed.trouble, message, status=failed.status, retry_after=failed.retry_after
+            failed.failure, message, status=failed.status, retry_after=failed.retry_after
         )
 
 

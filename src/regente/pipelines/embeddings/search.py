@@ -12,7 +12,7 @@ from psycopg import sql
 
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput, TaskError
-from regente.outgoing.http import CallFailed, Trouble
+from regente.http_client.client import CallFailed, CallFailure
 from regente.pipelines.embeddings.book import ask, formatted_on, rows_on
 from regente.pipelines.embeddings.contents import checked_text, content_of
 from regente.pipelines.embeddings.embedders import Embedders
@@ -125,7 +125,7 @@ def _as_call_failed() -> Iterator[None]:
         failed = (
             error.__cause__
             if isinstance(error.__cause__, CallFailed)
-            else CallFailed(Trouble.PROTOCOL, error.message)
+            else CallFailed(CallFailure.PROTOCOL, error.message)
         )
         raise failed from None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from regente.engine.client import Client
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.embeddings.embedders import Embedders
-from regente.pipelines.embeddings.flow import Embeddings
 from regente.pipelines.embeddings.models import EmbeddingArgs
+from regente.pipelines.embeddings.pipeline import EmbeddingPipeline
 from regente.pipelines.embeddings.settings import EmbeddingSettings
 from regente.pipelines.embeddings.storage import Storage
 
@@ -18,10 +18,10 @@ STALL_SECONDS = 600.0
 
 
 def register_embeddings(
-    registry: Registry, client: Client, http: Http, settings: EmbeddingSettings
+    registry: Registry, client: Client, http: HttpClient, settings: EmbeddingSettings
 ) -> None:
     storage = Storage(client.database, pgvector=settings.pgvector == "auto")
-    pipeline = Embeddings(client, Embedders(http, settings), storage)
+    pipeline = EmbeddingPipeline(client, Embedders(http, settings), storage)
     registry.pipeline(
         "embeddings",
         args=EmbeddingArgs,

@@ -9,21 +9,21 @@ from typing import Any
 from regente.engine.database import TaskConnection
 from regente.engine.log import logger
 from regente.engine.task import Task
-from regente.fleet.terms import FleetTerms
+from regente.fleet.config import FleetConfig
 from regente.pipelines.missions.book import one_on, rows_on
 
 
 async def blame_proxy(
-    task: Task[Any], connection: TaskConnection, terms: FleetTerms, proxy_id: str, reason: str
+    task: Task[Any], connection: TaskConnection, config: FleetConfig, proxy_id: str, reason: str
 ) -> None:
     row = await one_on(
         connection,
         "blame_proxy",
         proxy_id=proxy_id,
         reason=reason,
-        max_failures=terms.max_proxy_failures,
-        window_seconds=terms.breaker_window_seconds,
-        share=terms.breaker_share,
+        max_failures=config.max_proxy_failures,
+        window_seconds=config.breaker_window_seconds,
+        share=config.breaker_share,
     )
     if row is None:
         return

@@ -20,10 +20,9 @@ from regente.engine.crashpoints import crash_point
 from regente.engine.errors import LeaseLost, NotFound
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
-from regente.outgoing.http import CallFailed
-from regente.pipelines.missions.board import Board, Sight
+from regente.http_client.client import CallFailed
 from regente.pipelines.missions.book import ask, brief_transaction, log_for_mission, one_on, rows_on
-from regente.pipelines.missions.codes import Code
+from regente.pipelines.missions.error_codes import ErrorCode
 from regente.pipelines.missions.sessions import (
     STARTING,
     OpenSession,
@@ -31,6 +30,7 @@ from regente.pipelines.missions.sessions import (
     Sessions,
     Unauthorized,
 )
+from regente.pipelines.missions.worker_watch import WorkerState, WorkerWatch
 
 
 class DriverArgs(BaseModel):
@@ -43,7 +43,7 @@ class Driver:
 
     client: Client
     fleet: Fleet
-    board: Board
+    worker_watch: WorkerWatch
 
     async def drive(self, task: Task[DriverArgs]) -> None:
         """The pipeline `workers`."""
@@ -61,8 +61,8 @@ class Driver:
             return  # the worker was removed
 
     async def _wanted(self, worker_id: str) -> bool:
-        sight = await self.board.sight(worker_id)
-        return sight is not None and sight.active and sight.open
+        state = await self.worker_watch.state(worker_id)
+        return state is not None and state.active and state.open
 
     async def _sessions(self, task: Task[Any], worker_id: str) -> Sessions:
         return Sessions(self.fleet, task, await self.fleet.worker(worker_id))
@@ -89,7 +89,7 @@ class Driver:
         said = False
         while await self._wanted(worker_id):
             if not await self._may_try():
-                await self._pause(task, worker_id, self.fleet.terms.polling_session_seconds)
+                await self._pause(task, worker_id, self.fleet.config.polling_session_seconds)
                 continue
             session = await sessions.reserve()
             if session is not None:
@@ -101,11 +101,11 @@ class Driver:
                         "session_failed",
                         connection=connection,
                         worker_id=worker_id,
-                        error_code=Code.NO_PROXY.value,
+                        error_code=ErrorCode.NO_PROXY.value,
                         proxy_name=None,
                         error_message="no proxy is free; waiting for one",
                     )
-            await self._pause(task, worker_id, self.fleet.terms.polling_session_seconds)
+            await self._pause(task, worker_id, self.fleet.config.polling_session_seconds)
         return None
 
     async def _may_try(self) -> bool:
@@ -113,7 +113,7 @@ class Driver:
         rows = await ask(
             self.fleet.database,
             "take_probe",
-            every_seconds=self.fleet.terms.polling_session_seconds,
+            every_seconds=self.fleet.config.polling_session_seconds,
         )
         return bool(next(iter(rows[0].values())))
 
@@ -136,12 +136,12 @@ class Driver:
         await sessions.reset()
 
     async def _rest(self, task: Task[Any], worker_id: str) -> None:
-        sight = await self.board.sight(worker_id)
-        while sight is not None and sight.rest_seconds > 0 and sight.active and sight.open:
+        state = await self.worker_watch.state(worker_id)
+        while state is not None and state.rest_seconds > 0 and state.active and state.open:
             await self._pause(
-                task, worker_id, min(sight.rest_seconds, self.fleet.terms.polling_session_seconds)
+                task, worker_id, min(state.rest_seconds, self.fleet.config.polling_session_seconds)
             )
-            sight = await self.board.sight(worker_id)
+            state = await self.worker_watch.state(worker_id)
 
     # Missions, one after the other.
 
@@ -149,20 +149,20 @@ class Driver:
         self, task: Task[Any], sessions: Sessions, session: OpenSession, worker_id: str
     ) -> None:
         while True:
-            sight = await self._released(task, worker_id)
-            if sight is None:
+            state = await self._released(task, worker_id)
+            if state is None:
                 return None
-            if sight.status != "ready":
+            if state.status != "ready":
                 return await sessions.end(await self._reason(worker_id))
-            if (reason := _enough(sight)) is not None:
+            if (reason := _enough(state)) is not None:
                 return await sessions.end(reason)
-            if sight.rest_seconds > 0:
+            if state.rest_seconds > 0:
                 await self._rest(task, worker_id)
             elif not await self._assign(task, session, worker_id):
                 if await ask(self.fleet.database, "wants_another_proxy", proxy_id=session.proxy_id):
                     return await sessions.end("proxy_avoided")
-                await self.board.wait(
-                    worker_id, self.fleet.terms.polling_session_seconds, for_work=True
+                await self.worker_watch.wait(
+                    worker_id, self.fleet.config.polling_session_seconds, for_work=True
                 )
                 await task.heartbeat()
                 try:
@@ -175,7 +175,9 @@ class Driver:
         that nobody asked for."""
         status = await sessions.status()
         if status is not SessionStatus.READY:
-            raise SessionFailed(Code.SESSION, f"the session is {status}, and no mission is on it")
+            raise SessionFailed(
+                ErrorCode.SESSION, f"the session is {status}, and no mission is on it"
+            )
 
     async def _assign(self, task: Task[Any], session: OpenSession, worker_id: str) -> bool:
         """Give this worker the mission that has waited longest: the seed's 6.4, in one transaction
@@ -223,23 +225,23 @@ class Driver:
         crash_point("mission.assigned")
         return True
 
-    async def _released(self, task: Task[Any], worker_id: str) -> Sight | None:
+    async def _released(self, task: Task[Any], worker_id: str) -> WorkerState | None:
         """The worker as its mission left it; at once when there is none."""
         while True:
-            sight = await self.board.sight(worker_id)
-            if sight is None or sight.mission_id is None:
-                return sight
-            if sight.orphaned:
-                await self._reclaim(task, worker_id, sight.mission_id)
+            state = await self.worker_watch.state(worker_id)
+            if state is None or state.mission_id is None:
+                return state
+            if state.orphaned:
+                await self._reclaim(task, worker_id, state.mission_id)
                 continue
-            await self._pause(task, worker_id, self.fleet.terms.polling_session_seconds)
+            await self._pause(task, worker_id, self.fleet.config.polling_session_seconds)
 
     async def _reason(self, worker_id: str) -> str:
         rows = await ask(self.fleet.database, "worker_error", worker_id=worker_id)
         return (rows[0]["error_code"] if rows else None) or "mission_failed"
 
     async def _pause(self, task: Task[Any], worker_id: str, seconds: float) -> None:
-        await self.board.wait(worker_id, seconds)
+        await self.worker_watch.wait(worker_id, seconds)
         await task.heartbeat()
 
     # Beginnings and ends that nobody planned.
@@ -247,30 +249,30 @@ class Driver:
     async def _resume(self, task: Task[Any], worker_id: str) -> None:
         """Another driver may have left the worker in the midst of anything: ask the worker itself
         how it is (5.6)."""
-        sight = await self._released(task, worker_id)
-        if sight is None:
+        state = await self._released(task, worker_id)
+        if state is None:
             return None
         sessions = await self._sessions(task, worker_id)
         session = await sessions.current()
         if (
-            sight.status == "error" and session is not None
+            state.status == "error" and session is not None
         ):  # a mission left it so, and it was not ended yet
             return await sessions.end(await self._reason(worker_id))
-        if sight.status == "error":
+        if state.status == "error":
             await self._rest(task, worker_id)
             return await sessions.reset()
-        if session is None or sight.status == "idle":
+        if session is None or state.status == "idle":
             return await sessions.reset()
         try:
             status = await sessions.status()
-            if status in STARTING and sight.status == "initializing":
+            if status in STARTING and state.status == "initializing":
                 await sessions.until_ready(session)
             elif status is SessionStatus.READY:
-                if sight.status == "initializing":
+                if state.status == "initializing":
                     await sessions.until_ready(session)
             else:
                 raise SessionFailed(
-                    Code.SESSION, f"the session is {status}, and no mission is on it"
+                    ErrorCode.SESSION, f"the session is {status}, and no mission is on it"
                 )
         except SessionFailed as failure:
             # Whether the session was ever asked for is not known: nobody is blamed.
@@ -302,16 +304,16 @@ class Driver:
     async def _leave(self, task: Task[Any], worker_id: str) -> None:
         """This runner goes. A worker that is busy stays with its mission; a session without one is
         ended."""
-        sight = await self.board.sight(worker_id)
-        if sight is not None and sight.mission_id is None and sight.status != "idle":
+        state = await self.worker_watch.state(worker_id)
+        if state is not None and state.mission_id is None and state.status != "idle":
             sessions = await self._sessions(task, worker_id)
             await sessions.end("orchestrator_stopped")
 
 
-def _enough(sight: Sight) -> str | None:
+def _enough(state: WorkerState) -> str | None:
     """Why this session ends here, if it does."""
-    if sight.session_count >= sight.session_limit:
+    if state.session_count >= state.session_limit:
         return "session_limit"
-    if not sight.active:
+    if not state.active:
         return "deactivated"
-    return None if sight.open else "orchestrator_closed"
+    return None if state.open else "orchestrator_closed"

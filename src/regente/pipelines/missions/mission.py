@@ -14,35 +14,35 @@ from regente.engine.log import logger
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.board import Board
-from regente.pipelines.missions.run import Phases, Run
-from regente.pipelines.missions.scrape import Scrape
-from regente.pipelines.missions.storage import Storage
+from regente.pipelines.missions.phase import MissionPhase, MissionRun
+from regente.pipelines.missions.scrape import ScrapePhase
+from regente.pipelines.missions.storage import StoragePhase
+from regente.pipelines.missions.worker_watch import WorkerWatch
 
 
 @dataclass(frozen=True, slots=True)
-class Missions:
+class MissionPipeline:
     fleet: Fleet
-    board: Board
+    worker_watch: WorkerWatch
 
     async def mission(self, task: Task[MissionArgs]) -> dict[str, Any]:
         """The pipeline `missions`."""
         task.context["mission"] = task.id
-        run = await Run.of(self.fleet, task)
+        run = await MissionRun.of(self.fleet, task)
         if run.checkpoint in (None, "atribuido", "extracao"):
             if (
                 not run.seated and run.scrape_sent
             ):  # whoever is to be tried again has that taken back
-                await Phases(self.fleet, task, run).repeat_verdict()
+                await MissionPhase(self.fleet, task, run).repeat_verdict()
             if not run.seated:
                 task.hold("it waits for a worker")
             run = await self._extract(task, run)
         if run.checkpoint == "armazenamento":
-            run = await Storage(self.fleet, task, run).store()
+            run = await StoragePhase(self.fleet, task, run).store()
         return _outcome(run)
 
-    async def _extract(self, task: Task[MissionArgs], run: Run) -> Run:
-        scrape = Scrape(self.fleet, task, run, await self.fleet.worker(run.worker))
+    async def _extract(self, task: Task[MissionArgs], run: MissionRun) -> MissionRun:
+        scrape = ScrapePhase(self.fleet, task, run, await self.fleet.worker(run.worker))
         try:
             return await scrape.extract()
         except asyncio.CancelledError:
@@ -50,10 +50,10 @@ class Missions:
                 await scrape.call_off()
             raise
         finally:
-            self.board.changed(run.worker)
+            self.worker_watch.changed(run.worker)
 
 
-def _outcome(run: Run) -> dict[str, Any]:
+def _outcome(run: MissionRun) -> dict[str, Any]:
     """What `mission_completed` carries. Found must be stored, or failed, or said to be missing."""
     found, stored, failed = run.ads_count or 0, run.success_count or 0, run.failed_count or 0
     outcome: dict[str, Any] = {

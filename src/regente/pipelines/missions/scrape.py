@@ -11,21 +11,23 @@ from typing import Any, NoReturn
 from regente.contracts.worker import Cause, ScrapeJob, ScrapeStatus, SessionStatus
 from regente.engine.crashpoints import crash_point
 from regente.engine.task import Task
-from regente.fleet.members import Worker
+from regente.fleet.models import Worker
 from regente.fleet.registry import Fleet
-from regente.outgoing.http import PASSING, CallFailed, Trouble
-from regente.pipelines.missions import codes
+from regente.http_client.client import TRANSIENT, CallFailed, CallFailure
+from regente.pipelines.missions import error_codes
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.book import ask, brief_transaction, rows_on
-from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
-from regente.pipelines.missions.patience import hang_up, patiently, rest_asked_for
-from regente.pipelines.missions.run import Phases, Run, Setback
+from regente.pipelines.missions.error_codes import BROKEN_SESSION, ErrorCode, blames_proxy
+from regente.pipelines.missions.phase import MissionFailure, MissionPhase, MissionRun
+from regente.pipelines.missions.retries import end_session_best_effort, throttle_delay, with_retries
 
 UNDER_WAY = (ScrapeStatus.PENDING, ScrapeStatus.QUEUED, ScrapeStatus.RUNNING)
 
 
-class Scrape(Phases):
-    def __init__(self, fleet: Fleet, task: Task[MissionArgs], run: Run, worker: Worker) -> None:
+class ScrapePhase(MissionPhase):
+    def __init__(
+        self, fleet: Fleet, task: Task[MissionArgs], run: MissionRun, worker: Worker
+    ) -> None:
         super().__init__(fleet, task, run)
         self._worker = worker
         self._client = fleet.speak_to_worker(worker)
@@ -33,7 +35,7 @@ class Scrape(Phases):
         self._reported: int | None = None
         self._started_at = time.monotonic() - run.scrape_seconds
 
-    async def extract(self) -> Run:
+    async def extract(self) -> MissionRun:
         """Until the ads lie in storage and the worker is free."""
         if self._job_id is None:
             self._job_id = await self._begin()
@@ -69,8 +71,8 @@ class Scrape(Phases):
         """`POST /scrape`. When an answer got lost, the worker is asked what it does before anything
         is sent again."""
         key = f"mission-{self.task.id}-{self.run.scrape_no}"
-        deadline = time.monotonic() + self.fleet.terms.outage_seconds
-        pause_seconds = min(0.5, self.fleet.terms.outage_seconds / 10)
+        deadline = time.monotonic() + self.fleet.config.outage_seconds
+        pause_seconds = min(0.5, self.fleet.config.outage_seconds / 10)
         while True:
             if resent and (known := await self._known_job(key)) is not None:
                 return known
@@ -78,7 +80,7 @@ class Scrape(Phases):
             try:
                 return await self._client.scrape(self.task.args.request, key)
             except CallFailed as error:
-                if error.trouble not in PASSING or time.monotonic() + pause_seconds > deadline:
+                if error.failure not in TRANSIENT or time.monotonic() + pause_seconds > deadline:
                     await self._not_accepted(error)
             resent = True
             await self.task.heartbeat()
@@ -87,8 +89,8 @@ class Scrape(Phases):
 
     async def _known_job(self, key: str) -> str | None:
         try:
-            session = await patiently(
-                self.task, self._client.session, self.fleet.terms.outage_seconds
+            session = await with_retries(
+                self.task, self._client.session, self.fleet.config.outage_seconds
             )
         except CallFailed as error:
             await self._hang_up()  # it may scrape, and nobody can tell
@@ -105,21 +107,21 @@ class Scrape(Phases):
         return None
 
     async def _not_accepted(self, error: CallFailed) -> NoReturn:
-        match error.trouble:
-            case Trouble.THROTTLED:
+        match error.failure:
+            case CallFailure.THROTTLED:
                 await self._park(error.message, error.retry_after)
-            case Trouble.UNAUTHORIZED:
+            case CallFailure.UNAUTHORIZED:
                 await self.send_back(error.message, refused=True)
-            case Trouble.INVALID | Trouble.PROTOCOL:
+            case CallFailure.INVALID | CallFailure.PROTOCOL:
                 await self._hang_up()
-                await self.fail_scrape(Setback(Code.SCRAPE_FAILED, error.message))
+                await self.fail_scrape(MissionFailure(ErrorCode.SCRAPE_FAILED, error.message))
             case _:
                 await self.send_back(error.message)
 
     async def _park(self, reason: str, retry_after: float | None) -> NoReturn:
         """It waits as long as it was asked to; nobody is to blame, and the worker is free."""
         await self.send_back(
-            reason, wait_seconds=rest_asked_for(retry_after), worker_status="ready"
+            reason, wait_seconds=throttle_delay(retry_after), worker_status="ready"
         )
 
     # The job is watched.
@@ -132,32 +134,33 @@ class Scrape(Phases):
             await self._report(job_id, job)
             await self._check_session()
             await self._check_halt(job_id)
-            left_seconds = self.fleet.terms.timeout_job_seconds - (
+            left_seconds = self.fleet.config.timeout_job_seconds - (
                 time.monotonic() - self._started_at
             )
             if left_seconds <= 0:
                 await self._end_job(job_id)
                 await self._hang_up()
-                limit = self.fleet.terms.timeout_job_seconds
+                limit = self.fleet.config.timeout_job_seconds
                 await self.fail_scrape(
-                    Setback(
-                        Code.SCRAPE_TIMEOUT, f"the job was still {job.status} after {limit:g} s"
+                    MissionFailure(
+                        ErrorCode.SCRAPE_TIMEOUT,
+                        f"the job was still {job.status} after {limit:g} s",
                     )
                 )
-            await asyncio.sleep(min(self.fleet.terms.polling_job_seconds, left_seconds))
+            await asyncio.sleep(min(self.fleet.config.polling_job_seconds, left_seconds))
 
     async def _ask(self, job_id: str) -> ScrapeJob:
         try:
-            return await patiently(
-                self.task, lambda: self._client.job(job_id), self.fleet.terms.outage_seconds
+            return await with_retries(
+                self.task, lambda: self._client.job(job_id), self.fleet.config.outage_seconds
             )
         except CallFailed as error:
-            if error.trouble is Trouble.MISSING:
+            if error.failure is CallFailure.MISSING:
                 await self.send_back(f"the worker does not know the job {job_id} any more")
-            if error.trouble in (Trouble.PROTOCOL, Trouble.INVALID):
+            if error.failure in (CallFailure.PROTOCOL, CallFailure.INVALID):
                 await self._hang_up()
-                await self.fail_scrape(Setback(Code.SCRAPE_FAILED, error.message))
-            await self.send_back(error.message, refused=error.trouble is Trouble.UNAUTHORIZED)
+                await self.fail_scrape(MissionFailure(ErrorCode.SCRAPE_FAILED, error.message))
+            await self.send_back(error.message, refused=error.failure is CallFailure.UNAUTHORIZED)
 
     async def _report(self, job_id: str, job: ScrapeJob) -> None:
         """Progress, when there is some."""
@@ -182,11 +185,11 @@ class Scrape(Phases):
             if (code := BROKEN_SESSION.get(session.status)) is not None:
                 await self._broken_session(code, session)
 
-    async def _broken_session(self, code: Code, session: Any) -> NoReturn:
+    async def _broken_session(self, code: ErrorCode, session: Any) -> NoReturn:
         reason = f": {session.problem.message}" if session.problem else ""
         await self._hang_up()  # its job must not go on while another worker begins the mission anew
         await self.fail_scrape(
-            Setback(
+            MissionFailure(
                 code,
                 f"the session is {session.status}{reason}",
                 "session_failed",
@@ -195,23 +198,25 @@ class Scrape(Phases):
         )
 
     async def _hang_up(self) -> None:
-        await hang_up(self.task, self._client, self.fleet.terms.outage_seconds)
+        await end_session_best_effort(self.task, self._client, self.fleet.config.outage_seconds)
 
     async def _check_halt(self, job_id: str) -> None:
         """Somebody stopped the orchestrator and does not want to wait for what runs."""
         if (await ask(self.fleet.database, "state"))[0]["state"] == "halting":
             await self._end_job(job_id)
             await self.send_back(
-                "the orchestrator was stopped", worker_status="ready", code=Code.SCRAPE_CANCELLED
+                "the orchestrator was stopped",
+                worker_status="ready",
+                code=ErrorCode.SCRAPE_CANCELLED,
             )
 
     # The job has ended.
 
-    async def _ended(self, job_id: str, job: ScrapeJob) -> Run:
+    async def _ended(self, job_id: str, job: ScrapeJob) -> MissionRun:
         if job.status is ScrapeStatus.COMPLETED and job.ads_count is None:
             await self.fail_scrape(
-                Setback(
-                    Code.SCRAPE_FAILED,
+                MissionFailure(
+                    ErrorCode.SCRAPE_FAILED,
                     f"the job {job_id} is completed, but says nothing of its ads_count",
                 )
             )
@@ -223,7 +228,9 @@ class Scrape(Phases):
             return await self._nothing_found(job_id)
         if job.status is ScrapeStatus.CANCELLED:
             await self.fail_scrape(
-                Setback(Code.SCRAPE_CANCELLED, f"the job {job_id} was cancelled, and not by us")
+                MissionFailure(
+                    ErrorCode.SCRAPE_CANCELLED, f"the job {job_id} was cancelled, and not by us"
+                )
             )
         problem = job.problem
         if problem is not None and problem.cause is Cause.THROTTLED:
@@ -233,9 +240,11 @@ class Scrape(Phases):
         )  # a job that failed because its session broke is the session's failure
         message = problem.message if problem is not None else f"the job {job_id} is {job.status}"
         blamed = problem is not None and problem.cause is Cause.PROXY
-        await self.fail_scrape(Setback(codes.of_problem(problem), message, blames_proxy=blamed))
+        await self.fail_scrape(
+            MissionFailure(error_codes.of_problem(problem), message, blames_proxy=blamed)
+        )
 
-    async def _extracted(self, job_id: str, ads_count: int, shortfall: str | None) -> Run:
+    async def _extracted(self, job_id: str, ads_count: int, shortfall: str | None) -> MissionRun:
         url = self._worker.data_url(job_id)
         async with brief_transaction(self.task) as connection:
             await rows_on(
@@ -262,7 +271,7 @@ class Scrape(Phases):
             writer_seconds=0.0,
         )
 
-    async def _nothing_found(self, job_id: str) -> Run:
+    async def _nothing_found(self, job_id: str) -> MissionRun:
         async with brief_transaction(self.task) as connection:
             await rows_on(
                 connection,
@@ -274,7 +283,7 @@ class Scrape(Phases):
             )
             await self._completed(connection, "scrape_empty", job_id)
         crash_point("scrape.stored")
-        return await Run.of(self.fleet, self.task)
+        return await MissionRun.of(self.fleet, self.task)
 
     async def _completed(self, connection: Any, event: str, job_id: str, **details: Any) -> None:
         duration_ms = round((time.monotonic() - self._started_at) * 1000)
@@ -288,7 +297,7 @@ class Scrape(Phases):
     async def call_off(self) -> None:
         """The worker confirms that the job has ended, or its session is ended for it. Then it is
         free."""
-        run = await Run.of(self.fleet, self.task)
+        run = await MissionRun.of(self.fleet, self.task)
         job_id = run.worker_job_id
         clean = job_id is not None and await self._confirmed_end(job_id)
         if not clean and not (job_id is None and not run.scrape_sent):
@@ -298,7 +307,9 @@ class Scrape(Phases):
         status = "ready" if clean or not run.scrape_sent else "error"
         async with brief_transaction(self.task) as connection:
             await self.leave_worker(
-                connection, status, Setback(Code.SCRAPE_CANCELLED, "its mission was canceled")
+                connection,
+                status,
+                MissionFailure(ErrorCode.SCRAPE_CANCELLED, "its mission was canceled"),
             )
         crash_point("mission.called_off")
 
@@ -308,7 +319,7 @@ class Scrape(Phases):
             await self._client.cancel(job_id)
 
     async def _confirmed_end(self, job_id: str) -> bool:
-        deadline = time.monotonic() + self.fleet.terms.cancel_seconds
+        deadline = time.monotonic() + self.fleet.config.cancel_seconds
         while time.monotonic() < deadline:
             self.task.check_lease()
             try:
@@ -316,7 +327,7 @@ class Scrape(Phases):
                 if (await self._client.job(job_id)).status not in UNDER_WAY:
                     return (await self._client.session()).status is SessionStatus.READY
             except CallFailed as error:
-                if error.trouble is Trouble.MISSING:
+                if error.failure is CallFailure.MISSING:
                     return False
-            await asyncio.sleep(min(1.0, self.fleet.terms.cancel_seconds / 20))
+            await asyncio.sleep(min(1.0, self.fleet.config.cancel_seconds / 20))
         return False

@@ -12,13 +12,13 @@ from regente.contracts.worker import Problem, SessionStatus
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import LeaseLost
 from regente.engine.task import Task
-from regente.fleet.members import Worker
+from regente.fleet.models import Worker
 from regente.fleet.registry import Fleet
-from regente.outgoing.http import CallFailed, Trouble
+from regente.http_client.client import CallFailed, CallFailure
 from regente.pipelines.missions.blame import blame_proxy, give_up_worker
 from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
-from regente.pipelines.missions.codes import BROKEN_SESSION, Code, blames_proxy
-from regente.pipelines.missions.patience import hang_up, patiently
+from regente.pipelines.missions.error_codes import BROKEN_SESSION, ErrorCode, blames_proxy
+from regente.pipelines.missions.retries import end_session_best_effort, with_retries
 
 STARTING = (
     SessionStatus.INITIALIZING,
@@ -40,7 +40,7 @@ class SessionFailed(Exception):
 
     def __init__(
         self,
-        code: Code,
+        code: ErrorCode,
         message: str,
         problem: Problem | None = None,
         *,
@@ -125,7 +125,7 @@ class Sessions:
         rows = await ask(self._fleet.database, "current_session", session_id=session.id)
         deadline = (
             time.monotonic()
-            + self._fleet.terms.timeout_session_seconds
+            + self._fleet.config.timeout_session_seconds
             - (rows[0]["age_seconds"] if rows else 0.0)
         )
         while True:
@@ -133,22 +133,24 @@ class Sessions:
             if status is SessionStatus.READY:
                 return await self._ready(session)
             if status not in STARTING:
-                raise SessionFailed(Code.SESSION, f"the session says {status} before it was ready")
+                raise SessionFailed(
+                    ErrorCode.SESSION, f"the session says {status} before it was ready"
+                )
             left_seconds = deadline - time.monotonic()
             if left_seconds <= 0:
-                limit = self._fleet.terms.timeout_session_seconds
+                limit = self._fleet.config.timeout_session_seconds
                 raise SessionFailed(
-                    Code.SESSION_TIMEOUT,
+                    ErrorCode.SESSION_TIMEOUT,
                     f"the session was not ready after {limit:g} s, but {status}",
                 )
             await self._task.heartbeat()
-            await asyncio.sleep(min(self._fleet.terms.polling_session_seconds, left_seconds))
+            await asyncio.sleep(min(self._fleet.config.polling_session_seconds, left_seconds))
 
     async def status(self) -> SessionStatus:
         """What the worker says of its session; a broken one is raised."""
         try:
-            session = await patiently(
-                self._task, self._client.session, self._fleet.terms.outage_seconds
+            session = await with_retries(
+                self._task, self._client.session, self._fleet.config.outage_seconds
             )
         except CallFailed as error:
             raise _start_failed(error) from None
@@ -177,8 +179,8 @@ class Sessions:
 
     async def fail(self, session: OpenSession, failure: SessionFailed, *, starting: bool) -> None:
         """The worker goes to `error`, the proxy is freed, and blamed if it was its fault."""
-        terms = self._fleet.terms
-        await hang_up(self._task, self._client, terms.outage_seconds)
+        config = self._fleet.config
+        await end_session_best_effort(self._task, self._client, config.outage_seconds)
         blamed = session.proxy_id is not None and blames_proxy(
             failure.code, failure.problem, starting=starting
         )
@@ -191,8 +193,8 @@ class Sessions:
                 session_id=session.id,
                 code=failure.code.value,
                 message=failure.message,
-                backoff_seconds=terms.error_backoff_seconds,
-                limit_seconds=terms.error_backoff_limit_seconds,
+                backoff_seconds=config.error_backoff_seconds,
+                limit_seconds=config.error_backoff_limit_seconds,
                 rest_seconds=failure.rest_seconds,
             )
             await self._log(
@@ -206,7 +208,7 @@ class Sessions:
             )
             if blamed and session.proxy_id is not None:
                 await blame_proxy(
-                    self._task, connection, terms, session.proxy_id, failure.code.value
+                    self._task, connection, config, session.proxy_id, failure.code.value
                 )
         crash_point("session.failed")
 
@@ -224,7 +226,7 @@ class Sessions:
     async def end(self, reason: str) -> None:
         """`DELETE /session`, as well as can be, then the proxy is free and the worker idle."""
         session = await self.current()
-        await hang_up(self._task, self._client, self._fleet.terms.outage_seconds)
+        await end_session_best_effort(self._task, self._client, self._fleet.config.outage_seconds)
         crash_point("session.deleted")
         async with brief_transaction(self._task) as connection:
             await rows_on(
@@ -266,15 +268,19 @@ class Unauthorized(SessionFailed):
 
 def _start_failed(error: CallFailed) -> SessionFailed:
     """A call that failed says something of the worker, nothing of the proxy."""
-    if error.trouble is Trouble.UNAUTHORIZED:
-        return Unauthorized(Code.WORKER_UNAVAILABLE, error.message)
-    if error.trouble is Trouble.THROTTLED:
-        return SessionFailed(Code.WORKER_UNAVAILABLE, error.message, rest_seconds=error.retry_after)
-    known = error.trouble in (Trouble.PROTOCOL, Trouble.INVALID, Trouble.MISSING)
-    return SessionFailed(Code.SESSION if known else Code.WORKER_UNAVAILABLE, error.message)
+    if error.failure is CallFailure.UNAUTHORIZED:
+        return Unauthorized(ErrorCode.WORKER_UNAVAILABLE, error.message)
+    if error.failure is CallFailure.THROTTLED:
+        return SessionFailed(
+            ErrorCode.WORKER_UNAVAILABLE, error.message, rest_seconds=error.retry_after
+        )
+    known = error.failure in (CallFailure.PROTOCOL, CallFailure.INVALID, CallFailure.MISSING)
+    return SessionFailed(
+        ErrorCode.SESSION if known else ErrorCode.WORKER_UNAVAILABLE, error.message
+    )
 
 
 def _blamed(failure: SessionFailed) -> str:
     if failure.problem is not None:
         return failure.problem.cause.value
-    return "worker" if failure.code is Code.WORKER_UNAVAILABLE else "session"
+    return "worker" if failure.code is ErrorCode.WORKER_UNAVAILABLE else "session"

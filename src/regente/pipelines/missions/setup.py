@@ -12,10 +12,10 @@ from regente.engine.pipeline import Pipeline, Registry
 from regente.engine.retry import Retry
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.board import Board
+from regente.pipelines.missions.dispatcher import Dispatcher
 from regente.pipelines.missions.driver import Driver, DriverArgs
-from regente.pipelines.missions.mission import Missions
-from regente.pipelines.missions.orchestrator import Orchestrator
+from regente.pipelines.missions.mission import MissionPipeline
+from regente.pipelines.missions.worker_watch import WorkerWatch
 
 PIPELINES = ("missions", "workers", "orchestrator")
 MIN_SLOTS = 3
@@ -26,10 +26,10 @@ not."""
 
 @dataclass(frozen=True, slots=True)
 class MissionPipelines:
-    board: Board
+    worker_watch: WorkerWatch
 
     async def close(self) -> None:
-        await self.board.close()
+        await self.worker_watch.close()
 
 
 def with_room_for_missions(pipelines: list[Pipeline], slots: int) -> list[Pipeline]:
@@ -49,19 +49,21 @@ def with_room_for_missions(pipelines: list[Pipeline], slots: int) -> list[Pipeli
 
 
 def register_missions(registry: Registry, client: Client, fleet: Fleet) -> MissionPipelines:
-    board = Board(client.database, fleet.terms.watch_seconds)
-    grace_seconds = fleet.terms.cancel_seconds + fleet.terms.http_timeout_seconds
+    worker_watch = WorkerWatch(client.database, fleet.config.watch_seconds)
+    grace_seconds = fleet.config.cancel_seconds + fleet.config.http_timeout_seconds
     # A sign of life comes with every poll, and each call has its own timeout: silence for longer is
     # a fault.
     stall_seconds = (
-        2 * (fleet.terms.polling_job_seconds + fleet.terms.http_timeout_seconds)
-        + fleet.terms.outage_seconds
+        2 * (fleet.config.polling_job_seconds + fleet.config.http_timeout_seconds)
+        + fleet.config.outage_seconds
         + 60
     )
     lasting = functools.partial(
         registry.pipeline, endless=True, stall_after=stall_seconds, retry=PATIENT
     )
-    lasting("missions", args=MissionArgs, grace=grace_seconds)(Missions(fleet, board).mission)
-    lasting("workers", args=DriverArgs, grace=10.0)(Driver(client, fleet, board).drive)
-    lasting("orchestrator")(Orchestrator(client, fleet).conduct)
-    return MissionPipelines(board)
+    lasting("missions", args=MissionArgs, grace=grace_seconds)(
+        MissionPipeline(fleet, worker_watch).mission
+    )
+    lasting("workers", args=DriverArgs, grace=10.0)(Driver(client, fleet, worker_watch).drive)
+    lasting("orchestrator")(Dispatcher(client, fleet).conduct)
+    return MissionPipelines(worker_watch)

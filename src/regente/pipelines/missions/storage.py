@@ -16,33 +16,35 @@ from regente.engine.crashpoints import crash_point
 from regente.engine.errors import Fatal, Throttled
 from regente.engine.task import Task
 from regente.fleet.clients import WriterClient
-from regente.fleet.members import Writer
+from regente.fleet.models import Writer
 from regente.fleet.registry import Fleet
-from regente.outgoing.http import CallFailed, Trouble
-from regente.pipelines.missions import codes
+from regente.http_client.client import CallFailed, CallFailure
+from regente.pipelines.missions import error_codes
 from regente.pipelines.missions.book import brief_transaction, one_on, rows_on
-from regente.pipelines.missions.codes import Code
-from regente.pipelines.missions.patience import patiently, rest_asked_for
-from regente.pipelines.missions.run import Phases, Run
+from regente.pipelines.missions.error_codes import ErrorCode
+from regente.pipelines.missions.phase import MissionPhase, MissionRun
+from regente.pipelines.missions.retries import throttle_delay, with_retries
 
 NAMESPACE = uuid.UUID("6f0c3a52-6d0f-4f0a-9c52-0d7b8f6d2a11")
 MAX_ITEM_CHARACTERS = 100_000
 
 
-class Storage(Phases):
-    def __init__(self, fleet: Fleet, task: Task[Any], run: Run) -> None:
+class StoragePhase(MissionPhase):
+    def __init__(self, fleet: Fleet, task: Task[Any], run: MissionRun) -> None:
         super().__init__(fleet, task, run)
         self._reported = -1
         self._started_at = time.monotonic() - run.writer_seconds
 
-    async def store(self) -> Run:
+    async def store(self) -> MissionRun:
         writer = await self._writer()
         client = self.fleet.speak_to_writer(writer)
         job_id = self.run.writer_job_id or await self._begin(client, writer)
         job = await self._watch(client, job_id)
         if job.status is WriterStatus.FAILED:
             await self.fail_storage(
-                codes.of_writer_job(job), job.error or f"the job {job_id} failed", job_failed=True
+                error_codes.of_writer_job(job),
+                job.error or f"the job {job_id} failed",
+                job_failed=True,
             )
         return await self._stored(job_id, job)
 
@@ -56,7 +58,7 @@ class Storage(Phases):
                 return writer
             self.task.context["waits_for"] = "a writer"
             await self.task.heartbeat()
-            await asyncio.sleep(self.fleet.terms.polling_session_seconds)
+            await asyncio.sleep(self.fleet.config.polling_session_seconds)
 
     # The job is sent: the intent before, its id right after.
 
@@ -94,44 +96,44 @@ class Storage(Phases):
         if asked_before:
             try:
                 return (
-                    await patiently(
-                        self.task, lambda: client.job(name), self.fleet.terms.outage_seconds
+                    await with_retries(
+                        self.task, lambda: client.job(name), self.fleet.config.outage_seconds
                     )
                 ).job_id
             except CallFailed as error:
-                if error.trouble is not Trouble.MISSING:
+                if error.failure is not CallFailure.MISSING:
                     await self._not_answered(error)
         assert self.run.worker_data_url is not None, (
             "a mission in storage has the address of its data"
         )
         request = ProcessRequest(
             job_id=name,
-            config=self.fleet.terms.target,
-            source=Source(url=self.run.worker_data_url, json_path=self.fleet.terms.json_path),
+            config=self.fleet.config.target,
+            source=Source(url=self.run.worker_data_url, json_path=self.fleet.config.json_path),
         )
         self.task.check_lease()
         try:
             # Repeated if need be: the same name is the same job.
-            return await patiently(
+            return await with_retries(
                 self.task,
                 lambda: client.process(request),
-                self.fleet.terms.outage_seconds,
+                self.fleet.config.outage_seconds,
                 rests=False,
             )
         except CallFailed as error:
             return await self._not_answered(error)
 
     async def _not_answered(self, error: CallFailed) -> NoReturn:
-        code = codes.of_writer_call(error)
-        if error.trouble is Trouble.UNAUTHORIZED:
+        code = error_codes.of_writer_call(error)
+        if error.failure is CallFailure.UNAUTHORIZED:
             await self._refused(code, error.message)
-        if error.trouble is Trouble.THROTTLED:
+        if error.failure is CallFailure.THROTTLED:
             raise Throttled(
-                error.message, retry_after=rest_asked_for(error.retry_after), code=code.value
+                error.message, retry_after=throttle_delay(error.retry_after), code=code.value
             )
         await self.fail_storage(code, error.message)
 
-    async def _refused(self, code: Code, message: str) -> NoReturn:
+    async def _refused(self, code: ErrorCode, message: str) -> NoReturn:
         """A key that is wrong is wrong again: no retry helps, a person must."""
         async with brief_transaction(self.task) as connection:
             await self.task.event(
@@ -152,29 +154,29 @@ class Storage(Phases):
             if job.status is not WriterStatus.PROCESSING:
                 return job
             await self._report(job_id, job)
-            left_seconds = self.fleet.terms.timeout_job_seconds - (
+            left_seconds = self.fleet.config.timeout_job_seconds - (
                 time.monotonic() - self._started_at
             )
             if left_seconds <= 0:
-                limit = self.fleet.terms.timeout_job_seconds
+                limit = self.fleet.config.timeout_job_seconds
                 await self.fail_storage(
-                    Code.WRITER_TIMEOUT, f"the writer was still busy after {limit:g} s"
+                    ErrorCode.WRITER_TIMEOUT, f"the writer was still busy after {limit:g} s"
                 )
-            await asyncio.sleep(min(self.fleet.terms.polling_job_seconds, left_seconds))
+            await asyncio.sleep(min(self.fleet.config.polling_job_seconds, left_seconds))
 
     async def _ask(self, client: WriterClient, job_id: str) -> WriterJob:
         while True:
             try:
-                return await patiently(
+                return await with_retries(
                     self.task,
                     functools.partial(client.job, job_id),
-                    self.fleet.terms.outage_seconds,
+                    self.fleet.config.outage_seconds,
                 )
             except CallFailed as error:
-                if error.trouble is not Trouble.MISSING:
+                if error.failure is not CallFailure.MISSING:
                     await self._not_answered(error)
             # Gone: the writer was set up anew. The same name again is safe.
-            number = (await Run.of(self.fleet, self.task)).writer_no
+            number = (await MissionRun.of(self.fleet, self.task)).writer_no
             job_id = await self._send(client, self._name(number), asked_before=False)
             async with brief_transaction(self.task) as connection:
                 await rows_on(connection, "writer_started", mission_id=self.task.id, job_id=job_id)
@@ -198,7 +200,7 @@ class Storage(Phases):
 
     # The job has ended.
 
-    async def _stored(self, job_id: str, job: WriterJob) -> Run:
+    async def _stored(self, job_id: str, job: WriterJob) -> MissionRun:
         duration_ms = round((time.monotonic() - self._started_at) * 1000)
         counts = {
             "success_count": job.progress.success_count,
@@ -225,7 +227,7 @@ class Storage(Phases):
                 **counts,
             )
         crash_point("writer.stored")
-        return await Run.of(self.fleet, self.task)
+        return await MissionRun.of(self.fleet, self.task)
 
 
 def _short_json(data: Any) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, Field, SecretStr, ValidationError
 
 from regente.engine.errors import Fatal
-from regente.outgoing.http import Http
-from regente.outgoing.task_errors import as_task_errors
+from regente.http_client.client import HttpClient
+from regente.http_client.task_errors import as_task_errors
 from regente.pipelines.quotes.models import Analysed, Analysis, Kind, VehicleType
 from regente.pipelines.quotes.providers import idempotent
 
@@ -76,7 +76,7 @@ class Reply(BaseModel):
 
 
 class AnthropicAnalyst:
-    def __init__(self, http: Http, base_url: str, key: SecretStr | None, model: str) -> None:
+    def __init__(self, http: HttpClient, base_url: str, key: SecretStr | None, model: str) -> None:
         self._http = http
         self._url = f"{base_url}/v1/messages"
         self._key = key

@@ -18,8 +18,8 @@ from pydantic import AliasChoices, BaseModel, Field, RootModel, SecretStr, field
 
 from regente.engine.errors import Fatal
 from regente.engine.outcome import storable
-from regente.outgoing.http import Http
-from regente.outgoing.task_errors import as_task_errors
+from regente.http_client.client import HttpClient
+from regente.http_client.task_errors import as_task_errors
 from regente.pipelines.quotes.models import MAX_PRICE, Analysis, Evidence, Method, VehicleType
 
 PORTUGUESE = {
@@ -96,7 +96,7 @@ _DIALECTS = {1: _Words("marcas", "modelos", "anos"), 2: _Words("brands", "models
 
 
 class FipeTable:
-    def __init__(self, http: Http, base_url: str, token: SecretStr | None = None) -> None:
+    def __init__(self, http: HttpClient, base_url: str, token: SecretStr | None = None) -> None:
         self._http = http
         self._base = base_url.rstrip("/")
         self._version = 1 if self._base.endswith("/v1") else 2

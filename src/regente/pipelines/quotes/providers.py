@@ -29,7 +29,7 @@ class VehicleTable(Protocol):
         """What the table says of it; `Fatal` when it knows no such vehicle."""
 
 
-class Shelf(Protocol):
+class ProductPages(Protocol):
     async def look(self, product: Product, *, patient: bool) -> Evidence:
         """What the product's own page says. While `patient`, a page that does not answer is
         `Transient`, else evidence."""
@@ -40,7 +40,7 @@ class Providers:
     analyst: Analyst
     shopping: Shopping
     vehicles: VehicleTable
-    shelf: Shelf
+    product_pages: ProductPages
 
 
 def idempotent(key: str) -> dict[str, str]:

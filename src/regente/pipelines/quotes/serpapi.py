@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from pydantic import BaseModel, Field, SecretStr
 
 from regente.engine.errors import Fatal
-from regente.outgoing.http import Http
-from regente.outgoing.task_errors import as_task_errors
+from regente.http_client.client import HttpClient
+from regente.http_client.task_errors import as_task_errors
 from regente.pipelines.quotes.models import MAX_PRICE, Found, Product
 from regente.pipelines.quotes.providers import idempotent
 
@@ -32,7 +32,7 @@ class Answer(BaseModel):
 
 class SerpApiShopping:
     def __init__(
-        self, http: Http, base_url: str, key: SecretStr | None, *, country: str, language: str
+        self, http: HttpClient, base_url: str, key: SecretStr | None, *, country: str, language: str
     ) -> None:
         self._http = http
         self._url = f"{base_url}/search.json"

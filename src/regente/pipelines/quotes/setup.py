@@ -9,16 +9,22 @@ from dataclasses import dataclass
 from regente.engine.client import Client
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.quotes.anthropic import AnthropicAnalyst
 from regente.pipelines.quotes.fipe import FipeTable
-from regente.pipelines.quotes.flow import Quotes
+from regente.pipelines.quotes.maintenance import (
+    CLEAN_UP,
+    QUOTES,
+    RECOVER,
+    STUCK_SECONDS,
+    QuoteMaintenance,
+)
 from regente.pipelines.quotes.models import QuoteArgs
+from regente.pipelines.quotes.pipeline import QuotePipeline
+from regente.pipelines.quotes.product_pages import HttpProductPages
 from regente.pipelines.quotes.providers import Providers
 from regente.pipelines.quotes.serpapi import SerpApiShopping
 from regente.pipelines.quotes.settings import QuotesSettings
-from regente.pipelines.quotes.shelf import PageShelf
-from regente.pipelines.quotes.upkeep import CLEAN_UP, QUOTES, RECOVER, STUCK_SECONDS, Upkeep
 
 PIPELINES = (QUOTES, RECOVER, CLEAN_UP)
 MAX_TRIES = 10
@@ -30,28 +36,28 @@ HTTP_LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2
 class QuotePipelines:
     """Has an `Http` of its own: one that knows which keys must never be shown."""
 
-    http: Http
-    shelf: PageShelf
+    http: HttpClient
+    product_pages: HttpProductPages
 
     async def close(self) -> None:
         await self.http.close()
-        await self.shelf.close()
+        await self.product_pages.close()
 
 
 def register_quotes(
     registry: Registry, client: Client, settings: QuotesSettings, sandbox_url: str
 ) -> QuotePipelines:
-    http = Http(settings.http_timeout, settings.blot())
+    http = HttpClient(settings.http_timeout, settings.blot())
     _keep_out_of_logs(settings)
     _, search_url, _ = settings.base_urls(sandbox_url)
-    shelf = PageShelf(
+    product_pages = HttpProductPages(
         settings.http_timeout,
         settings.blot(),
         currency=settings.currency,
         home=search_url,
         accept_listing=settings.accept_listing,
     )
-    quotes = Quotes(providers(http, shelf, settings, sandbox_url), settings)
+    quotes = QuotePipeline(providers(http, product_pages, settings, sandbox_url), settings)
     retry = Retry(
         max_attempts=MAX_TRIES, first=settings.retry_seconds, maximum=LONGEST_WAIT_SECONDS
     )
@@ -62,14 +68,14 @@ def register_quotes(
         stall_after=STUCK_SECONDS,
         concurrency=settings.concurrency,
     )(quotes.quote)
-    upkeep = Upkeep(client)
-    registry.pipeline(RECOVER)(upkeep.recover_stuck_quotes)
-    registry.pipeline(CLEAN_UP)(upkeep.cleanup_old_processing)
-    return QuotePipelines(http, shelf)
+    maintenance = QuoteMaintenance(client)
+    registry.pipeline(RECOVER)(maintenance.recover_stuck_quotes)
+    registry.pipeline(CLEAN_UP)(maintenance.cleanup_old_processing)
+    return QuotePipelines(http, product_pages)
 
 
 def providers(
-    http: Http, shelf: PageShelf, settings: QuotesSettings, sandbox_url: str
+    http: HttpClient, product_pages: HttpProductPages, settings: QuotesSettings, sandbox_url: str
 ) -> Providers:
     analysis_url, search_url, fipe_url = settings.base_urls(sandbox_url)
     return Providers(
@@ -84,11 +90,11 @@ def providers(
             language=settings.language,
         ),
         vehicles=FipeTable(http, fipe_url, settings.fipe_token),
-        shelf=shelf,
+        product_pages=product_pages,
     )
 
 
-class _Blotted(logging.Filter):
+class _RedactKeys(logging.Filter):
     def __init__(self, blot: Callable[[str], str]) -> None:
         super().__init__()
         self._blot = blot
@@ -103,4 +109,4 @@ def _keep_out_of_logs(settings: QuotesSettings) -> None:
     asked for details."""
     if settings.is_real:
         for name in HTTP_LOGGERS:
-            logging.getLogger(name).addFilter(_Blotted(settings.blot()))
+            logging.getLogger(name).addFilter(_RedactKeys(settings.blot()))

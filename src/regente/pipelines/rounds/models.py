@@ -59,16 +59,16 @@ class EventKind(StrEnum):
     SUBSTITUTION = "substitution"
 
 
-class Sheet(BaseModel):
+class PageModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ListedMatch(Sheet):
+class ListedMatch(PageModel):
     match_id: MatchId
     url: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
-class RoundSheet(Sheet):
+class RoundPage(PageModel):
     """A round's page."""
 
     league: League
@@ -77,7 +77,7 @@ class RoundSheet(Sheet):
     matches: Annotated[list[ListedMatch], Field(max_length=MAX_MATCHES)]
 
     @model_validator(mode="after")
-    def _complete(self) -> RoundSheet:
+    def _complete(self) -> RoundPage:
         if len(self.matches) != self.matches_said:
             raise ValueError(
                 f"the page says {self.matches_said} matches and lists {len(self.matches)}"
@@ -87,7 +87,7 @@ class RoundSheet(Sheet):
         return self
 
 
-class Fixture(Sheet):
+class Fixture(PageModel):
     """What every match's page says, played or not."""
 
     match_id: MatchId
@@ -95,27 +95,27 @@ class Fixture(Sheet):
     kickoff_at: AwareDatetime
 
 
-class TeamSheet(Sheet):
+class TeamOnPage(PageModel):
     side: Side
     slug: Slug
     name: Text
     goals: Annotated[Whole, Field(le=99)]
 
 
-class EventSheet(Sheet):
+class EventOnPage(PageModel):
     minute: Minute
     kind: EventKind
     side: Side
     player: Text
 
 
-class StatSheet(Sheet):
+class StatOnPage(PageModel):
     name: Slug
     side: Side
     value: Whole
 
 
-class MatchSheet(Sheet):
+class MatchPage(PageModel):
     """A finished match, whole."""
 
     match_id: MatchId
@@ -123,14 +123,14 @@ class MatchSheet(Sheet):
     kickoff_at: AwareDatetime
     venue: Text
     attendance: Whole | None = None
-    teams: Annotated[list[TeamSheet], Field(min_length=2, max_length=2)]
+    teams: Annotated[list[TeamOnPage], Field(min_length=2, max_length=2)]
     events_said: Annotated[Whole, Field(le=MAX_ROWS)]
-    events: Annotated[list[EventSheet], Field(max_length=MAX_ROWS)]
+    events: Annotated[list[EventOnPage], Field(max_length=MAX_ROWS)]
     stats_said: Annotated[Whole, Field(ge=1, le=MAX_ROWS)]
-    stats: Annotated[list[StatSheet], Field(max_length=MAX_ROWS)]
+    stats: Annotated[list[StatOnPage], Field(max_length=MAX_ROWS)]
 
     @model_validator(mode="after")
-    def _consistent(self) -> MatchSheet:
+    def _consistent(self) -> MatchPage:
         home, away = self._sides()
         if home.slug == away.slug:
             raise ValueError("both teams are the same")
@@ -149,7 +149,7 @@ class MatchSheet(Sheet):
                 )
         return self
 
-    def _sides(self) -> tuple[TeamSheet, TeamSheet]:
+    def _sides(self) -> tuple[TeamOnPage, TeamOnPage]:
         by_side = {team.side: team for team in self.teams}
         if len(by_side) != 2:
             raise ValueError("both teams play on the same side")

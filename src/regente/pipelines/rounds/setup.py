@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from regente.engine.client import Client
 from regente.engine.pipeline import Registry
-from regente.outgoing.http import Http
+from regente.http_client.client import HttpClient
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs
-from regente.pipelines.rounds.flow import Matches, Rounds
+from regente.pipelines.rounds.pipeline import MatchPipeline, RoundPipeline
 from regente.pipelines.rounds.settings import RoundSettings
 from regente.pipelines.rounds.site import LeagueSite
 
@@ -16,7 +16,7 @@ ROUNDS_AT_ONCE = 2
 
 
 def register_rounds(
-    registry: Registry, client: Client, http: Http, settings: RoundSettings, sandbox_url: str
+    registry: Registry, client: Client, http: HttpClient, settings: RoundSettings, sandbox_url: str
 ) -> None:
     site = LeagueSite(http, settings, settings.site_url or sandbox_url.rstrip("/") + SITE_PATH)
     # One page each: whoever is silent for longer than a page may take hangs somewhere else.
@@ -27,11 +27,11 @@ def register_rounds(
         retry=settings.retry,
         stall_after=stall_seconds,
         concurrency=ROUNDS_AT_ONCE,
-    )(Rounds(client, site).discover)
+    )(RoundPipeline(client, site).discover)
     registry.pipeline(
         "matches",
         args=MatchArgs,
         retry=settings.retry,
         stall_after=stall_seconds,
         concurrency=settings.concurrency,
-    )(Matches(client, site, settings).match)
+    )(MatchPipeline(client, site, settings).match)

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from regente.engine.errors import Fatal, Transient
 from regente.engine.task import Task
-from regente.outgoing.http import CallFailed, Http, Page
-from regente.outgoing.task_errors import task_error
+from regente.http_client.client import CallFailed, HttpClient, WebPage
+from regente.http_client.task_errors import task_error
 from regente.pipelines.rounds.settings import RoundSettings
 
 logger = logging.getLogger("regente.rounds")
@@ -20,7 +20,7 @@ logger = logging.getLogger("regente.rounds")
 SNAPSHOT = "page.html"
 
 
-class Pace:
+class RequestPacer:
     """So much time between two requests of this process, however many tasks want one."""
 
     def __init__(self, pause_seconds: float) -> None:
@@ -36,25 +36,25 @@ class Pace:
 
 
 class LeagueSite:
-    def __init__(self, http: Http, settings: RoundSettings, site_url: str) -> None:
+    def __init__(self, http: HttpClient, settings: RoundSettings, site_url: str) -> None:
         self._http = http
         self._url = site_url.rstrip("/")
         self._origin = urlsplit(self._url)[:2]
         self._page_seconds = settings.page_seconds
         self._headers = {"user-agent": settings.user_agent, "accept": "text/html"}
-        self._pace = Pace(settings.pause_seconds)
+        self._pace = RequestPacer(settings.pause_seconds)
 
-    async def round_page(self, task: Task[Any], league: str, number: int) -> Page:
+    async def round_page(self, task: Task[Any], league: str, number: int) -> WebPage:
         return await self._page(task, f"{self._url}/{league}/rounds/{number}")
 
-    async def match_page(self, task: Task[Any], url: str) -> Page:
+    async def match_page(self, task: Task[Any], url: str) -> WebPage:
         return await self._page(task, url)
 
     def is_ours(self, url: str) -> bool:
         """A page may name any address: only those of the site itself are asked for."""
         return urlsplit(url)[:2] == self._origin
 
-    async def _page(self, task: Task[Any], url: str) -> Page:
+    async def _page(self, task: Task[Any], url: str) -> WebPage:
         if not self.is_ours(url):
             raise Fatal(f"{url} is not on the league's site", code="FOREIGN_ADDRESS")
         await self._pace.turn()

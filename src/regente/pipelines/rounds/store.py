@@ -7,12 +7,12 @@ from psycopg.types.json import Jsonb
 
 from regente.pipelines.rounds.args import MatchArgs
 from regente.pipelines.rounds.book import one_on, rows_on
-from regente.pipelines.rounds.models import MatchSheet
+from regente.pipelines.rounds.models import MatchPage
 from regente.pipelines.statements import Row
 
 
 async def store_match(
-    connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchSheet
+    connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchPage
 ) -> Row:
     # A runner that is frozen in here must not keep its teams from the other matches.
     await rows_on(connection, "be_brief")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from regente.postgres.checks.examination import Examination, Finding, connect, fetch
+from regente.postgres.checks.context import CheckContext, Finding, connect, fetch
 
 if TYPE_CHECKING:
     from psycopg.rows import DictRow
@@ -77,7 +77,7 @@ def _without_password(text: str, parts: dict[str, Any]) -> str:
     return text.replace(str(password), "***") if password else text
 
 
-async def check_pooler(examination: Examination) -> list[Finding]:
+async def check_pooler(examination: CheckContext) -> list[Finding]:
     """A pooler in transaction mode gives consecutive transactions to different sessions, so LISTEN
     is lost."""
     announced = examination.connection.info.backend_pid
@@ -95,7 +95,7 @@ async def check_pooler(examination: Examination) -> list[Finding]:
     return [Finding("pooler", "ok", summary, details=details | {"mode": "session"})]
 
 
-async def _changes_sessions(examination: Examination, first_pid: int) -> bool:
+async def _changes_sessions(examination: CheckContext, first_pid: int) -> bool:
     """Holds a session in a second connection's transaction: the first then keeps its own, or it
     never had one."""
     async with await connect(examination.database_url) as second, second.transaction():
@@ -109,7 +109,7 @@ async def _pid(connection: psycopg.AsyncConnection[DictRow]) -> int:
     return pid
 
 
-async def check_clock(examination: Examination) -> list[Finding]:
+async def check_clock(examination: CheckContext) -> list[Finding]:
     samples = [await _sample_clock(examination) for _ in range(_CLOCK_SAMPLES)]
     round_trip_seconds, offset_seconds = min(samples)
     details = {
@@ -129,7 +129,7 @@ async def check_clock(examination: Examination) -> list[Finding]:
     return [Finding("clock", "warning", summary, advice, details)]
 
 
-async def _sample_clock(examination: Examination) -> tuple[float, float]:
+async def _sample_clock(examination: CheckContext) -> tuple[float, float]:
     before = time.time()
     database_seconds: float = (await examination.row("clock"))["epoch_seconds"]
     after = time.time()

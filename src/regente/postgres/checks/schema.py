@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from regente.engine.migrations import MIGRATIONS_FOLDER, read_migrations
-from regente.postgres.checks.examination import Examination, Finding
+from regente.postgres.checks.context import CheckContext, Finding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _GIB = 1024**3
 
 
-async def check_schema(examination: Examination) -> list[Finding]:
+async def check_schema(examination: CheckContext) -> list[Finding]:
     row = await examination.row("schema")
     return [_permission(row), await _version(examination, row), *await _unlogged(examination)]
 
@@ -41,7 +41,7 @@ def _permission(row: DictRow) -> Finding:
     )
 
 
-async def _version(examination: Examination, row: DictRow) -> Finding:
+async def _version(examination: CheckContext, row: DictRow) -> Finding:
     migrations = (
         await examination.rows("schema_version") if row["has_migrations"] and row["may_use"] else []
     )
@@ -66,7 +66,7 @@ def _compared(installed: dict[str, Any]) -> Finding:
     return Finding("schema", "ok", f"{summary}{newer}.", details=installed)
 
 
-async def _unlogged(examination: Examination) -> list[Finding]:
+async def _unlogged(examination: CheckContext) -> list[Finding]:
     names = [row["name"] for row in await examination.rows("unlogged_tables")]
     if not names:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regente.postgres.checks.examination import Examination, Finding
+from regente.postgres.checks.context import CheckContext, Finding
 
 if TYPE_CHECKING:
     from psycopg.rows import DictRow
@@ -28,7 +28,7 @@ _STOPS_VACUUM = {
 }
 
 
-async def check_server(examination: Examination) -> list[Finding]:
+async def check_server(examination: CheckContext) -> list[Finding]:
     server = await examination.row("server")
     return [_version(server), _encoding(server), _standby(server)]
 
@@ -60,7 +60,7 @@ def _standby(server: DictRow) -> Finding:
     return Finding("standby", "error", "The server is a standby and takes no writes.", advice)
 
 
-async def check_extensions(examination: Examination) -> list[Finding]:
+async def check_extensions(examination: CheckContext) -> list[Finding]:
     rows = await examination.rows("extensions")
     states = {row["name"]: "installed" if row["installed_version"] else "available" for row in rows}
     states = {name: states.get(name, "not available") for name in ("vector", "pg_stat_statements")}
@@ -68,7 +68,7 @@ async def check_extensions(examination: Examination) -> list[Finding]:
     return [Finding("extensions", "info", summary, details=dict(states))]
 
 
-async def check_settings(examination: Examination) -> list[Finding]:
+async def check_settings(examination: CheckContext) -> list[Finding]:
     settings = {row["name"]: row for row in await examination.rows("settings")}
     findings = [_setting(settings[name], "error", advice) for name, advice in _LOSES_DATA.items()]
     findings += [
@@ -94,7 +94,7 @@ def _setting(row: DictRow, level_when_off: str, advice: str) -> Finding:
     )
 
 
-async def check_timeouts(examination: Examination) -> list[Finding]:
+async def check_timeouts(examination: CheckContext) -> list[Finding]:
     rows = await examination.rows("timeouts")
     if not rows:
         return [Finding("timeouts", "ok", "No time limit cuts transactions short.")]
@@ -112,7 +112,7 @@ def _timeout(row: DictRow) -> Finding:
     return Finding(name, "warning" if is_short else "info", summary, advice, details)
 
 
-async def check_connections(examination: Examination) -> list[Finding]:
+async def check_connections(examination: CheckContext) -> list[Finding]:
     row = await examination.row("connections")
     pairs = (("allowed", "used"), ("role_limit", "role_used"), ("database_limit", "database_used"))
     # A limit of -1 is none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regente.postgres.checks.examination import Examination, Finding
+from regente.postgres.checks.context import CheckContext, Finding
 
 if TYPE_CHECKING:
     from psycopg.rows import DictRow
@@ -17,7 +17,7 @@ _LAST_XID = 2**31
 _MANY_DEAD_ROWS = 100_000
 
 
-async def check_horizon(examination: Examination) -> list[Finding]:
+async def check_horizon(examination: CheckContext) -> list[Finding]:
     rows = await examination.rows("horizon")
     if not rows:
         return [Finding("horizon", "ok", "Nothing keeps VACUUM from removing dead rows.")]
@@ -61,7 +61,7 @@ def _describe(row: DictRow) -> str:
     return ", ".join([*parts, f"{row['age_xids']} transactions old"])
 
 
-async def check_wraparound(examination: Examination) -> list[Finding]:
+async def check_wraparound(examination: CheckContext) -> list[Finding]:
     row = await examination.row("wraparound")
     age, limit = row["age_xids"], row["freeze_max_age_xids"]
     summary = (
@@ -79,7 +79,7 @@ async def check_wraparound(examination: Examination) -> list[Finding]:
     ]
 
 
-async def check_task_table(examination: Examination) -> list[Finding]:
+async def check_task_table(examination: CheckContext) -> list[Finding]:
     rows = await examination.rows("task_table")
     if not rows:
         return []

@@ -91,7 +91,7 @@ class Fault(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ObservedRequest:
     """A request, as far as the library or the proxy can see it."""
 
     proxy: str | None
@@ -109,7 +109,7 @@ class _Posted:
     left: int | None
 
 
-class FaultBoard:
+class FaultInjector:
     """The faults in force, in the order in which they were added; the first that fits strikes."""
 
     def __init__(self, seed: int = 1) -> None:
@@ -152,7 +152,7 @@ class FaultBoard:
             for fault in self.in_force().values()
         )
 
-    def strike(self, sighting: Sighting, *, by_proxy: bool) -> Fault | None:
+    def strike(self, sighting: ObservedRequest, *, by_proxy: bool) -> Fault | None:
         """The fault that this request meets, if any; its count goes down."""
         for fault_id, posted in list(self._posted.items()):
             fault = posted.fault
@@ -178,7 +178,7 @@ class FaultBoard:
             watcher()
 
 
-def _fits(fault: Fault, seen: Sighting) -> bool:
+def _fits(fault: Fault, seen: ObservedRequest) -> bool:
     if fault.kind is FaultKind.STUCK_SESSION and seen.path != "/session":
         return False
     if (

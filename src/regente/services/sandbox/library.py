@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from regente.contracts.worker import Filters
 from regente.services.sandbox.catalogue import Catalogue
-from regente.services.sandbox.faults import Fault, FaultBoard, FaultKind, Sighting
-from regente.services.sandbox.misbehaviour import hang, refusal, spoil
+from regente.services.sandbox.fault_responses import hang, refusal, spoil
+from regente.services.sandbox.faults import Fault, FaultInjector, FaultKind, ObservedRequest
 from regente.services.sandbox.pages import Leaf, plain_page, redesigned_page, results_page
 
 SESSION_COOKIE = "library_session"
@@ -47,7 +47,7 @@ class Library:
     """`proxy_ports` says through which proxy a connection came, by its port."""
 
     def __init__(
-        self, catalogue: Catalogue, faults: FaultBoard, proxy_ports: Mapping[int, str]
+        self, catalogue: Catalogue, faults: FaultInjector, proxy_ports: Mapping[int, str]
     ) -> None:
         self.catalogue = catalogue
         self.faults = faults
@@ -152,10 +152,10 @@ class Library:
         self.requests += 1
         path, proxy = request.url.path, self._proxy_of(request)
         if search is None:
-            return self.faults.strike(Sighting(proxy, path), by_proxy=False)
+            return self.faults.strike(ObservedRequest(proxy, path), by_proxy=False)
         chosen = search.filters
         days, languages = chosen.date_range, frozenset(chosen.languages)
-        sighting = Sighting(
+        sighting = ObservedRequest(
             proxy, path, days.start, days.end, chosen.format, languages, search.page
         )
         return self.faults.strike(sighting, by_proxy=False)

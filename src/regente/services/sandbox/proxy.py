@@ -16,8 +16,8 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from regente.services.listening import bind
-from regente.services.sandbox.faults import FaultBoard, FaultKind, Sighting
+from regente.asgi.sockets import bind
+from regente.services.sandbox.faults import FaultInjector, FaultKind, ObservedRequest
 
 _MAX_HEAD_BYTES = 65_536
 _PIECE_BYTES = 65_536
@@ -69,7 +69,7 @@ class ForwardProxy:
     """`seen_as` is told under which local port each forwarded connection reaches the library."""
 
     def __init__(
-        self, account: ProxyAccount, faults: FaultBoard, seen_as: MutableMapping[int, str]
+        self, account: ProxyAccount, faults: FaultInjector, seen_as: MutableMapping[int, str]
     ) -> None:
         self.account = account
         self.connections = 0
@@ -157,7 +157,7 @@ class ForwardProxy:
             await _close(upstream)
 
     async def _strike(self, writer: asyncio.StreamWriter) -> None:
-        fault = self._faults.strike(Sighting(self.account.name), by_proxy=True)
+        fault = self._faults.strike(ObservedRequest(self.account.name), by_proxy=True)
         if fault is None:
             return
         if fault.kind is FaultKind.PROXY_407:

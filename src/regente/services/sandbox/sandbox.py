@@ -9,14 +9,14 @@ from typing import Any, Self
 
 from fastapi import FastAPI
 
+from regente.asgi.server import serving
+from regente.asgi.sockets import listen
 from regente.contracts.worker import Filters
-from regente.services.listening import listen
 from regente.services.sandbox.catalogue import Catalogue
-from regente.services.sandbox.faults import Fault, FaultBoard, FaultKind
+from regente.services.sandbox.faults import Fault, FaultInjector, FaultKind
 from regente.services.sandbox.library import Library
 from regente.services.sandbox.proxy import ForwardProxy, ProxyAccount
 from regente.services.sandbox.standins import standins
-from regente.services.serving import serving
 
 _CLOSING_SECONDS = 1
 
@@ -38,7 +38,7 @@ class Sandbox:
         ads_per_cell: int = 20,
     ) -> None:
         self.catalogue = Catalogue(seed, ads_per_cell)
-        self.faults = FaultBoard(seed)
+        self.faults = FaultInjector(seed)
         self.standins = standins(seed)
         self.library_url = ""
         self.proxies: list[ProxyAccount] = []

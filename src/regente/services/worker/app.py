@@ -14,8 +14,8 @@ from regente.contracts.worker import IDEMPOTENCY_HEADER, ScrapeAccepted, Session
 from regente.services.worker.ad_library import AdLibrary
 from regente.services.worker.errors import Refused, add_error_handlers
 from regente.services.worker.files import FolderLock
-from regente.services.worker.guard import Guard
 from regente.services.worker.jobs import JobStore
+from regente.services.worker.middleware import RequestGuard
 from regente.services.worker.requests import WorkerScrape, WorkerSessionRequest
 from regente.services.worker.settings import WorkerSettings
 from regente.services.worker.source import Source
@@ -65,7 +65,7 @@ def _add_guard(app: FastAPI, settings: WorkerSettings) -> None:
         )
 
     app.add_middleware(
-        Guard,
+        RequestGuard,
         api_key=settings.api_key.get_secret_value(),
         max_body_bytes=settings.max_body_bytes,
         requests_per_minute=settings.requests_per_minute,

@@ -26,7 +26,7 @@ class SessionStuck(Exception):
 
 
 @dataclass(slots=True)
-class _Sieve:
+class _Deduplicator:
     """Lets each ad through once, and no more than are wanted."""
 
     limit: int | None
@@ -58,7 +58,7 @@ async def scrape(
     """Read every page into the draft. Raises `SourceFailed`, `SessionStuck`, or `OSError` for the
     storage."""
     limit = job.request.options.max_ads
-    sieve = _Sieve(None if limit == "all" else max(0, limit))
+    sieve = _Deduplicator(None if limit == "all" else max(0, limit))
     page_size, cursor = job.request.options.batch_size, None
     while True:
         page = await _read_page(session, job.request.filters, page_size, cursor, settings)
@@ -93,7 +93,7 @@ def _advance(cursor: str | None, page: Page) -> str | None:
     return page.next_cursor
 
 
-def _progress(sieve: _Sieve, expected: int | None) -> float | None:
+def _progress(sieve: _Deduplicator, expected: int | None) -> float | None:
     wanted = (
         min(value for value in (expected, sieve.limit) if value is not None)
         if (expected or sieve.limit)

@@ -6,7 +6,7 @@ whatever is killed goes on where it was, without loss and without a second effec
 """
 
 from regente.services.writer.app import create_app
+from regente.services.writer.config import WriterConfig
 from regente.services.writer.database import prepare_database
-from regente.services.writer.terms import WriterTerms
 
-__all__ = ["WriterTerms", "create_app", "prepare_database"]
+__all__ = ["WriterConfig", "create_app", "prepare_database"]

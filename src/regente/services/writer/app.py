@@ -14,14 +14,14 @@ from fastapi import Depends, FastAPI, HTTPException, Path, Request
 
 from regente.address_guard import AddressRefused, check_url
 from regente.contracts.writer import Health, ProcessAccepted, ProcessRequest, WriterJob
-from regente.services.writer.answers import add_error_answers, invalid_field, job_answer
+from regente.services.writer.config import WriterConfig
 from regente.services.writer.database import make_pool, prepare_database
-from regente.services.writer.gate import Gate
 from regente.services.writer.job_run import JobRun
 from regente.services.writer.jobs import AnotherRequest, Jobs, TooManyWaiting
+from regente.services.writer.middleware import RequestGuard
+from regente.services.writer.responses import add_error_answers, invalid_field, job_answer
 from regente.services.writer.runner import Runner
 from regente.services.writer.source import Sources
-from regente.services.writer.terms import WriterTerms
 
 _HEALTH_SECONDS = 5.0
 
@@ -30,20 +30,20 @@ _HEALTH_SECONDS = 5.0
 class Writer:
     """What the routes work with while the application runs."""
 
-    terms: WriterTerms
+    config: WriterConfig
     jobs: Jobs
     runner: Runner
 
 
-def create_app(terms: WriterTerms) -> FastAPI:
+def create_app(config: WriterConfig) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with _running(terms) as writer:
+        async with _running(config) as writer:
             app.state.writer = writer
             yield
 
     app = FastAPI(title="Regente writer", lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(Gate, terms=terms)
+    app.add_middleware(RequestGuard, config=config)
     app.add_api_route("/process", process, methods=["POST"], response_model=ProcessAccepted)
     app.add_api_route("/status/{job_id}", status, methods=["GET"], response_model=WriterJob)
     app.add_api_route("/health", health, methods=["GET"], response_model=Health)
@@ -52,16 +52,16 @@ def create_app(terms: WriterTerms) -> FastAPI:
 
 
 @contextlib.asynccontextmanager
-async def _running(terms: WriterTerms) -> AsyncIterator[Writer]:
-    await prepare_database(terms)
-    sources = Sources(terms)
+async def _running(config: WriterConfig) -> AsyncIterator[Writer]:
+    await prepare_database(config)
+    sources = Sources(config)
     try:
-        async with make_pool(terms) as pool:
-            jobs = Jobs(pool, terms)
-            runner = Runner(jobs, JobRun(jobs, pool, sources, terms), terms)
+        async with make_pool(config) as pool:
+            jobs = Jobs(pool, config)
+            runner = Runner(jobs, JobRun(jobs, pool, sources, config), config)
             runner.start()
             try:
-                yield Writer(terms, jobs, runner)
+                yield Writer(config, jobs, runner)
             finally:
                 await runner.stop()
     finally:
@@ -73,11 +73,11 @@ def _writer(request: Request) -> Writer:
     return writer
 
 
-UsedWriter = Annotated[Writer, Depends(_writer)]
+WriterDep = Annotated[Writer, Depends(_writer)]
 
 
-async def process(body: ProcessRequest, writer: UsedWriter) -> ProcessAccepted:
-    _check_request(body, writer.terms)
+async def process(body: ProcessRequest, writer: WriterDep) -> ProcessAccepted:
+    _check_request(body, writer.config)
     try:
         accepted = await writer.jobs.accept(body)
     except AnotherRequest:
@@ -94,14 +94,14 @@ async def process(body: ProcessRequest, writer: UsedWriter) -> ProcessAccepted:
     )
 
 
-async def status(job_id: Annotated[str, Path(max_length=100)], writer: UsedWriter) -> WriterJob:
+async def status(job_id: Annotated[str, Path(max_length=100)], writer: WriterDep) -> WriterJob:
     found = await writer.jobs.status(job_id) if "\0" not in job_id else None
     if found is None:
         raise HTTPException(404, f"there is no job {job_id!r}")
     return job_answer(*found)
 
 
-async def health(writer: UsedWriter) -> Health:
+async def health(writer: WriterDep) -> Health:
     try:
         async with asyncio.timeout(_HEALTH_SECONDS):
             await writer.jobs.ping()
@@ -110,13 +110,13 @@ async def health(writer: UsedWriter) -> Health:
     return Health(status="healthy")
 
 
-def _check_request(body: ProcessRequest, terms: WriterTerms) -> None:
+def _check_request(body: ProcessRequest, config: WriterConfig) -> None:
     target = f"{body.config.schema_}.{body.config.table}"
-    if target not in terms.targets:
+    if target not in config.targets:
         raise invalid_field(
             ("body", "config", "table"), f"{target} is not a table that this writer may write to"
         )
     try:
-        check_url(body.source.url, allow_private=terms.allow_private)
+        check_url(body.source.url, allow_private=config.allow_private)
     except AddressRefused as error:
         raise invalid_field(("body", "source", "url"), error.message) from None

@@ -8,8 +8,8 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from regente.services.writer.config import WriterConfig
 from regente.services.writer.queries import query
-from regente.services.writer.terms import WriterTerms
 
 Pool = AsyncConnectionPool[AsyncConnection[Any]]
 
@@ -26,20 +26,20 @@ _CONNECT: dict[str, Any] = {
 _POOL_SECONDS = 10.0
 
 
-async def prepare_database(terms: WriterTerms) -> None:
+async def prepare_database(config: WriterConfig) -> None:
     """Make what is missing. Any number of writers may do so at once."""
-    async with await AsyncConnection.connect(terms.database_url, **_CONNECT) as connection:
-        for name in ("create_schema", *(["create_ads"] if terms.create_ads else [])):
+    async with await AsyncConnection.connect(config.database_url, **_CONNECT) as connection:
+        for name in ("create_schema", *(["create_ads"] if config.create_ads else [])):
             async with connection.transaction():
                 await connection.execute(query(name))
 
 
-def make_pool(terms: WriterTerms) -> Pool:
+def make_pool(config: WriterConfig) -> Pool:
     return AsyncConnectionPool(
-        terms.database_url,
+        config.database_url,
         kwargs=_CONNECT,
         min_size=1,
-        max_size=terms.concurrent_jobs + 4,
+        max_size=config.concurrent_jobs + 4,
         timeout=_POOL_SECONDS,
         check=AsyncConnectionPool.check_connection,
         open=False,

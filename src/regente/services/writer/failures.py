@@ -28,7 +28,7 @@ class JobFailure(Exception):
         self.message = message
 
 
-class SourceTrouble(JobFailure):
+class SourceError(JobFailure):
     """A reset, a 5xx, a timeout."""
 
 

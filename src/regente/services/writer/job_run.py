@@ -19,10 +19,11 @@ from psycopg import AsyncConnection
 from regente.contracts.writer import WriterStatus
 from regente.services.writer.batch import Batch, make_batch
 from regente.services.writer.catalogue import Table, read_table
+from regente.services.writer.config import WriterConfig
 from regente.services.writer.database import Pool
 from regente.services.writer.failures import (
     JobFailure,
-    SourceTrouble,
+    SourceError,
     WriterCode,
     database_failure,
     is_transient,
@@ -34,7 +35,6 @@ from regente.services.writer.json_window import Window
 from regente.services.writer.loading import Loader
 from regente.services.writer.queries import query
 from regente.services.writer.source import OpenSource, Sources, safe_url
-from regente.services.writer.terms import WriterTerms
 
 T = TypeVar("T")
 
@@ -65,16 +65,16 @@ class Turn:
 
 
 class JobRun:
-    def __init__(self, jobs: Jobs, pool: Pool, sources: Sources, terms: WriterTerms) -> None:
+    def __init__(self, jobs: Jobs, pool: Pool, sources: Sources, config: WriterConfig) -> None:
         self._jobs = jobs
         self._pool = pool
         self._sources = sources
-        self._terms = terms
+        self._config = config
 
     async def run(self, job: Job) -> None:
         failure: JobFailure | None = None
         try:
-            if job.claims > self._terms.fruitless_claims:
+            if job.claims > self._config.fruitless_claims:
                 raise JobFailure(
                     WriterCode.GENERIC,
                     f"given up: taken up {job.claims - 1} times without storing a row",
@@ -100,18 +100,18 @@ class JobRun:
             before = job.processed
             try:
                 return await self._read_once(job)
-            except SourceTrouble as error:
-                trouble: JobFailure = error
+            except SourceError as error:
+                failure: JobFailure = error
             except psycopg.Error as error:
-                trouble = database_failure(error)
+                failure = database_failure(error)
                 if not is_transient(error):
-                    raise trouble from error
+                    raise failure from error
             await self._refresh(job)
             tries = 1 if job.processed > before else tries + 1
-            if tries >= self._terms.source_tries:
-                raise JobFailure(trouble.code, f"{trouble.message} (tried {tries} times)")
+            if tries >= self._config.source_tries:
+                raise JobFailure(failure.code, f"{failure.message} (tried {tries} times)")
             logger.warning(
-                "job %s at row %d: %s; trying again", job.job_id, job.processed, trouble.message
+                "job %s at row %d: %s; trying again", job.job_id, job.processed, failure.message
             )
             await asyncio.sleep(self._pause_seconds(tries))
 
@@ -127,7 +127,7 @@ class JobRun:
 
     def _pause_seconds(self, tries: int) -> float:
         longest: float = min(
-            self._terms.backoff_seconds * 2.0 ** min(tries - 1, 10), _MAX_BACKOFF_SECONDS
+            self._config.backoff_seconds * 2.0 ** min(tries - 1, 10), _MAX_BACKOFF_SECONDS
         )
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, keeps no secret
 
@@ -165,9 +165,9 @@ class JobRun:
     ) -> AsyncGenerator[Batch]:
         path, done, index = split_path(job.json_path), job.processed, 0
         async with contextlib.aclosing(source.chunks()) as chunks:
-            window = Window(chunks, limit_bytes=self._terms.row_bytes)
+            window = Window(chunks, limit_bytes=self._config.row_bytes)
             await enter_array(window, path)
-            bounds = {"batch_bytes": self._terms.batch_bytes, "row_bytes": self._terms.row_bytes}
+            bounds = {"batch_bytes": self._config.batch_bytes, "row_bytes": self._config.row_bytes}
             reader = RowReader(window, **bounds, good_moment=turn.wait)
             async for rows in reader.batches():
                 fresh = rows[max(done - index, 0) :]

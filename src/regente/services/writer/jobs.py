@@ -17,10 +17,10 @@ from psycopg_pool import AsyncConnectionPool
 
 from regente.contracts.writer import ProcessRequest, Target, WriterStatus
 from regente.services.writer.batch import Failed
+from regente.services.writer.config import WriterConfig
 from regente.services.writer.failures import JobFailure, LeaseLost
 from regente.services.writer.queries import query
 from regente.services.writer.source import Version, safe_url
-from regente.services.writer.terms import WriterTerms
 
 _KEPT_CHARACTERS = 100_000
 
@@ -60,11 +60,13 @@ class Job:
 
 
 class Jobs:
-    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Any]], terms: WriterTerms) -> None:
+    def __init__(
+        self, pool: AsyncConnectionPool[AsyncConnection[Any]], config: WriterConfig
+    ) -> None:
         self._pool = pool
-        self._terms = terms
+        self._config = config
         self._owner = uuid.uuid4().hex
-        self._lease = timedelta(seconds=terms.lease_seconds)
+        self._lease = timedelta(seconds=config.lease_seconds)
 
     async def accept(self, request: ProcessRequest) -> Accepted:
         job_id = request.job_id or str(uuid.uuid4())
@@ -86,9 +88,9 @@ class Jobs:
         return Accepted(job_id, WriterStatus(known["status"]), known["created_at"])
 
     async def _make_room(self, cursor: AsyncCursor[DictRow]) -> None:
-        await cursor.execute(query("count_unfinished"), {"limit": self._terms.waiting_jobs})
+        await cursor.execute(query("count_unfinished"), {"limit": self._config.waiting_jobs})
         found = await cursor.fetchone()
-        if found and found["count"] >= self._terms.waiting_jobs:
+        if found and found["count"] >= self._config.waiting_jobs:
             raise TooManyWaiting
 
     async def claim(self) -> Job | None:
@@ -176,7 +178,7 @@ class Jobs:
             raise LeaseLost(job.job_id)
 
     async def forget_old(self) -> None:
-        await self._run("forget_jobs", {"keep": timedelta(days=self._terms.keep_days)})
+        await self._run("forget_jobs", {"keep": timedelta(days=self._config.keep_days)})
 
     async def status(self, job_id: str) -> tuple[DictRow, list[DictRow]] | None:
         async with self._cursor() as cursor:
@@ -186,7 +188,7 @@ class Jobs:
                 return None
             await cursor.execute(
                 query("job_failed_items"),
-                {"job_id": job_id, "limit": self._terms.shown_failed_items},
+                {"job_id": job_id, "limit": self._config.shown_failed_items},
             )
             return found, await cursor.fetchall()
 

@@ -9,10 +9,10 @@ import logging
 
 import psycopg
 
+from regente.services.writer.config import WriterConfig
 from regente.services.writer.failures import LeaseLost
 from regente.services.writer.job_run import JobRun
 from regente.services.writer.jobs import Job, Jobs
-from regente.services.writer.terms import WriterTerms
 
 logger = logging.getLogger("regente.writer")
 
@@ -21,10 +21,10 @@ _FORGET_SECONDS = 3600.0
 
 
 class Runner:
-    def __init__(self, jobs: Jobs, job_run: JobRun, terms: WriterTerms) -> None:
+    def __init__(self, jobs: Jobs, job_run: JobRun, config: WriterConfig) -> None:
         self._jobs = jobs
         self._job_run = job_run
-        self._terms = terms
+        self._config = config
         self._active: dict[str, asyncio.Task[None]] = {}
         self._woken = asyncio.Event()
         self._stopping = False
@@ -54,11 +54,11 @@ class Runner:
             except psycopg.Error as error:
                 logger.warning("the database does not answer: %s", type(error).__name__)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), self._terms.poll_seconds)
+                await asyncio.wait_for(self._woken.wait(), self._config.poll_seconds)
             self._woken.clear()
 
     async def _claim_some(self) -> None:
-        while len(self._active) < self._terms.concurrent_jobs and not self._stopping:
+        while len(self._active) < self._config.concurrent_jobs and not self._stopping:
             job = await self._jobs.claim()
             if job is None:
                 return
@@ -95,7 +95,7 @@ class Runner:
 
     async def _keep_leases(self) -> None:
         while True:
-            await asyncio.sleep(self._terms.lease_seconds / _RENEWALS_PER_LEASE)
+            await asyncio.sleep(self._config.lease_seconds / _RENEWALS_PER_LEASE)
             if self._active:
                 with contextlib.suppress(psycopg.Error):
                     await self._jobs.renew(list(self._active))

@@ -12,8 +12,8 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import httpx2
 
 from regente.address_guard import AddressRefused, GuardedTransport, check_url
-from regente.services.writer.failures import JobFailure, SourceTrouble, WriterCode, first_line
-from regente.services.writer.terms import WriterTerms
+from regente.services.writer.config import WriterConfig
+from regente.services.writer.failures import JobFailure, SourceError, WriterCode, first_line
 
 MAX_REDIRECTS = 5
 _INFLATED_BYTES = 1024 * 1024
@@ -68,13 +68,13 @@ class OpenSource:
 
 
 class Sources:
-    def __init__(self, terms: WriterTerms) -> None:
-        self._terms = terms
+    def __init__(self, config: WriterConfig) -> None:
+        self._config = config
         self._client = httpx2.AsyncClient(
             transport=GuardedTransport(
-                allow_private=terms.allow_private, connections=terms.concurrent_jobs + 1
+                allow_private=config.allow_private, connections=config.concurrent_jobs + 1
             ),
-            timeout=httpx2.Timeout(terms.read_seconds, connect=terms.connect_seconds),
+            timeout=httpx2.Timeout(config.read_seconds, connect=config.connect_seconds),
             headers={
                 "user-agent": "regente-writer",
                 "accept": "application/json",
@@ -93,7 +93,7 @@ class Sources:
         origin = _origin(url)
         for _ in range(MAX_REDIRECTS + 1):
             with reading_troubles():
-                check_url(url, allow_private=self._terms.allow_private)
+                check_url(url, allow_private=self._config.allow_private)
             sent = {
                 name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS
             }
@@ -101,7 +101,7 @@ class Sources:
             try:
                 if response.status_code not in _REDIRECTS:
                     _check_answer(response)
-                    yield OpenSource(response, self._terms.source_bytes)
+                    yield OpenSource(response, self._config.source_bytes)
                     return
                 url = urljoin(url, response.headers.get("location", ""))
             finally:
@@ -134,15 +134,15 @@ def reading_troubles() -> Iterator[None]:
         raise JobFailure(WriterCode.GENERIC, error.message) from None
     except httpx2.TimeoutException as error:
         kind = "connect" if isinstance(error, httpx2.ConnectTimeout) else "answer"
-        raise SourceTrouble(WriterCode.TIMEOUT, f"the source did not {kind} in time") from None
+        raise SourceError(WriterCode.TIMEOUT, f"the source did not {kind} in time") from None
     except httpx2.ConnectError as error:
-        raise SourceTrouble(
+        raise SourceError(
             WriterCode.REFUSED, f"the source cannot be connected to: {first_line(error)}"
         ) from None
     except httpx2.LocalProtocolError:
         raise JobFailure(WriterCode.GENERIC, "the URL or a header cannot be sent") from None
     except httpx2.TransportError as error:
-        raise SourceTrouble(
+        raise SourceError(
             WriterCode.STORAGE, f"the source broke off: {first_line(error)}"
         ) from None
 
@@ -159,7 +159,7 @@ def _check_answer(response: httpx2.Response) -> None:
             WriterCode.CREDENTIALS, f"the source refuses the credentials: HTTP {status}"
         )
     if status in _PASSING_STATUSES or status >= 500:
-        raise SourceTrouble(WriterCode.STORAGE, f"the source answers HTTP {status}")
+        raise SourceError(WriterCode.STORAGE, f"the source answers HTTP {status}")
     if status != 200:
         raise JobFailure(WriterCode.STORAGE, f"the source answers HTTP {status}")
     if response.headers.get("content-type", "").lower().startswith("text/html"):

@@ -17,10 +17,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regente.services.sandbox.misbehaviour import CutOffResponse, hang, refusal
+from regente.services.sandbox.fault_responses import CutOffResponse, hang, refusal
 from regente.services.sandbox.standins.league_calendar import LEAGUE, ROUNDS, Calendar, Match
 from regente.services.sandbox.standins.league_pages import (
-    Blemish,
+    PageDefect,
     match_page,
     redesigned_page,
     round_page,
@@ -60,10 +60,10 @@ class LeagueFault(StrEnum):
     LIVE = "live"
 
 
-BLEMISHES = {
-    LeagueFault.MISSING_FIELD: Blemish.NO_NAME,
-    LeagueFault.WRONG_TYPE: Blemish.NO_NUMBER,
-    LeagueFault.WRONG_COUNT: Blemish.EVENT_LOST,
+PAGE_DEFECTS = {
+    LeagueFault.MISSING_FIELD: PageDefect.NO_NAME,
+    LeagueFault.WRONG_TYPE: PageDefect.NO_NUMBER,
+    LeagueFault.WRONG_COUNT: PageDefect.EVENT_LOST,
 }
 STATES = {
     LeagueFault.POSTPONED: "postponed",
@@ -210,7 +210,7 @@ def _spoilt_page(kind: LeagueFault, page: str, request: Request) -> Response:
 def _page(match: Match, fault: Fault | None) -> str:
     if fault is not None and fault.kind in STATES:
         return match_page(match, status=STATES[fault.kind], kickoff_in_seconds=fault.kickoff_in)
-    return match_page(match, blemish=BLEMISHES.get(fault.kind) if fault else None)
+    return match_page(match, blemish=PAGE_DEFECTS.get(fault.kind) if fault else None)
 
 
 async def _drip(body: bytes, seconds: float) -> AsyncIterator[bytes]:

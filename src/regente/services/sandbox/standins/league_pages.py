@@ -10,7 +10,7 @@ from html import escape
 from regente.services.sandbox.standins.league_calendar import Event, Match
 
 
-class Blemish(StrEnum):
+class PageDefect(StrEnum):
     NO_NAME = "no_name"
     NO_NUMBER = "no_number"
     EVENT_LOST = "event_lost"
@@ -34,7 +34,7 @@ def match_page(
     *,
     status: str = "finished",
     kickoff_in_seconds: float | None = None,
-    blemish: Blemish | None = None,
+    blemish: PageDefect | None = None,
 ) -> str:
     kickoff = (
         match.kickoff
@@ -50,14 +50,14 @@ def match_page(
     if status != "finished":
         return _document(f"{head}{when}{teams}</article>")
     goals = match.goals
-    name = "" if blemish is Blemish.NO_NAME else match.home[1]
-    number = "dois" if blemish is Blemish.NO_NUMBER else str(goals[0])
+    name = "" if blemish is PageDefect.NO_NAME else match.home[1]
+    number = "dois" if blemish is PageDefect.NO_NUMBER else str(goals[0])
     teams = _team(match, "home", name, number) + _team(match, "away", match.away[1], str(goals[1]))
     place = (
         f'<span class="venue">{escape(match.venue)}</span> <span '
         f'class="attendance">{_dotted(match.attendance)}</span>'
     )
-    events = match.events[:-1] if blemish is Blemish.EVENT_LOST else match.events
+    events = match.events[:-1] if blemish is PageDefect.EVENT_LOST else match.events
     return _document(
         f"{head}{when}{place}{teams}{_events(events, len(match.events))}{_stats(match)}</article>"
     )

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Header, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regente.services.sandbox.misbehaviour import CutOffResponse
+from regente.services.sandbox.fault_responses import CutOffResponse
 from regente.services.sandbox.standins.market import (
     BRANDS,
     SHOPS,
@@ -39,7 +39,7 @@ class Route(StrEnum):
     PAGE = "page"
 
 
-class Wrong(StrEnum):
+class MarketFaultKind(StrEnum):
     UNAVAILABLE = "unavailable"
     """5xx, before anything is done."""
     THROTTLED = "throttled"
@@ -58,7 +58,7 @@ class MarketFault(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     route: Route
-    kind: Wrong
+    kind: MarketFaultKind
     count: int | None = Field(
         None, ge=1, description="the next so many calls; without it until it is cleared"
     )
@@ -84,7 +84,7 @@ class QuotesStandin:
         self.faults = []
         self._answers = {}
 
-    def break_with(self, route: Route, kind: Wrong, **scope: Any) -> MarketFault:
+    def break_with(self, route: Route, kind: MarketFaultKind, **scope: Any) -> MarketFault:
         fault = MarketFault(route=route, kind=kind, **scope)
         self.faults.append(fault)
         return fault
@@ -158,7 +158,9 @@ class QuotesStandin:
         self.calls[Route.PAGE] += 1
         if not 1 <= number <= len(SHOPS):
             raise HTTPException(404)
-        padding = f"<!-- {'x' * HUGE_BYTES} -->" if self._strike(Route.PAGE, Wrong.HUGE) else ""
+        padding = (
+            f"<!-- {'x' * HUGE_BYTES} -->" if self._strike(Route.PAGE, MarketFaultKind.HUGE) else ""
+        )
         return HTMLResponse(self.market.page(goods, number) + padding)
 
     async def fipe(
@@ -226,7 +228,7 @@ class QuotesStandin:
                 self._answers[route, key] = known
         else:
             self.calls[f"{route}_repeated"] += 1
-        fault = self._strike(route, Wrong.LOST)
+        fault = self._strike(route, MarketFaultKind.LOST)
         answer = JSONResponse(known)
         return (
             answer
@@ -235,23 +237,23 @@ class QuotesStandin:
         )
 
     async def _refusal(self, request: Request, route: Route) -> Response | None:
-        if fault := self._strike(route, Wrong.UNAVAILABLE):
+        if fault := self._strike(route, MarketFaultKind.UNAVAILABLE):
             return JSONResponse({"error": "told to"}, fault.status)
-        if fault := self._strike(route, Wrong.THROTTLED):
+        if fault := self._strike(route, MarketFaultKind.THROTTLED):
             return JSONResponse(
                 {"error": "slow down"}, 429, {"retry-after": f"{fault.retry_after:g}"}
             )
-        if self._strike(route, Wrong.UNUSABLE):
+        if self._strike(route, MarketFaultKind.UNUSABLE):
             return JSONResponse({"content": [], "shopping_results": [], "price": "?"})
-        if fault := self._strike(route, Wrong.HANG):
+        if fault := self._strike(route, MarketFaultKind.HANG):
             while any(one is fault for one in self.faults) and not await request.is_disconnected():
                 await asyncio.sleep(_POLL_SECONDS)
         return None
 
-    def _strike(self, route: Route, kind: Wrong) -> MarketFault | None:
+    def _strike(self, route: Route, kind: MarketFaultKind) -> MarketFault | None:
         for fault in self.faults:
             if fault.route is route and fault.kind is kind:
-                if fault.count is not None and kind is not Wrong.HANG:
+                if fault.count is not None and kind is not MarketFaultKind.HANG:
                     fault.count -= 1
                     if fault.count == 0:
                         self.faults.remove(fault)

@@ -1,0 +1,77 @@
+"""What can be done in bulk, each a thin face of an engine call that may be
+repeated without harm."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from regente.api.book import Book
+from regente.app import Regente
+
+Apply = Callable[[Regente, Book, Sequence[int], str], Awaitable[int]]
+
+
+class ActionKind(StrEnum):
+    QUEUE_MISSIONS = "missions.queue"
+    CANCEL_MISSIONS = "missions.cancel"
+    RETRY_MISSIONS = "missions.retry"
+    CANCEL_TASKS = "tasks.cancel"
+    RETRY_TASKS = "tasks.retry"
+    RETRY_FAILURES = "failures.retry"
+    DISCARD_FAILURES = "failures.discard"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAction:
+    apply: Apply
+    changes: tuple[str, ...]
+    """The states that it changes; it leaves tasks in others alone."""
+    pipeline: str | None = None
+
+
+async def _queue_missions(app: Regente, book: Book, ids: Sequence[int], by: str) -> int:
+    drafts = await _missions_among(book, ids)
+    return len(await app.missions.queue(drafts, by=by)) if drafts else 0
+
+
+async def _cancel_missions(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+    return sum((await app.missions.cancel_many(ids, by=by)).values())
+
+
+async def _retry_missions(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+    return len(await app.missions.retry_many(ids, by=by))
+
+
+async def _cancel_tasks(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+    return sum((await app.cancel_many(ids, by=by)).values())
+
+
+async def retry_any(app: Regente, book: Book, ids: Sequence[int], by: str) -> int:
+    """A mission's retry also renews what only missions have."""
+    missions = set(await _missions_among(book, ids))
+    others = [one for one in ids if one not in missions]
+    done = len(await app.missions.retry_many(sorted(missions), by=by)) if missions else 0
+    return done + (len(await app.retry_many(others, by=by)) if others else 0)
+
+
+async def _discard(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+    return len(await app.discard(ids, by=by))
+
+
+async def _missions_among(book: Book, ids: Sequence[int]) -> list[int]:
+    return [row["id"] for row in await book.rows("missions_among", ids=list(ids))]
+
+
+ENDED = ("failed", "canceled", "skipped")
+LIVE = ("draft", "queued", "running")
+ACTIONS: dict[ActionKind, BulkAction] = {
+    ActionKind.QUEUE_MISSIONS: BulkAction(_queue_missions, ("draft",), "missions"),
+    ActionKind.CANCEL_MISSIONS: BulkAction(_cancel_missions, LIVE, "missions"),
+    ActionKind.RETRY_MISSIONS: BulkAction(_retry_missions, ("failed", "canceled"), "missions"),
+    ActionKind.CANCEL_TASKS: BulkAction(_cancel_tasks, LIVE),
+    ActionKind.RETRY_TASKS: BulkAction(retry_any, ENDED),
+    ActionKind.RETRY_FAILURES: BulkAction(retry_any, ("failed",)),
+    ActionKind.DISCARD_FAILURES: BulkAction(_discard, ("failed",)),
+}

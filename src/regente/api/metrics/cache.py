@@ -1,0 +1,123 @@
+"""The database's figures, asked for when they are older than a few seconds, however many ask. Also
+what only ever rises: failed attempts and lost runners since this process began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg_pool import PoolTimeout
+
+from regente.engine.database import Database
+from regente.engine.errors import DatabaseUnavailable
+from regente.sql_files import load_queries
+
+logger = logging.getLogger("regente.api")
+
+Row = dict[str, Any]
+Ask = Callable[..., Awaitable[list[Row]]]
+
+QUERIES = load_queries(Path(__file__).with_name("metrics.sql"))
+CAP = 100_000
+MISSIONS_CAP = 10_000
+RECENT_EVENTS = 5000
+SETTLE_SECONDS = 10.0
+MAX_CODES = 300
+OTHER = "other"
+
+
+@dataclass(slots=True)
+class MetricsSnapshot:
+    queues: list[Row] = field(default_factory=list)
+    running: list[Row] = field(default_factory=list)
+    durations: list[Row] = field(default_factory=list)
+    runners: list[Row] = field(default_factory=list)
+    missions: list[Row] = field(default_factory=list)
+    fleet: Row = field(default_factory=dict)
+    failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    lost_runners: int = 0
+    up: bool = False
+    seconds: float = 0.0
+    """How long the questions took."""
+
+
+class MetricsCache:
+    def __init__(self, database: Database, keep_seconds: float = 5.0) -> None:
+        self._database = database
+        self._keep_seconds = keep_seconds
+        self._asking = asyncio.Lock()
+        self._asked_at = float("-inf")
+        self._began_at: datetime | None = None
+        self._last_failure_id = 0
+        self._failures: Counter[tuple[str, str, str]] = Counter()
+        self._lost: set[int] = set()
+        self.latest = MetricsSnapshot()
+
+    async def refresh(self) -> None:
+        """`latest` is up to date. While the database is away it says so, and nothing else."""
+        async with self._asking:
+            if time.monotonic() - self._asked_at < self._keep_seconds:
+                return
+            try:
+                self.latest = await self._ask()
+            except (psycopg.Error, PoolTimeout, DatabaseUnavailable) as error:
+                logger.warning(
+                    "no figures: the database does not answer",
+                    extra={"error": type(error).__name__},
+                )
+                self.latest = MetricsSnapshot(failures=self._failures, lost_runners=len(self._lost))
+            self._asked_at = time.monotonic()
+
+    async def _ask(self) -> MetricsSnapshot:
+        """All in one transaction: figures that belong together."""
+        started_at = time.monotonic()
+        async with (
+            self._database.transaction() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+
+            async def rows(name: str, **params: Any) -> list[Row]:
+                await cursor.execute(QUERIES[name], params, prepare=False)
+                return await cursor.fetchall()
+
+            await rows("metrics_limits")
+            await self._count(rows)
+            return MetricsSnapshot(
+                queues=await rows("metrics_queues", cap=CAP),
+                running=await rows("metrics_running"),
+                durations=await rows("metrics_durations", events=RECENT_EVENTS),
+                runners=await rows("metrics_runners"),
+                missions=await rows("metrics_missions", cap=MISSIONS_CAP),
+                fleet=(await rows("metrics_fleet"))[0],
+                failures=self._failures,
+                lost_runners=len(self._lost),
+                up=True,
+                seconds=time.monotonic() - started_at,
+            )
+
+    async def _count(self, rows: Ask) -> None:
+        """What has failed or was lost since the last time."""
+        if self._began_at is None:
+            (start,) = await rows("metrics_failures_start")
+            self._began_at, self._last_failure_id = start["now"], start["last_id"]
+        self._lost |= {
+            row["id"] for row in await rows("metrics_lost_runners", since=self._began_at)
+        }
+        for row in await rows(
+            "metrics_failures", after_id=self._last_failure_id, settle_seconds=SETTLE_SECONDS
+        ):
+            kind = (row["pipeline"], row["class"], row["code"])
+            if kind not in self._failures and len(self._failures) >= MAX_CODES:
+                kind = (OTHER, row["class"], OTHER)
+            self._failures[kind] += row["failures"]
+            self._last_failure_id = max(self._last_failure_id, row["last_id"])

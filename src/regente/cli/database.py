@@ -1,0 +1,59 @@
+"""The database itself, for commands that must not touch its schema first: where it is, and a plain
+connection to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from regente.cli.command import CommandContext
+from regente.engine.database import Database
+from regente.engine.errors import DatabaseUnavailable
+from regente.postgres.embedded import EmbeddedPostgres, default_data_dir
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseServer:
+    url: str
+    data_dir: Path | None  # of the embedded server
+
+
+@contextlib.asynccontextmanager
+async def server(call: CommandContext) -> AsyncIterator[DatabaseServer]:
+    """The given one, or the embedded one, which lives at least as long as this block."""
+    if call.settings.database_url is not None:
+        yield DatabaseServer(call.settings.database_url, None)
+        return
+    data_dir = call.settings.data_dir or default_data_dir()
+    embedded = await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir)
+    try:
+        yield DatabaseServer(embedded.url, data_dir)
+    finally:
+        await asyncio.to_thread(embedded.release)
+
+
+@contextlib.asynccontextmanager
+async def plain_connection(call: CommandContext) -> AsyncIterator[AsyncConnection[Any]]:
+    async with server(call) as found:
+        try:
+            connection: AsyncConnection[Any] = await AsyncConnection.connect(
+                found.url,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=10,
+                application_name="regente",
+            )
+        except psycopg.OperationalError as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise DatabaseUnavailable(
+                f"cannot reach PostgreSQL at {Database(found.url).safe_url}: {reason}"
+            ) from error
+        async with connection:
+            yield connection

@@ -1,0 +1,144 @@
+"""The demo's course: everything started, faults in force, missions queued, one orchestrator killed,
+every mission judged."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import httpx2
+
+from regente.app import Regente
+from regente.cli.demo import plan
+from regente.cli.demo.report import QUERIES, DemoReport, judge
+from regente.cli.demo.screen import Screen
+from regente.cli.output import plural
+from regente.cli.up.stack import LocalStack
+from regente.engine.errors import RegenteError
+from regente.pipelines.missions.operations import Mission
+
+STUCK_SECONDS = 180.0
+POLL_SECONDS = 0.3
+KILL_AT_SHARE = 0.3
+ORCHESTRATORS = 2
+
+
+class DemoFailed(RegenteError):
+    code = "DEMO_FAILED"
+
+
+@dataclass(slots=True)
+class DemoScenario:
+    app: Regente
+    stack: LocalStack
+    screen: Screen
+    ids: list[int] = field(default_factory=list)
+    orchestrators: int = 0
+    killed: str | None = None
+
+    async def play(self) -> DemoReport:
+        await self._set()
+        since = await self._now()
+        missions = plan.demo_missions()
+        self.screen.say(f"Queuing {plural(len(missions), 'mission')}.")
+        started_at = time.monotonic()
+        self.ids = await self.app.missions.create(missions, queue=True, by="demo")
+        expected = {
+            mission_id: plan.expectation_of(args)
+            for mission_id, args in zip(self.ids, missions, strict=True)
+        }
+        found = await self._watch()
+        await self._rest()
+        return await judge(self.app, found, expected, since, time.monotonic() - started_at)
+
+    async def abandon(self) -> None:
+        """Interrupted: what is left must not be waiting for the next orchestrator."""
+        if self.ids:
+            await self.app.missions.cancel_many(self.ids, by="demo")
+
+    async def _set(self) -> None:
+        self.screen.say(
+            f"Starting a sandbox with {plan.PROXIES} proxies, {plan.WORKERS} workers, a "
+            f"writer, {ORCHESTRATORS} orchestrators."
+        )
+        sandbox, _ = await asyncio.gather(
+            self.stack.sandbox(plan.PROXIES, plan.SEED, plan.ADS_PER_CELL),
+            self.stack.writer("demo-writer"),
+        )
+        library = sandbox["library_url"]
+        names = [f"demo-worker-{number + 1}" for number in range(plan.WORKERS)]
+        await asyncio.gather(
+            *(self.stack.worker(name, library, plan.WORKER_ENVIRONMENT) for name in names)
+        )
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            for fault in plan.FAULTS:
+                answer = await client.post(
+                    f"{library}/admin/faults", json=fault.model_dump(mode="json", exclude_none=True)
+                )
+                answer.raise_for_status()
+        for _ in range(ORCHESTRATORS):
+            await self._another_orchestrator()
+        self.screen.say(
+            f"The ad library is at {library}. Faults in force: "
+            f"{', '.join(fault.kind.value for fault in plan.FAULTS)}."
+        )
+
+    async def _another_orchestrator(self) -> None:
+        self.orchestrators += 1
+        await self.stack.orchestrator(self.orchestrators)
+
+    async def _watch(self) -> list[Mission]:
+        progress_at, done_before = time.monotonic(), -1
+        while True:
+            missions = sorted(
+                await self.app.missions.find(ids=self.ids, limit=1000),
+                key=lambda mission: mission.id,
+            )
+            self.screen.update(missions)
+            done = sum(mission.finished_at is not None for mission in missions)
+            if done == len(self.ids):
+                return missions
+            if done != done_before:
+                progress_at, done_before = time.monotonic(), done
+            if time.monotonic() - progress_at > STUCK_SECONDS:
+                raise DemoFailed(
+                    f"no mission has ended for {STUCK_SECONDS:.0f} s; {done} of "
+                    f"{len(self.ids)} are done"
+                )
+            if self.killed is None and done >= KILL_AT_SHARE * len(self.ids):
+                await self._kill_one()
+            await self.stack.processes.replace_fallen()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _kill_one(self) -> None:
+        """The one that holds most: SIGKILL, in the midst of what it is at."""
+        runners = {runner.name: runner.running for runner in await self.app.runners()}
+        names = [name for name in self.stack.processes.names if name.startswith("orchestrator-")]
+        self.killed = max(names, key=lambda name: runners.get(name, 0))
+        await self.stack.processes.kill(self.killed)
+        self.screen.say(
+            f"Killed {self.killed} (SIGKILL), which held {runners.get(self.killed, 0)} "
+            "tasks. The other takes over."
+        )
+        await self._another_orchestrator()
+
+    async def _rest(self) -> None:
+        """The orchestrator closes by itself: sessions ended, proxies free."""
+        deadline = time.monotonic() + 30.0
+        while time.monotonic() < deadline:
+            members = await self.app.fleet.members()
+            busy = [
+                member
+                for member in members
+                if member.status not in ("idle", "free", "inactive", "active")
+            ]
+            if not busy and (await self.app.missions.orchestrator()).state == "closed":
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _now(self) -> datetime:
+        rows = await self.app.database.ask(QUERIES["now"], {})
+        moment: datetime = rows[0]["clock"]
+        return moment

@@ -1,0 +1,54 @@
+"""How long finished tasks and their events are kept: what was set in the database, else what the
+process was started with."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from regente.engine.database import Database, fetch_on
+from regente.engine.errors import InvalidInput
+from regente.engine.log import current_request
+
+DAY_SECONDS = 86_400.0
+RETENTION = "retention_days"
+MIN_DAYS = 1 / 24
+"""The sweep comes once an hour: less would promise what nobody keeps."""
+MAX_DAYS = 36_500.0
+
+
+class RetentionTime:
+    def __init__(self, database: Database, default_days: float) -> None:
+        self._database = database
+        self._default_days = default_days
+
+    async def days(self) -> float:
+        rows = await self._database.fetch(RETENTION)
+        return checked_days(rows[0][0]) if rows else self._default_days
+
+    async def set(self, value: Any, *, by: str) -> float:
+        days = checked_days(value)
+        request = current_request.get()
+        who = {"by": by} | ({"request_id": request} if request else {})
+        params = {
+            "days": json.dumps(days),
+            "default_days": self._default_days,
+            "who": json.dumps(who),
+        }
+        async with self._database.transaction() as connection:
+            await fetch_on(connection, "put_retention_days", params)
+        return days
+
+
+def checked_days(value: Any) -> float:
+    """A number of days, or a clear error."""
+    try:
+        days = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        days = math.nan
+    if not MIN_DAYS <= days <= MAX_DAYS:
+        raise InvalidInput(
+            f"{RETENTION} is a number of days from 0.0417 (an hour) to {MAX_DAYS:g}, not {value!r}"
+        )
+    return days

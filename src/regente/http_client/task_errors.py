@@ -1,0 +1,45 @@
+"""What a failed call means for the task that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import assert_never
+
+from regente.engine.errors import Fatal, TaskError, Throttled, Transient
+from regente.http_client.client import CallFailed, CallFailure
+
+DEFAULT_REST_SECONDS = 30.0
+
+
+@contextmanager
+def as_task_errors() -> Iterator[None]:
+    """Calls inside fail as the engine's errors: retried, waited out, or final."""
+    try:
+        yield
+    except CallFailed as failed:
+        raise task_error(failed) from failed
+
+
+def task_error(failed: CallFailed) -> TaskError:
+    code = (
+        f"HTTP_{failed.status}"
+        if failed.status is not None
+        else f"HTTP_{failed.failure.value.upper()}"
+    )
+    match failed.failure:
+        case CallFailure.THROTTLED:
+            rest = failed.retry_after if failed.retry_after is not None else DEFAULT_REST_SECONDS
+            return Throttled(failed.message, retry_after=rest, code=code)
+        case (
+            CallFailure.REFUSED
+            | CallFailure.TIMEOUT
+            | CallFailure.BROKEN
+            | CallFailure.SERVER
+            | CallFailure.PROTOCOL
+        ):
+            return Transient(failed.message, code=code)
+        case CallFailure.UNAUTHORIZED | CallFailure.MISSING | CallFailure.INVALID:
+            return Fatal(failed.message, code=code)
+        case _:
+            assert_never(failed.failure)

@@ -1,0 +1,93 @@
+"""The life of one document: its text, its class, its result. Everything else (retries, stalls,
+states) is the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from regente.engine.errors import Skip
+from regente.engine.task import Task
+from regente.engine.threads import run_in_thread
+from regente.pipelines.documents.book import Book
+from regente.pipelines.documents.classifier import Classifier, Verdict, WrongAnswer
+from regente.pipelines.documents.extraction import Extracted, Kind, kind_of, plain_text, skipped
+from regente.pipelines.documents.models import Document, DocumentArgs, Row
+from regente.pipelines.documents.settings import DocumentSettings
+from regente.pipelines.documents.sources import read_below
+
+TEXT, CLASSIFIED, STORED = "TEXT_EXTRACTED", "CLASSIFIED", "RESULT_STORED"
+
+Extractor = Callable[[bytes, int], Extracted]
+
+
+class DocumentPipeline:
+    def __init__(
+        self, book: Book, classifier: Classifier, settings: DocumentSettings, extract: Extractor
+    ) -> None:
+        self._book = book
+        self._classifier = classifier
+        self._settings = settings
+        self._extract = extract
+
+    async def classify(self, task: Task[DocumentArgs]) -> Row:
+        document = await self._book.document(task.id)
+        try:
+            found = await self._text(task, document)
+            verdict = await task.step(CLASSIFIED, self._verdict, task, document, found.text)
+        except Skip as reason:
+            await self._book.keep_reason(task, reason)
+            raise
+        async with task.transaction(STORED) as connection:
+            await self._book.store_result(connection, task.id, found, verdict)
+        return {
+            "codigo": document.code,
+            "categoria": verdict.category,
+            "confianca": verdict.confidence,
+        }
+
+    async def _text(self, task: Task[DocumentArgs], document: Document) -> Extracted:
+        limit = self._settings.max_characters
+        if await task.done(TEXT):
+            return await task.step(TEXT, plain_text, b"", limit)  # as it was found before
+        content = await self._content(document)
+        if kind_of(content) is Kind.TEXT:
+            return await task.step(TEXT, plain_text, content, limit)
+        return await task.step(
+            TEXT,
+            self._extract,
+            content,
+            limit,
+            isolated=True,
+            timeout=self._settings.extract_seconds,
+            memory_mb=self._settings.extract_memory_mb,
+        )
+
+    async def _content(self, document: Document) -> bytes:
+        limit = self._settings.max_file_bytes
+        if document.size_bytes > limit:
+            raise _too_large(document.size_bytes, limit)
+        if document.folder is None:
+            return await self._book.content(document)
+        content: bytes = await run_in_thread(
+            read_below, document.folder, document.code, limit, on_start=lambda _: None
+        )
+        if len(content) > limit:
+            raise _too_large(len(content), limit)
+        return content
+
+    async def _verdict(self, task: Task[DocumentArgs], document: Document, text: str) -> Verdict:
+        # The same question until it is answered, for who died waiting has paid for it; a new one
+        # after a wrong answer.
+        key = task.idempotency_key(f"{CLASSIFIED}-{document.asked}")
+        try:
+            return await self._classifier.classify(document, text, key)
+        except WrongAnswer as wrong:
+            task.snapshot("answer.txt", wrong.answer, "text/plain")
+            await self._book.keep_answer(task, wrong.answer)
+            raise
+
+
+def _too_large(size_bytes: int, limit: int) -> Skip:
+    return skipped(
+        "TOO_LARGE", f"the file has {size_bytes:,} bytes or more; at most {limit:,} are read"
+    )

@@ -1,0 +1,162 @@
+"""What people do with embeddings: add texts, look at what is there, search."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from regente.engine.client import Client
+from regente.engine.errors import InvalidInput
+from regente.http_client.client import HttpClient
+from regente.pipelines.embeddings.book import ask
+from regente.pipelines.embeddings.contents import checked_text
+from regente.pipelines.embeddings.embedders import Embedders, checked_model
+from regente.pipelines.embeddings.search import Match, Search
+from regente.pipelines.embeddings.settings import EmbeddingSettings
+from regente.pipelines.embeddings.storage import convert, layout
+
+MAX_TASK_CHARACTERS = 100_000
+TASKS_AT_ONCE = 200
+MAX_PAGE = 1000
+MAX_MATCHES = 1000
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    batch_id: int
+    batch: str
+    model: str
+    texts: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStats:
+    model: str
+    dimensions: int
+    vectors: int
+    newest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    storage: str
+    bytes: int
+    vectors: int
+    models: list[ModelStats]
+    tasks: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    id: int
+    model: str
+    text: str
+    created_at: datetime
+    task_id: int
+
+
+class EmbeddingOperations:
+    def __init__(self, client: Client, settings: EmbeddingSettings | None = None) -> None:
+        client.registry.declare("embeddings")
+        self._client = client
+        self._database = client.database
+        self.settings = settings or EmbeddingSettings()
+
+    def model(self, name: str | None) -> str:
+        return checked_model(name, self.settings)
+
+    async def add(
+        self,
+        texts: Iterable[str],
+        *,
+        model: str | None = None,
+        batch: int | str | None = None,
+        progress: Progress | None = None,
+    ) -> Added:
+        """Into the queue, as they come: a long file is never held as a whole. A text that cannot be
+        embedded ends it; what came before stays queued, and adding everything again does no harm.
+        """
+        chosen = self.model(model)
+        name = (
+            batch
+            if batch is not None
+            else f"embeddings {datetime.now(UTC):%Y-%m-%d %H:%M:%S} {secrets.token_hex(2)}"
+        )
+        ledger = await self._client.batch(name) if isinstance(name, int) else None
+        batch_id = ledger.id if ledger else await self._client.open_batch(str(name))
+        count = tasks = 0
+        slab: list[dict[str, Any]] = []
+        for chunk in chunks(texts, self.settings.texts_per_task):
+            slab.append({"model": chosen, "texts": chunk})
+            count += len(chunk)
+            if len(slab) == TASKS_AT_ONCE:
+                tasks += len(await self._client.enqueue_many("embeddings", slab, batch=batch_id))
+                slab = []
+                if progress is not None:
+                    progress(count)
+        if slab:
+            tasks += len(await self._client.enqueue_many("embeddings", slab, batch=batch_id))
+        return Added(batch_id, ledger.name if ledger else str(name), chosen, count, tasks)
+
+    async def stats(self) -> Stats:
+        models = [ModelStats(**row) for row in await ask(self._database, "models")]
+        kind = (await layout(self._database)).kind
+        size = (await ask(self._database, "size"))[0]["bytes"]
+        vectors = sum(one.vectors for one in models)
+        return Stats(kind.value, size, vectors, models, await self._client.counts("embeddings"))
+
+    async def find(
+        self, *, model: str | None = None, before_id: int | None = None, limit: int = 100
+    ) -> list[Embedding]:
+        """Newest first; the next page begins with `before_id` of the last one seen."""
+        params = {"model": model, "before_id": before_id, "limit": max(1, min(limit, MAX_PAGE))}
+        return [Embedding(**row) for row in await ask(self._database, "list", **params)]
+
+    async def search(self, text: str, *, model: str | None = None, limit: int = 10) -> list[Match]:
+        """The nearest texts of the model, best first."""
+        if not 1 <= limit <= MAX_MATCHES:
+            raise InvalidInput(f"a search finds 1 to {MAX_MATCHES:,} texts, not {limit}")
+        http = HttpClient()
+        try:
+            return await self._search(http).nearest(text, self.model(model), limit)
+        finally:
+            await http.close()
+
+    async def use_pgvector(self) -> str:
+        """Store vectors with pgvector from now on, those that are there too; how they
+        are stored."""
+        return (await convert(self._database)).kind.value
+
+    async def index(self, model: str | None = None) -> str:
+        http = HttpClient()
+        try:
+            return await self._search(http).index(self.model(model))
+        finally:
+            await http.close()
+
+    def _search(self, http: HttpClient) -> Search:
+        return Search(self._database, Embedders(http, self.settings))
+
+
+def chunks(texts: Iterable[str], most: int) -> Iterator[list[str]]:
+    """The texts of one task each: so many, and not too many characters."""
+    chunk: list[str] = []
+    characters = 0
+    for number, given in enumerate(texts, 1):
+        text = checked_text(given, f"text {number}")
+        if chunk and (len(chunk) == most or characters + len(text) > MAX_TASK_CHARACTERS):
+            yield chunk
+            chunk, characters = [], 0
+        chunk.append(text)
+        characters += len(text)
+    if chunk:
+        yield chunk
+
+
+__all__ = ["Added", "EmbeddingOperations", "Match", "Stats", "chunks"]

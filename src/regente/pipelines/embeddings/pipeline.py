@@ -1,0 +1,183 @@
+"""The pipeline `embeddings`: the texts of a task, each distinct content once, whoever else embeds
+it at the same time.
+
+Look what is missing, reserve it, one call for all that is reserved, store it under the task's
+fence; what others hold is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from regente.engine.client import Client
+from regente.engine.database import TaskConnection, number_array, text_array
+from regente.engine.errors import Fatal, InvalidInput, Throttled
+from regente.engine.task import Task
+from regente.pipelines.embeddings.book import ask, rows_on
+from regente.pipelines.embeddings.contents import Content, distinct
+from regente.pipelines.embeddings.embedders import Embedder, Embedders
+from regente.pipelines.embeddings.models import EmbeddingArgs, EmbeddingResult
+from regente.pipelines.embeddings.openai_api import Refused
+from regente.pipelines.embeddings.storage import Storage
+from regente.pipelines.embeddings.vectors import BadVector, Vector, check_vectors, literal, norm_of
+
+STORED = "STORED"
+LOOKS = 20
+LOOK_EVERY_SECONDS = 0.1
+BUSY_SECONDS = 2.0
+
+Found = tuple[Content, Vector]
+
+
+class EmbeddingPipeline:
+    def __init__(self, client: Client, embedders: Embedders, storage: Storage) -> None:
+        self._database = client.database
+        self._embedders = embedders
+        self._storage = storage
+
+    async def embed(self, task: Task[EmbeddingArgs]) -> EmbeddingResult:
+        await self._storage.prepare()
+        model, contents = task.args.model, distinct(task.args.model, task.args.texts)
+        embedder = self._embedder(model)
+        refused: dict[str, str] = {}
+        while missing := await self._missing(task, contents, refused):
+            if mine := await self._reserve(task, missing):
+                refused |= await self._embed(task, embedder, mine, last=len(mine) == len(missing))
+            else:
+                await self._wait_for_others(task, missing)
+        if refused:
+            raise _refusal(contents, refused)
+        stored = await ask(
+            self._database, "stored_by", model=model, hashes=_hashes(contents), task_id=task.id
+        )
+        return EmbeddingResult(
+            texts=len(task.args.texts), distinct=len(contents), embedded=stored[0]["count"]
+        )
+
+    def _embedder(self, model: str) -> Embedder:
+        try:
+            return self._embedders.of(model)
+        except InvalidInput as error:
+            raise Fatal(error.message, code=error.code) from error
+
+    async def _missing(
+        self, task: Task[EmbeddingArgs], contents: Sequence[Content], refused: dict[str, str]
+    ) -> list[Content]:
+        if await task.done(STORED):
+            return []
+        rows = await ask(self._database, "missing", model=task.args.model, hashes=_hashes(contents))
+        return _chosen(contents, {row["hash"] for row in rows} - refused.keys())
+
+    async def _reserve(
+        self, task: Task[EmbeddingArgs], missing: Sequence[Content]
+    ) -> list[Content]:
+        """Those that this attempt may have embedded; asked again after they are ours, for another
+        may just have stored them."""
+        async with task.transaction() as connection:
+            ours = await rows_on(
+                connection,
+                "reserve",
+                hashes=_hashes(missing),
+                task_id=task.id,
+                attempt=task.attempt,
+            )
+            reserved = _chosen(missing, {row["hash"] for row in ours})
+            rows = await rows_on(
+                connection, "missing", model=task.args.model, hashes=_hashes(reserved)
+            )
+            mine = _chosen(reserved, {row["hash"] for row in rows})
+            if len(mine) < len(reserved):
+                there = [content for content in reserved if content not in mine]
+                await rows_on(
+                    connection, "give_up_reservations", hashes=_hashes(there), task_id=task.id
+                )
+            return mine
+
+    async def _embed(
+        self, task: Task[EmbeddingArgs], embedder: Embedder, mine: Sequence[Content], *, last: bool
+    ) -> dict[str, str]:
+        """Embeds and stores what is ours; what was refused, and why, by its hash."""
+        task.check_lease()
+        answers = await embedder.embed(mine)
+        found = [
+            (content, one)
+            for content, one in zip(mine, answers, strict=True)
+            if not isinstance(one, Refused)
+        ]
+        refused = {
+            content.hash: one.message
+            for content, one in zip(mine, answers, strict=True)
+            if isinstance(one, Refused)
+        }
+        if found:
+            dimensions = check_vectors([vector for _, vector in found], embedder.dimensions)
+            # A name is for what is committed once: a part of the whole may come again, with other
+            # contents.
+            async with task.transaction(STORED if last else None) as connection:
+                await self._store(connection, task, found, dimensions)
+        return refused
+
+    async def _store(
+        self,
+        connection: TaskConnection,
+        task: Task[EmbeddingArgs],
+        found: Sequence[Found],
+        dimensions: int,
+    ) -> None:
+        model = task.args.model
+        await rows_on(connection, "know_model", model=model, dimensions=dimensions)
+        known = (await rows_on(connection, "model_dimensions", model=model))[0]["dimensions"]
+        if dimensions != known:
+            message = f"{model} has had {known:,} dimensions so far, and now {dimensions:,}"
+            raise BadVector(message, code="WRONG_DIMENSIONS")
+        contents = [content for content, _ in found]
+        await rows_on(
+            connection,
+            "store",
+            model=model,
+            task_id=task.id,
+            hashes=_hashes(contents),
+            texts=text_array([content.text for content in contents]),
+            norms=number_array([norm_of(vector) for _, vector in found]),
+            vectors=text_array([literal(vector) for _, vector in found]),
+        )
+        await rows_on(connection, "give_up_reservations", hashes=_hashes(contents), task_id=task.id)
+
+    async def _wait_for_others(self, task: Task[EmbeddingArgs], missing: Sequence[Content]) -> None:
+        """All that is missing is being embedded by others: until one of them is there, or for a
+        while."""
+        for _ in range(LOOKS):
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            await task.heartbeat()
+            rows = await ask(
+                self._database, "missing", model=task.args.model, hashes=_hashes(missing)
+            )
+            if len(rows) < len(missing):
+                return
+        raise Throttled(
+            "others are embedding the same texts", retry_after=BUSY_SECONDS, code="CONTENT_BUSY"
+        )
+
+
+def _refusal(contents: Sequence[Content], refused: dict[str, str]) -> Fatal:
+    """The others of the task are stored; those that were refused are named."""
+    shown = [
+        {"text": content.text[:100], "error": refused[content.hash]}
+        for content in contents
+        if content.hash in refused
+    ]
+    return Fatal(
+        f"the provider refused {len(refused)} of {len(contents)} texts; the others are "
+        f"stored. {shown[0]['error']}",
+        code="TEXT_REFUSED",
+        details={"refused": shown},
+    )
+
+
+def _chosen(contents: Sequence[Content], hashes: set[str]) -> list[Content]:
+    return [content for content in contents if content.hash in hashes]
+
+
+def _hashes(contents: Sequence[Content]) -> str:
+    return text_array([content.hash for content in contents])

@@ -1,0 +1,90 @@
+"""The orchestrator: opened on request, ended by itself when nothing is queued or running. One task
+while it is open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from regente.engine.client import Client
+from regente.engine.log import logger
+from regente.engine.task import Task
+from regente.fleet.registry import Fleet
+from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
+from regente.pipelines.statements import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    client: Client
+    fleet: Fleet
+
+    async def conduct(self, task: Task[dict[str, Any]]) -> str:
+        """The pipeline `orchestrator`: see that every worker has a driver, until there is nothing
+        left to do."""
+        while True:
+            state = (await ask(self.fleet.database, "orchestrator"))[0]
+            if _is_over(state) and await self._close(task):
+                return "closed"
+            if state["state"] == "open" and (state["any_queued"] or state["any_running"]):
+                await self._man(task)
+            await task.heartbeat()
+            await asyncio.sleep(self.fleet.config.polling_orchestrator_seconds)
+
+    async def _man(self, task: Task[Any]) -> None:
+        async with brief_transaction(task) as connection:
+            workers = [row["id"] for row in await rows_on(connection, "undriven_workers")]
+            if workers:
+                tasks = await self.client.enqueue_many(
+                    "workers", [{"worker_id": worker} for worker in workers], connection=connection
+                )
+                await rows_on(connection, "set_driver", worker_ids=workers, task_ids=tasks)
+                logger.info("workers manned", extra={"workers": len(workers)})
+
+    async def _close(self, task: Task[Any]) -> bool:
+        """Looked at once more under the lock that everybody takes who queues missions."""
+        async with brief_transaction(task) as connection:
+            locked = await one_on(connection, "lock_orchestrator")
+            state = await one_on(connection, "orchestrator")
+            if state is None or locked is None or not _is_over(state):
+                return False
+            if locked["task_id"] == task.id:
+                await rows_on(connection, "hand_back")
+                await rows_on(connection, "close_orchestrator")
+                await task.event(
+                    "orchestrator_closed", connection=connection, stopped_by=state["stopped_by"]
+                )
+            return True
+
+
+def _is_over(state: Row) -> bool:
+    if state["state"] == "closed":
+        return True
+    if state["state"] == "open":
+        return not state["any_queued"] and not state["any_running"]
+    return not state["any_running"] and not state["any_begun"]
+
+
+async def open_dispatcher(
+    client: Client, connection: AsyncConnection[Any], *, by: str, on_request: bool
+) -> bool:
+    """In the transaction of whoever queues missions, or of the one who presses start. False: it
+    stays closed."""
+    locked = await one_on(connection, "lock_orchestrator")
+    assert locked is not None, "the orchestrator's row is part of the schema"
+    if not on_request and (
+        locked["stopped_by"] is not None or locked["state"] in ("draining", "halting")
+    ):
+        return False
+    task_id = locked["task_id"]
+    if not locked["conducted"]:
+        task_id = await client.enqueue("orchestrator", {}, connection=connection)
+        await rows_on(
+            connection, "log_action", event="orchestrator_opened", details=json.dumps({"by": by})
+        )
+    await rows_on(connection, "open_orchestrator", task_id=task_id)
+    return True

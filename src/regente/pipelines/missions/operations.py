@@ -1,0 +1,262 @@
+"""What people do with missions: make them, queue them, look at them, cancel and retry them, open
+and stop the orchestrator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from regente.engine.client import Client
+from regente.engine.enqueue import HELD
+from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.engine.why import Why
+from regente.pipelines.missions.args import MissionArgs
+from regente.pipelines.missions.book import ask, one_on, rows_on
+from regente.pipelines.missions.dispatcher import open_dispatcher
+from regente.pipelines.missions.settings import (
+    MissionSettings,
+    checked_setting,
+    read_settings,
+    read_settings_on,
+)
+from regente.pipelines.missions.why import explain_waiting
+from regente.pipelines.statements import Row
+
+MISSION_STATUSES = ("draft", "queued", "running", "completed", "failed", "canceled")
+MAX_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Mission:
+    """A mission as people see it: the original specification's columns, and a few more."""
+
+    id: int
+    date_start: date
+    date_end: date
+    media_type: str
+    languages: list[str]
+    status: str
+    checkpoint: str | None
+    worker_id: str | None
+    worker_name: str | None
+    worker_job_id: str | None
+    worker_data_url: str | None
+    proxy_used: str | None
+    writer_job_id: str | None
+    ads_count: int | None
+    error_code: str | None
+    error_message: str | None
+    retry_count: int
+    progress: float | None
+    canceling: bool
+    created_at: datetime
+    queued_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    result: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorState:
+    state: str
+    stopped_by: str | None
+    opened_at: datetime | None
+    closed_at: datetime | None
+    any_queued: bool
+    any_running: bool
+
+
+class MissionOperations:
+    def __init__(self, client: Client) -> None:
+        client.registry.declare("missions", "orchestrator")
+        self._client = client
+        self._database = client.database
+
+    async def create(
+        self, missions: Sequence[MissionArgs], *, queue: bool = False, by: str = "user"
+    ) -> list[int]:
+        """Into the bank, or, with `queue`, straight into the queue. All of them or none."""
+        if not missions:
+            return []
+        async with self._database.transaction() as connection:
+            args = [mission.model_dump(mode="json") for mission in missions]
+            ids = await self._client.enqueue_many(
+                "missions", args, run_at=HELD, draft=True, connection=connection
+            )
+            await rows_on(connection, "new_runs", ids=ids, queued=False)
+            if queue:
+                await self._queue(connection, ids, by)
+        return ids
+
+    async def queue(self, ids: Sequence[int], *, by: str = "user") -> list[int]:
+        """From the bank into the queue; returns those that were in the bank. Opens the
+        orchestrator, unless it was stopped."""
+        async with self._database.transaction() as connection:
+            return await self._queue(connection, ids, by)
+
+    async def _queue(
+        self, connection: AsyncConnection[Any], ids: Sequence[int], by: str
+    ) -> list[int]:
+        settings = await read_settings_on(connection)
+        queued = await self._client.queue(ids, by=by, connection=connection)
+        await rows_on(connection, "queue_runs", ids=queued)
+        if queued and settings.auto_start:
+            await open_dispatcher(self._client, connection, by=by, on_request=False)
+        return queued
+
+    async def cancel(self, mission_id: int, *, by: str = "user") -> str:
+        """`canceled` when it waited; `canceling` when its worker is being told."""
+        await self.get(mission_id)
+        return await self._client.cancel(mission_id, by=by)
+
+    async def cancel_many(self, ids: Sequence[int], *, by: str = "user") -> dict[str, int]:
+        return await self._client.cancel_many(await self._only_missions(ids), by=by)
+
+    async def retry(self, mission_id: int, *, by: str = "user") -> None:
+        """A failed or canceled mission begins again with a full budget; what was extracted is not
+        extracted again."""
+        mission = await self.get(mission_id)
+        if mission.status not in ("failed", "canceled"):
+            raise IllegalTransition(
+                f"mission {mission_id} is {mission.status}: only failed and canceled ones "
+                "can be retried"
+            )
+        await self.retry_many([mission_id], by=by)
+
+    async def retry_many(self, ids: Sequence[int], *, by: str = "user") -> list[int]:
+        missions = await self._only_missions(ids)
+        async with self._database.transaction() as connection:
+            await rows_on(connection, "fresh_runs", ids=missions)
+        done = await self._client.retry_many(missions, by=by)
+        if done and (await read_settings(self._database)).auto_start:
+            async with self._database.transaction() as connection:
+                await open_dispatcher(self._client, connection, by=by, on_request=False)
+        return done
+
+    # Questions.
+
+    async def get(self, mission_id: int) -> Mission:
+        found = await self.find(ids=[mission_id])
+        if not found:
+            raise NotFound(f"there is no mission {mission_id}")
+        return found[0]
+
+    async def find(
+        self,
+        *,
+        statuses: Sequence[str] | None = None,
+        ids: Sequence[int] | None = None,
+        before_id: int | None = None,
+        limit: int = 100,
+    ) -> list[Mission]:
+        """Newest first; the next page begins with `before_id` of the last one seen."""
+        rows = await ask(
+            self._database,
+            "list_missions",
+            statuses=_checked(statuses),
+            ids=_ids(ids),
+            before_id=before_id,
+            limit=max(1, min(limit, MAX_PAGE)),
+        )
+        return [Mission(**{name: row[name] for name in Mission.__slots__}) for row in rows]
+
+    async def ids(self, statuses: Sequence[str] | None = None, limit: int = 1_000_000) -> list[int]:
+        return [
+            row["id"]
+            for row in await ask(
+                self._database, "mission_ids", statuses=_checked(statuses), limit=limit
+            )
+        ]
+
+    async def counts(self) -> dict[str, int]:
+        found = {row["status"]: row["count"] for row in await ask(self._database, "count_missions")}
+        return dict.fromkeys(MISSION_STATUSES, 0) | found
+
+    async def timeline(self, mission_id: int) -> list[Row]:
+        """Its log (10.2), with the events of the sessions that it ran on."""
+        await self.get(mission_id)
+        return await ask(self._database, "timeline", mission_id=mission_id)
+
+    async def failed_items(self, mission_id: int, limit: int = MAX_PAGE) -> list[Row]:
+        """The rows that the writer could not store."""
+        return await ask(self._database, "failed_items", mission_id=mission_id, limit=limit)
+
+    async def why(self, mission_id: int) -> Why:
+        """Why it is not running, or where it stands."""
+        mission = await self.get(mission_id)
+        engine = await self._client.why(mission_id)
+        rows = await ask(self._database, "why_not", mission_id=mission_id)
+        return explain_waiting(mission.status, rows[0], engine)
+
+    # The orchestrator.
+
+    async def orchestrator(self) -> OrchestratorState:
+        row = (await ask(self._database, "orchestrator"))[0]
+        return OrchestratorState(**{name: row[name] for name in OrchestratorState.__slots__})
+
+    async def start(self, *, by: str = "user") -> OrchestratorState:
+        async with self._database.transaction() as connection:
+            await open_dispatcher(self._client, connection, by=by, on_request=True)
+        return await self.orchestrator()
+
+    async def stop(self, *, now: bool = False, by: str = "user") -> OrchestratorState:
+        """No new missions are given out. What runs may finish, or, with `now`, goes back to the
+        queue."""
+        state = "halting" if now else "draining"
+        async with self._database.transaction() as connection:
+            await one_on(connection, "lock_orchestrator")
+            if not await rows_on(connection, "stop_orchestrator", state=state, by=by):
+                await rows_on(connection, "keep_closed", by=by)
+            details = json.dumps({"by": by, "now": now})
+            await rows_on(connection, "log_action", event="orchestrator_stopped", details=details)
+        return await self.orchestrator()
+
+    # Settings.
+
+    async def settings(self) -> MissionSettings:
+        return await read_settings(self._database)
+
+    async def set(self, key: str, value: Any, *, by: str = "user") -> MissionSettings:
+        checked = checked_setting(key, value)
+        before = asdict(await self.settings())[key]
+        async with self._database.transaction() as connection:
+            await rows_on(connection, "put_setting", key=key, value=json.dumps(checked))
+            details = json.dumps({"by": by, "key": key, "before": before, "after": checked})
+            await rows_on(connection, "log_action", event="setting_changed", details=details)
+        return await self.settings()
+
+    async def _only_missions(self, ids: Sequence[int]) -> list[int]:
+        found: list[int] = []
+        for start in range(0, len(ids), MAX_PAGE):
+            found += [
+                mission.id
+                for mission in await self.find(ids=ids[start : start + MAX_PAGE], limit=MAX_PAGE)
+            ]
+        return found
+
+
+def _checked(statuses: Sequence[str] | None) -> list[str] | None:
+    unknown = [status for status in statuses or () if status not in MISSION_STATUSES]
+    if unknown:
+        raise InvalidInput(
+            f"{', '.join(unknown)} is not a status; known: {', '.join(MISSION_STATUSES)}"
+        )
+    return None if statuses is None else list(statuses)
+
+
+def _ids(values: Sequence[int] | None) -> list[int] | None:
+    if values is None:
+        return None
+    wrong = [
+        value
+        for value in values
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**63
+    ]
+    if wrong:
+        raise InvalidInput(f"{wrong[0]!r} is not an id")
+    return list(values)

@@ -1,0 +1,257 @@
+"""A mission's row as it stands, and the changes that both phases make to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self
+
+from regente.engine.crashpoints import crash_point
+from regente.engine.errors import Blocked, Fatal, TaskError, Throttled, Transient
+from regente.engine.task import Task
+from regente.fleet.registry import Fleet
+from regente.pipelines.missions.blame import blame_proxy, give_up_worker
+from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
+from regente.pipelines.missions.error_codes import EXHAUSTED, ErrorCode, Phase
+from regente.pipelines.missions.settings import DEFAULTS
+
+
+@dataclass(frozen=True, slots=True)
+class MissionRun:
+    mission_id: int
+    checkpoint: str | None
+    worker_id: str | None
+    session_id: int | None
+    proxy_used: str | None
+    proxy_id: str | None
+    scrape_no: int
+    scrape_sent: bool
+    worker_job_id: str | None
+    worker_data_url: str | None
+    ads_count: int | None
+    writer_id: str | None
+    writer_no: int
+    writer_sent: bool
+    writer_job_id: str | None
+    retry_count: int
+    returns: int
+    success_count: int | None
+    failed_count: int | None
+    scrape_seconds: float
+    writer_seconds: float
+    total_duration_ms: int
+    seated: bool
+
+    @classmethod
+    async def of(cls, fleet: Fleet, task: Task[Any]) -> Self:
+        rows = await ask(fleet.database, "mission", mission_id=task.id)
+        if not rows:
+            raise Fatal("this task is no mission: it was not made as one", code=ErrorCode.INTERNAL)
+        return cls(**rows[0])
+
+    @property
+    def worker(self) -> str:
+        assert self.worker_id is not None, "a mission that is seated has a worker"
+        return self.worker_id
+
+
+@dataclass(frozen=True, slots=True)
+class MissionFailure:
+    """Something went wrong: what, whose fault it was, and what becomes of the worker."""
+
+    code: ErrorCode
+    message: str
+    event: str = "scrape_failed"
+    worker_status: str = "error"
+    blames_proxy: bool = False
+
+
+class MissionPhase:
+    """What goes wrong in either phase, and what becomes of the mission then (7.2)."""
+
+    def __init__(self, fleet: Fleet, task: Task[Any], run: MissionRun) -> None:
+        self.fleet = fleet
+        self.task = task
+        self.run = run
+
+    async def fail_scrape(self, failure: MissionFailure) -> NoReturn:
+        """The worker is let go; the mission waits for another one, or is over when its retries are
+        used up."""
+        code, phase = failure.code, failure.code.phase or Phase.SCRAPE
+        async with brief_transaction(self.task) as connection:
+            await self._log_setback(connection, failure)
+            await self.leave_worker(connection, failure.worker_status, failure)
+            if failure.blames_proxy and self.run.proxy_id is not None:
+                await blame_proxy(
+                    self.task, connection, self.fleet.config, self.run.proxy_id, code.value
+                )
+            attempt = await self._charge(connection, code, phase)
+            if attempt is not None:
+                await rows_on(
+                    connection,
+                    "scrape_again",
+                    mission_id=self.task.id,
+                    avoid_proxy_id=self.run.proxy_id,
+                )
+        crash_point("mission.scrape_failed")
+        if attempt is None:
+            raise self._over(code, phase, failure.message)
+        error = (
+            Blocked(failure.message, code=code.value)
+            if phase is Phase.SESSION
+            else Transient(failure.message, code=code.value)
+        )
+        self.task.hold("it waits for a worker, to be tried again", error)
+
+    async def repeat_verdict(self) -> NoReturn:
+        """It was over, and its runner died between writing that down and saying so."""
+        rows = await ask(self.fleet.database, "last_setback", mission_id=self.task.id)
+        code = ErrorCode(rows[0]["code"]) if rows else ErrorCode.INTERNAL
+        raise self._over(
+            code,
+            code.phase or Phase.SCRAPE,
+            rows[0]["message"] if rows else "its last attempt failed",
+        )
+
+    async def fail_storage(
+        self, code: ErrorCode, message: str, *, job_failed: bool = False
+    ) -> NoReturn:
+        """The same rows to the writer again, or over. A job that the writer itself calls failed is
+        tried again once."""
+        async with brief_transaction(self.task) as connection:
+            job = self.run.writer_job_id
+            await self.task.event(
+                "writer_failed",
+                connection=connection,
+                writer_job_id=job,
+                error=message,
+                error_code=code.value,
+            )
+            attempt = await self._charge(
+                connection, code, Phase.WRITER, writer_failed=int(job_failed)
+            )
+            if attempt is not None:
+                await rows_on(connection, "store_again", mission_id=self.task.id)
+        crash_point("mission.storage_failed")
+        if attempt is None:
+            raise self._over(code, Phase.WRITER, message)
+        raise Transient(message, code=code.value)
+
+    async def send_back(
+        self,
+        reason: str,
+        *,
+        wait_seconds: float = 0.0,
+        worker_status: str = "error",
+        code: ErrorCode | None = None,
+        refused: bool = False,
+    ) -> NoReturn:
+        """To the queue, through no fault of the mission's own: nothing is charged. `refused`: the
+        worker knows no such key."""
+        failure = MissionFailure(
+            code or ErrorCode.WORKER_UNAVAILABLE, reason, "mission_returned", worker_status
+        )
+        async with brief_transaction(self.task) as connection:
+            await self.task.event(
+                "mission_returned",
+                connection=connection,
+                reason=reason,
+                worker_id=self.run.worker_id,
+                error_code=failure.code.value,
+                wait_seconds=wait_seconds,
+            )
+            rest = wait_seconds if worker_status == "ready" else 0.0
+            await self.leave_worker(connection, worker_status, failure, rest_seconds=rest)
+            avoid = self.run.proxy_id if worker_status == "error" else None
+            row = await one_on(
+                connection,
+                "back_to_queue",
+                mission_id=self.task.id,
+                wait_seconds=wait_seconds,
+                avoid_proxy_id=avoid,
+                counted=int(worker_status == "error"),
+            )
+            if refused:
+                await give_up_worker(
+                    self.task, connection, self.run.worker, failure.code.value, reason
+                )
+        crash_point("mission.returned")
+        if row is not None and row["returns"] > self.fleet.config.max_returns:
+            raise Fatal(
+                f"it was sent back {row['returns']} times, last because: {reason}",
+                code=failure.code.value,
+            )
+        error: TaskError = (
+            Throttled(reason, retry_after=wait_seconds)
+            if wait_seconds
+            else Transient(reason, code=failure.code.value)
+        )
+        self.task.hold("it waits for a worker", error)
+
+    async def leave_worker(
+        self,
+        connection: Any,
+        status: str,
+        failure: MissionFailure | None = None,
+        *,
+        counted: int = 0,
+        rest_seconds: float = 0.0,
+    ) -> None:
+        failed = failure is not None and status == "error"
+        await rows_on(
+            connection,
+            "leave_worker",
+            mission_id=self.task.id,
+            status=status,
+            counted=counted,
+            rest_seconds=rest_seconds,
+            code=failure.code.value if failed and failure else None,
+            message=failure.message if failed and failure else None,
+        )
+
+    async def _log_setback(self, connection: Any, failure: MissionFailure) -> None:
+        details: dict[str, Any] = {
+            "error_code": failure.code.value,
+            "error_message": failure.message,
+        }
+        if failure.event == "session_failed":
+            details |= {
+                "worker_id": self.run.worker_id,
+                "proxy_name": self.run.proxy_used,
+                "session_id": self.run.session_id,
+            }
+        else:
+            details |= {"worker_job_id": self.run.worker_job_id}
+        await self.task.event(failure.event, connection=connection, **details)
+
+    async def _charge(
+        self, connection: Any, code: ErrorCode, phase: Phase, *, writer_failed: int = 0
+    ) -> int | None:
+        """The number of the retry that this costs; None when there is none left, or none would
+        help."""
+        if not code.may_retry:
+            return None
+        row = await one_on(
+            connection,
+            "charge_mission",
+            mission_id=self.task.id,
+            writer_failed=writer_failed,
+            max_retries=DEFAULTS.max_retries,
+        )
+        if row is None:
+            return None
+        attempt = int(row["retry_count"])
+        await self.task.event(
+            "retry_triggered",
+            connection=connection,
+            attempt=attempt,
+            error_code=code.value,
+            phase=phase.value,
+        )
+        return attempt
+
+    def _over(self, code: ErrorCode, phase: Phase, message: str) -> Fatal:
+        final = EXHAUSTED[phase] if code.may_retry else code
+        cause = f"{code.value}: {message}" if final is not code else message
+        return Fatal(
+            cause, code=final.value, details={"last_code": code.value, "phase": phase.value}
+        )

@@ -1,0 +1,106 @@
+"""The board on which a runner's drivers see what others do to their workers: one question a second
+for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from regente.engine.cancellation import cancel_all
+from regente.engine.database import Database
+from regente.pipelines.missions.book import ask
+from regente.pipelines.missions.settings import DEFAULTS
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker as it stands, and what goes on around it."""
+
+    status: str
+    mission_id: int | None
+    active: bool
+    session_count: int
+    rest_seconds: float
+    orphaned: bool  # it holds a mission that has ended without it
+    session_limit: int
+    open: bool  # whether the orchestrator is
+
+
+class WorkerWatch:
+    def __init__(self, database: Database, watch_seconds: float) -> None:
+        self._database = database
+        self._watch_seconds = watch_seconds
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._seen: dict[str, WorkerState] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def wait(self, worker_id: str, seconds: float, *, for_work: bool = False) -> None:
+        """Until something about this worker changes, or there is work for it, or the time is up."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        key = f"{'w' if for_work else 's'}{worker_id}"
+        future = self._waiting[key] = asyncio.get_running_loop().create_future()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await future
+        finally:
+            if self._waiting.get(key) is future:
+                del self._waiting[key]
+
+    def changed(self, worker_id: str) -> None:
+        """Somebody in this process changed this worker: its driver need not wait to hear of it."""
+        self._wake(f"s{worker_id}")
+        self._wake(f"w{worker_id}")
+
+    async def state(self, worker_id: str) -> WorkerState | None:
+        """As it is now; None when there is no such worker any more."""
+        return (await self._states([worker_id])).get(worker_id)
+
+    async def close(self) -> None:
+        if self._looking is not None:
+            await cancel_all([self._looking])
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(self._watch_seconds)
+            if not self._waiting:
+                continue
+            try:
+                await self._look_once()
+            except Exception:  # the database is away: the drivers' own statements will say so
+                await asyncio.sleep(self._watch_seconds)
+
+    async def _look_once(self) -> None:
+        waiting = (await ask(self._database, "waiting_missions"))[0]["waiting"]
+        for_work = [key for key in self._waiting if key[0] == "w"]
+        for key in for_work[:waiting]:
+            self._wake(key)
+        ids = {key[1:] for key in self._waiting}
+        for worker_id, state in (await self._states(list(ids))).items():
+            if self._seen.get(worker_id) != state:
+                self._seen[worker_id] = state
+                self.changed(worker_id)
+
+    async def _states(self, ids: list[str]) -> dict[str, WorkerState]:
+        return {
+            row["id"]: WorkerState(
+                row["status"],
+                row["current_mission_id"],
+                row["active"],
+                row["session_count"],
+                row["rest_seconds"] or 0.0,
+                bool(row["orphaned"]),
+                row["session_limit"],
+                row["open"],
+            )
+            for row in await ask(
+                self._database, "look_at_workers", ids=ids, session_limit=DEFAULTS.session_limit
+            )
+        }
+
+    def _wake(self, key: str) -> None:
+        future = self._waiting.get(key)
+        if future is not None and not future.done():
+            future.set_result(None)

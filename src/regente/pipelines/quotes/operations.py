@@ -1,0 +1,259 @@
+"""What people do with quotes: submit them, alone or as a lot, and look at what came out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from pydantic import ValidationError
+
+from regente.engine.client import Client
+from regente.engine.errors import InvalidInput, NotFound
+from regente.engine.models import BatchInfo
+from regente.pipelines.quotes.book import QUERIES, note_new
+from regente.pipelines.quotes.checkpoints import Checkpoint, percentage
+from regente.pipelines.quotes.maintenance import CLEAN_UP, QUOTES, RECOVER, ensure_timetable
+from regente.pipelines.quotes.models import QuoteArgs
+
+QUOTE_STATUSES = ("PENDING", "PROCESSING", "DONE", "ERROR", "CANCELLED")
+MAX_PAGE = 1000
+MAX_SUBMITTED = 100_000
+LOT_STALL_SECONDS = 1800.0
+LOT_RESUMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A quote as people see it: the original specification's fields, and what came out."""
+
+    id: int
+    status: str
+    description: str
+    reference: str | None
+    lot: str | None
+    batch_id: int | None
+    kind: str | None
+    value: Decimal | None
+    currency: str | None
+    processing_checkpoint: str | None
+    progress_percentage: float
+    last_heartbeat: datetime | None
+    worker_id: str | None
+    attempt_number: int
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    error_code: str | None
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place that was looked at."""
+
+    position: int
+    source: str
+    title: str
+    url: str | None
+    price: Decimal | None
+    currency: str | None
+    method: str | None
+    excerpt: str | None
+    page_sha256: str | None
+    fetched_at: datetime
+    error: str | None
+    outlier: bool
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteDetail:
+    """With its evidence, and what a later attempt would go on from."""
+
+    quote: Quote
+    search_query: str | None
+    statistics: dict[str, Any] | None
+    analysis: dict[str, Any] | None
+    sources: list[Source]
+    resume_data: dict[str, Any]
+    checkpoints: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    id: int
+    name: str
+    status: str
+    total: int
+    quoted: int
+    value: Decimal | None
+    currency: str | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    ids: list[int]
+    batch_id: int | None
+    lot: str | None
+
+
+class QuoteOperations:
+    def __init__(self, client: Client) -> None:
+        client.registry.declare(QUOTES, RECOVER, CLEAN_UP)
+        self._client = client
+        self._database = client.database
+
+    async def submit(self, quotes: Sequence[QuoteArgs], *, lot: str | None = None) -> Submitted:
+        """All of them or none, durable when this returns. A reference that the lot knows already is
+        not quoted twice."""
+        if not 0 < len(quotes) <= MAX_SUBMITTED:
+            raise InvalidInput(
+                f"between 1 and {MAX_SUBMITTED:,} quotes can be submitted at once, not "
+                f"{len(quotes):,}"
+            )
+        await ensure_timetable(self._client)
+        batch_id = None if lot is None else await self._open(lot)
+        keys = [None if one.reference is None else f"{lot or ''}/{one.reference}" for one in quotes]
+        async with self._database.transaction() as connection:
+            args = [one.model_dump(mode="json", exclude_none=True) for one in quotes]
+            ids = await self._client.enqueue_many(
+                QUOTES, args, keys=keys, batch=batch_id, connection=connection
+            )
+            await note_new(connection, ids, quotes, lot)
+        return Submitted(ids, batch_id, lot)
+
+    async def _open(self, lot: str) -> int:
+        """Patient: a quote may wait for ten minutes between two attempts while a
+        provider is away."""
+        return await self._client.open_batch(
+            lot, stall_after=LOT_STALL_SECONDS, max_resumes=LOT_RESUMES
+        )
+
+    async def find(
+        self,
+        *,
+        statuses: Sequence[str] | None = None,
+        batch_id: int | None = None,
+        before_id: int | None = None,
+        limit: int = 100,
+    ) -> list[Quote]:
+        """Newest first; the next page begins with `before_id` of the last one seen."""
+        unknown = [status for status in statuses or () if status not in QUOTE_STATUSES]
+        if unknown:
+            raise InvalidInput(
+                f"{', '.join(unknown)} is not a status; known: {', '.join(QUOTE_STATUSES)}"
+            )
+        wanted = list(statuses) if statuses is not None else None
+        return [_quote(row) for row in await self._rows(None, wanted, batch_id, before_id, limit)]
+
+    async def get(self, quote_id: int) -> QuoteDetail:
+        rows = await self._rows([quote_id], None, None, None, 1)
+        if not rows:
+            raise NotFound(f"there is no quote {quote_id}")
+        sources = await self._database.ask(QUERIES["sources_of"], {"id": quote_id})
+        steps = await self._client.steps(quote_id)
+        row = rows[0]
+        return QuoteDetail(
+            _quote(row),
+            row["search_query"],
+            row["statistics"],
+            row["analysis"],
+            [Source(**one) for one in sources],
+            _resume_data(steps),
+            _passed(steps),
+        )
+
+    async def lots(self, *, before_id: int | None = None, limit: int = 100) -> list[Lot]:
+        rows = await self._database.ask(
+            QUERIES["list_lots"], {"id": None, "before_id": before_id, "limit": _limited(limit)}
+        )
+        return [_lot(row) for row in rows]
+
+    async def lot(self, batch_id: int) -> tuple[Lot, BatchInfo]:
+        """What the lot is worth, and its ledger."""
+        rows = await self._database.ask(
+            QUERIES["list_lots"], {"id": batch_id, "before_id": None, "limit": 1}
+        )
+        if not rows:
+            raise NotFound(f"there is no lot {batch_id}")
+        return _lot(rows[0]), await self._client.batch(batch_id)
+
+    async def _rows(
+        self,
+        ids: list[int] | None,
+        statuses: list[str] | None,
+        batch_id: int | None,
+        before_id: int | None,
+        limit: int,
+    ) -> list[dict[str, Any]]:
+        params = {
+            "ids": ids,
+            "statuses": statuses,
+            "batch_id": batch_id,
+            "before_id": before_id,
+            "limit": _limited(limit),
+        }
+        return await self._database.ask(QUERIES["list_quotes"], params)
+
+
+def quote_args(description: str, reference: str | None = None) -> QuoteArgs:
+    """Checked, with an error that people understand."""
+    try:
+        return QuoteArgs(description=description, reference=reference)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise InvalidInput(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _limited(limit: int) -> int:
+    return max(1, min(limit, MAX_PAGE + 1))
+
+
+def _quote(row: dict[str, Any]) -> Quote:
+    far = percentage(row["processing_checkpoint"], row["tested"])
+    return Quote(
+        **{name: row[name] for name in Quote.__slots__ if name != "progress_percentage"},
+        progress_percentage=far,
+    )
+
+
+def _lot(row: dict[str, Any]) -> Lot:
+    return Lot(**{name: row[name] for name in Lot.__slots__})
+
+
+def _resume_data(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the next attempt will not do again, by the original specification's names."""
+    found: dict[str, Any] = {}
+    names = {
+        Checkpoint.AI_ANALYSIS_DONE: "claude_payload_json",
+        Checkpoint.SHOPPING_SEARCH_DONE: "google_shopping_response_json",
+        Checkpoint.FIPE_SEARCH: "fipe_response_json",
+    }
+    for step in steps:
+        if step["name"] in names:
+            found[names[step["name"]]] = step["output"]
+    tested = [one for one in steps if one["name"] == Checkpoint.PRICE_EXTRACTION_PROGRESS]
+    if tested:
+        found["tested_products"] = [
+            one["output"] for one in sorted(tested, key=lambda one: one["item"])
+        ]
+    return found
+
+
+def _passed(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The recorded checkpoints in the order in which they were reached."""
+    return [
+        {
+            "checkpoint": one["name"],
+            "item": one["item"] if one["item"] >= 0 else None,
+            "attempt": one["attempt"],
+            "at": one["finished_at"],
+            "duration_ms": one["duration_ms"],
+        }
+        for one in steps
+    ]

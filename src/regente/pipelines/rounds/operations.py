@@ -1,0 +1,283 @@
+"""What people do with rounds: start them, look at them and their matches, run again what is
+missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from regente.engine.client import Client
+from regente.engine.errors import InvalidInput, NotFound
+from regente.pipelines.rounds.args import MatchArgs, RoundArgs, checked_round
+from regente.pipelines.rounds.book import ask, one_on, rows_on
+from regente.pipelines.rounds.pipeline import match_key
+from regente.pipelines.rounds.states import JobState, MatchState
+from regente.pipelines.statements import Row
+
+MAX_PAGE = 1000
+ROUNDS_AT_ONCE = 100
+MAX_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round and what became of its matches: `listed` is what its page said, the counts add up to
+    it."""
+
+    id: int
+    league: str
+    number: int
+    status: JobState
+    task_id: int | None
+    batch_id: int | None
+    listed: int
+    finished: int
+    pending: int
+    running: int
+    failed: int
+    skipped: int
+    canceled: int
+    missing: int
+    error_code: str | None
+    error_message: str | None
+    created_at: datetime
+    discovered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundMatch:
+    """One match of a round, stored or not."""
+
+    match_id: str
+    status: MatchState
+    url: str
+    task_id: int
+    attempt_count: int
+    tries: int
+    run_at: datetime | None
+    finished_at: datetime | None
+    error_code: str | None
+    error_message: str | None
+    reason: str | None
+    kickoff_at: datetime | None
+    home: str | None
+    home_goals: int | None
+    away: str | None
+    away_goals: int | None
+    events: int | None
+    stats: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchDetail:
+    """A match with everything that is known: what was stored, or the failed attempts with their
+    snapshots."""
+
+    match: RoundMatch
+    venue: str | None
+    attendance: int | None
+    stored_at: datetime | None
+    event_list: list[Row] = field(default_factory=list)
+    stat_list: list[Row] = field(default_factory=list)
+    failures: list[Row] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedMatches:
+    """What a `retry_failed` found missing, and which tasks it put back into the queue."""
+
+    selected: int
+    task_ids: list[int]
+
+
+class RoundOperations:
+    def __init__(self, client: Client) -> None:
+        client.registry.declare("rounds", "matches")
+        self._client = client
+        self._database = client.database
+
+    async def start(self, league: str, number: int, *, refresh: bool = False) -> Round:
+        """Durable when this returns. A round that was started before is the same job, and is not
+        started twice.
+
+        With `refresh` the page of a round that was discovered already is read again, for matches
+        that were moved into it.
+        """
+        league, number = checked_round(league, number)
+        async with self._database.transaction() as connection:
+            known = await one_on(connection, "open_round", league=league, number=number)
+            assert known is not None
+            discoveries = known["discoveries"] + int(
+                refresh and known["task_status"] == "completed"
+            )
+            name = f"{league}/{number}"
+            task_id = await self._client.enqueue(
+                "rounds",
+                RoundArgs(round_id=known["id"], league=league, number=number),
+                key=name if discoveries == 1 else f"{name}#{discoveries}",
+                batch=f"round {name}",
+                connection=connection,
+            )
+            await rows_on(
+                connection,
+                "begin_round",
+                round_id=known["id"],
+                task_id=task_id,
+                discoveries=discoveries,
+            )
+        return await self.get(known["id"])
+
+    async def retry_failed(
+        self,
+        round_id: int | None = None,
+        *,
+        codes: Sequence[str] | None = None,
+        by: str | None = None,
+    ) -> RetriedMatches:
+        """Run again what failed, was canceled, skipped or is missing, of one round or of all. What
+        is stored stays as it is."""
+        if round_id is not None:
+            await self.get(round_id)
+        selected, mended, after_id = 0, list[int](), 0
+        while True:
+            rounds = await ask(
+                self._database,
+                "rounds_to_mend",
+                round_id=round_id,
+                after_id=after_id,
+                limit=ROUNDS_AT_ONCE,
+            )
+            for one in rounds:
+                after_id = one["id"]
+                found, done = await self._mend(one, codes, by)
+                selected, mended = selected + found, mended + done
+            if len(rounds) < ROUNDS_AT_ONCE:
+                return RetriedMatches(selected, mended)
+
+    # Questions.
+
+    async def get(self, round_id: int) -> Round:
+        found = await self.find(round_id=round_id, limit=1)
+        if not found:
+            raise NotFound(f"there is no round {round_id}")
+        return found[0]
+
+    async def find(
+        self,
+        *,
+        round_id: int | None = None,
+        league: str | None = None,
+        number: int | None = None,
+        batch_id: int | None = None,
+        before_id: int | None = None,
+        limit: int = 100,
+    ) -> list[Round]:
+        """Newest first; the next page begins with `before_id` of the last one seen."""
+        if round_id is not None and not 0 < round_id <= MAX_ID:
+            raise InvalidInput(f"{round_id!r} is not an id")
+        rows = await ask(
+            self._database,
+            "list_rounds",
+            round_id=round_id,
+            league=league,
+            number=number,
+            batch_id=batch_id,
+            before_id=before_id,
+            limit=max(1, min(limit, MAX_PAGE)),
+        )
+        return [_round(row) for row in rows]
+
+    async def named(self, league: str, number: int) -> Round:
+        league, number = checked_round(league, number)
+        found = await self.find(league=league, number=number, limit=1)
+        if not found:
+            raise NotFound(f"round {number} of {league} was never started")
+        return found[0]
+
+    async def matches(self, round_id: int) -> list[RoundMatch]:
+        """In the order of the round's page."""
+        return [
+            _match(row)
+            for row in await ask(
+                self._database, "matches_of_round", round_id=round_id, match_id=None
+            )
+        ]
+
+    async def match(self, round_id: int, match_id: str) -> MatchDetail:
+        await self.get(round_id)
+        rows = await ask(self._database, "matches_of_round", round_id=round_id, match_id=match_id)
+        if not rows:
+            raise NotFound(f"round {round_id} has no match {match_id:.100}")
+        row = rows[0]
+        stored = row["stored_id"]
+        return MatchDetail(
+            _match(row),
+            row["venue"],
+            row["attendance"],
+            row["stored_at"],
+            await ask(self._database, "events_of_match", match=stored) if stored else [],
+            await ask(self._database, "stats_of_match", match=stored) if stored else [],
+            await self._client.failures(row["task_id"]),
+        )
+
+    # Private.
+
+    async def _mend(
+        self, one: Row, codes: Sequence[str] | None, by: str | None
+    ) -> tuple[int, list[int]]:
+        """How many were found, and the tasks that are in the queue again for them."""
+        wanted = None if codes is None else list(codes)
+        missing = await ask(self._database, "matches_to_mend", round_id=one["id"], codes=wanted)
+        lost = [row for row in missing if row["status"] == MatchState.MISSING]
+        again = [row["task_id"] for row in missing if row["status"] != MatchState.MISSING]
+        page = one["task_status"] in ("failed", "canceled") and (
+            wanted is None or one["error_code"] in wanted
+        )
+        if page:
+            again.append(one["task_id"])
+        done = await self._client.retry_many(again, by=by) if again else []
+        if lost:
+            done += await self._enqueue_lost(one, lost)
+        if one["task_status"] is None and one["discovered_at"] is None and wanted is None:
+            started = await self.start(one["league"], one["number"])
+            return len(missing) + 1, [*done, *([started.task_id] if started.task_id else [])]
+        return len(missing) + int(page), done
+
+    async def _enqueue_lost(self, one: Row, lost: Sequence[Row]) -> list[int]:
+        """Their tasks were forgotten, or completed and their rows deleted: new ones take their
+        place."""
+        async with self._database.transaction() as connection:
+            batch = f"round {one['league']}/{one['number']}"
+            args = [
+                MatchArgs(
+                    round_id=one["id"],
+                    league=one["league"],
+                    match_id=row["match_id"],
+                    url=row["url"],
+                )
+                for row in lost
+            ]
+            # A key that is taken belongs to a task that is through and cannot run again: the old id
+            # makes another.
+            keys = [f"{match_key(one['league'], row['match_id'])}#{row['task_id']}" for row in lost]
+            ids = await self._client.enqueue_many(
+                "matches", args, keys=keys, batch=batch, connection=connection
+            )
+            names = [row["match_id"] for row in lost]
+            await rows_on(
+                connection, "replace_tasks", round_id=one["id"], match_ids=names, task_ids=ids
+            )
+        return ids
+
+
+def _round(row: Row) -> Round:
+    return Round(
+        **{**{name: row[name] for name in Round.__slots__}, "status": JobState(row["status"])}
+    )
+
+
+def _match(row: Row) -> RoundMatch:
+    values: dict[str, Any] = {name: row[name] for name in RoundMatch.__slots__}
+    return RoundMatch(**{**values, "status": MatchState(row["status"])})

@@ -1,0 +1,166 @@
+"""The two pipelines: a round's page becomes one task per match; a match's page becomes rows, all of
+them or none."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NoReturn, assert_never
+
+from regente.engine.client import Client
+from regente.engine.errors import Fatal, Throttled
+from regente.engine.task import Task
+from regente.pipelines.rounds.args import MatchArgs, RoundArgs
+from regente.pipelines.rounds.book import ask, rows_on
+from regente.pipelines.rounds.models import Fixture, MatchPage, PlayState, RoundPage
+from regente.pipelines.rounds.parsing import InvalidData, parse_match, parse_round
+from regente.pipelines.rounds.settings import RoundSettings
+from regente.pipelines.rounds.site import LeagueSite
+from regente.pipelines.rounds.store import store_match
+
+logger = logging.getLogger("regente.rounds")
+
+DISCOVERED, SCRAPED, STORED = "DISCOVERED", "SCRAPED", "STORED"
+
+
+def match_key(league: str, match_id: str) -> str:
+    """One task per match, whoever discovers it how often."""
+    return f"{league}/{match_id}"
+
+
+class RoundPipeline:
+    def __init__(self, client: Client, site: LeagueSite) -> None:
+        self._client = client
+        self._site = site
+
+    async def discover(self, task: Task[RoundArgs]) -> dict[str, Any]:
+        """All of the round's matches become tasks in one transaction; none of them runs before it
+        is committed."""
+        _name_in_log(task)
+        args = task.args
+        _name_in_log(task, job_id=args.round_id)
+        if not await task.done(DISCOVERED):
+            sheet = await self._sheet(task, args)
+            async with task.transaction(DISCOVERED) as connection:
+                await self._write(connection, task, args, sheet)
+            logger.info("round discovered: %s matches", len(sheet.matches))
+        row = (await ask(self._client.database, "round_counts", round_id=args.round_id))[0]
+        return {"round_id": args.round_id, "matches": row["listed"]}
+
+    async def _sheet(self, task: Task[RoundArgs], args: RoundArgs) -> RoundPage:
+        page = await self._site.round_page(task, args.league, args.number)
+        sheet = parse_round(page.text, page.url)
+        if (sheet.league, sheet.number) != (args.league, args.number):
+            raise InvalidData(
+                f"asked for round {args.number} of {args.league}, the page is "
+                f"{sheet.number} of {sheet.league}"
+            )
+        foreign = [match.url for match in sheet.matches if not self._site.is_ours(match.url)]
+        if foreign:
+            raise InvalidData(
+                f"{foreign[0]:.200} is not on the league's site", details={"foreign": foreign[:20]}
+            )
+        return sheet
+
+    async def _write(
+        self, connection: Any, task: Task[RoundArgs], args: RoundArgs, sheet: RoundPage
+    ) -> None:
+        ids = await self._client.enqueue_many(
+            "matches",
+            [
+                MatchArgs(
+                    round_id=args.round_id, league=args.league, match_id=m.match_id, url=m.url
+                )
+                for m in sheet.matches
+            ],
+            keys=[match_key(args.league, match.match_id) for match in sheet.matches],
+            batch=task.batch_id,
+            connection=connection,
+        )
+        await rows_on(
+            connection,
+            "list_matches_of_round",
+            round_id=args.round_id,
+            task_ids=ids,
+            match_ids=[match.match_id for match in sheet.matches],
+            urls=[match.url for match in sheet.matches],
+        )
+        await rows_on(
+            connection, "round_discovered", round_id=args.round_id, matches=sheet.matches_said
+        )
+
+
+class MatchPipeline:
+    def __init__(self, client: Client, site: LeagueSite, settings: RoundSettings) -> None:
+        self._database = client.database
+        self._site = site
+        self._settings = settings
+
+    async def match(self, task: Task[MatchArgs]) -> dict[str, Any]:
+        """Skip what is there; scrape; check; store in one transaction."""
+        _name_in_log(task)
+        args = task.args
+        _name_in_log(task, job_id=args.round_id, match_id=args.match_id)
+        known = await ask(
+            self._database, "stored_match", league=args.league, match_id=args.match_id
+        )
+        if known and known[0]["task_id"] != task.id:
+            logger.info("match skipped: it is stored already")
+            task.skip(f"already finished: stored as {known[0]['id']}")
+        if not known:
+            sheet = await self._finished(task, args)
+            await task.progress(0.5, SCRAPED)
+            async with task.transaction(STORED) as connection:
+                known = [await store_match(connection, task.id, args, sheet)]
+            logger.info("match stored: %s events, %s stats", len(sheet.events), len(sheet.stats))
+        return {
+            "match": known[0]["id"],
+            "events": known[0]["events_said"],
+            "stats": known[0]["stats_said"],
+        }
+
+    async def _finished(self, task: Task[MatchArgs], args: MatchArgs) -> MatchPage:
+        page = await self._site.match_page(task, args.url)
+        sheet = parse_match(page.text)
+        if sheet.match_id != args.match_id:
+            raise InvalidData(
+                f"asked for match {args.match_id}, the page is about {sheet.match_id}"
+            )
+        if isinstance(sheet, MatchPage):
+            return sheet
+        await self._later(task, sheet)
+
+    async def _later(self, task: Task[MatchArgs], fixture: Fixture) -> NoReturn:
+        """Not to be stored yet: a match is stored once, when it is finished."""
+        match fixture.status:
+            case PlayState.POSTPONED:
+                logger.info("match skipped: it is postponed")
+                task.skip(
+                    "postponed: the league has no new date yet; retry-failed looks at it again"
+                )
+            case PlayState.SCHEDULED | PlayState.LIVE:
+                row = (await ask(self._database, "since_kickoff", kickoff_at=fixture.kickoff_at))[0]
+                raise self._not_yet(fixture, float(row["seconds"]))
+            case PlayState.FINISHED:
+                raise InvalidData("a finished match without its sheet")
+            case _:
+                assert_never(fixture.status)
+
+    def _not_yet(self, fixture: Fixture, since_kickoff_seconds: float) -> Throttled | Fatal:
+        about = f"the match is {fixture.status}, kick-off {fixture.kickoff_at.isoformat()}"
+        if since_kickoff_seconds > self._settings.patience_seconds:
+            return Fatal(f"{about}: too long ago to wait for its end", code="MATCH_NEVER_FINISHED")
+        wait_seconds = max(
+            self._settings.recheck_seconds, self._settings.match_seconds - since_kickoff_seconds
+        )
+        return Throttled(
+            f"{about}: looked at again later", retry_after=wait_seconds, code="MATCH_NOT_FINISHED"
+        )
+
+
+def _name_in_log(task: Task[Any], job_id: int | None = None, match_id: str | None = None) -> None:
+    """Every line of this attempt names its round, its match and which attempt it is; the engine's
+    lines too."""
+    task.context.update(job_id=job_id, match_id=match_id, attempt_count=task.attempt)
+
+
+__all__ = ["MatchPipeline", "RoundPipeline", "match_key"]

@@ -1,0 +1,60 @@
+"""What every check works with: the connection under examination, and the
+findings that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+
+from regente.sql_files import load_queries
+
+Level = Literal["ok", "info", "warning", "error"]
+
+_QUERIES = load_queries(Path(__file__).parents[1] / "doctor.sql")
+_CONNECT_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    check: str
+    level: Level
+    summary: str
+    advice: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    database_url: str
+    connection: psycopg.AsyncConnection[DictRow]
+
+    async def rows(self, query: str) -> list[DictRow]:
+        return await fetch(self.connection, query)
+
+    async def row(self, query: str) -> DictRow:
+        return (await self.rows(query))[0]
+
+
+Check = Callable[[CheckContext], Awaitable[list[Finding]]]
+
+
+async def connect(database_url: str) -> psycopg.AsyncConnection[DictRow]:
+    """A connection that a transaction pooler can stand behind: no prepared statements, one
+    transaction a statement."""
+    return await psycopg.AsyncConnection.connect(
+        database_url,
+        autocommit=True,
+        prepare_threshold=None,
+        row_factory=dict_row,
+        connect_timeout=_CONNECT_SECONDS,
+        application_name="regente doctor",
+    )
+
+
+async def fetch(connection: psycopg.AsyncConnection[DictRow], query: str) -> list[DictRow]:
+    return await (await connection.execute(_QUERIES[query])).fetchall()

@@ -1,0 +1,53 @@
+"""What a writer is told when it starts: where it writes, what it may reach, and a bound on
+everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+DEFAULT_TARGET = "public.ads"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterConfig:
+    database_url: str = field(repr=False)
+    api_key: str = field(repr=False)
+    targets: frozenset[str] = frozenset({DEFAULT_TARGET})
+    """The tables that jobs may write to, as `schema.table`."""
+    create_ads: bool = False
+    """Make `public.ads` at start-up when it is missing."""
+    allow_private: bool = False
+    """Also read from private and loopback addresses; link-local ones (cloud
+    metadata) stay closed."""
+
+    concurrent_jobs: int = 4
+    waiting_jobs: int = 1_000
+    """More unfinished jobs than these answer 429."""
+    requests_per_second: float = 50.0
+    request_burst: int = 100
+    body_bytes: int = 64 * 1024
+
+    source_bytes: int = 10 * 1024**3
+    """After decompression."""
+    row_bytes: int = 16 * 1024**2
+    batch_bytes: int = 2_000_000
+    source_tries: int = 4
+    """Tries without any progress between them."""
+    backoff_seconds: float = 0.5
+    connect_seconds: float = 10.0
+    read_seconds: float = 60.0
+
+    lease_seconds: float = 20.0
+    poll_seconds: float = 1.0
+    fruitless_claims: int = 5
+    """A job that was taken up so often without storing anything is given up."""
+    shown_failed_items: int = 1_000
+    keep_days: float = 30.0
+    """How long ended jobs are remembered."""
+
+    def __post_init__(self) -> None:
+        if not self.api_key:
+            raise ValueError("the writer needs an API key")
+        for target in self.targets:
+            if target.count(".") != 1 or not all(target.split(".")):
+                raise ValueError(f"a target is written as schema.table, not {target!r}")
