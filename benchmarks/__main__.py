@@ -79,13 +79,15 @@ def chosen_peers(wanted: str) -> list[Peer]:
 
 
 def environments(peers: list[Peer], run: Run) -> list[Environment]:
-    """Install what is missing; whoever cannot be installed is left out."""
+    """Install what is missing; a peer that cannot be installed is left out."""
     ready = []
     for peer in peers:
         say(f"preparing {peer.label}")
         try:
             if peer.store is Store.REDIS and not RedisServer.is_installed():
-                raise CannotInstallError("redis-server is not installed")
+                raise CannotInstallError(
+                    "there is no redis-server: `apt-get install redis-server` as root, then again"
+                )
             environment = prepare(peer)
         except CannotInstallError as error:
             run.skipped[peer.label] = str(error)

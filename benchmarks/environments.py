@@ -3,15 +3,19 @@ had."""
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.console import CannotBuild, npm_here
+
 from benchmarks.catalogue import Peer, Runtime
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 ENVIRONMENTS = HERE / ".envs"
 INSTALL_SECONDS = 900.0
 
@@ -58,11 +62,9 @@ def _python(peer: Peer) -> Environment:
     directory = ENVIRONMENTS / peer.name
     python = directory / "bin" / "python"
     if not (directory / "installed").exists():
-        _require("uv")
-        _install(
-            ["uv", "venv", "--quiet", "--clear", "--python", _python_release(), str(directory)]
-        )
-        _install(["uv", "pip", "install", "--quiet", "--python", str(python), *peer.packages])
+        uv = _find_uv()
+        _install([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(directory)])
+        _install([uv, "pip", "install", "--quiet", "--python", str(python), *peer.packages])
         (directory / "installed").touch()
     return Environment(
         peer,
@@ -74,50 +76,56 @@ def _python(peer: Peer) -> Environment:
 def _node(peer: Peer) -> Environment:
     directory = ENVIRONMENTS / peer.name
     package = directory / "node_modules" / peer.packages[0] / "package.json"
+    try:
+        npm, variables = npm_here()
+    except CannotBuild as error:
+        raise CannotInstallError(str(error)) from error
     if not package.exists():
-        _require("node")
-        _require("npm")
         directory.mkdir(parents=True, exist_ok=True)
-        _install(
-            [
-                "npm",
-                "install",
-                "--silent",
-                "--no-audit",
-                "--no-fund",
-                "--prefix",
-                str(directory),
-                *peer.packages,
-            ]
-        )
+        options = ["--loglevel=error", "--no-audit", "--no-fund", "--prefix", str(directory)]
+        _install([*npm, "install", *options, *peer.packages], variables)
     version = str(json.loads(package.read_text())["version"])
-    return Environment(
-        peer, ("node", str(HERE / "peers" / peer.module)), version, modules=directory
-    )
+    node = shutil.which("node", path=variables["PATH"]) or "node"
+    return Environment(peer, (node, str(HERE / "peers" / peer.module)), version, modules=directory)
 
 
-def _python_release() -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
+def _find_uv() -> str:
+    """The uv that `make install` uses; installed beside our virtual environment if need be."""
+    try:
+        return _output_of(["sh", str(ROOT / "scripts" / "uv.sh"), sys.prefix])
+    except subprocess.CalledProcessError as error:
+        raise CannotInstallError(
+            f"there is no uv, and pip cannot install it (try: pip install uv): {_end_of(error)}"
+        ) from error
 
 
 def _python_version(python: Path, package: str) -> str:
     code = f"import importlib.metadata as metadata; print(metadata.version({package!r}))"
-    return subprocess.run(
-        [python, "-c", code], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return _output_of([str(python), "-c", code])
 
 
-def _require(tool: str) -> None:
-    if shutil.which(tool) is None:
-        raise CannotInstallError(f"{tool} is not installed")
+def _output_of(command: list[str]) -> str:
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
-def _install(command: list[str]) -> None:
+def _install(command: list[str], variables: dict[str, str] | None = None) -> None:
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_SECONDS,
+            env=variables,
+        )
     except subprocess.CalledProcessError as error:
-        raise CannotInstallError(f"{command[0]} failed: {error.stderr.strip()[-400:]}") from error
+        raise CannotInstallError(f"`{shlex.join(command)}` failed: {_end_of(error)}") from error
     except subprocess.TimeoutExpired as error:
         raise CannotInstallError(
-            f"{command[0]} took longer than {INSTALL_SECONDS:.0f} s"
+            f"`{shlex.join(command)}` took longer than {INSTALL_SECONDS:.0f} s"
         ) from error
+
+
+def _end_of(error: subprocess.CalledProcessError) -> str:
+    return str(error.stderr).strip()[-400:]

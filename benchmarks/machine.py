@@ -2,9 +2,10 @@
 
 import os
 import platform
-import shutil
 import subprocess
 from pathlib import Path
+
+from scripts.console import CannotBuild, npm_here
 
 
 def describe() -> dict[str, str]:
@@ -39,8 +40,10 @@ def _revision() -> str:
 
 
 def _node() -> str:
-    if shutil.which("node") is None:
+    try:
+        _, variables = npm_here()
+    except CannotBuild:
         return "not installed"
     return subprocess.run(
-        ["node", "--version"], check=True, capture_output=True, text=True
+        ["node", "--version"], check=True, capture_output=True, text=True, env=variables
     ).stdout.strip()

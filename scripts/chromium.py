@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts import debian  # noqa: E402
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ON_MACOS = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
@@ -28,22 +32,9 @@ def find() -> str | None:
     return found or (str(ON_MACOS) if ON_MACOS.exists() else None)
 
 
-def install() -> None:
-    if not shutil.which("apt-get") or os.geteuid() != 0:
-        return
-    print("Installing Chromium for the tests in a browser.", file=sys.stderr)
-    _apt_get("update", "-qq")
-    _apt_get("install", "-y", "-qq", "--no-install-recommends", "chromium")
-
-
-def _apt_get(*words: str) -> None:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run(["apt-get", *words], check=False, stdout=subprocess.DEVNULL, env=environment)
-
-
 def main() -> int:
     if not find():
-        install()
+        debian.install("chromium", "for the tests in a browser")
     found = find()
     print(found or HOW, file=sys.stdout if found else sys.stderr)
     return 0 if found else 1

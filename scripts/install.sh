@@ -8,13 +8,7 @@ python=${PYTHON:-python3}
   echo "Regente needs Python 3.11 or newer; $python is $("$python" --version 2>&1). Set PYTHON=..." >&2
   exit 1
 }
-if command -v uv >/dev/null 2>&1; then
-  uv=uv
-else
-  bootstrap=$venv-uv
-  [ -x "$bootstrap/bin/uv" ] || { "$python" -m venv "$bootstrap" && "$bootstrap/bin/pip" install --quiet uv; }
-  uv=$bootstrap/bin/uv
-fi
+uv=$(sh scripts/uv.sh "$venv")
 [ -x "$venv/bin/python" ] || "$uv" venv --quiet --no-python-downloads --python "$python" "$venv"
 VIRTUAL_ENV=$venv "$uv" pip sync --quiet --require-hashes requirements.lock
 VIRTUAL_ENV=$venv "$uv" pip install --quiet --no-deps --editable .

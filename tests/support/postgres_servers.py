@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import platformdirs
 import psycopg
 import pytest
+from scripts import debian
 
 from regente.postgres.binaries import Account, choose_account, server_environment
 from tests.support.eventually import eventually
@@ -196,19 +197,8 @@ def _as(account: Account, *command: str | Path) -> None:
 @cache
 def install_pgbouncer() -> Path | None:
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
-    if not shutil.which("pgbouncer", path=path) and os.geteuid() == 0 and shutil.which("apt-get"):
-        for arguments in (
-            ["update", "-q"],
-            ["install", "-q", "-y", "--no-install-recommends", "pgbouncer"],
-        ):
-            environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-            subprocess.run(
-                ["apt-get", *arguments],
-                env=environment,
-                capture_output=True,
-                timeout=_INSTALL_SECONDS,
-                check=False,
-            )
+    if not shutil.which("pgbouncer", path=path):
+        debian.install("pgbouncer", "for the tests through a pooler")
     found = shutil.which("pgbouncer", path=path)
     return Path(found) if found else None
 
