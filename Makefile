@@ -57,10 +57,10 @@ lighthouse: console  ## The console's scores in Chromium, and how soon it shows 
 	@$(BIN)/python -m benchmarks.console $(ARGS)
 
 chaos: install  ## Kill, pause and cut until something breaks: SEED=1 TASKS=100000 KILLS=50
-	@$(BIN)/python -m tests.chaos --seed $(or $(SEED),1) --tasks $(or $(TASKS),100000) --kills $(or $(KILLS),50)
+	@$(BIN)/python -m tests.engine.faults.chaos --seed $(or $(SEED),1) --tasks $(or $(TASKS),100000) --kills $(or $(KILLS),50)
 
 missions-chaos: install  ## The same for orchestrators of missions: SEED=1 MISSIONS=300 ORCHESTRATORS=3 KILLS=20
-	@$(BIN)/python -m tests.pipelines.missions_faults --seed $(or $(SEED),1) --missions $(or $(MISSIONS),300) \
+	@$(BIN)/python -m tests.pipelines.missions.faults --seed $(or $(SEED),1) --missions $(or $(MISSIONS),300) \
 		--orchestrators $(or $(ORCHESTRATORS),3) --kills $(or $(KILLS),20)
 
 screenshots: console  ## Every page of the console in both languages and themes; four of them for the README

@@ -55,8 +55,8 @@ def template(server_url: str) -> str:
 
 
 @pytest.fixture
-def database_url(server_url: str, template: str) -> Iterator[str]:
-    """A fresh database with the schema in it."""
+def fresh_database(server_url: str, template: str) -> Iterator[str]:
+    """A database of the test's own, with the schema in it."""
     name = f"regente_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(
@@ -66,6 +66,12 @@ def database_url(server_url: str, template: str) -> Iterator[str]:
         )
         yield make_conninfo(server_url, dbname=name)
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def database_url(fresh_database: str) -> str:
+    """The test's database; a folder may share one among its tests instead."""
+    return fresh_database
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from regente import IllegalTransition, Task
 from regente.engine.errors import Suspended
 from regente.engine.outcome import Ended
 from regente.engine.task_store import Claim
-from tests.model.engine import Engine
-from tests.model.model import LEASE_SECONDS
+from tests.engine.model.engine import Engine
+from tests.engine.model.model import LEASE_SECONDS
 from tests.support.sinks import ARRIVE, create_sink, sink_arrivals
 
 Probe = Callable[[Engine], None]

@@ -9,7 +9,7 @@ import pytest
 
 from regente.engine import queries
 from regente.engine.errors import ControlFlow, RegenteError
-from tests.model.engine import Engine, engine_on
+from tests.engine.model.engine import Engine, engine_on
 from tests.mutants.catalogue import MUTANTS, Mutant
 from tests.mutants.probes import PROBES, Probe
 from tests.support.clean_database import clean_database

@@ -15,10 +15,11 @@ from tests.support.runner_process import ROOT
 SELECTION = (
     "tests/engine/test_fence.py",  # finds most of them, and quickly
     "tests/engine/test_sleep.py",  # where sleeps are forgotten, others do not end
-    "tests/engine",
-    "tests/crashes/test_lost_answers.py",
-    "tests/crashes/test_zombies.py",
-    "tests/model/test_state_machine.py",  # takes its time to find the smallest example
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/engine/test_*.py")),
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/engine/faults/test_*.py")),
+    "tests/engine/faults/crashes/test_lost_answers.py",
+    "tests/engine/faults/crashes/test_zombies.py",
+    "tests/engine/model/test_state_machine.py",  # takes its time to find the smallest example
 )
 TESTS_FAILED = 1
 

@@ -1,0 +1,157 @@
+"""What the peers answer and what is done to the orchestrators, drawn from one seed; and what must
+become of each mission."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal, get_args
+
+from tests.pipelines.missions.faults.conftest import LEASE_SECONDS, SWEEP_SECONDS, missions_on
+from tests.pipelines.missions.faults.peers import COMPLETED, STUCK, Fate
+from tests.support.peers import stored
+
+DeedKind = Literal["kill", "pause", "deploy"]
+WEIGHTS: dict[DeedKind, int] = {"kill": 50, "pause": 30, "deploy": 20}
+MAX_RETRIES = 2
+FIRST_DEED_SECONDS = 1.5
+GAP_SECONDS = 1.3
+ENOUGH = 12  # jobs of one mission; more are never needed
+
+SCRAPES: dict[str, int] = {"completed": 74, "failed": 9, "stuck": 7, "throttled": 5, "empty": 5}
+STORAGES: dict[str, int] = {"completed": 78, "partial": 12, "failed": 10}
+SCRAPE_WORDS: dict[str, dict[str, Any]] = {
+    "completed": COMPLETED,
+    "failed": {"status": "failed", "problem": {"cause": "layout", "message": "told to"}},
+    "stuck": {"status": STUCK},
+    "throttled": {
+        "status": "failed",
+        "problem": {"cause": "throttled", "message": "told to", "retry_after": 0.1},
+    },
+    "empty": {"status": "empty", "ads_count": 0},
+}
+STORAGE_WORDS = {
+    "completed": stored(3),
+    "partial": stored(2, failed=1),
+    "failed": stored(0, status="failed", error="told to"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    status: str
+    error_code: str | None = None
+    ads_count: int | None = None
+    scrapes: int = 1  # jobs that live out their fate
+    storages: int = 0  # jobs that the writer is given
+    stored: int = 0  # of them, those that store something
+
+
+@dataclass(frozen=True, slots=True)
+class MissionPlan:
+    """The fates of its jobs, in order. One that is cut short leaves its fate to the next."""
+
+    scrapes: tuple[tuple[str, float], ...]
+    storages: tuple[tuple[str, float], ...]
+
+    def scrape(self, number: int) -> Fate:
+        kind, seconds = self.scrapes[number]
+        return Fate(seconds, SCRAPE_WORDS[kind])
+
+    def storage(self, number: int) -> Fate:
+        kind, seconds = self.storages[number]
+        return Fate(seconds, STORAGE_WORDS[kind])
+
+    @property
+    def ending(self) -> Ending:
+        """By the rules of 7.2: two retries in all, a writer's `failed` is tried again once."""
+        retries = 0
+        for scrapes, (kind, _) in enumerate(self.scrapes, 1):
+            if kind == "empty":
+                return Ending("completed", None, 0, scrapes)
+            if kind == "completed":
+                return self._stored(scrapes, retries)
+            if kind in ("failed", "stuck"):
+                if retries == MAX_RETRIES:
+                    return Ending(
+                        "failed", "ERROR104" if kind == "stuck" else "ERROR203", None, scrapes
+                    )
+                retries += 1
+        raise AssertionError("a plan is long enough")
+
+    def _stored(self, scrapes: int, retries: int) -> Ending:
+        for storages, (kind, _) in enumerate(self.storages, 1):
+            if kind != "failed":
+                return Ending("completed", None, 3, scrapes, storages, 1)
+            if retries == MAX_RETRIES or storages == 2:
+                return Ending("failed", "ERROR304", 3, scrapes, storages)
+            retries += 1
+        raise AssertionError("a plan is long enough")
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    at_seconds: float
+    kind: DeedKind
+    target: int
+    seconds: float  # how long it stays away
+
+    def __str__(self) -> str:
+        return f"{self.at_seconds:6.2f} s  {self.kind} {self.target}, away for {self.seconds:.2f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    orchestrators: int
+    missions: dict[date, MissionPlan]
+    deeds: tuple[Deed, ...]
+
+    @property
+    def feed_seconds(self) -> float:
+        return self.deeds[-1].at_seconds if self.deeds else 1.0
+
+
+def make_plan(seed: int, missions: int, orchestrators: int, kills: int) -> Plan:
+    dice = random.Random(seed)
+    planned = {args.date_start: _mission(dice) for args in missions_on(missions)}
+    return Plan(seed, orchestrators, planned, tuple(_deeds(dice, orchestrators, kills)))
+
+
+def _mission(dice: random.Random) -> MissionPlan:
+    # Some have bad luck all along, so that retries do run out.
+    unlucky = dice.random() < 0.05
+    scrapes = dict(SCRAPES, failed=60, stuck=30) if unlucky else SCRAPES
+    storages = dict(STORAGES, failed=200) if dice.random() < 0.05 else STORAGES
+    return MissionPlan(
+        tuple((kind, dice.uniform(0.2, 1.2)) for kind in [*_drawn(dice, scrapes), "completed"]),
+        tuple((kind, dice.uniform(0.05, 0.5)) for kind in [*_drawn(dice, storages), "completed"]),
+    )
+
+
+def _drawn(dice: random.Random, weights: dict[str, int]) -> list[str]:
+    return dice.choices([*weights], weights=[*weights.values()], k=ENOUGH)
+
+
+def _deeds(dice: random.Random, orchestrators: int, kills: int) -> list[Deed]:
+    kinds = [*get_args(DeedKind)][:kills]
+    kinds += dice.choices([*WEIGHTS], weights=[*WEIGHTS.values()], k=kills - len(kinds))
+    dice.shuffle(kinds)
+    free_at = [0.0] * orchestrators
+    deeds: list[Deed] = []
+    at_seconds = FIRST_DEED_SECONDS
+    for kind in kinds:
+        target = min(
+            range(orchestrators), key=lambda number: (free_at[number] > at_seconds, dice.random())
+        )
+        at_seconds = max(at_seconds, free_at[target])
+        away = (
+            LEASE_SECONDS + SWEEP_SECONDS + dice.uniform(0.3, 1.5)
+            if kind == "pause"
+            else dice.uniform(0.0, 1.0)
+        )
+        deeds.append(Deed(round(at_seconds, 2), kind, target, round(away, 2)))
+        free_at[target] = at_seconds + away + 1.0
+        at_seconds += GAP_SECONDS * dice.uniform(0.4, 1.6)
+    return deeds

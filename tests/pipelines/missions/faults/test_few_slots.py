@@ -1,0 +1,29 @@
+"""A process with fewer slots than the fleet has workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regente import InvalidInput, Regente
+from tests.pipelines.missions.faults.conftest import missions_on, staged
+from tests.pipelines.missions.faults.orchestrators import Nursery
+
+
+async def test_drivers_leave_room_for_the_missions_that_they_wait_for(
+    app: Regente, forkserver: Nursery, tmp_path: Path
+) -> None:
+    """O7: more workers than slots is slow, and not a standstill."""
+    async with staged(app, forkserver, tmp_path, workers=3, proxies=3) as theatre:
+        await app.missions.create(missions_on(6), queue=True)
+        theatre.orchestrator(concurrency=3)
+        await theatre.all_ended()
+        await theatre.at_rest()
+        assert await theatre.statuses() == ["completed"] * 6
+
+
+async def test_too_few_slots_for_any_mission_are_refused(app: Regente) -> None:
+    app.conduct_missions()
+    with pytest.raises(InvalidInput, match="concurrency of 3 or more"):
+        await app.run(concurrency=2)

@@ -1,0 +1,44 @@
+"""A small campaign in every test run; `python -m
+tests.pipelines.missions.faults` is the big one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regente import Regente
+from tests.pipelines.missions.faults.campaign import Campaign
+from tests.pipelines.missions.faults.checker import faults_of, figures_of
+from tests.pipelines.missions.faults.conftest import staged
+from tests.pipelines.missions.faults.orchestrators import Nursery
+from tests.pipelines.missions.faults.plan import make_plan
+
+SEED, MISSIONS, ORCHESTRATORS, KILLS = 11, 60, 2, 5
+
+
+async def test_nothing_is_lost_or_done_twice_while_orchestrators_die(
+    app: Regente, forkserver: Nursery, tmp_path: Path
+) -> None:
+    """F1, F5, F8, O7, O14, O15: missions end as their peers' answers say; no worker, proxy or
+    mission in two hands."""
+    said: list[str] = [f"seed {SEED}"]
+    async with staged(app, forkserver, tmp_path, workers=6, proxies=4) as theatre:
+        campaign = Campaign(theatre, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)
+        await campaign.run(patience_seconds=60.0)
+        faults = await faults_of(campaign)
+        assert not faults, "\n".join([*said, str(figures_of(campaign)), *faults])
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    assert make_plan(5, 30, 3, 20) == make_plan(5, 30, 3, 20)
+    assert make_plan(5, 30, 3, 20) != make_plan(6, 30, 3, 20)
+
+
+def test_every_ending_is_in_a_big_plan() -> None:
+    """A campaign that never runs out of retries proves little."""
+    for seed in range(5):
+        endings = {
+            plan.ending.error_code or plan.ending.status
+            for plan in make_plan(seed, 300, 3, 20).missions.values()
+        }
+        assert endings >= {"completed", "ERROR304"}
+        assert endings & {"ERROR104", "ERROR203"}

@@ -1,0 +1,216 @@
+"""A runner killed at every crash point that rounds meet, while a checker looks all the time: no
+half match, ever, anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from regente import Regente
+from regente.engine.crashpoints import CRASH_POINTS
+from regente.pipelines.rounds.operations import RoundOperations
+from regente.services.sandbox import Sandbox
+from regente.services.sandbox.standins.league import League
+from tests.pipelines.rounds.conftest import LEAGUE, Eye, until_state
+from tests.pipelines.rounds.doomed import doomed_runner
+from tests.pipelines.rounds.faults.campaign import Campaign
+from tests.pipelines.rounds.whole import Watch, half_matches
+from tests.support.audit import audit
+from tests.support.eventually import eventually
+from tests.support.running import runner_in
+
+NOT_MET = {
+    "enqueue.before_commit",
+    "enqueue.committed",  # matches are queued in the task's own transaction
+    "step.before_record",
+    "step.recorded",
+    "sleep.committed",  # rounds have neither plain steps nor sleeps
+    "stall.settled",
+    "schedule.fired",
+    "migrate.statement",
+}
+EXPIRE = (
+    "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE "
+    "status < 'stopped' RETURNING id"
+)
+
+
+@dataclass(frozen=True)
+class Crash:
+    point: str
+    passage: int = 1
+    fault: dict[str, Any] = field(default_factory=dict)
+    orphaned: bool = False  # an earlier runner has left its tasks behind
+    drained: bool = False  # told to stop while a match hangs
+
+    @property
+    def armed(self) -> str:
+        return f"{self.point}:{self.passage}"
+
+
+FAULT = {"kind": "unavailable", "count": 1}
+CRASHES = {
+    "before anything": [
+        Crash("register.committed"),
+        Crash("lease.renewed"),
+        Crash("claim.committed"),
+    ],
+    "at the round": [
+        Crash("transaction.before_commit"),
+        Crash("transaction.committed"),
+        Crash("finish.before"),
+        Crash("finish.committed"),
+    ],
+    "at its matches": [
+        Crash("claim.committed", 2),
+        Crash("mark.committed", 4),
+        Crash("transaction.before_commit", 2),
+        Crash("transaction.before_commit", 11),
+        Crash("transaction.committed", 6),
+    ],
+    "at their ends": [
+        Crash("finish.before", 3),
+        Crash("settle.before", fault=FAULT),
+        Crash("settle.committed", fault=FAULT),
+    ],
+    "behind them": [
+        Crash("batch.closed"),
+        Crash("reap.committed", orphaned=True),
+        Crash("drain.handed_back", drained=True),
+    ],
+}
+
+
+def test_every_crash_point_that_rounds_meet_is_tried() -> None:
+    """F2: a new crash point must be thought about here, too."""
+    assert {crash.point for crashes in CRASHES.values() for crash in crashes} == set(
+        CRASH_POINTS
+    ) - NOT_MET
+
+
+@pytest.mark.parametrize("where", sorted(CRASHES))
+async def test_a_runner_killed_anywhere_leaves_no_half_match(
+    where: str,
+    app: Regente,
+    operations: RoundOperations,
+    sandbox: Sandbox,
+    league: League,
+    database_url: str,
+    eye: Eye,
+    tmp_path: Path,
+) -> None:
+    """Z1, Z6, Z8, Z9: one round for each crash point; each is finished by another runner, and
+    nothing is stored twice."""
+    with Watch(database_url) as watch:
+        for number, crash in enumerate(CRASHES[where], 1):
+            started = await operations.start(LEAGUE, number)
+            log = tmp_path / f"{number}"
+            await asyncio.to_thread(die, crash, number, database_url, sandbox, league, eye, log)
+            assert half_matches(eye.connection) == [], crash
+            eye.rows(EXPIRE)
+            async with runner_in(app):
+                await until_state(operations, started.id, "FINISHED", within_seconds=30)
+            asked = [
+                league.calls[f"match {match.id}"] for match in league.calendar.round(LEAGUE, number)
+            ]
+            assert all(1 <= count <= 3 for count in asked), (crash, asked)
+    assert watch.found == []
+    assert watch.looks > 10
+    assert len(watch.seen) > len(CRASHES[where]), (
+        "the checker must have looked while matches were being stored"
+    )
+    assert half_matches(eye.connection) == []
+    assert eye.count("matches") == 10 * len(CRASHES[where])
+    with psycopg.connect(database_url) as connection:
+        assert audit(connection) == []
+
+
+def die(
+    crash: Crash, number: int, url: str, sandbox: Sandbox, league: League, eye: Eye, log: Path
+) -> None:
+    """A runner is killed right there, in the midst of this round."""
+    victim = league.calendar.round(LEAGUE, number)[3].id
+    if crash.fault:
+        league.break_with(match_id=victim, **crash.fault)
+    if crash.orphaned:
+        with doomed_runner(
+            url, sandbox.url, log.with_suffix(".first"), REGENTE_CRASH_POINT="claim.committed:2"
+        ) as first:
+            first.killed()
+        eye.rows(EXPIRE)
+    if crash.drained:
+        league.break_with("hang", match_id=victim, count=1)
+    with doomed_runner(url, sandbox.url, log, REGENTE_CRASH_POINT=crash.armed) as doomed:
+        if crash.drained:
+            eventually(lambda: league.calls.get(f"match {victim}", 0) == 1, within_seconds=30)
+            doomed.kill(signal.SIGTERM)
+        doomed.killed()
+
+
+async def test_runners_killed_at_random_moments(
+    app: Regente,
+    operations: RoundOperations,
+    sandbox: Sandbox,
+    league: League,
+    database_url: str,
+    eye: Eye,
+    tmp_path: Path,
+) -> None:
+    """Z6, Z8: three rounds with faults, runners killed over and over from one seed; larger with
+    `python -m`."""
+    campaign = Campaign(seed=11, rounds=3, kills=3)
+    with Watch(database_url) as watch:
+        told = await campaign.run(app, operations, sandbox, league, database_url, tmp_path)
+    assert watch.found == [], told
+    assert watch.looks > 20
+    assert half_matches(eye.connection) == []
+    assert told.unfinished == [], told
+    assert eye.count("matches") == 30 - told.fatal
+
+
+def test_the_checker_notices_what_it_looks_for(eye: Eye) -> None:
+    """The oracle can fail: half matches of every kind, put there behind the back of the
+    constraints."""
+    connection = eye.connection
+    connection.execute("SET session_replication_role = replica")
+    connection.execute(
+        "INSERT INTO regente.rounds (league, number, discovered_at, matches_said) VALUES "
+        "('l', 1, now(), 10)"
+    )
+    assert [one.partition(" is")[0] for one in half_matches(connection)] == ["round 1"]
+    connection.execute("UPDATE regente.rounds SET discovered_at = NULL, matches_said = NULL")
+    connection.execute(
+        "INSERT INTO regente.matches (round_id, match_id, league, task_id, url, "
+        "kickoff_at, venue, events_said, stats_said)"
+        " VALUES (1, 'm', 'l', 1, 'u', now(), 'v', 3, 16)"
+    )
+    assert half_matches(connection) == [
+        "match m has 0 teams, 0 of 3 events, 0 stats; score by teams 0, by events 0"
+    ]
+    connection.execute("UPDATE regente.matches SET events_said = 0")
+    connection.execute(
+        "INSERT INTO regente.teams (league, slug, name) VALUES ('l', 'a', 'A'), ('l', 'b', "
+        "'B'), ('l', 'c', 'C')"
+    )
+    connection.execute(
+        "INSERT INTO regente.match_teams VALUES (1, 'home', 1, 0), (1, 'away', 2, 1)"
+    )
+    connection.execute(
+        "INSERT INTO regente.match_stats SELECT 1, 'home', n::text, 0 FROM "
+        "generate_series(1, 16) AS n"
+    )
+    assert half_matches(connection) == [
+        "match m has 2 teams, 0 of 0 events, 16 stats; score by teams 1, by events 0",
+        "team c plays no match",
+    ]
+    connection.execute("DELETE FROM regente.matches")
+    assert {one for one in half_matches(connection) if one.endswith("has no match")} == {
+        "match_teams 1 has no match",
+        "match_stats 1 has no match",
+    }
