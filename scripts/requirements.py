@@ -1,8 +1,8 @@
-"""Keeps the last column of docs/requirements.md in step with the ids that tests name in their
-docstrings.
+"""Keeps the last column of docs/requirements.md and docs/faults.md in step with the ids that tests
+name in their docstrings.
 
-python scripts/requirements.py           say what is stale, exit 1 if anything is
-python scripts/requirements.py --write   write it anew
+python scripts/requirements.py           say what is stale or undefined, exit 1 if anything is
+python scripts/requirements.py --write   write both pages anew
 """
 
 from __future__ import annotations
@@ -11,55 +11,80 @@ import ast
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "requirements.md"
-ROW = re.compile(r"^\| (?P<id>[OQZSWI]\d+) \| (?P<what>.*?) \| (?P<tests>[^|]*)\|$")
-ID = re.compile(r"\b([OQZSWI])(\d+)(?:\s*[–-]\s*[OQZSWI]?(\d+))?\b")
+PAGES = (ROOT / "docs" / "requirements.md", ROOT / "docs" / "faults.md")
+LETTERS = "OQZSWIF"
+ROW = re.compile(rf"^\| (?P<id>[{LETTERS}]\d+) \| (?P<what>.*?) \|(?P<tests>[^|]*)\|$")
+ID = re.compile(rf"\b([{LETTERS}])(\d+)(?:(?:\s*[–-]\s*|\s+to\s+)\1?(\d+))?\b")
 
 
 def ids_in(text: str) -> set[str]:
-    """`S1, I3–I5` names S1, I3, I4 and I5."""
+    """`S1, I3–I5, F1 to F2` names S1, I3, I4, I5, F1 and F2."""
     found: set[str] = set()
     for letter, first, last in ID.findall(text):
         found |= {f"{letter}{number}" for number in range(int(first), int(last or first) + 1)}
     return found
 
 
+def docstrings(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            yield ast.get_docstring(node) or ""
+
+
 def proofs() -> dict[str, set[str]]:
+    """The tests that name each id in the first paragraph of a docstring."""
     proved: dict[str, set[str]] = defaultdict(set)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
-                for requirement in ids_in((ast.get_docstring(node) or "").split("\n\n")[0]):
-                    proved[requirement].add(path.relative_to(ROOT).as_posix())
+        for text in docstrings(path):
+            for found in ids_in(text.split("\n\n")[0]):
+                proved[found].add(path.relative_to(ROOT).as_posix())
     return proved
 
 
-def rewritten(page: str) -> str:
-    proved = proofs()
+def undefined(defined: set[str]) -> list[str]:
+    """Ids that stand in a docstring of the tests and in no page."""
+    return [
+        f"{path.relative_to(ROOT)}: {found} is defined in no page"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for found in sorted(ids_in("\n".join(docstrings(path))) - defined)
+    ]
+
+
+def rewritten(page: str, proved: dict[str, set[str]]) -> str:
     lines = []
     for line in page.splitlines():
         match = ROW.match(line)
         if match:
-            tests = ", ".join(
-                f"[{Path(name).stem}](../{name})" for name in sorted(proved[match["id"]])
-            )
-            line = f"| {match['id']} | {match['what']} | {tests + ' ' if tests else ''}|"  # noqa: PLW2901
+            names = sorted(proved.get(match["id"], ()))
+            tests = ", ".join(f"[{Path(name).stem}](../{name})" for name in names)
+            line = f"| {match['id']} | {match['what']} | {tests or '**no test**'} |"  # noqa: PLW2901
         lines.append(line)
     return "\n".join(lines) + "\n"
 
 
+def defined_in(page: str) -> set[str]:
+    return {match["id"] for line in page.splitlines() if (match := ROW.match(line))}
+
+
 def main() -> int:
-    before = PAGE.read_text("utf-8")
-    after = rewritten(before)
-    if "--write" in sys.argv:
-        PAGE.write_text(after, "utf-8")
-    elif before != after:
-        print("docs/requirements.md is stale: run `python scripts/requirements.py --write`")
-        return 1
-    return 0
+    proved, defined, problems = proofs(), set[str](), []
+    for path in PAGES:
+        before = path.read_text("utf-8")
+        after = rewritten(before, proved)
+        defined |= defined_in(before)
+        if "--write" in sys.argv:
+            path.write_text(after, "utf-8")
+        elif before != after:
+            problems.append(
+                f"{path.relative_to(ROOT)} is stale: run `python scripts/requirements.py --write`"
+            )
+    problems += undefined(defined)
+    print("\n".join(problems), end="\n" if problems else "")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ async def asked(fleet: Fleet, answer: Callable[[], Response]) -> ScrapeJob:
 async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
     fleet: Fleet, answer: Callable[[], Response], failure: CallFailure, says: str
 ) -> None:
-    """O8, O15: never a crash, never a guess, never without end."""
+    """O8, O15, F8: never a crash, never a guess, never without end."""
     with pytest.raises(CallFailed) as failed:
         await asked(fleet, answer)
     assert failed.value.failure is failure
@@ -111,14 +111,14 @@ async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
 async def test_an_answer_without_an_end_is_a_timeout(
     fleet: Fleet, answer: Callable[[], AsyncIterator[bytes]]
 ) -> None:
-    """O8, O15: also when a byte comes now and then."""
+    """O8, O15, F8: also when a byte comes now and then."""
     with pytest.raises(CallFailed, match="no answer in time") as failed:
         await asked(fleet, lambda: StreamingResponse(answer()))
     assert failed.value.failure is CallFailure.TIMEOUT
 
 
 async def test_a_connection_that_breaks_in_the_midst_is_told_as_such(fleet: Fleet) -> None:
-    """O15: half an answer is no answer."""
+    """O15, F8: half an answer is no answer."""
     with pytest.raises(CallFailed) as failed:
         await asked(fleet, lambda: StreamingResponse(cut_off()))
     assert failed.value.failure is CallFailure.BROKEN

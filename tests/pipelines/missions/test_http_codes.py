@@ -205,8 +205,8 @@ async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(
 
 @config(outage_seconds=0.2)
 async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
-    """O15: Retry-After is obeyed by sessions, polls and the writer, even when it is longer than an
-    outage may be."""
+    """O15, F8: Retry-After is obeyed by sessions, polls and the writer, even when it is longer than
+    an outage may be."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     for peer, call in [
         (worker, SESSION),
@@ -224,8 +224,8 @@ async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
 
 @config(outage_seconds=30.0)
 async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Regente) -> None:
-    """O14, O15: refused connections for less than `outage_seconds`: the same job goes on, no retry,
-    no second job."""
+    """O14, O15, F6: refused connections for less than `outage_seconds`: the same job goes on, no
+    retry, no second job."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.gate.clear()
     async with fleet_of(app, writer), runner_in(app):
@@ -241,7 +241,7 @@ async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Re
 
 @config(outage_seconds=0.2)
 async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Regente) -> None:
-    """O14, O15: after `outage_seconds` another worker gets it."""
+    """O14, O15, F6: after `outage_seconds` another worker gets it."""
     gone, other = ScriptedWorker(), ScriptedWorker()
     gone.gate.clear()
     async with fleet_of(app, ScriptedWriter(), proxies=3), runner_in(app):
@@ -266,7 +266,7 @@ async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Re
 async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_answer_error302(
     app: Regente,
 ) -> None:
-    """O10, O15: at the end ERROR304, with that cause; by hand another writer gets what was
+    """O10, O15, F6: at the end ERROR304, with that cause; by hand another writer gets what was
     extracted."""
     await app.missions.set("max_retries", 0)
     worker, silent, good = ScriptedWorker(), ScriptedWriter("silent"), ScriptedWriter("good")

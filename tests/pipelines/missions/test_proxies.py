@@ -49,7 +49,7 @@ async def test_three_strikes_put_a_proxy_out_and_a_person_brings_it_back_afresh(
 async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_probe_closes_it(
     app: Regente,
 ) -> None:
-    """O4, faults: an outage of the target does not empty the pool."""
+    """O4, F18: an outage of the target does not empty the pool."""
     worker = ScriptedWorker()
     worker.session_script = [session("disconnected") for _ in range(8)]
     async with conducting(app, worker, ScriptedWriter(), proxies=3):
