@@ -19,6 +19,7 @@ from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.settings import Settings
+from tests.support.postgres_servers import install_postgres, not_here, start_server
 from tests.support.scheduling import Scheduling
 from tests.support.scratch import keep_in_memory
 from tests.support.template import install_schema
@@ -33,13 +34,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """An embedded server of our own, or the one named by REGENTE_TEST_DATABASE_URL."""
+    """The server that REGENTE_TEST_DATABASE_URL names; else one of our own, of the major version in
+    REGENTE_TEST_POSTGRES, or the embedded one."""
     given = os.environ.get("REGENTE_TEST_DATABASE_URL")
     if given:
         yield given
         return
+    major = os.environ.get("REGENTE_TEST_POSTGRES")
     with tempfile.TemporaryDirectory(prefix="regente-tests-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)  # the server of a root user runs as another one
+        if major:
+            programs = install_postgres(int(major)) or pytest.fail(not_here(int(major)))
+            with start_server(programs, Path(folder) / "server", max_connections="200") as url:
+                yield url
+            return
         server = EmbeddedPostgres.acquire(Path(folder) / "data")
         yield server.url
         server.release()

