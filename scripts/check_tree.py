@@ -52,6 +52,7 @@ def findings() -> list[str]:
             ".md",
             ".sh",
             ".yml",
+            ".yaml",
             ".json",
         } and MACHINE_PATHS.search(_text(path)):
             found.append(f"{path.relative_to(ROOT)}: a path of one machine")
