@@ -28,6 +28,7 @@ import psycopg
 from benchmarks.machine import load
 from benchmarks.servers import PostgresServer
 from regente.app import prepare_schema
+from regente.components import every_component
 
 LIST_LIMIT_MS, INGEST_LIMIT_SECONDS = 50.0, 3.0
 PER_TRANSACTION = 25
@@ -328,7 +329,7 @@ async def measure(
     options: argparse.Namespace, server: PostgresServer, folder: Path
 ) -> dict[str, Any]:
     url = server.fresh_database("api")
-    await prepare_schema(url, upgrade=True)
+    await prepare_schema(url, every_component(), upgrade=True)
     results: dict[str, Any] = {"load": load()}
     if options.only in (None, "lists"):
         await asyncio.to_thread(fill, url, options.rows)

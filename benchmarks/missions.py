@@ -54,7 +54,7 @@ async def scale(url: str, folder: Path, workers: int, seconds: float) -> dict[st
     """Missions that last for three minutes, on as many workers; looked at after they have all
     begun."""
     with fake_fleet(job_seconds=180.0) as port:
-        async with Regente(url, settings=Settings(data_dir=folder)) as app:
+        async with Regente(url, settings=Settings(data_dir=folder), components=["missions"]) as app:
             await enlist(app, port, workers)
             with orchestrator(url, folder, {}) as pid:
                 await app.missions.create(
@@ -80,7 +80,7 @@ async def scale(url: str, folder: Path, workers: int, seconds: float) -> dict[st
 
 async def speed(url: str, folder: Path, workers: int, missions: int) -> dict[str, Any]:
     with fake_fleet(job_seconds=0.0) as port:
-        async with Regente(url, settings=Settings(data_dir=folder)) as app:
+        async with Regente(url, settings=Settings(data_dir=folder), components=["missions"]) as app:
             await enlist(app, port, workers)
             await app.missions.set("session_limit", 1000)
             with orchestrator(url, folder, QUICK) as pid:

@@ -140,7 +140,9 @@ class Crew:
 
 
 async def campaign(plan: Plan, database_url: str, sandbox_url: str, folder: Path) -> Outcome:
-    async with Regente(database_url, settings=Settings(data_dir=folder)) as app:
+    async with Regente(
+        database_url, settings=Settings(data_dir=folder), components=["quotes"]
+    ) as app:
         began_at = time.monotonic()
         ids = (await QuoteOperations(app).submit(descriptions(plan), lot="benchmark")).ids
         crew = Crew(plan, database_url, sandbox_url, folder)

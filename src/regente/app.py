@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 from psycopg import AsyncConnection
 
+from regente.components import components_of
 from regente.engine.client import Client
 from regente.engine.counters import DrainReport
 from regente.engine.database import Database
 from regente.engine.errors import DatabaseUnavailable, InvalidInput
-from regente.engine.migrations import Migrator
+from regente.engine.migrations import ENGINE, Component, Migrator
 from regente.engine.pipeline import Registry, registry
 from regente.engine.queries import query
 from regente.engine.retention import RetentionTime
 from regente.engine.runner import Runner
+from regente.pipelines.builtin import Host, Registered
+from regente.pipelines.builtins import require_on, serving, switched_on
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
 from regente.runtime_settings import RuntimeSettings
 from regente.settings import Settings
@@ -28,8 +32,6 @@ if (
 ):  # loaded when first used: whoever runs pipelines of their own needs neither a fleet nor missions
     from regente.fleet.registry import Fleet
     from regente.pipelines.missions.operations import MissionOperations
-    from regente.pipelines.missions.setup import MissionPipelines
-    from regente.pipelines.offered import Closing
     from regente.telemetry.observer import Traces
 
 
@@ -40,8 +42,12 @@ class Regente(Client):
             task_id = await app.enqueue("prices", {"product": "chair"})
 
     Without `database_url` (or `REGENTE_DATABASE_URL`) an embedded PostgreSQL is started in
-    `REGENTE_DATA_DIR` and shared by all processes that use it. An empty database gets its schema;
-    an outdated one is refused unless it is the embedded one.
+    `REGENTE_DATA_DIR` and shared by all processes that use it.
+
+    The engine's tables are installed where there are none, and those of `components`: names of
+    built-in pipelines that this process uses (`("missions",)`), or `api`. In the embedded database
+    all built-ins that are switched on (`REGENTE_BUILTINS`) are installed. What is outdated is
+    refused, in the embedded database upgraded.
     """
 
     def __init__(
@@ -50,15 +56,17 @@ class Regente(Client):
         *,
         settings: Settings | None = None,
         pipelines: Registry = registry,
+        components: Collection[str] = (),
     ) -> None:
         self.settings = settings or Settings()
+        require_on(components, self.settings.builtins)
+        self._components = {*components}
         self._given_url = database_url or self.settings.database_url or None
         self._embedded: EmbeddedPostgres | None = None
         self._runner: Runner | None = None
         self._fleet: Fleet | None = None
         self._traces: Traces | None = None
-        self._mission_pipelines: MissionPipelines | None = None
-        self._offered: list[Closing] = []
+        self._registered: dict[str, Registered] = {}
         super().__init__(
             Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines
         )
@@ -66,7 +74,9 @@ class Regente(Client):
     async def __aenter__(self) -> Self:
         await self._acquire_server()
         try:
-            await prepare_schema(self.database_url, upgrade=self._embedded is not None)
+            if self._embedded is not None:
+                self._components |= {one.name for one in switched_on(self.settings.builtins)}
+            await self._prepare_schema()
             await self.database.open()
         except BaseException:
             await self._release_server()
@@ -81,9 +91,7 @@ class Regente(Client):
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
-        if self._mission_pipelines is not None:
-            await self._mission_pipelines.close()
-        for one in self._offered:
+        for one in self._registered.values():
             await one.close()
         if self._fleet is not None:
             await self._fleet.close()
@@ -127,21 +135,15 @@ class Regente(Client):
 
     def conduct_missions(self) -> None:
         """Let this process run missions, too: their pipelines join those that it knows."""
-        if self._mission_pipelines is None:
-            from regente.pipelines.missions.setup import register_missions
-
-            self._mission_pipelines = register_missions(self.registry, self, self.fleet)
+        self.conduct(["missions"])
 
     def conduct(self, pipelines: list[str] | None = None) -> None:
-        """Let this process run the pipelines that come with Regente: all of them, or those with
-        these names."""
-        from regente.pipelines.missions.setup import PIPELINES as MISSIONS
-        from regente.pipelines.offered import offer
-
-        if pipelines is None or {*pipelines} & {*MISSIONS}:
-            self.conduct_missions()
-        if not self._offered:
-            self._offered = offer(self.registry, self, pipelines)
+        """Let this process run the pipelines that come with Regente: all that are switched on, or
+        those with these names."""
+        host = Host(self.registry, self, lambda: self.fleet, self.settings.sandbox_url)
+        for one in serving(pipelines, self.settings.builtins):
+            if one.name not in self._registered:
+                self._registered[one.name] = one.register(host)
 
     async def run(
         self,
@@ -157,10 +159,11 @@ class Regente(Client):
         if not selected:
             raise InvalidInput("there is no pipeline to run: import the module that defines one")
         config = self.settings.runner_config(concurrency=concurrency, name=name)
-        if self._mission_pipelines is not None:
-            from regente.pipelines.missions.setup import with_room_for_missions
-
-            selected = with_room_for_missions(selected, config.concurrency)
+        for one in self._registered.values():
+            selected = one.fit(selected, config.concurrency)
+        if not self._components.issuperset(self._registered):
+            self._components |= {*self._registered}
+            await self._prepare_schema()
         if self._traces is None:
             self._traces = await traces(self.database, self.settings.otel)
         self._runner = Runner(self.database, selected, config, self._traces)
@@ -170,6 +173,13 @@ class Regente(Client):
         """Once: finish what runs, then end. Twice: hand it back now."""
         if self._runner is not None:
             self._runner.stop()
+
+    async def _prepare_schema(self) -> None:
+        await prepare_schema(
+            self.database_url,
+            components_of(self._components),
+            upgrade=self._embedded is not None,
+        )
 
     async def _acquire_server(self) -> None:
         if self._given_url is None:
@@ -187,9 +197,11 @@ class Regente(Client):
             self._embedded = None
 
 
-async def prepare_schema(url: str, *, upgrade: bool) -> None:
-    """Install into an empty database; upgrade the embedded one; refuse an outdated one of somebody
-    else's."""
+async def prepare_schema(
+    url: str, components: Sequence[Component] = (ENGINE,), *, upgrade: bool
+) -> None:
+    """Install the components that are not there; upgrade outdated ones in the embedded database,
+    refuse them in any other."""
     try:
         connection: AsyncConnection[Any] = await AsyncConnection.connect(
             url, autocommit=True, prepare_threshold=None, connect_timeout=10
@@ -200,9 +212,11 @@ async def prepare_schema(url: str, *, upgrade: bool) -> None:
             f"cannot reach PostgreSQL at {Database(url).safe_url}: {reason}"
         ) from error
     async with connection:
-        migrator = Migrator(connection)
-        found = await migrator.version()
-        if found < migrator.newest and (upgrade or found == 0):
+        migrator = Migrator(connection, components)
+        installed = await migrator.installed()
+        if not upgrade:
+            there = [component for component in components if component.name in installed]
+            await Migrator(connection, there).require()
+        if any(installed.get(name, 0) < newest for name, newest in migrator.newest.items()):
             await migrator.up()
-        await migrator.require()
         await connection.execute(query("rebase_feed"))

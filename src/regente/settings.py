@@ -25,6 +25,13 @@ class Settings(BaseSettings):
     database_url: str | None = Field(
         None, description="PostgreSQL to use; none: start the embedded one"
     )
+    builtins: str = Field(
+        "all", description="pipelines that come with Regente and are on: all, none, or A,B"
+    )
+    sandbox_url: str = Field(
+        "http://127.0.0.1:8100",
+        description="`regente sandbox`: answers for providers without a key",
+    )
     data_dir: Path | None = Field(None, description="where the embedded PostgreSQL keeps its data")
     database_pool_size: int = Field(
         10, ge=1, le=1000, description="connections for pipelines' own transactions"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from regente.engine.migrations import MIGRATIONS_FOLDER, Migrator
+from regente import components
+from regente.engine.migrations import ENGINE, Component
+from regente.pipelines.builtins import builtins
 from tests.acceptance.conftest import Cli, CliProcess, World
 from tests.support.eventually import eventually
 
@@ -110,32 +113,53 @@ async def test_migrations_go_up_and_down_and_show_their_state(cli: Cli) -> None:
     """Q10: schema migrations up and down."""
     state = await cli.json("migrate", "status")
     newest = state["newest"]
-    assert (state["version"], [one["version"] for one in state["migrations"]]) == (
-        newest,
-        list(range(1, newest + 1)),
-    )
+    assert state["version"] == newest
+    assert list(newest) == ["engine", *(one.name for one in builtins()), "api"]
+    assert {one["component"]: one["version"] for one in state["migrations"]} == newest
     refused = await cli("migrate", "down", "0", "--json")
     assert (refused.code, refused.error["code"]) == (2, "CONFIRMATION_NEEDED")
-    assert (await cli.json("migrate", "down", "0", "--yes"))["version"] == 0
+    assert (await cli.json("migrate", "down", "0", "--yes"))["version"] == {}
     status = await cli("migrate", "status")
     assert "pending" in status.out
     assert "regente migrate up" in status.err
-    assert f"The schema is at version {newest}." in await cli.text("migrate", "up")
+    assert "Installed: engine 1, missions 2, quotes 1," in await cli.text("migrate", "up")
+    assert (await cli.json("migrate", "status"))["version"] == newest
     assert "Nothing to do" in await cli.text("migrate", "up")
     assert (await cli("migrate", "up", "99", "--json")).error["code"] == "INVALID_INPUT"
+
+
+async def test_one_component_goes_up_and_down_by_itself(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q10: what is installed is told for each part, and each can be taken back alone."""
+    down = await cli.json("migrate", "down", "1", "--component", "missions", "--yes")
+    assert down["taken_back"] == [{"component": "missions", "version": 2, "name": "lists"}]
+    assert (await cli("missions", "list", "--json")).error["code"] == "SCHEMA_OUTDATED"
+    assert await cli.json("tasks", "list") == []
+    up = await cli.json("migrate", "up", "--component", "missions")
+    assert up["applied"] == down["taken_back"]
+    await cli.json("migrate", "down", "0", "--component", "quotes", "--yes")
+    monkeypatch.setenv("REGENTE_BUILTINS", "missions, rounds, embeddings, documents")
+    assert re.search(r"quotes +1 +quotes +off", await cli.text("migrate", "status"))
+    assert "Nothing to do" in await cli.text("migrate", "up")
+    assert (await cli("quotes", "list", "--json")).error["code"] == "SWITCHED_OFF"
+    refused = await cli("migrate", "down", "0", "--component", "engine", "--yes", "--json")
+    assert (refused.code, refused.error["code"]) == (2, "INVALID_INPUT")
+    unknown = await cli("migrate", "up", "--component", "quotas", "--json")
+    assert unknown.error["code"] == "INVALID_INPUT"
 
 
 async def test_an_outdated_schema_says_what_to_run(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "migrations"
-    shutil.copytree(MIGRATIONS_FOLDER, folder)
+    shutil.copytree(ENGINE.folder, folder)
     for direction in ("up", "down"):
         (
             folder
             / f"{len(list(folder.glob('*.up.sql'))) + (direction == 'up'):04}_more.{direction}.sql"
         ).write_text("SELECT 1;")
-    monkeypatch.setattr(Migrator.__init__, "__defaults__", (folder,))
+    monkeypatch.setattr(components, "ENGINE", Component("engine", folder))
     answer = await cli("tasks", "list", "--json")
     assert (answer.code, answer.error["code"]) == (1, "SCHEMA_OUTDATED")
     assert "regente migrate up" in answer.error["message"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from regente.api.models.missions import MissionFilter
-from regente.api.routes.missions import goes_by_day
+from regente.pipelines.missions.api.missions import goes_by_day
+from regente.pipelines.missions.api.models import MissionFilter
 from tests.api.conftest import Served
 
 MEDIA = ("all", "video", "image")

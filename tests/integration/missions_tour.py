@@ -27,7 +27,7 @@ async def take_missions_tour(url: str, folder: Path) -> None:
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.job_script = [[{"status": "failed"}]]
     async with (
-        Regente(url, settings=settings, pipelines=Registry()) as app,
+        Regente(url, settings=settings, pipelines=Registry(), components=["missions"]) as app,
         worker.served() as there,
         writer.served() as too,
     ):

@@ -14,7 +14,8 @@ from psycopg.conninfo import make_conninfo
 
 from regente import InvalidInput, Regente, SchemaOutdated, Task
 from regente.app import prepare_schema
-from regente.engine.migrations import MIGRATIONS_FOLDER, Migrator, read_migrations, statements
+from regente.components import every_component
+from regente.engine.migrations import ENGINE, Component, Migrator, read_migrations, statements
 from regente.engine.pipeline import Registry
 from regente.settings import Settings
 from tests.support.eventually import eventually, eventually_async
@@ -50,31 +51,37 @@ async def connection(empty_url: str) -> AsyncIterator[AsyncConnection[Any]]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Our migrations and one more, which adds a column and, outside a transaction, an index."""
-    for path in MIGRATIONS_FOLDER.glob("*.sql"):
+def engine(tmp_path: Path) -> Component:
+    """The engine's migrations and two more: they add a column and, outside a transaction, an
+    index."""
+    for path in ENGINE.folder.glob("*.sql"):
         (tmp_path / path.name).write_text(path.read_text("utf-8"), "utf-8")
-    newest = read_migrations(tmp_path)[-1].version
+    engine = Component(ENGINE.name, tmp_path)
+    newest = newest_of(engine)
     add(
-        tmp_path,
+        engine,
         newest + 1,
         "ALTER TABLE regente.tasks ADD COLUMN colour text;",
         "ALTER TABLE regente.tasks DROP COLUMN colour;",
     )
     add(
-        tmp_path,
+        engine,
         newest + 2,
         "-- outside a transaction\nDROP INDEX CONCURRENTLY IF EXISTS regente.tasks_by_colour;\n"
         "CREATE INDEX CONCURRENTLY tasks_by_colour ON regente.tasks (colour) WHERE colour "
         "IS NOT NULL;",
         "DROP INDEX regente.tasks_by_colour;",
     )
-    return tmp_path
+    return engine
 
 
-def add(folder: Path, version: int, up: str, down: str) -> None:
-    (folder / f"{version:04}_more.up.sql").write_text(up, "utf-8")
-    (folder / f"{version:04}_more.down.sql").write_text(down, "utf-8")
+def add(component: Component, version: int, up: str, down: str) -> None:
+    (component.folder / f"{version:04}_more.up.sql").write_text(up, "utf-8")
+    (component.folder / f"{version:04}_more.down.sql").write_text(down, "utf-8")
+
+
+def newest_of(component: Component) -> int:
+    return read_migrations(component)[-1].version
 
 
 async def catalogue(connection: AsyncConnection[Any]) -> list[tuple[Any, ...]]:
@@ -85,13 +92,13 @@ async def test_down_takes_everything_back_and_up_again_gives_the_same_schema(
     connection: AsyncConnection[Any],
 ) -> None:
     """Q10: migrations go up and down."""
-    migrator = Migrator(connection)
-    assert await migrator.version() == 0
-    await migrator.up()
+    migrator = Migrator(connection, every_component())
+    assert await migrator.installed() == {}
+    applied = await migrator.up()
     installed = await catalogue(connection)
-    assert await migrator.version() == migrator.newest
-    taken_back = await migrator.down(0)
-    assert [migration.version for migration in taken_back] == list(range(migrator.newest, 0, -1))
+    assert await migrator.installed() == migrator.newest
+    assert await migrator.down() == applied[::-1]
+    assert await migrator.installed() == {}
     left = {row[1] for row in await catalogue(connection)}
     assert left <= {"migrations", "regente.migrations"}
     await migrator.up()
@@ -101,36 +108,36 @@ async def test_down_takes_everything_back_and_up_again_gives_the_same_schema(
 async def test_two_migrators_at_once_apply_each_migration_once(empty_url: str) -> None:
     async def migrate() -> int:
         async with await AsyncConnection.connect(empty_url, autocommit=True) as own:
-            return len(await Migrator(own).up())
+            return len(await Migrator(own, every_component()).up())
 
     applied = await asyncio.gather(*(migrate() for _ in range(5)))
-    assert sum(applied) == len(read_migrations(MIGRATIONS_FOLDER))
+    assert sum(applied) == sum(len(read_migrations(one)) for one in every_component())
 
 
 async def test_a_failing_statement_leaves_nothing_of_its_migration(
-    connection: AsyncConnection[Any], folder: Path
+    connection: AsyncConnection[Any], engine: Component
 ) -> None:
     """F17: wholly there or not at all."""
-    newest = read_migrations(folder)[-1].version
+    newest = newest_of(engine)
     add(
-        folder,
+        engine,
         newest + 1,
         "ALTER TABLE regente.tasks ADD COLUMN half text;\nSELECT 1 / 0;",
         "SELECT 1;",
     )
-    migrator = Migrator(connection, folder)
+    migrator = Migrator(connection, [engine])
     with pytest.raises(psycopg.errors.DivisionByZero):
         await migrator.up()
-    assert await migrator.version() == newest
+    assert await migrator.installed() == {"engine": newest}
     assert "half" not in {row[2] for row in await catalogue(connection)}
 
 
 async def test_a_migration_outside_a_transaction_is_resumed_after_it_was_cut_off(
-    connection: AsyncConnection[Any], folder: Path
+    connection: AsyncConnection[Any], engine: Component
 ) -> None:
     """F17: the invalid index that a killed CREATE INDEX CONCURRENTLY leaves behind is replaced."""
-    newest = read_migrations(folder)[-1].version
-    migrator = Migrator(connection, folder)
+    newest = newest_of(engine)
+    migrator = Migrator(connection, [engine])
     await migrator.up(newest - 1)
     await connection.execute("CREATE INDEX tasks_by_colour ON regente.tasks (colour)")
     await connection.execute(
@@ -144,11 +151,11 @@ async def test_a_migration_outside_a_transaction_is_resumed_after_it_was_cut_off
         )
     ).fetchone()
     assert row == (True,)
-    assert await migrator.version() == newest
+    assert await migrator.installed() == {"engine": newest}
 
 
 async def test_old_code_goes_on_while_new_migrations_are_applied(
-    database_url: str, folder: Path
+    database_url: str, engine: Component
 ) -> None:
     """F17: tasks are drained by code that knows nothing of the new columns; none is lost."""
     registry = Registry()
@@ -163,7 +170,7 @@ async def test_old_code_goes_on_while_new_migrations_are_applied(
         runner = asyncio.create_task(app.run(concurrency=20))
         await app.enqueue_many("steady", [{}] * 1000)
         async with await AsyncConnection.connect(database_url, autocommit=True) as own:
-            done = await Migrator(own, folder).up()
+            done = await Migrator(own, [engine]).up()
         assert len(done) == 2
         await app.enqueue_many("steady", [{}] * 300)
 
@@ -176,11 +183,11 @@ async def test_old_code_goes_on_while_new_migrations_are_applied(
 
 
 async def test_a_migration_waits_for_locks_in_short_turns(
-    connection: AsyncConnection[Any], folder: Path, empty_url: str
+    connection: AsyncConnection[Any], engine: Component, empty_url: str
 ) -> None:
     """A long transaction of running code delays the migration; it does not make everybody queue up
     behind it."""
-    migrator = Migrator(connection, folder)
+    migrator = Migrator(connection, [engine])
     await migrator.up(1)
     async with await AsyncConnection.connect(empty_url) as holder:
         await holder.execute("SELECT count(*) FROM regente.tasks")
@@ -192,7 +199,7 @@ async def test_a_migration_waits_for_locks_in_short_turns(
         assert not migrating.done()
         await holder.rollback()
         await migrating
-    assert await migrator.version() == migrator.newest
+    assert await migrator.installed() == migrator.newest
 
 
 def _wait_for_a_waiter(url: str) -> None:
@@ -211,8 +218,7 @@ async def test_an_outdated_schema_of_somebody_elses_database_is_refused_with_wha
 ) -> None:
     await prepare_schema(empty_url, upgrade=False)
     async with await AsyncConnection.connect(empty_url, autocommit=True) as own:
-        await Migrator(own).down(0)
-        await own.execute("INSERT INTO regente.migrations (version, name) VALUES (0, 'older')")
+        await own.execute("UPDATE regente.migrations SET version = 0")
         with pytest.raises(SchemaOutdated, match="regente migrate up"):
             await Migrator(own).require()
 

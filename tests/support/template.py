@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from regente.app import prepare_schema
+from regente.components import every_component
 
 
 def install_schema(url: str) -> None:
-    asyncio.run(prepare_schema(url, upgrade=True))
+    asyncio.run(prepare_schema(url, every_component(), upgrade=True))

@@ -19,11 +19,12 @@ from regente.api.metrics.requests import RequestTimes
 from regente.api.middleware import RequestMiddleware
 from regente.api.openapi import describe
 from regente.api.problems import add_problem_answers
-from regente.api.routes import ROUTERS
+from regente.api.routes import routers_of
 from regente.api.state import Api
 from regente.api.stream.feed import Feed
 from regente.app import Regente
 from regente.console import Console
+from regente.pipelines.builtins import switched_on
 
 
 def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
@@ -53,11 +54,14 @@ def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
         servers=[{"url": config.path_prefix}] if config.path_prefix else None,
     )
     app.state.api, app.state.feed, app.state.metrics = api, feed, metrics
-    for router in ROUTERS:
+    builtins = switched_on(regente.settings.builtins)
+    routers = routers_of(builtins)
+    for router in routers:
         # Not `include_router`, which makes every route anew for each application, at its first
         # request.
         app.router.routes.extend(guard(router).routes)
-    describe(app, ROUTERS)
+    tags = {name: about for one in builtins for name, about in one.tags.items()}
+    describe(app, routers, tags)
     add_problem_answers(app)
     # What is added last is outermost.
     app.add_middleware(BodyLimits, config=config)

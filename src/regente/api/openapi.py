@@ -3,7 +3,7 @@ route."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -18,34 +18,45 @@ from regente.api.problems import MEDIA_TYPE, Problem
 from regente.api.resource import operation_id
 
 TAGS = {
-    "missions": "What is to be scraped: the bank and the queue.",
     "batches": "Tasks that belong together: rounds, lots of quotes, executions.",
     "tasks": "The durable units of work, of any pipeline.",
     "failures": "Dead letters: what failed for good, until somebody retries or discards it.",
-    "workers": "External services that scrape.",
-    "proxies": "What workers' sessions go out through.",
-    "writers": "External services that store results.",
     "runners": "The processes that run tasks.",
     "pipelines": "The kinds of tasks that are known.",
     "settings": "What may be changed while everything runs.",
-    "orchestrator": "Opens and stops the giving out of missions.",
     "events": "The audit log and its exports.",
     "stream": "Events as they happen.",
     "metrics": "Figures for Prometheus.",
-    "reports": "The four reports of the audit.",
     "stats": "The overview's figures.",
     "actions": "Bulk actions and how far they are.",
     "session": "Signing in and out of the console.",
     "keys": "Who may come in.",
-    "system": "The endpoints of the quotes' specification.",
-    "scrape": "The endpoints of the rounds' specification.",
-    "quotes": "Price quotes with their evidence, and lots of them.",
-    "rounds": "A league's rounds and their matches.",
-    "embeddings": "Texts as vectors, each content once, and the nearest of them.",
-    "documents": "Files that are classified: projects and executions.",
-    "execucoes": "The endpoints of the documents' specification.",
     "health": "Is it there?",
 }
+_READING_ORDER = (
+    "missions",
+    "batches",
+    "tasks",
+    "failures",
+    "workers",
+    "proxies",
+    "writers",
+    "runners",
+    "pipelines",
+    "settings",
+    "orchestrator",
+    "events",
+    "stream",
+    "metrics",
+    "reports",
+    "stats",
+    "actions",
+    "session",
+    "keys",
+    "system",
+    "scrape",
+)
+"""Tags that are read in another order than that of the list of built-ins."""
 DESCRIPTION = (
     f"Send an API key in the header {KEY_HEADER}, or sign in and send the session's "
     "cookie; with the cookie, whatever changes "
@@ -67,7 +78,9 @@ _PROBLEMS = {
 }
 
 
-def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+def describe(
+    app: FastAPI, routers: Iterable[APIRouter], tags_of_builtins: Mapping[str, str]
+) -> None:
     """`app.openapi()` gives our document from now on, made once."""
     roles = {
         operation_id(route): role_of(route)
@@ -78,7 +91,7 @@ def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            tags = [{"name": name, "description": about} for name, about in TAGS.items()]
+            tags = _in_reading_order({**tags_of_builtins, **TAGS})
             document = get_openapi(
                 title=app.title,
                 version=app.version,
@@ -93,6 +106,12 @@ def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _in_reading_order(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    first = [name for name in _READING_ORDER if name in tags]
+    names = [*first, *(name for name in tags if name not in first)]
+    return [{"name": name, "description": tags[name]} for name in names]
 
 
 def _completed(document: dict[str, Any], roles: dict[str, str | None]) -> dict[str, Any]:

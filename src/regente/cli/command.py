@@ -21,6 +21,7 @@ from regente.cli import output
 from regente.cli.address import checked_address
 from regente.engine.errors import InvalidInput
 from regente.logs import LogFormat, LogLevel, configure_logs
+from regente.pipelines.builtins import switched_on
 from regente.settings import Settings
 
 if TYPE_CHECKING:
@@ -80,8 +81,18 @@ class CommandContext:
     log_level: LogLevel
     log_format: LogFormat | None
 
-    def app(self) -> Regente:
-        return Regente(settings=self.settings)
+    def app(self, *components: str) -> Regente:
+        """For a command that uses the tables of these components beside the engine's."""
+        return Regente(settings=self.settings, components=components)
+
+    def full_app(self) -> Regente:
+        """For a command that serves everything that is switched on."""
+        return self.app("api", *self.switched_on)
+
+    @property
+    def switched_on(self) -> list[str]:
+        """The names of the built-in pipelines that are on here."""
+        return [one.name for one in switched_on(self.settings.builtins)]
 
     def answer(self, data: Any, shown: Callable[[], RenderableType]) -> None:
         if self.json:

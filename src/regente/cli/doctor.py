@@ -10,6 +10,7 @@ from regente.cli.command import CommandContext, command
 from regente.cli.database import server
 from regente.cli.errors import FAILURE_EXIT
 from regente.cli.output import Column, plain, status_text, styled, table, word
+from regente.components import every_component
 from regente.postgres.doctor import Finding, examine
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ async def doctor(call: CommandContext) -> None:
     Ends with 1 when it finds an error.
     """
     async with server(call) as found:
-        findings = await examine(found.url, data_dir=found.data_dir)
+        findings = await examine(found.url, data_dir=found.data_dir, components=every_component())
     call.answer(findings, lambda: table(_COLUMNS, map(_row, findings)))
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(FAILURE_EXIT)

@@ -12,40 +12,44 @@ from regente.cli import output
 from regente.cli.command import FormatOption, JsonOption, LevelOption, UrlOption
 from regente.cli.errors import FAILURE_EXIT, describe
 from regente.cli.parent_watch import exit_with_parent
+from regente.pipelines.builtins import builtins
 
-# Which module has which command, in the order of the help. A module of one command has `add_to`,
-# one of several a group of the command's name. Only the module of the command that is asked for is
-# loaded: all of them take most of a second.
-COMMANDS = {
-    "up": "up.command",
-    "serve": "serve",
-    "missions": "missions",
-    "fleet": "fleet",
-    "orchestrator": "orchestrator",
-    "settings": "orchestrator",
-    "keys": "keys",
-    "quotes": "quotes",
-    "rounds": "rounds",
-    "embeddings": "embeddings",
-    "documents": "documents",
-    "run": "run",
-    "enqueue": "enqueue",
-    "tasks": "tasks",
-    "batches": "batches",
-    "dead": "dead",
-    "runners": "runners",
-    "pipelines": "pipelines",
-    "schedules": "schedules",
-    "events": "events",
-    "migrate": "migrate",
-    "conformance": "conformance",
-    "worker": "worker",
-    "writer": "writer",
-    "sandbox": "sandbox",
-    "doctor": "doctor",
-    "demo": "demo.command",
-    "version": "version",
+# The commands and the modules that have them, in the order of the help; those of the built-in
+# pipelines come between the two parts. A module of one command has `add_to`, one of several a group
+# of the command's name. Only the module of the command that is asked for is loaded: all of them
+# take most of a second.
+_FIRST = {"up": "regente.cli.up.command", "serve": "regente.cli.serve"}
+_LAST = {
+    **{
+        name: f"regente.cli.{name}"
+        for name in (
+            "settings",
+            "keys",
+            "run",
+            "enqueue",
+            "tasks",
+            "batches",
+            "dead",
+            "runners",
+            "pipelines",
+            "schedules",
+            "events",
+            "migrate",
+            "conformance",
+            "worker",
+            "writer",
+            "sandbox",
+            "doctor",
+        )
+    },
+    "demo": "regente.cli.demo.command",
+    "version": "regente.cli.version",
 }
+
+
+def known_commands() -> dict[str, str]:
+    of_builtins = {name: module for one in builtins() for name, module in one.commands.items()}
+    return {**_FIRST, **of_builtins, **_LAST}
 
 
 def commands(words: Sequence[str]) -> typer.Typer:
@@ -58,8 +62,9 @@ def commands(words: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     root.callback()(options)
-    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
-        module = importlib.import_module(f"regente.cli.{COMMANDS[name]}")
+    known = known_commands()
+    for name in words[:1] if words and words[0] in known else known:
+        module = importlib.import_module(known[name])
         if hasattr(module, "add_to"):
             module.add_to(root)
         else:

@@ -59,7 +59,7 @@ async def list_members(
     kind: Annotated[str | None, typer.Option(help=f"Of {', '.join(KINDS)}.")] = None,
 ) -> None:
     """List the fleet. Secrets are never shown."""
-    async with call.app() as app:
+    async with call.app("missions") as app:
         found = await app.fleet.members(_kind(kind) if kind else None)
     nothing = "The fleet is empty. Add to it with: regente fleet add worker|proxy|writer"
     call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
@@ -86,7 +86,7 @@ async def add_worker(
 ) -> None:
     """Add a worker. Its api key is encrypted at rest."""
     key = _secret(secret, "api key")
-    async with call.app() as app:
+    async with call.app("missions") as app:
         member_id = await app.fleet.add_worker(name, url, key, storage, by=BY)
     call.answer(
         {"id": member_id},
@@ -115,7 +115,7 @@ async def add_proxy(
 ) -> None:
     """Add a proxy. Its password is encrypted at rest."""
     password = _secret(secret, "password") if username else None
-    async with call.app() as app:
+    async with call.app("missions") as app:
         member_id = await app.fleet.add_proxy(name, host, port, username, password, by=BY)
     call.answer(
         {"id": member_id},
@@ -138,7 +138,7 @@ async def add_writer(
 ) -> None:
     """Add a writer. Its api key is encrypted at rest."""
     key = _secret(secret, "api key")
-    async with call.app() as app:
+    async with call.app("missions") as app:
         member_id = await app.fleet.add_writer(name, url, key, by=BY)
     call.answer(
         {"id": member_id},
@@ -155,7 +155,7 @@ async def check(
     ] = None,
 ) -> None:
     """Ask members of the fleet whether they are there and let us in."""
-    async with call.app() as app:
+    async with call.app("missions") as app:
         chosen = [await app.fleet.find(which) for which in members or []]
         everyone = {member.id: member for member in await app.fleet.members()}
         wanted = chosen or [
@@ -201,14 +201,14 @@ async def deactivate(call: CommandContext, member: MemberArgument) -> None:
 async def remove(call: CommandContext, member: MemberArgument, yes: YesOption = False) -> None:
     """Take a member that is not in use out of the fleet."""
     confirm(f"Remove {member} from the fleet?", yes=yes, as_json=call.json)
-    async with call.app() as app:
+    async with call.app("missions") as app:
         kind, member_id = await app.fleet.find(member)
         await app.fleet.remove(kind, member_id, by=BY)
     call.answer({"removed": member_id}, lambda: f"Removed {kind} {member}.")
 
 
 async def _switch(call: CommandContext, member: str, *, active: bool) -> None:
-    async with call.app() as app:
+    async with call.app("missions") as app:
         kind, member_id = await app.fleet.find(member)
         await app.fleet.set_active(kind, member_id, active, by=BY)
     call.answer(

@@ -41,7 +41,7 @@ KeyArgument = Annotated[
 @command(keys, "list", example="regente keys list")
 async def list_keys(call: CommandContext) -> None:
     """List the keys. What they are is known to nobody but their owners."""
-    async with call.app() as app:
+    async with call.app("api") as app:
         found = await ApiKeys(Book(app.database)).all()
     nothing = "There is no key yet: the first start of `regente serve` makes one."
     call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
@@ -62,7 +62,7 @@ async def create(
     ] = None,
 ) -> None:
     """Make a key. It is shown this once and never again."""
-    async with call.app() as app:
+    async with call.app("api") as app:
         book = Book(app.database)
         made = await ApiKeys(book).create(name, _role(role), by=BY, expires_at=parse_time(expires))
         await _note(book, "keys.create", made.id, {"after": {"name": name, "role": role}})
@@ -77,7 +77,7 @@ async def create(
 async def revoke(call: CommandContext, key: KeyArgument, yes: YesOption = False) -> None:
     """Revoke a key, with its sessions, at once."""
     confirm(f"Revoke the key {key}?", yes=yes, as_json=call.json)
-    async with call.app() as app:
+    async with call.app("api") as app:
         book = Book(app.database)
         ring = ApiKeys(book)
         key_id = await ring.find(key)
@@ -103,7 +103,7 @@ async def link(
 ) -> None:
     """Make a link that signs in to the console, once, within half an hour."""
     config = ApiConfig()
-    async with call.app() as app:
+    async with call.app("api") as app:
         book = Book(app.database)
         ring = ApiKeys(book)
         key_id = await ring.find(key) if key else await ring.any_admin()

@@ -22,6 +22,7 @@ from regente.engine.log import logger
 from regente.engine.models import as_dict
 from regente.engine.pipeline import registry
 from regente.logs import configure_logs
+from regente.pipelines.builtins import builtins
 
 MISSIONS_CONCURRENCY = 5_000  # they mostly wait
 
@@ -87,11 +88,8 @@ async def run(
 
 
 def _names_offered(wanted: list[str] | None) -> bool:
-    if not wanted:
-        return False
-    from regente.pipelines.offered import OFFERED  # takes a while to load
-
-    return not {*OFFERED}.isdisjoint(wanted)
+    known = {name for one in builtins() for name in one.pipelines}
+    return not known.isdisjoint(wanted or ())
 
 
 def _check_config(call: CommandContext) -> None:

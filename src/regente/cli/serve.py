@@ -55,7 +55,7 @@ async def serve(
     from regente.cli.demo.process import DemoSubprocess
 
     config = _config(host, path_prefix, no_auth)
-    async with call.app() as app:
+    async with call.full_app() as app:
         first, token = (None, None) if no_auth else await _way_in(app, config, sign_in)
         served = create_app(app, config)
         served.state.demo = DemoSubprocess(call.settings)

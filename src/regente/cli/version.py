@@ -9,7 +9,8 @@ from importlib.metadata import version as installed_version
 import typer
 
 from regente.cli.command import CommandContext, command
-from regente.engine.migrations import MIGRATIONS_FOLDER, read_migrations
+from regente.components import every_component
+from regente.engine.migrations import read_migrations
 
 
 def add_to(root: typer.Typer) -> None:
@@ -22,12 +23,14 @@ async def version(call: CommandContext) -> None:
         own = installed_version("regente")
     except PackageNotFoundError:
         own = "unknown"
+    schema = {one.name: read_migrations(one)[-1].version for one in every_component()}
+    listed = ", ".join(f"{name} {newest}" for name, newest in schema.items())
     document = {
         "regente": own,
-        "schema": read_migrations(MIGRATIONS_FOLDER)[-1].version,
+        "schema": schema,
         "python": platform.python_version(),
     }
     call.answer(
         document,
-        lambda: f"regente {own} (schema {document['schema']}, Python {document['python']})",
+        lambda: f"regente {own} (schema {listed}; Python {document['python']})",
     )

@@ -1,5 +1,9 @@
-"""Schema migrations: numbered pairs of `.up.sql` and `.down.sql`, each applied in one transaction
-with its record.
+"""Schema migrations: one stream of numbered pairs of `.up.sql` and `.down.sql` for each component,
+each pair applied in one transaction with its record.
+
+A component is a part of the program with tables of its own: the engine, or a part built on it,
+which the engine knows by its name and folder alone. A database has the components that its
+processes use.
 
 Killed in the middle, a migration is either wholly there or not at all. A file whose first line is
 `-- outside a transaction` (CREATE INDEX CONCURRENTLY) is applied statement by statement; its
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,13 +27,24 @@ from regente.engine.crashpoints import crash_point
 from regente.engine.errors import InvalidInput, SchemaOutdated
 from regente.engine.queries import query
 
-MIGRATIONS_FOLDER = Path(__file__).parent / "sql" / "migrations"
 OUTSIDE = "-- outside a transaction"
 LOCK_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class Component:
+    """A part with tables of its own, and the folder of their migrations."""
+
+    name: str
+    folder: Path
+
+
+ENGINE = Component("engine", Path(__file__).parent / "sql" / "migrations")
+
+
+@dataclass(frozen=True, slots=True)
 class Migration:
+    component: str
     version: int
     name: str
     up: str
@@ -37,75 +53,104 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class MigrationState:
+    component: str
     version: int
     name: str
     applied_at: datetime | None
 
 
+Applied = dict[tuple[str, int], datetime]
+
+
 class Migrator:
-    def __init__(self, connection: AsyncConnection[Any], folder: Path = MIGRATIONS_FOLDER) -> None:
+    """Applies and takes back the migrations of these components, in this order."""
+
+    def __init__(
+        self, connection: AsyncConnection[Any], components: Sequence[Component] = (ENGINE,)
+    ) -> None:
         self._connection = connection
-        self._migrations = read_migrations(folder)
+        self._components = [component.name for component in components]
+        self._migrations = [one for component in components for one in read_migrations(component)]
 
     @property
-    def newest(self) -> int:
-        return self._migrations[-1].version
+    def newest(self) -> dict[str, int]:
+        """The version of each component that this program needs."""
+        return {migration.component: migration.version for migration in self._migrations}
 
-    async def version(self) -> int:
-        """0 when nothing is installed."""
-        row = await (await self._connection.execute(query("migrations_table"))).fetchone()
-        if row is None or row[0] is None:
-            return 0
+    async def installed(self) -> dict[str, int]:
+        """The version of each component of which anything is installed."""
         applied = await self._applied()
-        return max(applied, default=0)
+        found = {
+            name: max((version for component, version in applied if component == name), default=0)
+            for name in self._components
+        }
+        return {name: version for name, version in found.items() if version}
 
     async def status(self) -> list[MigrationState]:
-        applied = await self._applied() if await self.version() else {}
-        return [MigrationState(m.version, m.name, applied.get(m.version)) for m in self._migrations]
+        applied = await self._applied()
+        return [
+            MigrationState(m.component, m.version, m.name, applied.get((m.component, m.version)))
+            for m in self._migrations
+        ]
 
     async def up(self, target: int | None = None) -> list[Migration]:
-        """Apply what is missing, oldest first. Two callers at once: the second finds nothing left
-        to do."""
-        wanted = self._checked(target if target is not None else self.newest)
+        """Apply what is missing, oldest first; with one component, up to the version `target`. Of
+        two callers at once the second finds nothing left to do."""
+        self._check(target)
         await self._connection.execute(query("create_migrations_table"))
         done: list[Migration] = []
         for migration in self._migrations:
-            if migration.version <= wanted and await self._step(
+            if (target is None or migration.version <= target) and await self._step(
                 migration, migration.up, "record_migration"
             ):
                 done.append(migration)
         return done
 
-    async def down(self, target: int) -> list[Migration]:
-        """Take back everything above `target`, newest first."""
-        wanted = self._checked(target)
-        if await self.version() == 0:
+    async def down(self, target: int = 0) -> list[Migration]:
+        """Take back everything, newest first; with one component, what is above the version
+        `target`."""
+        self._check(target)
+        if not await self._is_prepared():
             return []
+        await self._connection.execute(query("create_migrations_table"))
         done: list[Migration] = []
         for migration in reversed(self._migrations):
-            if migration.version > wanted and await self._step(
+            if migration.version > target and await self._step(
                 migration, migration.down, "unrecord_migration"
             ):
                 done.append(migration)
         return done
 
     async def require(self) -> None:
-        """Refuse to work on a schema that is older than this code. A newer one is fine: migrations
-        only add."""
-        found = await self.version()
-        if found < self.newest:
+        """Refuse to work on components that are older than this code. Newer ones are fine:
+        migrations only add."""
+        installed = await self.installed()
+        outdated = [
+            f"{name} at version {installed.get(name, 0)} where this program needs {newest}"
+            for name, newest in self.newest.items()
+            if installed.get(name, 0) < newest
+        ]
+        if outdated:
             raise SchemaOutdated(
-                f"the database's schema is at version {found}, this program needs "
-                f"{self.newest}: run `regente migrate up`"
+                f"the database's schema is outdated: it has {', '.join(outdated)}; "
+                "run `regente migrate up`"
             )
 
-    def _checked(self, target: int) -> int:
-        known = {0, *(migration.version for migration in self._migrations)}
-        if target not in known:
+    def _check(self, target: int | None) -> None:
+        if target is None:
+            return
+        versions = [0]
+        if len(self._components) == 1:
+            versions += [migration.version for migration in self._migrations]
+        if target not in versions:
             raise InvalidInput(
-                f"there is no migration {target}; known: {', '.join(map(str, sorted(known)))}"
+                f"there is no migration {target} of {', '.join(self._components)}; "
+                f"known: {', '.join(map(str, versions))}"
             )
-        return target
+
+    async def _is_prepared(self) -> bool:
+        row = await (await self._connection.execute(query("migrations_table"))).fetchone()
+        return row is not None and row[0] is not None
 
     async def _step(self, migration: Migration, script: str, record: str) -> bool:
         deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
@@ -144,26 +189,37 @@ class Migrator:
         return True
 
     async def _is_due(self, migration: Migration, record: str) -> bool:
-        return (migration.version in await self._applied()) == (record == "unrecord_migration")
+        is_applied = (migration.component, migration.version) in await self._applied()
+        return is_applied == (record == "unrecord_migration")
 
     async def _record(self, migration: Migration, record: str) -> None:
         await self._connection.execute(
-            query(record), {"version": migration.version, "name": migration.name}
+            query(record),
+            {
+                "component": migration.component,
+                "version": migration.version,
+                "name": migration.name,
+            },
         )
 
-    async def _applied(self) -> dict[int, datetime]:
+    async def _applied(self) -> Applied:
+        if not await self._is_prepared():
+            return {}
         rows = await (await self._connection.execute(query("applied_migrations"))).fetchall()
-        return dict(rows)
+        return {(component, version): applied_at for component, version, applied_at in rows}
 
 
-def read_migrations(folder: Path) -> list[Migration]:
+def read_migrations(component: Component) -> list[Migration]:
     found = []
-    for up in sorted(folder.glob("*.up.sql")):
+    for up in sorted(component.folder.glob("*.up.sql")):
         number, _, name = up.name.removesuffix(".up.sql").partition("_")
         down = up.with_name(up.name.replace(".up.sql", ".down.sql"))
-        found.append(Migration(int(number), name, up.read_text("utf-8"), down.read_text("utf-8")))
+        scripts = up.read_text("utf-8"), down.read_text("utf-8")
+        found.append(Migration(component.name, int(number), name, *scripts))
     if [migration.version for migration in found] != list(range(1, len(found) + 1)):
-        raise ValueError(f"the migrations in {folder} are not numbered 1, 2, 3, … without a gap")
+        raise ValueError(
+            f"the migrations in {component.folder} are not numbered 1, 2, 3, … without a gap"
+        )
     return found
 
 

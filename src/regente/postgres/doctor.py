@@ -6,10 +6,12 @@ A check that lacks a permission becomes an `info`, never a crash.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import psycopg
 
+from regente.engine.migrations import ENGINE, Component
 from regente.postgres.checks.connection import check_clock, check_pooler, unreachable
 from regente.postgres.checks.context import Check, CheckContext, Finding, connect
 from regente.postgres.checks.schema import check_disk, check_schema
@@ -45,7 +47,12 @@ _CHECKS: tuple[Check, ...] = (
 )
 
 
-async def examine(database_url: str, *, data_dir: Path | None = None) -> list[Finding]:
+async def examine(
+    database_url: str,
+    *,
+    data_dir: Path | None = None,
+    components: Sequence[Component] = (ENGINE,),
+) -> list[Finding]:
     """All findings, in the order of the checks; `data_dir` is the embedded
     server's, if it is that."""
     findings = [await check_disk(data_dir)] if data_dir else []
@@ -55,7 +62,7 @@ async def examine(database_url: str, *, data_dir: Path | None = None) -> list[Fi
     except (psycopg.Error, OSError) as error:
         return [unreachable(database_url, error), *findings]
     async with connection:
-        examination = CheckContext(database_url, connection)
+        examination = CheckContext(database_url, connection, components)
         reached = [Finding("reachable", "ok", "The database can be reached.")]
         for check in _CHECKS:
             reached += await _run(check, examination)

@@ -102,7 +102,10 @@ SELECT to_regnamespace('regente') IS NOT NULL AS has_schema,
            AS may_create;
 
 -- name: schema_version
-SELECT version, name, applied_at FROM regente.migrations ORDER BY version DESC LIMIT 1;
+-- By component; older databases have one stream for all, each migration named for its component.
+SELECT coalesce(to_jsonb(m) ->> 'component', m.name) AS component,
+       max(CASE WHEN to_jsonb(m) ? 'component' THEN m.version ELSE 1 END) AS version
+FROM regente.migrations m GROUP BY 1 ORDER BY min(m.applied_at), 1;
 
 -- name: unlogged_tables
 SELECT relname AS name

@@ -139,12 +139,12 @@ def test_the_schema_is_reported_from_not_installed_to_its_version(server: str) -
             "CREATE TABLE regente.migrations (version int, name text, applied_at timestamptz)"
         )
         connection.execute(
-            "INSERT INTO regente.migrations VALUES (1, 'first', now()), (2, 'second', now())"
+            "INSERT INTO regente.migrations VALUES (1, 'engine', now()), (2, 'quotes', now())"
         )
         connection.execute("CREATE TABLE regente.tasks AS SELECT generate_series(1, 10) AS id")
         connection.execute("CREATE UNLOGGED TABLE regente.volatile ()")
         findings = diagnose(server)
-    assert findings["schema"].details["version"] == 2
+    assert findings["schema"].details["version"] == {"engine": 1, "quotes": 1}
     assert findings["dead_rows"].level == "ok"
     assert findings["unlogged"].level == "error"
     assert findings["unlogged"].details == {"tables": ["volatile"]}

@@ -6,8 +6,8 @@ from typing import Any
 
 from regente import Regente
 from regente.api.config import ApiConfig
+from regente.pipelines.quotes import BUILTIN
 from regente.pipelines.quotes.operations import QuoteOperations
-from regente.pipelines.quotes.setup import PIPELINES
 from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from tests.api.conftest import Served, body_of, served
 from tests.pipelines.quotes.conftest import CHAIR, ended, paid_once, standing_at
@@ -43,7 +43,7 @@ async def test_the_schedules_of_the_specification_are_there_with_the_first_quote
     await app.schedule("recover_stuck_quotes", "recover_stuck_quotes", "*/2 * * * *")
     await operations.submit([CHAIR])
     assert {row["cron"] for row in await app.schedules()} == {"*/2 * * * *", "0 4 * * *"}
-    assert {*PIPELINES} == {"quotes", *found}
+    assert {*BUILTIN.pipelines} == {"quotes", *found}
 
 
 async def result_of(app: Regente, pipeline: str) -> Any:

@@ -1,6 +1,12 @@
-"""One file per resource. A new one is written like any of these, and added to `ROUTERS`."""
+"""One file per resource. A new one is written like any of these, and added to `ROUTERS`; those of a
+built-in pipeline are in its folder.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter
 
 from regente.api.metrics import routes as metrics
 from regente.api.routes import (
@@ -8,50 +14,32 @@ from regente.api.routes import (
     batches,
     demo,
     documentation,
-    documents,
-    embeddings,
     events,
-    execucoes,
     failures,
     health,
     keys,
-    missions,
-    orchestrator,
     pipelines,
-    proxies,
-    quotes,
-    reports,
-    rounds,
     runners,
-    scrape,
     session,
     settings,
     sign_in,
     stats,
-    system,
     tasks,
     trends,
-    workers,
-    writers,
 )
 from regente.api.stream import routes as stream
+from regente.pipelines.builtin import Builtin
 
 ROUTERS = tuple(
     module.routes
     for module in (
-        missions,
         batches,
         tasks,
         failures,
-        workers,
-        proxies,
-        writers,
         runners,
         pipelines,
         settings,
-        orchestrator,
         events,
-        reports,
         stats,
         trends,
         stream,
@@ -59,16 +47,14 @@ ROUTERS = tuple(
         actions,
         session,
         keys,
-        system,
-        quotes,
-        scrape,
-        rounds,
-        embeddings,
-        documents,
-        execucoes,
         health,
         documentation,
         sign_in,
         demo,
     )
 )
+
+
+def routers_of(builtins: Iterable[Builtin]) -> tuple[APIRouter, ...]:
+    """The core's and those of these built-ins."""
+    return (*ROUTERS, *(router for one in builtins for router in one.routers()))

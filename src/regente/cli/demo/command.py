@@ -65,7 +65,7 @@ async def _play(call: CommandContext, stay: bool, console_port: int) -> DemoRepo
             if call.settings.database_url is None
             else "Connecting to PostgreSQL."
         )
-        async with call.app() as app:
+        async with call.app("missions") as app:
             stage: DemoScenario | None = None
             try:
                 async with local_stack_of(call, app, ORCHESTRATOR_ENVIRONMENT) as processes:

@@ -46,11 +46,11 @@ async def up(
         return
     stop_at_signals()
     try:
-        async with call.app() as app, local_stack_of(call, app, {}) as processes:
+        async with call.full_app() as app, local_stack_of(call, app, {}) as processes:
             stack = LocalStack(app, processes, data_dir_of(call) / "up")
             for number in range(orchestrators):
                 await stack.orchestrator(number + 1)
-            if writer:
+            if writer and "missions" in call.switched_on:
                 await stack.writer("local-writer")
             sign_in = await stack.console(port)
             await tell_what_is_up(call, app, processes)

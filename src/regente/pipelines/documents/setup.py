@@ -8,13 +8,13 @@ from regente.engine.client import Client
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
 from regente.http_client.client import HttpClient
+from regente.pipelines.builtin import Host, Registered
 from regente.pipelines.documents.book import Book
 from regente.pipelines.documents.classifier import Classifier
 from regente.pipelines.documents.models import DOCUMENT_SECONDS, STALL_SECONDS, DocumentArgs
 from regente.pipelines.documents.pipeline import DocumentPipeline, Extractor
 from regente.pipelines.documents.settings import DocumentSettings
 
-PIPELINES = ("documents",)
 BACKOFF = Retry(max_attempts=3, first=5.0, factor=2.0, jitter=False)
 """5 s, doubled: the original specification lets nobody change that. How often is the project's to
 say."""
@@ -26,6 +26,11 @@ class DocumentPipelines:
 
     async def close(self) -> None:
         await self.http.close()
+
+
+def register(host: Host) -> Registered:
+    documents = register_documents(host.registry, host.client, DocumentSettings(), host.sandbox_url)
+    return Registered(documents.close)
 
 
 def register_documents(

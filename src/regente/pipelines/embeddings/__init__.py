@@ -1,1 +1,17 @@
 """Embeddings: texts become vectors, each distinct content once, whoever asks and however often."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regente.pipelines.builtin import Builtin
+
+BUILTIN = Builtin(
+    package=__name__,
+    pipelines=("embeddings",),
+    migrations=Path(__file__).parent / "migrations",
+    commands={"embeddings": "regente.pipelines.embeddings.cli"},
+    api="regente.pipelines.embeddings.api",
+    tags={"embeddings": "Texts as vectors, each content once, and the nearest of them."},
+    page="embeddings",
+)

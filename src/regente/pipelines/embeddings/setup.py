@@ -6,15 +6,21 @@ from regente.engine.client import Client
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
 from regente.http_client.client import HttpClient
+from regente.pipelines.builtin import Host, Registered
 from regente.pipelines.embeddings.embedders import Embedders
 from regente.pipelines.embeddings.models import EmbeddingArgs
 from regente.pipelines.embeddings.pipeline import EmbeddingPipeline
 from regente.pipelines.embeddings.settings import EmbeddingSettings
 from regente.pipelines.embeddings.storage import Storage
 
-PIPELINES = ("embeddings",)
 RETRY = Retry(max_attempts=5, first=2.0, factor=2.0, maximum=300.0)
 STALL_SECONDS = 600.0
+
+
+def register(host: Host) -> Registered:
+    http = HttpClient()
+    register_embeddings(host.registry, host.client, http, EmbeddingSettings())
+    return Registered(http.close)
 
 
 def register_embeddings(

@@ -5,3 +5,30 @@ Three pipelines on the engine. `orchestrator` (one task while it is open) sees t
 a driver; `workers` (one task per worker) drives its sessions and gives missions to it; `missions`
 (one task each) drives scrape and storage.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regente.pipelines.builtin import Builtin
+
+BUILTIN = Builtin(
+    package=__name__,
+    pipelines=("missions", "workers", "orchestrator"),
+    migrations=Path(__file__).parent / "migrations",
+    commands={
+        "missions": "regente.pipelines.missions.cli.missions",
+        "fleet": "regente.cli.fleet",
+        "orchestrator": "regente.pipelines.missions.cli.orchestrator",
+    },
+    api="regente.pipelines.missions.api",
+    tags={
+        "missions": "What is to be scraped: the bank and the queue.",
+        "workers": "External services that scrape.",
+        "proxies": "What workers' sessions go out through.",
+        "writers": "External services that store results.",
+        "orchestrator": "Opens and stops the giving out of missions.",
+        "reports": "The four reports of the audit.",
+    },
+    page="missions",
+)

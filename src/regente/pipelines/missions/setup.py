@@ -11,13 +11,13 @@ from regente.engine.errors import InvalidInput
 from regente.engine.pipeline import Pipeline, Registry
 from regente.engine.retry import Retry
 from regente.fleet.registry import Fleet
+from regente.pipelines.builtin import Host, Registered
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.dispatcher import Dispatcher
 from regente.pipelines.missions.driver import Driver, DriverArgs
 from regente.pipelines.missions.mission import MissionPipeline
 from regente.pipelines.missions.worker_watch import WorkerWatch
 
-PIPELINES = ("missions", "workers", "orchestrator")
 MIN_SLOTS = 3
 PATIENT = Retry(max_attempts=1000, first=1.0, factor=2.0, maximum=60.0)
 """Their own faults end missions by the rules of 7.2; what else goes wrong (a bug, a database) must
@@ -46,6 +46,11 @@ def with_room_for_missions(pipelines: list[Pipeline], slots: int) -> list[Pipeli
     return [
         replace(one, concurrency=drivers) if one.name == "workers" else one for one in pipelines
     ]
+
+
+def register(host: Host) -> Registered:
+    missions = register_missions(host.registry, host.client, host.fleet())
+    return Registered(missions.close, with_room_for_missions)
 
 
 def register_missions(registry: Registry, client: Client, fleet: Fleet) -> MissionPipelines:

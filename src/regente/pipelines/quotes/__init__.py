@@ -4,3 +4,22 @@ A description is analysed; a vehicle is looked up in the FIPE table, anything el
 in shops and priced product by product. The engine keeps every checkpoint; here is only what quotes
 are about.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regente.pipelines.builtin import Builtin
+
+BUILTIN = Builtin(
+    package=__name__,
+    pipelines=("quotes", "recover_stuck_quotes", "cleanup_old_processing"),
+    migrations=Path(__file__).parent / "migrations",
+    commands={"quotes": "regente.pipelines.quotes.cli"},
+    api="regente.pipelines.quotes.api",
+    tags={
+        "quotes": "Price quotes with their evidence, and lots of them.",
+        "system": "The endpoints of the quotes' specification.",
+    },
+    page="quotes",
+)

@@ -10,6 +10,7 @@ from regente.engine.client import Client
 from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
 from regente.http_client.client import HttpClient
+from regente.pipelines.builtin import Host, Registered
 from regente.pipelines.quotes.anthropic import AnthropicAnalyst
 from regente.pipelines.quotes.fipe import FipeTable
 from regente.pipelines.quotes.maintenance import (
@@ -26,7 +27,6 @@ from regente.pipelines.quotes.providers import Providers
 from regente.pipelines.quotes.serpapi import SerpApiShopping
 from regente.pipelines.quotes.settings import QuotesSettings
 
-PIPELINES = (QUOTES, RECOVER, CLEAN_UP)
 MAX_TRIES = 10
 LONGEST_WAIT_SECONDS = 600.0
 HTTP_LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.http2")
@@ -42,6 +42,11 @@ class QuotePipelines:
     async def close(self) -> None:
         await self.http.close()
         await self.product_pages.close()
+
+
+def register(host: Host) -> Registered:
+    quotes = register_quotes(host.registry, host.client, QuotesSettings(), host.sandbox_url)
+    return Registered(quotes.close)
 
 
 def register_quotes(

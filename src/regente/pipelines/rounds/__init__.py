@@ -1,2 +1,21 @@
 """Rounds of a league: discover a round's matches, one task for each, scrape them, store each match
 whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regente.pipelines.builtin import Builtin
+
+BUILTIN = Builtin(
+    package=__name__,
+    pipelines=("rounds", "matches"),
+    migrations=Path(__file__).parent / "migrations",
+    commands={"rounds": "regente.pipelines.rounds.cli"},
+    api="regente.pipelines.rounds.api",
+    tags={
+        "rounds": "A league's rounds and their matches.",
+        "scrape": "The endpoints of the rounds' specification.",
+    },
+    page="rounds",
+)

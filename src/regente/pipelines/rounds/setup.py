@@ -5,14 +5,20 @@ from __future__ import annotations
 from regente.engine.client import Client
 from regente.engine.pipeline import Registry
 from regente.http_client.client import HttpClient
+from regente.pipelines.builtin import Host, Registered
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs
 from regente.pipelines.rounds.pipeline import MatchPipeline, RoundPipeline
 from regente.pipelines.rounds.settings import RoundSettings
 from regente.pipelines.rounds.site import LeagueSite
 
-PIPELINES = ("rounds", "matches")
 SITE_PATH = "/league"
 ROUNDS_AT_ONCE = 2
+
+
+def register(host: Host) -> Registered:
+    http = HttpClient()
+    register_rounds(host.registry, host.client, http, RoundSettings(), host.sandbox_url)
+    return Registered(http.close)
 
 
 def register_rounds(

@@ -3,7 +3,7 @@ findings that come of it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
+from regente.engine.migrations import ENGINE, Component
 from regente.sql_files import load_queries
 
 Level = Literal["ok", "info", "warning", "error"]
@@ -32,6 +33,7 @@ class Finding:
 class CheckContext:
     database_url: str
     connection: psycopg.AsyncConnection[DictRow]
+    components: Sequence[Component] = (ENGINE,)
 
     async def rows(self, query: str) -> list[DictRow]:
         return await fetch(self.connection, query)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from regente.engine.migrations import MIGRATIONS_FOLDER, read_migrations
+from regente.engine.migrations import read_migrations
 from regente.postgres.checks.context import CheckContext, Finding
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def _version(examination: CheckContext, row: DictRow) -> Finding:
         await examination.rows("schema_version") if row["has_migrations"] and row["may_use"] else []
     )
     if migrations:
-        return _compared(dict(migrations[0]))
+        return _compared(examination, {row["component"]: row["version"] for row in migrations})
     if row["has_migrations"] and not row["may_use"]:
         return Finding("schema", "info", "This role may not see the schema's version.")
     return Finding(
@@ -54,16 +54,22 @@ async def _version(examination: CheckContext, row: DictRow) -> Finding:
     )
 
 
-def _compared(installed: dict[str, Any]) -> Finding:
-    needed = read_migrations(MIGRATIONS_FOLDER)[-1].version
-    summary = f"Schema version {installed['version']} ({installed['name']})"
-    if installed["version"] < needed:
+def _compared(examination: CheckContext, installed: dict[str, int]) -> Finding:
+    newest = {one.name: read_migrations(one)[-1].version for one in examination.components}
+    summary = "Installed: " + ", ".join(f"{name} {found}" for name, found in installed.items())
+    details = {"version": installed}
+    older = [
+        f"{name} {newest[name]}"
+        for name, version in installed.items()
+        if version < newest.get(name, 0)
+    ]
+    if older:
         advice = "Run `regente migrate up`."
-        return Finding(
-            "schema", "error", f"{summary}; this program needs {needed}.", advice, installed
-        )
-    newer = ", newer than this program" if installed["version"] > needed else ""
-    return Finding("schema", "ok", f"{summary}{newer}.", details=installed)
+        summary += f"; this program needs {', '.join(older)}."
+        return Finding("schema", "error", summary, advice, details)
+    newer = [name for name, version in installed.items() if version > newest.get(name, version)]
+    told = f"; newer than this program: {', '.join(newer)}" if newer else ""
+    return Finding("schema", "ok", f"{summary}{told}.", details=details)
 
 
 async def _unlogged(examination: CheckContext) -> list[Finding]:

@@ -45,7 +45,7 @@ async def run_campaign(
 ) -> Outcome:
     async with (
         Sandbox(proxies=0) as sandbox,
-        Regente(url, settings=_quick(), pipelines=Registry()) as app,
+        Regente(url, settings=_quick(), pipelines=Registry(), components=["documents"]) as app,
     ):
         chat = next(one for one in sandbox.standins if isinstance(one, OpenRouter))
         arm(chat, throttles=max(3, len(planned) // 100))

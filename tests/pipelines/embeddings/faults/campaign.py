@@ -90,7 +90,10 @@ class Outcome:
 
 
 async def run(plan: Plan, database_url: str, say: Say) -> Outcome:
-    async with Sandbox(proxies=0, seed=plan.seed) as sandbox, Regente(database_url) as app:
+    async with (
+        Sandbox(proxies=0, seed=plan.seed) as sandbox,
+        Regente(database_url, components=["embeddings"]) as app,
+    ):
         (provider,) = [one for one in sandbox.standins if isinstance(one, OpenAiEmbeddings)]
         url = f"{sandbox.url}/openai/v1"
         settings = EmbeddingSettings(model=MODEL, base_url=url, texts_per_task=plan.texts_per_task)

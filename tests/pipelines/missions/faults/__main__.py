@@ -32,7 +32,7 @@ async def run(
 ) -> list[str]:
     settings = Settings(data_dir=data_dir, **QUICK)  # type: ignore[arg-type]
     async with (
-        Regente(url, settings=settings, pipelines=Registry()) as app,
+        Regente(url, settings=settings, pipelines=Registry(), components=["missions"]) as app,
         staged(app, forkserver, data_dir, workers=WORKERS, proxies=PROXIES) as theatre,
     ):
         campaign = Campaign(theatre, plan, console.print)

@@ -88,7 +88,9 @@ async def test_missions_go_on_after_the_postmaster_was_killed(
 ) -> None:
     """F4, O14: for longer than a lease there is no database; nothing is scraped or stored twice."""
     async with (
-        Regente(own_server.url, settings=settings, pipelines=registry) as app,
+        Regente(
+            own_server.url, settings=settings, pipelines=registry, components=["missions"]
+        ) as app,
         staged(app, forkserver, tmp_path, workers=2, proxies=2) as theatre,
     ):
         for worker in theatre.workers:

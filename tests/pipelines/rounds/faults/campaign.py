@@ -149,7 +149,7 @@ async def main(seed: int, rounds: int, kills: int) -> int:
         try:
             async with (
                 Sandbox(proxies=0, seed=seed) as sandbox,
-                Regente(server.url, pipelines=Registry()) as app,
+                Regente(server.url, pipelines=Registry(), components=["rounds"]) as app,
             ):
                 league = next(one for one in sandbox.standins if isinstance(one, League))
                 with Watch(server.url) as watch:

@@ -12,7 +12,10 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page, PageQuery
-from regente.api.models.quotes import (
+from regente.api.redaction import redacted
+from regente.api.resource import resource
+from regente.api.state import Api, ApiDep
+from regente.pipelines.quotes.api.models import (
     NewQuotes,
     Quote,
     QuoteDetail,
@@ -21,9 +24,6 @@ from regente.api.models.quotes import (
     QuoteQuery,
     SubmittedQuotes,
 )
-from regente.api.redaction import redacted
-from regente.api.resource import resource
-from regente.api.state import Api, ApiDep
 from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.operations import QuoteOperations
 

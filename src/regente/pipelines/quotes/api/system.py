@@ -11,7 +11,12 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.bulk.actions import retry_any
 from regente.api.limits import MAX_PAGE, Id
-from regente.api.models.system import (
+from regente.api.models.tasks import Resumed
+from regente.api.resource import resource
+from regente.api.routes import batches
+from regente.api.state import ApiDep
+from regente.engine.errors import IllegalTransition
+from regente.pipelines.quotes.api.system_models import (
     QUOTE_STATES,
     BatchStatus,
     CleanedUp,
@@ -21,11 +26,6 @@ from regente.api.models.system import (
     StuckQuotes,
     SystemHealth,
 )
-from regente.api.models.tasks import Resumed
-from regente.api.resource import resource
-from regente.api.routes import batches
-from regente.api.state import ApiDep
-from regente.engine.errors import IllegalTransition
 from regente.pipelines.quotes.maintenance import OLD_SECONDS, STUCK_SECONDS
 
 routes = resource("/api/system", "system")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from regente.api.models.basics import PageQuery, Strict
-from regente.api.models.execucoes import DocumentCounts
+from regente.pipelines.documents.api.execucoes_models import DocumentCounts
 from regente.pipelines.documents.models import (
     DocumentClass,
     DocumentStatus,

@@ -15,7 +15,10 @@ from regente.api.bulk import requests as bulk
 from regente.api.bulk.actions import ActionKind
 from regente.api.limits import COUNT_CAP, MAX_PAGE, Id
 from regente.api.models.basics import Action, CountedPage, Done, DryRun, Why
-from regente.api.models.missions import (
+from regente.api.resource import resource
+from regente.api.state import Api, ApiDep
+from regente.engine.errors import NotFound
+from regente.pipelines.missions.api.models import (
     CreatedMissions,
     FailedItem,
     Mission,
@@ -26,9 +29,6 @@ from regente.api.models.missions import (
     NewMissions,
     TimelineEvent,
 )
-from regente.api.resource import resource
-from regente.api.state import Api, ApiDep
-from regente.engine.errors import NotFound
 from regente.pipelines.missions.args import MissionArgs, missions_of
 
 routes = resource("/api/missions", "missions")

@@ -93,7 +93,7 @@ async def start(
 ) -> None:
     """Start a round. One that was started before is the same job. With --follow, exit 1 when a
     match is missing at the end."""
-    async with call.app() as app:
+    async with call.app("rounds") as app:
         operations = RoundOperations(app)
         found = await operations.start(league, number, refresh=refresh)
         if follow:
@@ -117,7 +117,7 @@ async def list_rounds(
 ) -> None:
     """List rounds, newest first. OTHER counts matches that were skipped, canceled, or have no task
     any more."""
-    async with call.app() as app:
+    async with call.app("rounds") as app:
         found = await RoundOperations(app).find(league=league, before_id=before, limit=limit)
     nothing = "No rounds yet. Start one with: regente rounds start brasileirao-2025 12"
     call.answer(
@@ -137,7 +137,7 @@ async def show(
 ) -> None:
     """Show a round and the table of its matches; with --match, one match with its events, stats and
     failed attempts."""
-    async with call.app() as app:
+    async with call.app("rounds") as app:
         operations = RoundOperations(app)
         if match is not None:
             detail = await operations.match(round_id, match)
@@ -167,7 +167,7 @@ async def retry_failed(
 ) -> None:
     """Run again only what failed, was canceled or skipped, or is missing. What is stored is left
     alone."""
-    async with call.app() as app:
+    async with call.app("rounds") as app:
         operations = RoundOperations(app)
         done = await operations.retry_failed(round_id, codes=code, by=BY)
         if follow and round_id is not None:

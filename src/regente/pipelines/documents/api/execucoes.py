@@ -11,7 +11,11 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import PageQuery
-from regente.api.models.execucoes import (
+from regente.api.models.tasks import Reprocess
+from regente.api.resource import resource
+from regente.api.routes import batches
+from regente.api.state import Api, ApiDep
+from regente.pipelines.documents.api.execucoes_models import (
     DocumentCounts,
     DocumentError,
     DocumentErrors,
@@ -21,10 +25,6 @@ from regente.api.models.execucoes import (
     ResumedExecution,
     StoppedAt,
 )
-from regente.api.models.tasks import Reprocess
-from regente.api.resource import resource
-from regente.api.routes import batches
-from regente.api.state import Api, ApiDep
 from regente.pipelines.documents.models import ExecutionStatus
 
 routes = resource("/execucoes", "execucoes")

@@ -97,7 +97,7 @@ async def create(
     made = missions_of(
         first, _day(end) if end else first, _words(media, "--media"), groups, days_each=days
     )
-    async with call.app() as app:
+    async with call.app("missions") as app:
         ids = await app.missions.create(made, queue=queue, by=BY)
     where = (
         "in the queue" if queue else "in the bank; queue them with: regente missions queue --all"
@@ -115,7 +115,7 @@ async def list_missions(
     limit: LimitOption = 50,
 ) -> None:
     """List missions, newest first."""
-    async with call.app() as app:
+    async with call.app("missions") as app:
         found = await app.missions.find(statuses=status, before_id=before, limit=limit)
         counts = await app.missions.counts()
     total = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
@@ -133,7 +133,7 @@ async def list_missions(
 @command(missions, "show", example="regente missions show 7")
 async def show(call: CommandContext, mission_id: MissionId) -> None:
     """Show one mission: where it stands, its log, the rows that could not be stored."""
-    async with call.app() as app:
+    async with call.app("missions") as app:
         mission = await app.missions.get(mission_id)
         log = await app.missions.timeline(mission_id)
         items = await app.missions.failed_items(mission_id, limit=20)
@@ -153,7 +153,7 @@ async def queue_missions(
 ) -> None:
     """Move missions from the bank into the queue. Opens the orchestrator, unless somebody stopped
     it."""
-    async with call.app() as app:
+    async with call.app("missions") as app:
         queued = await app.missions.queue(await _chosen(app, ids, everything, "draft"), by=BY)
     nothing = "None of them is in the bank: nothing was changed."
     call.answer(
@@ -170,7 +170,7 @@ async def cancel(
     yes: YesOption = False,
 ) -> None:
     """Cancel missions. A worker that is at it is told to stop, and confirms."""
-    async with call.app() as app:
+    async with call.app("missions") as app:
         chosen = await _chosen(app, ids, everything, "queued", "running", "draft")
         if everything:
             confirm(f"Cancel {plural(len(chosen), 'mission')}?", yes=yes, as_json=call.json)
@@ -191,7 +191,7 @@ async def retry(
     call: CommandContext, ids: MissionIds = None, everything: AllOption = False
 ) -> None:
     """Start failed or canceled missions again, with a full budget. --all: the failed ones."""
-    async with call.app() as app:
+    async with call.app("missions") as app:
         chosen = await _chosen(app, ids, everything, "failed")
         if len(chosen) == 1:
             await app.missions.retry(chosen[0], by=BY)
@@ -208,7 +208,7 @@ async def retry(
 @command(missions, "why", example="regente missions why 7")
 async def why(call: CommandContext, mission_id: MissionId) -> None:
     """Say why a mission is not running, or where it stands."""
-    async with call.app() as app:
+    async with call.app("missions") as app:
         answer = await app.missions.why(mission_id)
     call.answer(
         {"code": answer.code, "summary": answer.summary, "details": answer.details},

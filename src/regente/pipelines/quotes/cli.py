@@ -109,7 +109,7 @@ async def submit(
     twice."""
     wanted = [quote for item in items for quote in _quotes_in(item)]
     name = lot or (f"quotes of {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}" if follow else None)
-    async with call.app() as app:
+    async with call.app("quotes") as app:
         done = await QuoteOperations(app).submit(wanted, lot=name)
         if follow and done.batch_id is not None:
             await _follow(call, app, done.batch_id)
@@ -136,7 +136,7 @@ async def list_quotes(
     limit: LimitOption = 50,
 ) -> None:
     """List quotes, newest first."""
-    async with call.app() as app:
+    async with call.app("quotes") as app:
         batch_id = (await app.batch(batch_reference(lot))).id if lot is not None else None
         found = await QuoteOperations(app).find(
             statuses=status or None, batch_id=batch_id, before_id=before, limit=limit
@@ -152,7 +152,7 @@ async def list_quotes(
 async def show(call: CommandContext, quote_id: QuoteId) -> None:
     """Show one quote: its price, the statistics, the evidence of each source, and the checkpoints
     that it passed."""
-    async with call.app() as app:
+    async with call.app("quotes") as app:
         found = await QuoteOperations(app).get(quote_id)
     document = {
         **as_dict(found.quote),
@@ -164,7 +164,7 @@ async def show(call: CommandContext, quote_id: QuoteId) -> None:
 @command(quotes, "lots", example="regente quotes lots")
 async def lots(call: CommandContext, limit: LimitOption = 50) -> None:
     """List lots, newest first, with what their quotes come to."""
-    async with call.app() as app:
+    async with call.app("quotes") as app:
         found = await QuoteOperations(app).lots(limit=limit)
     nothing = "No lots yet. Open one with: regente quotes submit items.csv --lot NAME"
     call.answer(
@@ -176,7 +176,7 @@ async def lots(call: CommandContext, limit: LimitOption = 50) -> None:
 @command(quotes, "follow", example='regente quotes follow "inventário 2026"')
 async def follow_lot(call: CommandContext, lot: BatchArgument) -> None:
     """Wait until a lot has ended. Exit 1 when one of its quotes ended with an error."""
-    async with call.app() as app:
+    async with call.app("quotes") as app:
         batch = await app.batch(batch_reference(lot))
         await _follow(call, app, batch.id)
 

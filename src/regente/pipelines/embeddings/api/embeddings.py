@@ -7,7 +7,10 @@ from typing import Any
 
 from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
-from regente.api.models.embeddings import (
+from regente.api.problems import MEDIA_TYPE
+from regente.api.resource import resource
+from regente.api.state import ApiDep
+from regente.pipelines.embeddings.api.models import (
     AddedTexts,
     AddTexts,
     EmbeddingStats,
@@ -15,9 +18,6 @@ from regente.api.models.embeddings import (
     FoundTexts,
     SearchTexts,
 )
-from regente.api.problems import MEDIA_TYPE
-from regente.api.resource import resource
-from regente.api.state import ApiDep
 from regente.pipelines.embeddings.contents import checked_text
 from regente.pipelines.embeddings.operations import EmbeddingOperations
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 
 from regente.api.access.roles import Operator
 from regente.api.audit import AuditNoteDep
-from regente.api.models.rounds import RetriedFailed, RetryFailed, StartedScrape, StartScrape
 from regente.api.resource import resource
 from regente.api.state import ApiDep
+from regente.pipelines.rounds.api.models import (
+    RetriedFailed,
+    RetryFailed,
+    StartedScrape,
+    StartScrape,
+)
 from regente.pipelines.rounds.operations import RoundOperations
 
 routes = resource("/api/scrape", "scrape")

@@ -15,7 +15,10 @@ from regente.api.access.roles import Admin, Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page, PageQuery
-from regente.api.models.documents import (
+from regente.api.resource import resource
+from regente.api.state import Api, ApiDep
+from regente.api.uploads import files_of, text_of, uploaded
+from regente.pipelines.documents.api.models import (
     UPLOAD,
     DocumentExecution,
     DocumentQuery,
@@ -23,9 +26,6 @@ from regente.api.models.documents import (
     FolderExecution,
     ProjectFields,
 )
-from regente.api.resource import resource
-from regente.api.state import Api, ApiDep
-from regente.api.uploads import files_of, text_of, uploaded
 from regente.pipelines.documents.models import MAX_DOCUMENTS, Project
 from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings

@@ -96,7 +96,7 @@ async def classify(
     ] = False,
 ) -> None:
     """Classify every file in a folder. Runners do the work: regente run."""
-    async with call.app() as app:
+    async with call.app("documents") as app:
         operations = DocumentOperations(app)
         if upload:
             _, found = await asyncio.to_thread(documents_in, folder)
@@ -118,7 +118,7 @@ async def classify(
 async def projects(call: CommandContext) -> None:
     """List projects: their classes, and how often an execution and a document may
     be tried again."""
-    async with call.app() as app:
+    async with call.app("documents") as app:
         found = await DocumentOperations(app).projects()
     columns = (
         Column("PROJECT"),
@@ -159,7 +159,7 @@ async def put_project(
 ) -> None:
     """Make a project, or change it. Executions that were submitted before stay as they are."""
     described = [text.partition("=") for text in classes]
-    async with call.app() as app:
+    async with call.app("documents") as app:
         made = await DocumentOperations(app).put_project(
             name=name,
             classes=[{"name": one, "description": about} for one, _, about in described],
@@ -174,7 +174,7 @@ async def put_project(
 @command(documents, "list", example="regente documents list")
 async def list_executions(call: CommandContext, limit: LimitOption = 50) -> None:
     """List executions, newest first."""
-    async with call.app() as app:
+    async with call.app("documents") as app:
         found = await DocumentOperations(app).executions(limit=limit)
     columns = (
         figure("ID"),
@@ -203,7 +203,7 @@ async def show(
     limit: LimitOption = 100,
 ) -> None:
     """Show an execution and its documents: class, or why there is none."""
-    async with call.app() as app:
+    async with call.app("documents") as app:
         operations = DocumentOperations(app)
         found = await operations.execution(batch_reference(execution))
         rows = await operations.documents(found.id, statuses=status, limit=limit)
@@ -225,7 +225,7 @@ async def errors(
     call: CommandContext, execution: ExecutionArgument, limit: LimitOption = 100
 ) -> None:
     """List the documents with an error: code, message and when."""
-    async with call.app() as app:
+    async with call.app("documents") as app:
         rows = await DocumentOperations(app).documents(
             batch_reference(execution), statuses=["ERRO"], limit=limit
         )
@@ -246,7 +246,7 @@ async def errors(
 async def resume(call: CommandContext, execution: ExecutionArgument) -> None:
     """Go on where a stalled (TRAVADO) execution stopped. Of two callers at once one resumes, the
     other learns so."""
-    async with call.app() as app:
+    async with call.app("documents") as app:
         answer = await DocumentOperations(app).resume(batch_reference(execution))
     text = f"Resumed: {plural(answer.released, 'stuck document')} back in the queue."
     call.answer(answer, lambda: text if answer.resumed else f"Nothing changed: {answer.reason}.")
@@ -265,7 +265,7 @@ async def reprocess(
     ] = None,
 ) -> None:
     """Try the documents with an error again, and no others."""
-    async with call.app() as app:
+    async with call.app("documents") as app:
         queued = await DocumentOperations(app).reprocess(
             batch_reference(execution), codes=code or None, ids=document_id or None
         )

@@ -67,7 +67,7 @@ async def add(
     total = source.count() if source.can_be_read_twice else None
     if total == 0:
         raise InvalidInput(f"{file} has no texts")
-    async with call.app() as app:
+    async with call.app("embeddings") as app:
         operations = EmbeddingOperations(app)
         into = batch_reference(batch) if batch is not None else None
         with output.progress("Queueing texts", total or 0) as bar:
@@ -89,7 +89,7 @@ async def list_embeddings(
     call: CommandContext, model: ModelOption = None, limit: LimitOption = 20
 ) -> None:
     """List what is embedded, newest first."""
-    async with call.app() as app:
+    async with call.app("embeddings") as app:
         found = await EmbeddingOperations(app).find(model=model, limit=limit)
     columns = (figure("ID"), word("MODEL"), word("CREATED"), Column("TEXT"))
     rows = [(str(one.id), one.model, when(one.created_at), one.text[:100]) for one in found]
@@ -100,7 +100,7 @@ async def list_embeddings(
 @command(embeddings, "stats", example="regente embeddings stats")
 async def stats(call: CommandContext) -> None:
     """Show how many vectors there are of each model, how they are stored, and what is under way."""
-    async with call.app() as app:
+    async with call.app("embeddings") as app:
         found = await EmbeddingOperations(app).stats()
     call.answer(found, lambda: facts(_facts(found)))
 
@@ -117,7 +117,7 @@ async def search(
     limit: LimitOption = 10,
 ) -> None:
     """Find the texts that are nearest to a text, by the cosine of their vectors."""
-    async with call.app() as app:
+    async with call.app("embeddings") as app:
         found = await EmbeddingOperations(app).search(text, model=model, limit=limit)
     columns = (figure("SIMILARITY"), figure("ID"), Column("TEXT"))
     rows = [(f"{one.similarity:.4f}", str(one.id), one.text[:200]) for one in found]
@@ -137,7 +137,7 @@ async def pgvector(
 
     A runner does it by itself when the extension is at hand and the table is small.
     """
-    async with call.app() as app:
+    async with call.app("embeddings") as app:
         operations = EmbeddingOperations(app)
         answer: dict[str, Any] = {"storage": await operations.use_pgvector()}
         if index:

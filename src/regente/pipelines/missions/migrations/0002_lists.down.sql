@@ -1,4 +1,3 @@
-DROP INDEX regente.events_of_operators;
 DROP STATISTICS regente.missions_languages;
 DROP STATISTICS regente.missions_media;
 DROP STATISTICS regente.missions_days;
@@ -13,9 +12,3 @@ DROP INDEX regente.missions_by_language;
 DROP INDEX regente.missions_by_media;
 DROP INDEX regente.missions_by_day;
 DROP INDEX regente.missions_by_status;
-DROP TABLE regente.actions;
-DROP TYPE regente.action_status;
-DROP TABLE regente.sign_in_tokens;
-DROP TABLE regente.api_sessions;
-DROP TABLE regente.api_keys;
-DROP TYPE regente.api_role;

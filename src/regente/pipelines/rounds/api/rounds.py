@@ -11,7 +11,11 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page, Word
-from regente.api.models.rounds import (
+from regente.api.redaction import redacted
+from regente.api.resource import resource
+from regente.api.state import ApiDep
+from regente.pipelines.rounds.api import scrape
+from regente.pipelines.rounds.api.models import (
     MatchAttempt,
     MatchDetail,
     RetriedFailed,
@@ -21,10 +25,6 @@ from regente.api.models.rounds import (
     RoundMatch,
     RoundQuery,
 )
-from regente.api.redaction import redacted
-from regente.api.resource import resource
-from regente.api.routes import scrape
-from regente.api.state import ApiDep
 from regente.pipelines.rounds.operations import RoundOperations
 
 routes = resource("/api/rounds", "rounds")

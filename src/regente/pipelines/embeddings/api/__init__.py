@@ -1,0 +1,7 @@
+"""The HTTP API of embeddings."""
+
+from __future__ import annotations
+
+from regente.pipelines.embeddings.api import embeddings
+
+ROUTERS = (embeddings.routes,)

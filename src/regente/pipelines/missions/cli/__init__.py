@@ -1,0 +1,1 @@
+"""`regente missions …` and `regente orchestrator …`."""

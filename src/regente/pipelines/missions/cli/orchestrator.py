@@ -1,0 +1,68 @@
+"""`regente orchestrator …`: open and stop the orchestrator of missions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regente.cli.command import CommandContext, command
+from regente.cli.output import facts, status_text, when
+from regente.pipelines.missions.operations import OrchestratorState
+
+orchestrator = typer.Typer(
+    name="orchestrator", help="Open and stop the orchestrator of missions.", no_args_is_help=True
+)
+
+BY = "cli"
+
+
+@command(orchestrator, "status", example="regente orchestrator status")
+async def status(call: CommandContext) -> None:
+    """Say whether the orchestrator is open, and whether there is work."""
+    async with call.app("missions") as app:
+        state = await app.missions.orchestrator()
+    _tell(call, state)
+
+
+@command(orchestrator, "start", example="regente orchestrator start")
+async def start(call: CommandContext) -> None:
+    """Open it: workers get sessions, missions get workers. It ends by itself when nothing is left
+    to do."""
+    async with call.app("missions") as app:
+        state = await app.missions.start(by=BY)
+    _tell(call, state)
+
+
+@command(orchestrator, "stop", example="regente orchestrator stop --now")
+async def stop(
+    call: CommandContext,
+    now: Annotated[
+        bool, typer.Option("--now", help="Do not wait: running missions go back to the queue.")
+    ] = False,
+) -> None:
+    """Give out no more missions. Those that run may finish. It stays closed until it is started
+    again."""
+    async with call.app("missions") as app:
+        state = await app.missions.stop(now=now, by=BY)
+    _tell(call, state)
+
+
+def _tell(call: CommandContext, state: OrchestratorState) -> None:
+    work = [
+        name
+        for name, there in (("queued", state.any_queued), ("running", state.any_running))
+        if there
+    ]
+    call.answer(
+        state,
+        lambda: facts(
+            [
+                ("Orchestrator", status_text(state.state)),
+                ("Stopped by", state.stopped_by),
+                ("Opened", when(state.opened_at)),
+                ("Closed", when(state.closed_at)),
+                ("Missions", " and ".join(work) or "nothing queued, nothing running"),
+            ]
+        ),
+    )

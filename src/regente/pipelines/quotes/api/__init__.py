@@ -1,0 +1,7 @@
+"""The HTTP API of quotes: lots and quotes, and the endpoints of their specification."""
+
+from __future__ import annotations
+
+from regente.pipelines.quotes.api import quotes, system
+
+ROUTERS = (system.routes, quotes.routes)

@@ -1,0 +1,7 @@
+"""The HTTP API of rounds: rounds and matches, and the endpoints of their specification."""
+
+from __future__ import annotations
+
+from regente.pipelines.rounds.api import rounds, scrape
+
+ROUTERS = (scrape.routes, rounds.routes)
