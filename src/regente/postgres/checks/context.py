@@ -11,11 +11,11 @@ from typing import Any, Literal
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from regente.sql_files import load_queries
+from regente.queries import Queries, Row
 
 Level = Literal["ok", "info", "warning", "error"]
 
-_QUERIES = load_queries(Path(__file__).parents[1] / "doctor.sql")
+_QUERIES = Queries(Path(__file__).parents[1] / "doctor.sql")
 _CONNECT_SECONDS = 10
 
 
@@ -33,10 +33,10 @@ class CheckContext:
     database_url: str
     connection: psycopg.AsyncConnection[DictRow]
 
-    async def rows(self, query: str) -> list[DictRow]:
+    async def rows(self, query: str) -> list[Row]:
         return await fetch(self.connection, query)
 
-    async def row(self, query: str) -> DictRow:
+    async def row(self, query: str) -> Row:
         return (await self.rows(query))[0]
 
 
@@ -56,5 +56,5 @@ async def connect(database_url: str) -> psycopg.AsyncConnection[DictRow]:
     )
 
 
-async def fetch(connection: psycopg.AsyncConnection[DictRow], query: str) -> list[DictRow]:
-    return await (await connection.execute(_QUERIES[query])).fetchall()
+async def fetch(connection: psycopg.AsyncConnection[DictRow], query: str) -> list[Row]:
+    return await _QUERIES.fetch_all(connection, query)
