@@ -152,7 +152,8 @@ async def campaign(plan: Plan, database_url: str, sandbox_url: str, folder: Path
             crew.close()
         seconds = time.monotonic() - began_at
         store = await app.batch("benchmark")
-        recovered = int((await app.database.ask(_RECOVERED, {}))[0]["count"])
+        async with app.database.connection() as connection:
+            [(recovered,)] = await (await connection.execute(_RECOVERED)).fetchall()
     paid = await asyncio.to_thread(_paid, sandbox_url)
     ended = store.completed + store.failed + store.canceled + store.skipped
     return Outcome(

@@ -32,7 +32,7 @@ from benchmarks.servers import PostgresServer
 from regente.services.writer import prepare_database
 from regente.services.writer.config import WriterConfig
 from regente.services.writer.copy_text import Kind, copy_lines
-from regente.services.writer.queries import query
+from regente.services.writer.queries import QUERIES
 
 KEY = "benchmark"
 WANTED_RATIO = 0.6
@@ -174,7 +174,7 @@ def run_raw(database_url: str, material: Material) -> float:
     assignments = ", ".join(
         [*(f"{name} = EXCLUDED.{name}" for name in COLUMNS), "last_seen_at = DEFAULT"]
     )
-    upsert = query("upsert").format(
+    upsert = QUERIES["upsert"].format(
         target="public.ads", columns=names, key="id", assignments=assignments
     )
     begun = time.perf_counter()

@@ -15,8 +15,8 @@ from regente import Regente
 from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.app import create_app
-from regente.api.book import Book
 from regente.api.config import ApiConfig
+from regente.api.queries import LimitedDatabase
 from regente.asgi.server import serving
 from regente.settings import Settings
 
@@ -73,7 +73,7 @@ async def api(app: Regente, config: ApiConfig) -> AsyncIterator[Served]:
 
 @contextlib.asynccontextmanager
 async def served(app: Regente, config: ApiConfig | None = None) -> AsyncIterator[Served]:
-    ring = ApiKeys(Book(app.database))
+    ring = ApiKeys(LimitedDatabase(app.database))
     known = {row["name"] for row in await ring.all()}
     assert not known, "one API for each test"
     keys = {role: (await ring.create(f"the-{role}", role, by="test")).secret for role in Role}

@@ -13,8 +13,8 @@ from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.access.sessions import COOKIE, ConsoleSessions
 from regente.api.app import create_app
-from regente.api.book import Book
 from regente.api.config import ApiConfig
+from regente.api.queries import LimitedDatabase
 from regente.asgi.server import serving
 from tests.api.conftest import Served, body_of, events_of, with_config
 
@@ -49,7 +49,7 @@ async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Ser
 
 async def test_keys_expire_names_are_unique_and_the_last_admin_stays(api: Served) -> None:
     """O18: keys."""
-    ring = ApiKeys(Book(api.app.database))
+    ring = ApiKeys(LimitedDatabase(api.app.database))
     soon = await ring.create(
         "soon", Role.VIEWER, by="test", expires_at=datetime.now(UTC) + timedelta(seconds=0.3)
     )
@@ -103,15 +103,15 @@ async def test_a_session_ends_with_its_key(api: Served) -> None:
 
 async def test_the_first_start_makes_one_admin_key_and_only_one(app: Regente) -> None:
     """O18: the first start."""
-    ring = ApiKeys(Book(app.database))
+    ring = ApiKeys(LimitedDatabase(app.database))
     first = await ring.first()
     assert first is not None
     assert first.role is Role.ADMIN
     assert first.secret not in repr(first)
     assert await ring.first() is None
-    link = await ConsoleSessions(Book(app.database), session_hours=1, sign_in_minutes=1).new_link(
-        first.id, by="test"
-    )
+    link = await ConsoleSessions(
+        LimitedDatabase(app.database), session_hours=1, sign_in_minutes=1
+    ).new_link(first.id, by="test")
     assert link.token not in repr(link)
 
 
@@ -178,7 +178,7 @@ async def test_without_authentication_only_local_names_and_our_own_pages_are_ser
 
 async def test_it_lies_under_a_prefix_whether_or_not_a_proxy_cuts_it_off(app: Regente) -> None:
     """O18: behind a proxy."""
-    made = await ApiKeys(Book(app.database)).create("ana", Role.VIEWER, by="test")
+    made = await ApiKeys(LimitedDatabase(app.database)).create("ana", Role.VIEWER, by="test")
     config = ApiConfig(path_prefix="/regente")
     async with (
         serving(create_app(app, config), drain_seconds=0) as url,

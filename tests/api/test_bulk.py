@@ -13,11 +13,11 @@ import pytest
 from regente import Regente
 from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
-from regente.api.book import Book
 from regente.api.bulk import actions
 from regente.api.bulk.actions import ActionKind, BulkAction
 from regente.api.bulk.runner import BulkRunner
 from regente.api.config import ApiConfig
+from regente.api.queries import LimitedDatabase
 from regente.pipelines.missions.args import MissionArgs
 from tests.api.conftest import Served, body_of, events_of, with_config
 from tests.api.processes import caller, command
@@ -122,7 +122,7 @@ async def test_after_a_kill_the_next_start_goes_on_with_the_action(
     queued twice."""
     count = 6000
     await app.missions.create([MISSION] * count)
-    key = await ApiKeys(Book(app.database)).create("ana", Role.OPERATOR, by="test")
+    key = await ApiKeys(LimitedDatabase(app.database)).create("ana", Role.OPERATOR, by="test")
     headers = {"x-api-key": key.secret}
     async with (
         command(database_url, tmp_path, kill=True) as told,
@@ -165,11 +165,11 @@ async def test_an_action_that_cannot_go_on_says_so(
 ) -> None:
     """O18: clearly failed, never half-known."""
 
-    async def breaks(_: Regente, __: Book, ___: Sequence[int], ____: str) -> int:
+    async def breaks(_: Regente, __: LimitedDatabase, ___: Sequence[int], ____: str) -> int:
         raise ValueError("no more")
 
     monkeypatch.setitem(actions.ACTIONS, ActionKind.QUEUE_MISSIONS, BulkAction(breaks, ("draft",)))
-    runner = BulkRunner(app, Book(app.database), ApiConfig())
+    runner = BulkRunner(app, LimitedDatabase(app.database), ApiConfig())
     action = await runner.submit(ActionKind.QUEUE_MISSIONS, [1], by="ana")
     assert (action["status"], action["error"], action["done"]) == (
         "failed",

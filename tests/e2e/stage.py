@@ -26,7 +26,7 @@ from scripts.chromium import HOW, find
 
 from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
-from regente.api.book import Book
+from regente.api.queries import LimitedDatabase
 from regente.app import Regente
 from regente.postgres.embedded import EmbeddedPostgres
 
@@ -163,7 +163,9 @@ async def _listen(stream: asyncio.StreamReader, said: list[str], demo: Demo) -> 
 
 async def _admin_key(database_url: str) -> str:
     async with Regente(database_url) as app:
-        return (await ApiKeys(Book(app.database)).create("journeys", Role.ADMIN, by="tests")).secret
+        return (
+            await ApiKeys(LimitedDatabase(app.database)).create("journeys", Role.ADMIN, by="tests")
+        ).secret
 
 
 @asynccontextmanager

@@ -13,4 +13,4 @@ from tests.mutants.catalogue import MUTANTS
 def pytest_configure(config: pytest.Config) -> None:
     mutant = next(mutant for mutant in MUTANTS if mutant.name == os.environ["REGENTE_TEST_MUTANT"])
     mutated = mutant.applied_to(queries.engine_queries())
-    queries.engine_queries = lambda: mutated  # type: ignore[assignment]
+    queries.engine_queries = lambda: mutated

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from regente.api.access.middleware import SAFE_METHODS
-from regente.api.book import Book
+from regente.api.queries import QUERIES, LimitedDatabase
 from regente.api.redaction import redacted
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -63,13 +63,13 @@ class AuditedRoute(APIRoute):
             response = await handle(request)
             note = await _note(request)
             if response.status_code < 400 and not note.nothing_happened:
-                await record(request.app.state.api.book, request, action, note)
+                await record(request.app.state.api.database, request, action, note)
             return response
 
         return audited
 
 
-async def record(book: Book, request: Request, action: str, note: AuditNote) -> None:
+async def record(database: LimitedDatabase, request: Request, action: str, note: AuditNote) -> None:
     principal = getattr(request.state, "principal", None)
     details = {
         "by": principal.name if principal else None,
@@ -81,4 +81,6 @@ async def record(book: Book, request: Request, action: str, note: AuditNote) -> 
         "request_id": request.state.request_id,
     }
     told = {name: value for name, value in details.items() if value is not None}
-    await book.rows("log_operator", details=json.dumps(redacted(jsonable_encoder(told))))
+    await QUERIES.execute(
+        database, "log_operator", details=json.dumps(redacted(jsonable_encoder(told)))
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from regente.api.book import Row
 from regente.api.models.tasks import Event, EventFilter
+from regente.api.queries import QUERIES
 from regente.api.redaction import redacted
 from regente.api.state import Api
+from regente.queries import Row
 
 PAGE = 500
 AUDIT = ["operator_action"]
@@ -18,8 +19,8 @@ async def page(
     api: Api, chosen: EventFilter, cursor: str | None, limit: int
 ) -> tuple[list[Event], str | None]:
     """Newest first, and where the next page begins."""
-    rows = await api.book.rows(
-        "list_events", **await _params(api, chosen), **_after(cursor), limit=limit + 1
+    rows = await QUERIES.fetch_all(
+        api.database, "list_events", **await _params(api, chosen), **_after(cursor), limit=limit + 1
     )
     more = rows[limit - 1]["position"] if len(rows) > limit else None
     return [event_of(row) for row in rows[:limit]], more
@@ -30,8 +31,8 @@ async def every(api: Api, chosen: EventFilter, most: int) -> AsyncIterator[Event
     cursor: str | None = None
     given = 0
     while given < most:
-        rows = await api.book.rows(
-            "list_events", **params, **_after(cursor), limit=min(PAGE, most - given)
+        rows = await QUERIES.fetch_all(
+            api.database, "list_events", **params, **_after(cursor), limit=min(PAGE, most - given)
         )
         for row in rows:
             yield event_of(row)
@@ -68,11 +69,16 @@ async def _params(api: Api, chosen: EventFilter) -> dict[str, Any]:
     if chosen.mission_id is not None:
         among = [
             row["id"]
-            for row in await api.book.rows("tasks_of_mission", mission_id=chosen.mission_id)
+            for row in await QUERIES.fetch_all(
+                api.database, "tasks_of_mission", mission_id=chosen.mission_id
+            )
         ]
     elif chosen.worker_id is not None:
         among = [
-            row["id"] for row in await api.book.rows("tasks_of_worker", worker_id=chosen.worker_id)
+            row["id"]
+            for row in await QUERIES.fetch_all(
+                api.database, "tasks_of_worker", worker_id=chosen.worker_id
+            )
         ]
     fields = ("mission_id", "task_id", "batch_id", "types", "worker_id", "since", "until")
     # Said as a constant as well, so that their own small index can answer.

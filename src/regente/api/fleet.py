@@ -7,12 +7,13 @@ from typing import Any
 
 from regente.api.access.principal import Principal
 from regente.api.audit import AuditNote
-from regente.api.book import Row
 from regente.api.models.fleet import Verdict
+from regente.api.queries import QUERIES
 from regente.api.state import Api
 from regente.engine.errors import NotFound
 from regente.fleet.health import check_member
 from regente.fleet.models import Kind
+from regente.queries import Row
 
 LISTS: dict[Kind, str] = {
     "worker": "list_workers",
@@ -22,11 +23,11 @@ LISTS: dict[Kind, str] = {
 
 
 async def rows(api: Api, kind: Kind) -> list[Row]:
-    return await api.book.rows(LISTS[kind], id=None)
+    return await QUERIES.fetch_all(api.database, LISTS[kind], id=None)
 
 
 async def row(api: Api, kind: Kind, member_id: str) -> Row:
-    found = await api.book.row(LISTS[kind], id=member_id)
+    found = await QUERIES.fetch_one(api.database, LISTS[kind], id=member_id)
     if found is None:
         raise NotFound(f"there is no {kind} {member_id!r}")
     return found

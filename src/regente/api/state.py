@@ -11,9 +11,9 @@ from starlette.requests import Request
 
 from regente.api.access.keys import ApiKeys
 from regente.api.access.sessions import ConsoleSessions
-from regente.api.book import Book
 from regente.api.bulk.runner import BulkRunner
 from regente.api.config import ApiConfig
+from regente.api.queries import LimitedDatabase
 from regente.app import Regente
 from regente.asgi.rate_limiter import RateLimiter
 
@@ -22,7 +22,7 @@ from regente.asgi.rate_limiter import RateLimiter
 class Api:
     regente: Regente
     config: ApiConfig
-    book: Book
+    database: LimitedDatabase
     keys: ApiKeys
     sessions: ConsoleSessions
     wrong_keys: RateLimiter
@@ -30,19 +30,19 @@ class Api:
 
     @classmethod
     def over(cls, regente: Regente, config: ApiConfig) -> Api:
-        book = Book(regente.database, config.statement_seconds)
+        database = LimitedDatabase(regente.database, config.statement_seconds)
         sessions = ConsoleSessions(
-            book, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
+            database, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
         )
         wrong_keys = RateLimiter(config.wrong_keys_per_second, config.wrong_key_burst)
         return cls(
             regente,
             config,
-            book,
-            ApiKeys(book),
+            database,
+            ApiKeys(database),
             sessions,
             wrong_keys,
-            BulkRunner(regente, book, config),
+            BulkRunner(regente, database, config),
         )
 
 

@@ -9,13 +9,14 @@ import typer
 from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.access.sessions import ConsoleSessions
-from regente.api.book import Book, Row
 from regente.api.config import ApiConfig
+from regente.api.queries import QUERIES, LimitedDatabase
 from regente.cli.command import CommandContext, command
 from regente.cli.inputs import YesOption, confirm, parse_time
 from regente.cli.output import Column, facts, status_text, table, to_json, when, word
 from regente.cli.serve import DEFAULT_PORT, sign_in_url
 from regente.engine.errors import InvalidInput
+from regente.queries import Row
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,7 +43,7 @@ KeyArgument = Annotated[
 async def list_keys(call: CommandContext) -> None:
     """List the keys. What they are is known to nobody but their owners."""
     async with call.app("api") as app:
-        found = await ApiKeys(Book(app.database)).all()
+        found = await ApiKeys(LimitedDatabase(app.database)).all()
     nothing = "There is no key yet: the first start of `regente serve` makes one."
     call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
@@ -63,9 +64,11 @@ async def create(
 ) -> None:
     """Make a key. It is shown this once and never again."""
     async with call.app("api") as app:
-        book = Book(app.database)
-        made = await ApiKeys(book).create(name, _role(role), by=BY, expires_at=parse_time(expires))
-        await _note(book, "keys.create", made.id, {"after": {"name": name, "role": role}})
+        database = LimitedDatabase(app.database)
+        made = await ApiKeys(database).create(
+            name, _role(role), by=BY, expires_at=parse_time(expires)
+        )
+        await _note(database, "keys.create", made.id, {"after": {"name": name, "role": role}})
     document = {"id": made.id, "name": made.name, "role": made.role.value, "api_key": made.secret}
     call.answer(
         document,
@@ -78,12 +81,12 @@ async def revoke(call: CommandContext, key: KeyArgument, yes: YesOption = False)
     """Revoke a key, with its sessions, at once."""
     confirm(f"Revoke the key {key}?", yes=yes, as_json=call.json)
     async with call.app("api") as app:
-        book = Book(app.database)
-        ring = ApiKeys(book)
+        database = LimitedDatabase(app.database)
+        ring = ApiKeys(database)
         key_id = await ring.find(key)
         before = await ring.revoke(key_id, by=BY)
         await _note(
-            book,
+            database,
             "keys.revoke",
             key_id,
             {"before": {"name": before["name"], "role": before["role"]}},
@@ -104,21 +107,22 @@ async def link(
     """Make a link that signs in to the console, once, within half an hour."""
     config = ApiConfig()
     async with call.app("api") as app:
-        book = Book(app.database)
-        ring = ApiKeys(book)
+        database = LimitedDatabase(app.database)
+        ring = ApiKeys(database)
         key_id = await ring.find(key) if key else await ring.any_admin()
         sessions = ConsoleSessions(
-            book, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
+            database, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
         )
         made = await sessions.new_link(key_id, by=BY)
-        await _note(book, "keys.sign_in_link", key_id, {})
+        await _note(database, "keys.sign_in_link", key_id, {})
     address = sign_in_url(url.rstrip("/"), made.token)
     call.answer({"sign_in": address, "expires_at": made.expires_at}, lambda: address)
 
 
-async def _note(book: Book, action: str, key_id: str, more: dict[str, Any]) -> None:
+async def _note(database: LimitedDatabase, action: str, key_id: str, more: dict[str, Any]) -> None:
     """For the audit, as the API does it."""
-    await book.rows(
+    await QUERIES.execute(
+        database,
         "log_operator",
         details=to_json({"by": BY, "action": action, "target": {"key": key_id}, **more}),
     )

@@ -97,16 +97,16 @@ async def _way_in(
     """The first key, if this is the first start, and the token of a sign-in link."""
     from regente.api.access.keys import ApiKeys
     from regente.api.access.sessions import ConsoleSessions
-    from regente.api.book import Book
+    from regente.api.queries import LimitedDatabase
 
-    book = Book(app.database)
-    ring = ApiKeys(book)
+    database = LimitedDatabase(app.database)
+    ring = ApiKeys(database)
     first = await ring.first()
     if first is None and not every_time:
         return None, None
     key_id = first.id if first else await ring.any_admin()
     sessions = ConsoleSessions(
-        book, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
+        database, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
     )
     return first, (await sessions.new_link(key_id, by="start")).token
 

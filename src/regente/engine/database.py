@@ -22,6 +22,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from regente.engine.errors import DatabaseUnavailable, IllegalTransition, InvalidInput
 from regente.engine.queries import query
+from regente.queries import Row
 
 # PostgreSQL chose this statement to break a tie: the same again may pass.
 TIES = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
@@ -159,15 +160,18 @@ class Database:
         """
         return await self.insist(lambda: self._fetch_once(name, params or {}), give_up_at)
 
-    async def fetch_dicts(
-        self, name: str, params: Mapping[str, Any] | None = None
-    ) -> list[dict[str, Any]]:
+    async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[Row]:
         return await self.insist(lambda: self._fetch_dicts_once(name, params or {}), None)
 
-    async def ask(self, statement: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Run a statement of somebody else's, alone in its transaction. Only what may be sent again
-        if its answer got lost."""
-        return await self.insist(lambda: self._ask_once(statement, params), None)
+    async def run(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
+        """One statement of `work`, alone in its transaction. Only what may be sent again if its
+        answer got lost."""
+
+        async def attempt() -> T:
+            async with self.connection() as connection:
+                return await work(connection)
+
+        return await self.insist(attempt, None)
 
     async def insist(
         self, attempt: Callable[[], Awaitable[T]], give_up_at: Callable[[], float] | None
@@ -199,7 +203,7 @@ class Database:
         async with self._engine.connection() as connection:
             return await fetch_on(connection, name, params)
 
-    async def _fetch_dicts_once(self, name: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def _fetch_dicts_once(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         assert self._engine is not None, "the database is not open"
         async with self._engine.connection() as connection, connection.transaction():
             # Questions come with one filter or another, and a plan that serves any of them serves
@@ -207,14 +211,6 @@ class Database:
             await connection.execute(query("plan_for_these_values"))
             async with connection.cursor(row_factory=dict_row) as cursor:
                 return await (await cursor.execute(query(name), params, prepare=False)).fetchall()
-
-    async def _ask_once(self, statement: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-        async with (
-            self.connection() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            await cursor.execute(statement, params)
-            return await cursor.fetchall() if cursor.description is not None else []
 
     def revive_now(self) -> None:
         """Give an embedded server the chance to be started again; its own error would hide the one

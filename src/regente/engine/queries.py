@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
-from regente.sql_files import load_queries
+from regente.queries import Queries
 
-_SQL_FOLDER = Path(__file__).parent / "sql"
+_QUERIES = Queries(Path(__file__).with_name("sql"))
 
 
-@cache
 def engine_queries() -> dict[str, str]:
-    return load_queries(*sorted(_SQL_FOLDER.glob("*.sql")))
+    return _QUERIES.statements
 
 
 def query(name: str) -> str:

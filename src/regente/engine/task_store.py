@@ -1,4 +1,4 @@
-"""The runner's book: claims and every write on behalf of a running task, each under its fence.
+"""Claims and every write on behalf of a running task, each under its fence.
 
 Turns values into the parameters of the named statements and back. Decides nothing; retries while
 the database is away.

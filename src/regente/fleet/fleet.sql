@@ -1,4 +1,4 @@
--- The fleet's book.
+-- The fleet's statements.
 
 -- name: add_worker
 INSERT INTO regente.workers (name, url, api_key, storage_domain)

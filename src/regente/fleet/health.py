@@ -27,7 +27,7 @@ class TestResult:
 async def check_member(fleet: Fleet, kind: Kind, member_id: str) -> TestResult:
     started_at = time.monotonic()
     ok, message = await _test(fleet, kind, member_id)
-    await fleet.rows(f"note_{kind}_test", {"id": member_id, "ok": ok, "message": message})
+    await fleet.change(f"note_{kind}_test", id=member_id, ok=ok, message=message)
     return TestResult(ok, message, round((time.monotonic() - started_at) * 1000, 1))
 
 

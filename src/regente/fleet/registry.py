@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from psycopg.errors import UniqueViolation
-from psycopg.rows import dict_row
 
 from regente.engine.database import Database
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
@@ -20,9 +19,9 @@ from regente.fleet.config import FleetConfig
 from regente.fleet.models import KINDS, FleetMember, Kind, Proxy, Worker, Writer
 from regente.fleet.secrets import Secrets
 from regente.http_client.client import HttpClient
-from regente.sql_files import load_queries
+from regente.queries import Queries, Row
 
-QUERIES = load_queries(Path(__file__).with_name("fleet.sql"))
+QUERIES = Queries(Path(__file__).with_name("fleet.sql"))
 _HOST = re.compile(
     r"(?:(?:https?|socks5h?)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+)(?P<port>:\d{1,5})?"
 )
@@ -67,15 +66,13 @@ class Fleet:
         return Writer(**{**row, "api_key": self.secrets.decrypt(row["api_key"])})
 
     async def active_writer(self) -> Writer | None:
-        rows = await self.database.ask(QUERIES["active_writer"], {})
-        return (
-            Writer(**{**rows[0], "api_key": self.secrets.decrypt(rows[0]["api_key"])})
-            if rows
-            else None
-        )
+        row = await QUERIES.fetch_one(self.database, "active_writer")
+        if row is None:
+            return None
+        return Writer(**{**row, "api_key": self.secrets.decrypt(row["api_key"])})
 
     async def members(self, kind: Kind | None = None) -> list[FleetMember]:
-        rows = await self.rows("list_members", {"kind": kind})
+        rows = await QUERIES.fetch_all(self.database, "list_members", kind=kind)
         return [
             FleetMember(**{name: value for name, value in row.items() if name != "place"})
             for row in rows
@@ -83,7 +80,7 @@ class Fleet:
 
     async def find(self, which: str) -> tuple[Kind, str]:
         """A member by id or name."""
-        rows = await self.rows("find_member", {"which": which})
+        rows = await QUERIES.fetch_all(self.database, "find_member", which=which)
         if not rows:
             raise NotFound(f"the fleet has no {which!r}")
         if len(rows) > 1:
@@ -181,30 +178,26 @@ class Fleet:
                 f"the {kind} {member_id} is in use: deactivate it and wait until it is idle"
             ) from None
 
-    # Questions over the fleet's own connections.
-
-    async def rows(self, name: str, params: dict[str, Any]) -> list[dict[str, Any]]:
-        async with (
-            self.database.transaction() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            await cursor.execute(QUERIES[name], params)
-            return list(await cursor.fetchall()) if cursor.description is not None else []
+    async def change(self, query: str, /, **params: Any) -> int:
+        """How many rows it changed. The statement is sent once, even if its answer gets lost."""
+        async with self.database.transaction() as connection:
+            return await QUERIES.execute(connection, query, **params)
 
     # Private.
 
-    async def _one(self, kind: Kind, member_id: str) -> dict[str, Any]:
-        rows = await self.database.ask(QUERIES[kind], {"id": member_id})
-        if not rows:
+    async def _one(self, kind: Kind, member_id: str) -> Row:
+        row = await QUERIES.fetch_one(self.database, kind, id=member_id)
+        if row is None:
             raise NotFound(f"there is no {kind} {member_id!r}")
-        return rows[0]
+        return row
 
     async def _add(self, kind: Kind, fields: dict[str, Any], by: str) -> str:
-        rows = await self.rows(f"add_{kind}", fields)
-        if not rows:
+        async with self.database.transaction() as connection:
+            row = await QUERIES.fetch_one(connection, f"add_{kind}", **fields)
+        if row is None:
             raise InvalidInput(f"there is a {kind} called {fields['name']!r} already")
-        await self._log(f"{kind}_added", {"id": rows[0]["id"], "name": fields["name"], "by": by})
-        return str(rows[0]["id"])
+        await self._log(f"{kind}_added", {"id": row["id"], "name": fields["name"], "by": by})
+        return str(row["id"])
 
     async def _change(
         self,
@@ -216,14 +209,14 @@ class Fleet:
         by: str,
         changed: list[str] | None = None,
     ) -> None:
-        if not await self.rows(query, {**values, "id": member_id}):
+        if not await self.change(query, **values, id=member_id):
             raise NotFound(f"there is no {kind} {member_id!r}")
         await self._log(
             event, {"id": member_id, "by": by, **({"changed": changed} if changed else {})}
         )
 
     async def _log(self, event: str, details: dict[str, Any]) -> None:
-        await self.rows("log_fleet", {"event": event, "details": json.dumps(details)})
+        await self.change("log_fleet", event=event, details=json.dumps(details))
 
     def _secret(self, value: object, what: str) -> str:
         if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():

@@ -36,7 +36,7 @@ from regente.postgres.server_lifetime import (
     nobody_uses,
     stop_server,
 )
-from regente.sql_files import load_queries
+from regente.queries import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ _RELEASE_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 _STARTS = 2
 
-_QUERIES = load_queries(Path(__file__).with_name("embedded.sql"))
+_QUERIES = Queries(Path(__file__).with_name("embedded.sql"))
 
 
 def default_data_dir() -> Path:

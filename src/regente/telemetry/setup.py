@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput
-from regente.sql_files import load_queries
+from regente.queries import Queries
 
 if TYPE_CHECKING:
     from regente.telemetry.observer import Traces
@@ -17,7 +17,7 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 OFF = ("", "0", "off", "false", "no")
 ON = ("1", "on", "true", "yes")
 
-_QUERIES = load_queries(Path(__file__).with_name("telemetry.sql"))
+_QUERIES = Queries(Path(__file__).with_name("telemetry.sql"))
 
 
 async def traces(database: Database, wish: str | None) -> Traces | None:
@@ -30,8 +30,8 @@ async def traces(database: Database, wish: str | None) -> Traces | None:
         from regente.telemetry.observer import Traces
     except ModuleNotFoundError as error:
         raise InvalidInput(f"for traces install regente[otel]: {error.name} is missing") from None
-    rows = await database.ask(_QUERIES["installation"], {})
-    return Traces(rows[0]["id"], endpoint)
+    (row,) = await _QUERIES.fetch_all(database, "installation")
+    return Traces(row["id"], endpoint)
 
 
 def _endpoint(wish: str | None) -> str | None:

@@ -16,7 +16,7 @@ from tests.engine import plans
 from tests.support.clean_database import clean_database
 
 ROWS = 20_000
-QUERIES = cache.QUERIES | reader.QUERIES
+QUERIES = cache.QUERIES.statements | reader.QUERIES.statements
 PARAMS: dict[str, Any] = {
     "cap": 1000,
     "events": 500,
@@ -44,7 +44,7 @@ def test_watching_scans_neither_tasks_nor_events(
     """I10, S6: the stream with the plan that the server makes once, for any values; the metrics
     under their own limits."""
     monkeypatch.setattr(plans, "query", QUERIES.__getitem__)
-    of_stream = name in reader.QUERIES
+    of_stream = name in reader.QUERIES.statements
     with psycopg.connect(large) as connection:
         if not of_stream:
             connection.execute(cache.QUERIES["metrics_limits"])

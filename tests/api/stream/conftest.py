@@ -15,8 +15,8 @@ from regente import Regente
 from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
 from regente.api.app import create_app
-from regente.api.book import Book
 from regente.api.config import ApiConfig
+from regente.api.queries import LimitedDatabase
 from regente.api.stream.config import StreamConfig
 from regente.api.stream.feed import Feed
 from regente.asgi.server import serving
@@ -40,7 +40,7 @@ def opened(app: Regente) -> Open:
 
     @contextlib.asynccontextmanager
     async def open_one(**changes: float) -> AsyncIterator[Stage]:
-        ring = ApiKeys(Book(app.database))
+        ring = ApiKeys(LimitedDatabase(app.database))
         made = await ring.create(f"stream-{len(await ring.all())}", Role.VIEWER, by="test")
         served = create_app(app, ApiConfig(stream=StreamConfig(**changes), request_burst=10_000))  # type: ignore[arg-type]
         feed: Feed = served.state.feed

@@ -17,7 +17,7 @@ import pytest
 from regente import Regente
 from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
-from regente.api.book import Book
+from regente.api.queries import LimitedDatabase
 from tests.api.stream.api_process import ApiProcess
 from tests.api.stream.conftest import positions, put
 from tests.api.stream.sse import next_named, stream
@@ -91,7 +91,9 @@ async def processes(database_url: str, tmp_path: Path) -> AsyncIterator[list[Api
 
 
 async def key_of(app: Regente) -> str:
-    return (await ApiKeys(Book(app.database)).create("follower", Role.VIEWER, by="test")).secret
+    return (
+        await ApiKeys(LimitedDatabase(app.database)).create("follower", Role.VIEWER, by="test")
+    ).secret
 
 
 async def _have_all(followers: Sequence[Follower], count: int) -> bool:

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from regente import Regente
 from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
-from regente.api.book import Book
+from regente.api.queries import LimitedDatabase
 from tests.api.stream.api_process import ApiProcess
 from tests.api.stream.conftest import Open, positions, put
 from tests.api.stream.sse import Frame, connect, next_named, stream, take
@@ -56,7 +56,9 @@ async def test_five_hundred_clients_take_little_memory(
     app: Regente, database_url: str, tmp_path: Path
 ) -> None:
     """I10: an event is kept once, not once for each client, also while 100 of them do not read."""
-    key = (await ApiKeys(Book(app.database)).create("crowd", Role.VIEWER, by="test")).secret
+    key = (
+        await ApiKeys(LimitedDatabase(app.database)).create("crowd", Role.VIEWER, by="test")
+    ).secret
     process = ApiProcess(database_url, tmp_path)
     await process.start()
     async with contextlib.AsyncExitStack() as stack:

@@ -10,7 +10,7 @@ import pytest
 
 from regente import Regente
 from regente.api.access.keys import ApiKeys
-from regente.api.book import Book
+from regente.api.queries import LimitedDatabase
 from regente.engine.watchdog.retention import RetentionSweep
 from tests.api.stream.conftest import Open, Stage, positions, put
 from tests.api.stream.sse import next_named, stream, take
@@ -154,7 +154,7 @@ async def test_a_revoked_key_ends_its_streams(opened: Open, app: Regente) -> Non
     """Security: a stream does not outlive the right to it."""
     async with opened(check_seconds=0.05) as stage, stream(stage.client) as source:
         await next_named(source, "heartbeat")
-        await ApiKeys(Book(app.database)).revoke(stage.key_id, by="test")
+        await ApiKeys(LimitedDatabase(app.database)).revoke(stage.key_id, by="test")
         async with asyncio.timeout(30):
             assert [frame.name async for frame in source if frame.name != "heartbeat"] == []
 

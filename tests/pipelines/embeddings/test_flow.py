@@ -12,8 +12,8 @@ from psycopg import AsyncConnection
 from regente import Regente
 from regente.engine.database import text_array
 from regente.engine.errors import InvalidInput
-from regente.pipelines.embeddings.book import rows_on
 from regente.pipelines.embeddings.operations import EmbeddingOperations
+from regente.pipelines.embeddings.queries import QUERIES
 from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from tests.pipelines.embeddings.conftest import (
     KEY,
@@ -131,7 +131,9 @@ async def lock_reservation(connection: AsyncConnection[Any], content_hash: str) 
 
 async def give_up(app: Regente, hashes: Sequence[str]) -> None:
     async with app.database.transaction() as connection:
-        await rows_on(connection, "give_up_reservations", hashes=text_array(hashes), task_id=7)
+        await QUERIES.execute(
+            connection, "give_up_reservations", hashes=text_array(hashes), task_id=7
+        )
 
 
 async def waits_for_a_lock(app: Regente) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from regente import Regente
 from regente.pipelines.missions.operations import Mission
-from regente.sql_files import load_queries
+from regente.queries import Queries
 from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, until
 from tests.pipelines.missions.test_sessions import session
 from tests.support.peers import ScriptedWorker, ScriptedWriter, stored
@@ -39,7 +39,7 @@ FIELDS = {
     "proxy_rotated": {"old_proxy", "new_proxy", "reason"},
 }
 
-QUERIES = load_queries(Path(__file__).with_name("specification.sql"))
+QUERIES = Queries(Path(__file__).with_name("specification.sql"))
 
 
 async def verbatim(app: Regente, name: str, **params: Any) -> list[dict[str, Any]]:

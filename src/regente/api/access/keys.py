@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from regente.api.access.principal import Principal, Role
-from regente.api.book import Book, Row
+from regente.api.queries import QUERIES, LimitedDatabase
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.queries import Row
 
 KEY_START = "rg_"
 SHOWN_CHARACTERS = 11
@@ -29,8 +30,8 @@ class NewKey:
 
 
 class ApiKeys:
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, database: LimitedDatabase) -> None:
+        self._database = database
 
     async def create(
         self, name: str, role: Role, *, by: str, expires_at: datetime | None = None
@@ -60,7 +61,8 @@ class ApiKeys:
     ) -> NewKey | None:
         secret = KEY_START + secrets.token_urlsafe(32)
         shown = secret[:SHOWN_CHARACTERS]
-        row = await self._book.row(
+        row = await QUERIES.fetch_one(
+            self._database,
             query,
             name=name,
             prefix=shown,
@@ -72,17 +74,17 @@ class ApiKeys:
         return NewKey(row["id"], name, role, secret) if row else None
 
     async def all(self) -> list[Row]:
-        return await self._book.rows("list_keys", id=None)
+        return await QUERIES.fetch_all(self._database, "list_keys", id=None)
 
     async def get(self, key_id: str) -> Row:
-        row = await self._book.row("list_keys", id=key_id)
+        row = await QUERIES.fetch_one(self._database, "list_keys", id=key_id)
         if row is None:
             raise NotFound(f"there is no key {key_id!r}")
         return row
 
     async def find(self, which: str) -> str:
         """A valid key by id or name."""
-        rows = await self._book.rows("find_key", which=which)
+        rows = await QUERIES.fetch_all(self._database, "find_key", which=which)
         if not rows:
             raise NotFound(f"there is no key {which!r}")
         return str(rows[0]["id"])
@@ -100,7 +102,7 @@ class ApiKeys:
         """With its sessions and its links. The last admin's key stays: nobody could
         make another."""
         key = await self.get(key_id)
-        others = await self._book.row("other_admins", id=key_id)
+        others = await QUERIES.fetch_one(self._database, "other_admins", id=key_id)
         if (
             key["role"] == Role.ADMIN
             and key["status"] == "valid"
@@ -110,14 +112,14 @@ class ApiKeys:
             raise IllegalTransition(
                 "this is the last valid key of an admin: make another one first"
             )
-        if await self._book.row("revoke_key", id=key_id, by=by) is None:
+        if await QUERIES.fetch_one(self._database, "revoke_key", id=key_id, by=by) is None:
             raise IllegalTransition(f"the key {key_id} has been revoked already")
         return key
 
     async def principal(self, secret: str) -> Principal | None:
         if not secret.startswith(KEY_START) or len(secret) > MAX_GIVEN_CHARACTERS:
             return None
-        row = await self._book.row("use_key", hash=digest(secret))
+        row = await QUERIES.fetch_one(self._database, "use_key", hash=digest(secret))
         return Principal(row["id"], row["name"], Role(row["role"]), "key") if row else None
 
 

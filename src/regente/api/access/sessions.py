@@ -11,7 +11,7 @@ from datetime import datetime
 
 from regente.api.access.keys import MAX_GIVEN_CHARACTERS, digest
 from regente.api.access.principal import Principal, Role
-from regente.api.book import Book
+from regente.api.queries import QUERIES, LimitedDatabase
 from regente.engine.errors import IllegalTransition
 
 COOKIE = "regente_session"
@@ -32,15 +32,22 @@ class SignIn:
 
 
 class ConsoleSessions:
-    def __init__(self, book: Book, *, session_hours: float, sign_in_minutes: float) -> None:
-        self._book = book
+    def __init__(
+        self, database: LimitedDatabase, *, session_hours: float, sign_in_minutes: float
+    ) -> None:
+        self._database = database
         self._session_seconds = session_hours * 3600
         self._sign_in_seconds = sign_in_minutes * 60
 
     async def new_link(self, key_id: str, *, by: str) -> SignIn:
         token = secrets.token_urlsafe(32)
-        row = await self._book.row(
-            "add_sign_in", hash=digest(token), key_id=key_id, by=by, seconds=self._sign_in_seconds
+        row = await QUERIES.fetch_one(
+            self._database,
+            "add_sign_in",
+            hash=digest(token),
+            key_id=key_id,
+            by=by,
+            seconds=self._sign_in_seconds,
         )
         if row is None:
             raise IllegalTransition(f"the key {key_id} is not valid any more")
@@ -50,14 +57,18 @@ class ConsoleSessions:
         """A link's token, once."""
         if len(token) > MAX_GIVEN_CHARACTERS:
             return None
-        row = await self._book.row("spend_sign_in", hash=digest(token))
+        row = await QUERIES.fetch_one(self._database, "spend_sign_in", hash=digest(token))
         return Principal(row["id"], row["name"], Role(row["role"]), "session") if row else None
 
     async def begin(self, principal: Principal) -> NewSession:
         token = secrets.token_urlsafe(32)
         seconds = self._session_seconds
-        row = await self._book.row(
-            "begin_console_session", hash=digest(token), key_id=principal.key_id, seconds=seconds
+        row = await QUERIES.fetch_one(
+            self._database,
+            "begin_console_session",
+            hash=digest(token),
+            key_id=principal.key_id,
+            seconds=seconds,
         )
         if row is None:
             raise IllegalTransition("the key has been revoked meanwhile")
@@ -66,11 +77,11 @@ class ConsoleSessions:
     async def principal(self, token: str) -> Principal | None:
         if len(token) > MAX_GIVEN_CHARACTERS:
             return None
-        row = await self._book.row("use_session", hash=digest(token))
+        row = await QUERIES.fetch_one(self._database, "use_session", hash=digest(token))
         return Principal(row["id"], row["name"], Role(row["role"]), "session") if row else None
 
     async def end(self, token: str) -> None:
-        await self._book.rows("end_console_session", hash=digest(token))
+        await QUERIES.execute(self._database, "end_console_session", hash=digest(token))
 
 
 def csrf_token(session_token: str) -> str:

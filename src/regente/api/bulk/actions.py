@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from regente.api.book import Book
+from regente.api.queries import QUERIES, LimitedDatabase
 from regente.app import Regente
 
-Apply = Callable[[Regente, Book, Sequence[int], str], Awaitable[int]]
+Apply = Callable[[Regente, LimitedDatabase, Sequence[int], str], Awaitable[int]]
 
 
 class ActionKind(StrEnum):
@@ -31,37 +31,39 @@ class BulkAction:
     pipeline: str | None = None
 
 
-async def _queue_missions(app: Regente, book: Book, ids: Sequence[int], by: str) -> int:
-    drafts = await _missions_among(book, ids)
+async def _queue_missions(
+    app: Regente, database: LimitedDatabase, ids: Sequence[int], by: str
+) -> int:
+    drafts = await _missions_among(database, ids)
     return len(await app.missions.queue(drafts, by=by)) if drafts else 0
 
 
-async def _cancel_missions(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+async def _cancel_missions(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
     return sum((await app.missions.cancel_many(ids, by=by)).values())
 
 
-async def _retry_missions(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+async def _retry_missions(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
     return len(await app.missions.retry_many(ids, by=by))
 
 
-async def _cancel_tasks(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+async def _cancel_tasks(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
     return sum((await app.cancel_many(ids, by=by)).values())
 
 
-async def retry_any(app: Regente, book: Book, ids: Sequence[int], by: str) -> int:
+async def retry_any(app: Regente, database: LimitedDatabase, ids: Sequence[int], by: str) -> int:
     """A mission's retry also renews what only missions have."""
-    missions = set(await _missions_among(book, ids))
+    missions = set(await _missions_among(database, ids))
     others = [one for one in ids if one not in missions]
     done = len(await app.missions.retry_many(sorted(missions), by=by)) if missions else 0
     return done + (len(await app.retry_many(others, by=by)) if others else 0)
 
 
-async def _discard(app: Regente, _: Book, ids: Sequence[int], by: str) -> int:
+async def _discard(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
     return len(await app.discard(ids, by=by))
 
 
-async def _missions_among(book: Book, ids: Sequence[int]) -> list[int]:
-    return [row["id"] for row in await book.rows("missions_among", ids=list(ids))]
+async def _missions_among(database: LimitedDatabase, ids: Sequence[int]) -> list[int]:
+    return [row["id"] for row in await QUERIES.fetch_all(database, "missions_among", ids=list(ids))]
 
 
 ENDED = ("failed", "canceled", "skipped")

@@ -12,6 +12,7 @@ from regente.api.access.principal import Principal
 from regente.api.audit import AuditNote
 from regente.api.bulk.actions import ACTIONS, ActionKind
 from regente.api.models.basics import Action, DryRun, Named
+from regente.api.queries import QUERIES
 from regente.api.state import Api
 
 MAX_SELECTED = 1_000_000
@@ -62,12 +63,14 @@ async def _ids(api: Api, chosen: Named, query: str, params: dict[str, Any]) -> l
     limit = chosen.limit or MAX_SELECTED
     if chosen.ids is not None:
         return list(dict.fromkeys(chosen.ids))[:limit]
-    return [row["id"] for row in await api.book.rows(query, limit=limit, **params)]
+    return [
+        row["id"] for row in await QUERIES.fetch_all(api.database, query, limit=limit, **params)
+    ]
 
 
 async def _would(api: Api, kind: ActionKind, ids: list[int]) -> DryRun:
     action = ACTIONS[kind]
-    rows = await api.book.rows("states_of", ids=ids, pipeline=action.pipeline)
+    rows = await QUERIES.fetch_all(api.database, "states_of", ids=ids, pipeline=action.pipeline)
     by_status = {row["status"]: row["count"] for row in rows}
     return DryRun(
         kind=kind,

@@ -19,12 +19,13 @@ from typing import Any
 
 import psycopg
 
-from regente.api.book import Book, Row
 from regente.api.bulk.actions import ACTIONS, ActionKind
 from regente.api.config import ApiConfig
+from regente.api.queries import QUERIES, LimitedDatabase
 from regente.app import Regente
 from regente.engine.cancellation import cancel_all
 from regente.engine.errors import DatabaseUnavailable, NotFound
+from regente.queries import Row
 
 logger = logging.getLogger("regente.api")
 
@@ -32,9 +33,9 @@ LOOK_EVERY_SECONDS = 5.0
 
 
 class BulkRunner:
-    def __init__(self, app: Regente, book: Book, config: ApiConfig) -> None:
+    def __init__(self, app: Regente, database: LimitedDatabase, config: ApiConfig) -> None:
         self._app = app
-        self._book = book
+        self._database = database
         self._config = config
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._working: set[asyncio.Task[None]] = set()
@@ -46,7 +47,7 @@ class BulkRunner:
     async def stop(self) -> None:
         await cancel_all([*self._working, *([self._looking] if self._looking else [])])
         with contextlib.suppress(psycopg.Error, DatabaseUnavailable):
-            await self._book.rows("release_actions", owner=self._owner)
+            await QUERIES.execute(self._database, "release_actions", owner=self._owner)
 
     async def submit(
         self,
@@ -60,7 +61,8 @@ class BulkRunner:
     ) -> Row:
         """Few items are dealt with before this returns, many in the background; the action's row
         tells which."""
-        row = await self._book.row(
+        row = await QUERIES.fetch_one(
+            self._database,
             "begin_action",
             kind=kind,
             by=by,
@@ -79,7 +81,7 @@ class BulkRunner:
         return await self.get(row["id"])
 
     async def get(self, action_id: int) -> Row:
-        row = await self._book.row("show_action", id=action_id)
+        row = await QUERIES.fetch_one(self._database, "show_action", id=action_id)
         if row is None:
             raise NotFound(f"there is no action {action_id}")
         return row
@@ -93,8 +95,8 @@ class BulkRunner:
         while True:
             try:
                 lease = self._config.action_lease_seconds
-                for row in await self._book.rows(
-                    "adopt_actions", owner=self._owner, lease_seconds=lease
+                for row in await QUERIES.fetch_all(
+                    self._database, "adopt_actions", owner=self._owner, lease_seconds=lease
                 ):
                     logger.info("bulk action taken over", extra={"action": row["id"]})
                     self._begin(row["id"])
@@ -113,7 +115,8 @@ class BulkRunner:
             )
         except Exception as error:
             logger.exception("bulk action failed", extra={"action": action_id})
-            await self._book.rows(
+            await QUERIES.execute(
+                self._database,
                 "fail_action",
                 id=action_id,
                 owner=self._owner,
@@ -122,18 +125,23 @@ class BulkRunner:
 
     async def _chunk(self, action_id: int) -> bool:
         """True when there is more to do."""
-        row = await self._book.row(
-            "action_work", id=action_id, owner=self._owner, count=self._config.chunk_items
+        row = await QUERIES.fetch_one(
+            self._database,
+            "action_work",
+            id=action_id,
+            owner=self._owner,
+            count=self._config.chunk_items,
         )
         if row is None:
             return False
         ids = row["ids"] or []
         changed = (
-            await ACTIONS[ActionKind(row["kind"])].apply(self._app, self._book, ids, row["by"])
+            await ACTIONS[ActionKind(row["kind"])].apply(self._app, self._database, ids, row["by"])
             if ids
             else 0
         )
-        after = await self._book.row(
+        after = await QUERIES.fetch_one(
+            self._database,
             "advance_action",
             id=action_id,
             owner=self._owner,

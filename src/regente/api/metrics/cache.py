@@ -8,26 +8,23 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
+from psycopg import AsyncConnection
 from psycopg_pool import PoolTimeout
 
 from regente.engine.database import Database
 from regente.engine.errors import DatabaseUnavailable
-from regente.sql_files import load_queries
+from regente.queries import Queries, Row
 
 logger = logging.getLogger("regente.api")
 
-Row = dict[str, Any]
-Ask = Callable[..., Awaitable[list[Row]]]
-
-QUERIES = load_queries(Path(__file__).with_name("metrics.sql"))
+QUERIES = Queries(Path(__file__).with_name("metrics.sql"), prepare=False)
 CAP = 100_000
 MISSIONS_CAP = 10_000
 RECENT_EVENTS = 5000
@@ -81,17 +78,10 @@ class MetricsCache:
     async def _ask(self) -> MetricsSnapshot:
         """All in one transaction: figures that belong together."""
         started_at = time.monotonic()
-        async with (
-            self._database.transaction() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-
-            async def rows(name: str, **params: Any) -> list[Row]:
-                await cursor.execute(QUERIES[name], params, prepare=False)
-                return await cursor.fetchall()
-
-            await rows("metrics_limits")
-            await self._count(rows)
+        async with self._database.transaction() as connection:
+            await QUERIES.execute(connection, "metrics_limits")
+            await self._count(connection)
+            rows = partial(QUERIES.fetch_all, connection)
             return MetricsSnapshot(
                 queues=await rows("metrics_queues", cap=CAP),
                 running=await rows("metrics_running"),
@@ -105,8 +95,9 @@ class MetricsCache:
                 seconds=time.monotonic() - started_at,
             )
 
-    async def _count(self, rows: Ask) -> None:
+    async def _count(self, connection: AsyncConnection[Any]) -> None:
         """What has failed or was lost since the last time."""
+        rows = partial(QUERIES.fetch_all, connection)
         if self._began_at is None:
             (start,) = await rows("metrics_failures_start")
             self._began_at, self._last_failure_id = start["now"], start["last_id"]

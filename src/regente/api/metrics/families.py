@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from regente.api.metrics.cache import CAP, MISSIONS_CAP, MetricsCache, MetricsSnapshot, Row
+from regente.api.metrics.cache import CAP, MISSIONS_CAP, MetricsCache, MetricsSnapshot
+from regente.queries import Row
 
 STATES = ("closed", "open", "draining", "halting")
 WORKER_STATUSES = ("idle", "initializing", "ready", "scraping", "error")

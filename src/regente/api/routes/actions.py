@@ -9,6 +9,7 @@ from fastapi import Query
 from regente.api.access.roles import Viewer
 from regente.api.limits import Id
 from regente.api.models.basics import Action, Page, PageQuery
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import ApiDep
 
@@ -19,7 +20,9 @@ routes = resource("/api/actions", "actions")
 async def list_actions(
     query: Annotated[PageQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Action]:
-    rows = await api.book.rows("list_actions", before_id=query.before_id, limit=query.limit + 1)
+    rows = await QUERIES.fetch_all(
+        api.database, "list_actions", before_id=query.before_id, limit=query.limit + 1
+    )
     more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
     return Page(items=[Action(**row) for row in rows[: query.limit]], next=more)
 

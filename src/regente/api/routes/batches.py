@@ -21,6 +21,7 @@ from regente.api.models.tasks import (
     Requeued,
     Resumed,
 )
+from regente.api.queries import QUERIES
 from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
@@ -32,8 +33,12 @@ routes = resource("/api/batches", "batches")
 async def list_batches(
     query: Annotated[BatchQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Batch]:
-    rows = await api.book.rows(
-        "list_batches", before_id=query.before_id, statuses=query.statuses, limit=query.limit + 1
+    rows = await QUERIES.fetch_all(
+        api.database,
+        "list_batches",
+        before_id=query.before_id,
+        statuses=query.statuses,
+        limit=query.limit + 1,
     )
     more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
     return Page(
@@ -85,9 +90,9 @@ async def cancel(batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -
 
 async def detail(api: Api, batch_id: int) -> BatchDetail:
     ledger = await api.regente.batch(batch_id)
-    mix = await api.book.rows("batch_errors", batch_id=batch_id)
-    last = await api.book.row("batch_last", batch_id=batch_id)
-    served = await api.book.row("batch_pipeline", batch_id=batch_id)
+    mix = await QUERIES.fetch_all(api.database, "batch_errors", batch_id=batch_id)
+    last = await QUERIES.fetch_one(api.database, "batch_last", batch_id=batch_id)
+    served = await QUERIES.fetch_one(api.database, "batch_pipeline", batch_id=batch_id)
     route = ledger.details.get("route")
     return BatchDetail(
         **{**asdict(ledger), "details": redacted(ledger.details)},

@@ -24,6 +24,7 @@ from regente.api.models.tasks import (
     FailureQuery,
     FailureSelection,
 )
+from regente.api.queries import QUERIES
 from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.routes.tasks import task_of
@@ -38,8 +39,12 @@ SNAPSHOT_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 async def list_failures(
     query: Annotated[FailureQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Failure]:
-    rows = await api.book.rows(
-        "list_failures", before_id=query.before_id, limit=query.limit + 1, **_params(query)
+    rows = await QUERIES.fetch_all(
+        api.database,
+        "list_failures",
+        before_id=query.before_id,
+        limit=query.limit + 1,
+        **_params(query),
     )
     more = str(rows[query.limit - 1]["task_id"]) if len(rows) > query.limit else None
     return Page(items=[Failure(**row) for row in rows[: query.limit]], next=more)
@@ -52,7 +57,9 @@ async def groups(
     """The largest group first; of more than 100,000 dead letters the newest are looked at."""
     return [
         FailureGroup(**row)
-        for row in await api.book.rows("failure_groups", limit=MAX_PAGE, **_params(chosen))
+        for row in await QUERIES.fetch_all(
+            api.database, "failure_groups", limit=MAX_PAGE, **_params(chosen)
+        )
     ]
 
 

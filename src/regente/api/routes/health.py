@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from regente.api.access.roles import Public
 from regente.api.models.access import Health
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import ApiDep
 
@@ -12,5 +13,5 @@ routes = resource("/api/health", "health")
 
 @routes.get("", summary="Health check")
 async def health(api: ApiDep, who: Public) -> Health:
-    await api.book.rows("ping")
+    await QUERIES.execute(api.database, "ping")
     return Health()

@@ -12,6 +12,7 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNote, AuditNoteDep
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.tasks import Runner
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
 from regente.engine.errors import IllegalTransition, NotFound
@@ -70,7 +71,7 @@ async def _move(
 
 
 async def _find(api: Api, runner_id: int) -> RunnerInfo:
-    rows = await api.book.rows("one_runner", id=runner_id)
+    rows = await QUERIES.fetch_all(api.database, "one_runner", id=runner_id)
     if not rows:
         raise NotFound(f"there is no runner {runner_id}")
     return RunnerInfo(**rows[0])

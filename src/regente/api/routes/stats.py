@@ -8,10 +8,11 @@ from typing import Annotated
 from fastapi import Query
 
 from regente.api.access.roles import Viewer
-from regente.api.book import Row
 from regente.api.models.stats import Attention, Bucket, ErrorGroup, Health, Phase, Queue, Stats
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import ApiDep
+from regente.queries import Row
 
 routes = resource("/api/stats", "stats")
 
@@ -26,18 +27,18 @@ async def show(
     pipeline: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
 ) -> Stats:
     bucket = max(1, window_seconds // BUCKETS)
-    ask = api.book.rows
     throughput, queues, phases, errors, (health,) = await asyncio.gather(
-        ask(
+        QUERIES.fetch_all(
+            api.database,
             "stats_throughput",
             window_seconds=window_seconds,
             bucket_seconds=bucket,
             pipeline=pipeline,
         ),
-        ask("stats_queues", pipeline=pipeline),
-        ask("stats_phases", window_seconds=window_seconds),
-        ask("stats_errors", pipeline=pipeline),
-        ask("stats_health"),
+        QUERIES.fetch_all(api.database, "stats_queues", pipeline=pipeline),
+        QUERIES.fetch_all(api.database, "stats_phases", window_seconds=window_seconds),
+        QUERIES.fetch_all(api.database, "stats_errors", pipeline=pipeline),
+        QUERIES.fetch_all(api.database, "stats_health"),
     )
     health["workers"] = health["workers"] or {}
     return Stats(

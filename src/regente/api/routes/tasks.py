@@ -129,7 +129,7 @@ async def cancel(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) ->
 @routes.post("/{task_id}/retry", summary="Retry one")
 async def retry(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Task:
     before = await api.regente.get(task_id)
-    if not await retry_any(api.regente, api.book, [task_id], who.name):
+    if not await retry_any(api.regente, api.database, [task_id], who.name):
         raise IllegalTransition(
             f"task {task_id} is {before.status}: only failed, canceled and skipped tasks "
             "can be retried"

@@ -9,6 +9,7 @@ from fastapi import Query
 
 from regente.api.access.roles import Viewer
 from regente.api.models.trends import Depth, RetryCause, SessionBucket, Trends
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.routes.stats import BUCKETS
 from regente.api.state import ApiDep
@@ -23,16 +24,18 @@ async def trends(
     window_seconds: Annotated[int, Query(ge=60, le=86_400, description="How far back.")] = 3600,
 ) -> Trends:
     bucket = max(1, window_seconds // BUCKETS)
-    ask = api.book.rows
     depth, retries, sessions = await asyncio.gather(
-        ask(
+        QUERIES.fetch_all(
+            api.database,
             "trends_depth",
             window_seconds=window_seconds,
             bucket_seconds=bucket,
             grid_seconds=window_seconds - bucket,
         ),
-        ask("trends_retries", window_seconds=window_seconds),
-        ask("trends_sessions", window_seconds=window_seconds, bucket_seconds=bucket),
+        QUERIES.fetch_all(api.database, "trends_retries", window_seconds=window_seconds),
+        QUERIES.fetch_all(
+            api.database, "trends_sessions", window_seconds=window_seconds, bucket_seconds=bucket
+        ),
     )
     return Trends(
         window_seconds=window_seconds,

@@ -9,9 +9,9 @@ from pathlib import Path
 from regente.api.stream.feed_event import FeedEvent, feed_event_of
 from regente.api.stream.position import Position
 from regente.engine.database import Database, text_array
-from regente.sql_files import load_queries
+from regente.queries import Queries
 
-QUERIES = load_queries(Path(__file__).with_name("stream.sql"))
+QUERIES = Queries(Path(__file__).with_name("stream.sql"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,25 @@ class FeedReader:
         self._details_bytes = details_bytes
 
     async def start(self, back: int) -> Position:
-        (row,) = await self._database.ask(QUERIES["stream_start"], {"back": back})
+        (row,) = await QUERIES.fetch_all(self._database, "stream_start", back=back)
         return Position(int(row["txid"]), row["id"])
 
     async def page(self, after: Position, limit: int) -> list[FeedEvent]:
-        params = {"after_txid": str(after.txid), "after_id": after.id, "limit": limit}
-        rows = await self._database.ask(QUERIES["stream_page"], params)
+        rows = await QUERIES.fetch_all(
+            self._database,
+            "stream_page",
+            after_txid=str(after.txid),
+            after_id=after.id,
+            limit=limit,
+        )
         return [feed_event_of(row, self._details_bytes) for row in rows]
 
     async def bounds(self) -> Bounds:
-        (row,) = await self._database.ask(QUERIES["stream_bounds"], {})
+        (row,) = await QUERIES.fetch_all(self._database, "stream_bounds")
         return Bounds(Position(int(row["floor_txid"]), row["floor_id"]), int(row["next_txid"]))
 
     async def valid_keys(self, key_ids: Iterable[str]) -> set[str]:
-        rows = await self._database.ask(
-            QUERIES["stream_keys"], {"ids": text_array(sorted(key_ids))}
+        rows = await QUERIES.fetch_all(
+            self._database, "stream_keys", ids=text_array(sorted(key_ids))
         )
         return {row["id"] for row in rows}

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,12 @@ from regente.app import Regente
 from regente.cli.demo.plan import Expectation
 from regente.cli.output import Column, duration, figure, status_text, table
 from regente.pipelines.missions.operations import Mission
-from regente.sql_files import load_queries
+from regente.queries import Queries
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-QUERIES = load_queries(Path(__file__).with_name("demo.sql"))
+QUERIES = Queries(Path(__file__).with_name("demo.sql"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +73,16 @@ async def judge(
     seconds: float,
 ) -> DemoReport:
     ids = [mission.id for mission in missions]
-    figures = (await _ask(app, "figures", since=since))[0]
-    failed = {(row["mission_id"], row["id"]) for row in await _ask(app, "failed_ads", ids=ids)}
+    rows = partial(QUERIES.fetch_all, app.database)
+    (figures,) = await rows("figures", since=since)
+    failed = {(row["mission_id"], row["id"]) for row in await rows("failed_ads", ids=ids)}
     due = {
         ad
         for mission_id, mission in expected.items()
         for ad in mission.ads
         if (mission_id, ad) not in failed
     }
-    stored = {row["id"] for row in await _ask(app, "stored_ads", ids=list(due))}
+    stored = {row["id"] for row in await rows("stored_ads", ids=list(due))}
     right = sum(mission.status == expected[mission.id].status for mission in missions)
     known = sum(len(mission.ads) for mission in expected.values())
     spoiled = sum(mission.spoiled for mission in expected.values())
@@ -105,11 +107,11 @@ async def judge(
             "Takeovers from the killed orchestrator", "takeovers", figures["takeovers"], least=1
         ),
         ReportLine(
-            "Duplicates", "duplicates", (await _ask(app, "repeated_work", ids=ids))[0]["count"], 0
+            "Duplicates", "duplicates", (await rows("repeated_work", ids=ids))[0]["count"], 0
         ),
         ReportLine("Lost", "lost", len(due - stored), 0),
         ReportLine(
-            "Proxies still held", "held_proxies", (await _ask(app, "held_proxies"))[0]["count"], 0
+            "Proxies still held", "held_proxies", (await rows("held_proxies"))[0]["count"], 0
         ),
     )
     return DemoReport(lines, seconds)
@@ -123,7 +125,3 @@ def _demand(line: ReportLine) -> str:
     if line.expected is not None:
         return f"{line.expected:,}"
     return f"at least {line.least}" if line.least is not None else ""
-
-
-async def _ask(app: Regente, name: str, **params: Any) -> list[dict[str, Any]]:
-    return await app.database.ask(QUERIES[name], params)

@@ -139,6 +139,6 @@ class DemoScenario:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _now(self) -> datetime:
-        rows = await self.app.database.ask(QUERIES["now"], {})
-        moment: datetime = rows[0]["clock"]
+        (row,) = await QUERIES.fetch_all(self.app.database, "now")
+        moment: datetime = row["clock"]
         return moment

@@ -32,11 +32,11 @@ from regente.pipelines.documents.models import (
     Execution,
     ExecutionStatus,
     Project,
-    Row,
 )
 from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import documents_in, with_contents
+from regente.queries import Row
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

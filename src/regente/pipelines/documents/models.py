@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -149,6 +149,3 @@ class Execution:
     criado_em: datetime
     ultimo_heartbeat: datetime
     concluido_em: datetime | None
-
-
-Row = dict[str, Any]

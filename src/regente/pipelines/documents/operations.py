@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from regente.engine.client import Client
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.models import Resumed
-from regente.pipelines.documents.book import STATEMENTS, ask, rows_on
 from regente.pipelines.documents.models import (
     ORIGIN,
     STALL_SECONDS,
@@ -24,9 +23,10 @@ from regente.pipelines.documents.models import (
     Execution,
     ExecutionStatus,
     Project,
-    Row,
 )
+from regente.pipelines.documents.queries import QUERIES
 from regente.pipelines.documents.sources import NewDocument, checked, documents_in
+from regente.queries import Row
 
 MAX_PAGE = 2_000
 
@@ -39,10 +39,13 @@ class DocumentOperations:
     # Projects.
 
     async def projects(self) -> list[Project]:
-        return [Project(**row) for row in await ask(self._client.database, "projects", name=None)]
+        return [
+            Project(**row)
+            for row in await QUERIES.fetch_all(self._client.database, "projects", name=None)
+        ]
 
     async def project(self, name: str) -> Project:
-        rows = await ask(self._client.database, "projects", name=name)
+        rows = await QUERIES.fetch_all(self._client.database, "projects", name=name)
         if not rows:
             raise NotFound(
                 f"there is no project {name!r}: make it with `regente documents project "
@@ -62,7 +65,7 @@ class DocumentOperations:
             )
             raise InvalidInput(f"the project is not valid: {'; '.join(wrong)}") from None
         params = {**project.model_dump(), "classes": _classes(project)}
-        await ask(self._client.database, "put_project", **params)
+        await QUERIES.execute(self._client.database, "put_project", **params)
         return project
 
     # In.
@@ -106,7 +109,7 @@ class DocumentOperations:
             details={"route": ORIGIN, "pipeline": "documents", "project": project.name},
         )
         async with self._client.database.transaction() as connection:
-            added = await rows_on(
+            added = await QUERIES.fetch_all(
                 connection,
                 "add_execution",
                 id=execution_id,
@@ -161,7 +164,7 @@ class DocumentOperations:
                 f"{', '.join(unknown)} is not a status; known: {', '.join(DocumentStatus)}"
             )
         found = await self.execution(execution)
-        return await ask(
+        return await QUERIES.fetch_all(
             self._client.database,
             "results",
             execution_id=found.id,
@@ -197,7 +200,7 @@ class DocumentOperations:
             raise InvalidInput(error.message, code="UNKNOWN_PROJECT") from None
 
     async def _named(self, name: str) -> int:
-        rows = await ask(self._client.database, "named_execution", name=name)
+        rows = await QUERIES.fetch_all(self._client.database, "named_execution", name=name)
         if not rows:
             raise NotFound(f"there is no execution {name!r} of documents")
         return int(rows[0]["id"])
@@ -205,7 +208,7 @@ class DocumentOperations:
     async def _executions(
         self, execution_id: int | None, before_id: int | None, limit: int
     ) -> list[Row]:
-        return await ask(
+        return await QUERIES.fetch_all(
             self._client.database, "executions", id=execution_id, before_id=before_id, limit=limit
         )
 
@@ -215,7 +218,7 @@ async def _add(
 ) -> None:
     async with connection.cursor() as cursor:
         await cursor.executemany(
-            STATEMENTS["add_document"],
+            QUERIES["add_document"],
             [
                 {
                     "task_id": task_id,
@@ -228,7 +231,7 @@ async def _add(
         )
     for task_id, one in documents.items():
         if one.content is not None:
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "add_content",
                 task_id=task_id,

@@ -4,16 +4,17 @@ states) is the engine's."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from regente.engine.errors import Skip
 from regente.engine.task import Task
 from regente.engine.threads import run_in_thread
-from regente.pipelines.documents.book import Book
 from regente.pipelines.documents.classifier import Classifier, Verdict, WrongAnswer
 from regente.pipelines.documents.extraction import Extracted, Kind, kind_of, plain_text, skipped
-from regente.pipelines.documents.models import Document, DocumentArgs, Row
+from regente.pipelines.documents.models import Document, DocumentArgs
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import read_below
+from regente.pipelines.documents.store import DocumentStore
 
 TEXT, CLASSIFIED, STORED = "TEXT_EXTRACTED", "CLASSIFIED", "RESULT_STORED"
 
@@ -22,23 +23,27 @@ Extractor = Callable[[bytes, int], Extracted]
 
 class DocumentPipeline:
     def __init__(
-        self, book: Book, classifier: Classifier, settings: DocumentSettings, extract: Extractor
+        self,
+        store: DocumentStore,
+        classifier: Classifier,
+        settings: DocumentSettings,
+        extract: Extractor,
     ) -> None:
-        self._book = book
+        self._store = store
         self._classifier = classifier
         self._settings = settings
         self._extract = extract
 
-    async def classify(self, task: Task[DocumentArgs]) -> Row:
-        document = await self._book.document(task.id)
+    async def classify(self, task: Task[DocumentArgs]) -> dict[str, Any]:
+        document = await self._store.document(task.id)
         try:
             found = await self._text(task, document)
             verdict = await task.step(CLASSIFIED, self._verdict, task, document, found.text)
         except Skip as reason:
-            await self._book.keep_reason(task, reason)
+            await self._store.keep_reason(task, reason)
             raise
         async with task.transaction(STORED) as connection:
-            await self._book.store_result(connection, task.id, found, verdict)
+            await self._store.store_result(connection, task.id, found, verdict)
         return {
             "codigo": document.code,
             "categoria": verdict.category,
@@ -67,7 +72,7 @@ class DocumentPipeline:
         if document.size_bytes > limit:
             raise _too_large(document.size_bytes, limit)
         if document.folder is None:
-            return await self._book.content(document)
+            return await self._store.content(document)
         content: bytes = await run_in_thread(
             read_below, document.folder, document.code, limit, on_start=lambda _: None
         )
@@ -83,7 +88,7 @@ class DocumentPipeline:
             return await self._classifier.classify(document, text, key)
         except WrongAnswer as wrong:
             task.snapshot("answer.txt", wrong.answer, "text/plain")
-            await self._book.keep_answer(task, wrong.answer)
+            await self._store.keep_answer(task, wrong.answer)
             raise
 
 

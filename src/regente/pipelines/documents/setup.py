@@ -9,11 +9,11 @@ from regente.engine.pipeline import Registry
 from regente.engine.retry import Retry
 from regente.http_client.client import HttpClient
 from regente.pipelines.builtin import Host, Registered
-from regente.pipelines.documents.book import Book
 from regente.pipelines.documents.classifier import Classifier
 from regente.pipelines.documents.models import DOCUMENT_SECONDS, STALL_SECONDS, DocumentArgs
 from regente.pipelines.documents.pipeline import DocumentPipeline, Extractor
 from regente.pipelines.documents.settings import DocumentSettings
+from regente.pipelines.documents.store import DocumentStore
 
 BACKOFF = Retry(max_attempts=3, first=5.0, factor=2.0, jitter=False)
 """5 s, doubled: the original specification lets nobody change that. How often is the project's to
@@ -49,7 +49,9 @@ def register_documents(
 
     http = HttpClient(settings.answer_seconds, blot=settings.blotted)
     classifier = Classifier(http, settings, settings.chat_url(sandbox_url))
-    documents = DocumentPipeline(Book(client.database), classifier, settings, extract or pdf_text)
+    documents = DocumentPipeline(
+        DocumentStore(client.database), classifier, settings, extract or pdf_text
+    )
     registry.pipeline(
         "documents",
         args=DocumentArgs,

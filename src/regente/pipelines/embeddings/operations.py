@@ -11,9 +11,9 @@ from typing import Any
 from regente.engine.client import Client
 from regente.engine.errors import InvalidInput
 from regente.http_client.client import HttpClient
-from regente.pipelines.embeddings.book import ask
 from regente.pipelines.embeddings.contents import checked_text
 from regente.pipelines.embeddings.embedders import Embedders, checked_model
+from regente.pipelines.embeddings.queries import QUERIES
 from regente.pipelines.embeddings.search import Match, Search
 from regente.pipelines.embeddings.settings import EmbeddingSettings
 from regente.pipelines.embeddings.storage import convert, layout
@@ -105,9 +105,9 @@ class EmbeddingOperations:
         return Added(batch_id, ledger.name if ledger else str(name), chosen, count, tasks)
 
     async def stats(self) -> Stats:
-        models = [ModelStats(**row) for row in await ask(self._database, "models")]
+        models = [ModelStats(**row) for row in await QUERIES.fetch_all(self._database, "models")]
         kind = (await layout(self._database)).kind
-        size = (await ask(self._database, "size"))[0]["bytes"]
+        size = (await QUERIES.fetch_all(self._database, "size"))[0]["bytes"]
         vectors = sum(one.vectors for one in models)
         return Stats(kind.value, size, vectors, models, await self._client.counts("embeddings"))
 
@@ -116,7 +116,9 @@ class EmbeddingOperations:
     ) -> list[Embedding]:
         """Newest first; the next page begins with `before_id` of the last one seen."""
         params = {"model": model, "before_id": before_id, "limit": max(1, min(limit, MAX_PAGE))}
-        return [Embedding(**row) for row in await ask(self._database, "list", **params)]
+        return [
+            Embedding(**row) for row in await QUERIES.fetch_all(self._database, "list", **params)
+        ]
 
     async def search(self, text: str, *, model: str | None = None, limit: int = 10) -> list[Match]:
         """The nearest texts of the model, best first."""

@@ -14,11 +14,11 @@ from regente.engine.client import Client
 from regente.engine.database import TaskConnection, number_array, text_array
 from regente.engine.errors import Fatal, InvalidInput, Throttled
 from regente.engine.task import Task
-from regente.pipelines.embeddings.book import ask, rows_on
 from regente.pipelines.embeddings.contents import Content, distinct
 from regente.pipelines.embeddings.embedders import Embedder, Embedders
 from regente.pipelines.embeddings.models import EmbeddingArgs, EmbeddingResult
 from regente.pipelines.embeddings.openai_api import Refused
+from regente.pipelines.embeddings.queries import QUERIES
 from regente.pipelines.embeddings.storage import Storage
 from regente.pipelines.embeddings.vectors import BadVector, Vector, check_vectors, literal, norm_of
 
@@ -48,7 +48,7 @@ class EmbeddingPipeline:
                 await self._wait_for_others(task, missing)
         if refused:
             raise _refusal(contents, refused)
-        stored = await ask(
+        stored = await QUERIES.fetch_all(
             self._database, "stored_by", model=model, hashes=_hashes(contents), task_id=task.id
         )
         return EmbeddingResult(
@@ -66,7 +66,9 @@ class EmbeddingPipeline:
     ) -> list[Content]:
         if await task.done(STORED):
             return []
-        rows = await ask(self._database, "missing", model=task.args.model, hashes=_hashes(contents))
+        rows = await QUERIES.fetch_all(
+            self._database, "missing", model=task.args.model, hashes=_hashes(contents)
+        )
         return _chosen(contents, {row["hash"] for row in rows} - refused.keys())
 
     async def _reserve(
@@ -75,7 +77,7 @@ class EmbeddingPipeline:
         """Those that this attempt may have embedded; asked again after they are ours, for another
         may just have stored them."""
         async with task.transaction() as connection:
-            ours = await rows_on(
+            ours = await QUERIES.fetch_all(
                 connection,
                 "reserve",
                 hashes=_hashes(missing),
@@ -83,13 +85,13 @@ class EmbeddingPipeline:
                 attempt=task.attempt,
             )
             reserved = _chosen(missing, {row["hash"] for row in ours})
-            rows = await rows_on(
+            rows = await QUERIES.fetch_all(
                 connection, "missing", model=task.args.model, hashes=_hashes(reserved)
             )
             mine = _chosen(reserved, {row["hash"] for row in rows})
             if len(mine) < len(reserved):
                 there = [content for content in reserved if content not in mine]
-                await rows_on(
+                await QUERIES.execute(
                     connection, "give_up_reservations", hashes=_hashes(there), task_id=task.id
                 )
             return mine
@@ -126,13 +128,15 @@ class EmbeddingPipeline:
         dimensions: int,
     ) -> None:
         model = task.args.model
-        await rows_on(connection, "know_model", model=model, dimensions=dimensions)
-        known = (await rows_on(connection, "model_dimensions", model=model))[0]["dimensions"]
+        await QUERIES.execute(connection, "know_model", model=model, dimensions=dimensions)
+        known = (await QUERIES.fetch_all(connection, "model_dimensions", model=model))[0][
+            "dimensions"
+        ]
         if dimensions != known:
             message = f"{model} has had {known:,} dimensions so far, and now {dimensions:,}"
             raise BadVector(message, code="WRONG_DIMENSIONS")
         contents = [content for content, _ in found]
-        await rows_on(
+        await QUERIES.execute(
             connection,
             "store",
             model=model,
@@ -142,7 +146,9 @@ class EmbeddingPipeline:
             norms=number_array([norm_of(vector) for _, vector in found]),
             vectors=text_array([literal(vector) for _, vector in found]),
         )
-        await rows_on(connection, "give_up_reservations", hashes=_hashes(contents), task_id=task.id)
+        await QUERIES.execute(
+            connection, "give_up_reservations", hashes=_hashes(contents), task_id=task.id
+        )
 
     async def _wait_for_others(self, task: Task[EmbeddingArgs], missing: Sequence[Content]) -> None:
         """All that is missing is being embedded by others: until one of them is there, or for a
@@ -150,7 +156,7 @@ class EmbeddingPipeline:
         for _ in range(LOOKS):
             await asyncio.sleep(LOOK_EVERY_SECONDS)
             await task.heartbeat()
-            rows = await ask(
+            rows = await QUERIES.fetch_all(
                 self._database, "missing", model=task.args.model, hashes=_hashes(missing)
             )
             if len(rows) < len(missing):

@@ -13,10 +13,10 @@ from psycopg import sql
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput, TaskError
 from regente.http_client.client import CallFailed, CallFailure
-from regente.pipelines.embeddings.book import ask, formatted_on, rows_on
 from regente.pipelines.embeddings.contents import checked_text, content_of
 from regente.pipelines.embeddings.embedders import Embedders
 from regente.pipelines.embeddings.openai_api import Refused
+from regente.pipelines.embeddings.queries import QUERIES
 from regente.pipelines.embeddings.storage import Kind, layout
 from regente.pipelines.embeddings.vectors import Vector, check_vectors, literal, norm_of, vector_of
 
@@ -44,14 +44,16 @@ class Search:
         vector = await self._vector(checked_text(text, "the text"), model, dimensions)
         found = await layout(self._database)
         async with self._database.transaction() as connection:
-            await rows_on(connection, "be_quick", milliseconds=SEARCH_MILLISECONDS)
+            await QUERIES.execute(connection, "be_quick", milliseconds=SEARCH_MILLISECONDS)
             params = {"vector": literal(vector), "limit": limit}
             if found.kind is Kind.PGVECTOR:
                 parts = _parts(found.schema, model, dimensions)
-                rows = await formatted_on(connection, "nearest_by_pgvector", parts, **params)
+                rows = await QUERIES.fetch_all(
+                    connection, QUERIES.format("nearest_by_pgvector", **parts), **params
+                )
             else:
                 limit_rows = MAX_ARRAY_VALUES // dimensions
-                counted = await rows_on(
+                counted = await QUERIES.fetch_all(
                     connection, "count_up_to", model=model, limit=limit_rows + 1
                 )
                 if counted[0]["count"] > limit_rows:
@@ -59,7 +61,7 @@ class Search:
                         f"more than {limit_rows:,} vectors are searched only with pgvector",
                         code="TOO_MANY_VECTORS",
                     )
-                rows = await rows_on(
+                rows = await QUERIES.fetch_all(
                     connection, "nearest_by_array", model=model, norm=norm_of(vector), **params
                 )
         return [
@@ -84,12 +86,13 @@ class Search:
         name = f"embeddings_near_{hashlib.sha256(model.encode()).hexdigest()[:12]}"
         parts = {**_parts(found.schema, model, dimensions), "name": sql.Identifier(name)}
         async with self._database.connection() as connection:
-            await formatted_on(connection, "create_index", parts)
+            await QUERIES.execute(connection, QUERIES.format("create_index", **parts))
         return name
 
     async def _dimensions(self, model: str) -> int:
         known = {
-            row["model"]: row["dimensions"] for row in await ask(self._database, "known_models")
+            row["model"]: row["dimensions"]
+            for row in await QUERIES.fetch_all(self._database, "known_models")
         }
         if model not in known:
             others = (
@@ -103,7 +106,9 @@ class Search:
     async def _vector(self, text: str, model: str, dimensions: int) -> Vector:
         """As it is stored, if it is; else the provider's."""
         content = content_of(model, text)
-        stored = await ask(self._database, "vector_of", model=model, hash=content.hash)
+        stored = await QUERIES.fetch_all(
+            self._database, "vector_of", model=model, hash=content.hash
+        )
         if stored:
             return vector_of(stored[0]["vector"])
         embedder = self._embedders.of(model)

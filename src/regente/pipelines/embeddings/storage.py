@@ -17,7 +17,7 @@ from psycopg import sql
 
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput
-from regente.pipelines.embeddings.book import ask, formatted_on, rows_on
+from regente.pipelines.embeddings.queries import QUERIES
 
 logger = logging.getLogger("regente.embeddings")
 
@@ -37,7 +37,7 @@ class Layout:
 
 
 async def layout(database: Database) -> Layout:
-    row = (await ask(database, "column_type"))[0]
+    row = (await QUERIES.fetch_all(database, "column_type"))[0]
     return Layout(Kind.PGVECTOR if row["type"] == "vector" else Kind.ARRAY, row["schema"])
 
 
@@ -54,13 +54,13 @@ class Storage:
         async with self._looking:
             if self._ready:
                 return
-            await ask(self._database, "clear_reservations")
+            await QUERIES.execute(self._database, "clear_reservations")
             if self._pgvector and (await layout(self._database)).kind is Kind.ARRAY:
                 await self._use_pgvector_if_easy()
             self._ready = True
 
     async def _use_pgvector_if_easy(self) -> None:
-        found = (await ask(self._database, "extension"))[0]
+        found = (await QUERIES.fetch_all(self._database, "extension"))[0]
         if found["schema"] is None and not found["available"]:
             return
         try:
@@ -75,16 +75,17 @@ class Storage:
 async def convert(database: Database, *, at_most: int | None = None) -> Layout:
     """From real[] to pgvector, with all that is there. Nothing is written meanwhile."""
     async with database.transaction() as connection:
-        await rows_on(connection, "alone")
-        await rows_on(connection, "create_extension")
-        schema = (await rows_on(connection, "extension"))[0]["schema"]
+        await QUERIES.execute(connection, "alone")
+        await QUERIES.execute(connection, "create_extension")
+        schema = (await QUERIES.fetch_all(connection, "extension"))[0]["schema"]
         if at_most is not None:
-            count = sum(row["vectors"] for row in await rows_on(connection, "models"))
+            count = sum(row["vectors"] for row in await QUERIES.fetch_all(connection, "models"))
             if count > at_most:
                 raise InvalidInput(
                     f"{count:,} vectors would have to be rewritten: `regente embeddings "
                     "pgvector` does it"
                 )
-        if (await rows_on(connection, "column_type"))[0]["type"] != "vector":
-            await formatted_on(connection, "use_pgvector", {"schema": sql.Identifier(schema)})
+        if (await QUERIES.fetch_all(connection, "column_type"))[0]["type"] != "vector":
+            statement = QUERIES.format("use_pgvector", schema=sql.Identifier(schema))
+            await QUERIES.execute(connection, statement)
     return await layout(database)

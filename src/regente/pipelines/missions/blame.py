@@ -10,13 +10,13 @@ from regente.engine.database import TaskConnection
 from regente.engine.log import logger
 from regente.engine.task import Task
 from regente.fleet.config import FleetConfig
-from regente.pipelines.missions.book import one_on, rows_on
+from regente.pipelines.missions.queries import QUERIES
 
 
 async def blame_proxy(
     task: Task[Any], connection: TaskConnection, config: FleetConfig, proxy_id: str, reason: str
 ) -> None:
-    row = await one_on(
+    row = await QUERIES.fetch_one(
         connection,
         "blame_proxy",
         proxy_id=proxy_id,
@@ -37,7 +37,7 @@ async def blame_proxy(
             reason=reason,
             by="regente",
         )
-    if row["outage"] and await rows_on(connection, "open_breaker"):
+    if row["outage"] and await QUERIES.fetch_all(connection, "open_breaker"):
         logger.error(
             "most proxies fail: the target may be down; none is put out, one worker at a "
             "time tries again"
@@ -51,7 +51,7 @@ async def give_up_worker(
     task: Task[Any], connection: TaskConnection, worker_id: str, code: str, message: str
 ) -> None:
     """A worker that does not let us in is not asked again until a person has seen to it."""
-    row = await one_on(
+    row = await QUERIES.fetch_one(
         connection, "deactivate_worker", worker_id=worker_id, code=code, message=message
     )
     if row is not None:

@@ -14,8 +14,8 @@ from regente.engine.client import Client
 from regente.engine.log import logger
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
-from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
-from regente.pipelines.statements import Row
+from regente.pipelines.missions.queries import QUERIES, brief_transaction
+from regente.queries import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Dispatcher:
         """The pipeline `orchestrator`: see that every worker has a driver, until there is nothing
         left to do."""
         while True:
-            state = (await ask(self.fleet.database, "orchestrator"))[0]
+            state = (await QUERIES.fetch_all(self.fleet.database, "orchestrator"))[0]
             if _is_over(state) and await self._close(task):
                 return "closed"
             if state["state"] == "open" and (state["any_queued"] or state["any_running"]):
@@ -37,24 +37,24 @@ class Dispatcher:
 
     async def _man(self, task: Task[Any]) -> None:
         async with brief_transaction(task) as connection:
-            workers = [row["id"] for row in await rows_on(connection, "undriven_workers")]
+            workers = [row["id"] for row in await QUERIES.fetch_all(connection, "undriven_workers")]
             if workers:
                 tasks = await self.client.enqueue_many(
                     "workers", [{"worker_id": worker} for worker in workers], connection=connection
                 )
-                await rows_on(connection, "set_driver", worker_ids=workers, task_ids=tasks)
+                await QUERIES.execute(connection, "set_driver", worker_ids=workers, task_ids=tasks)
                 logger.info("workers manned", extra={"workers": len(workers)})
 
     async def _close(self, task: Task[Any]) -> bool:
         """Looked at once more under the lock that everybody takes who queues missions."""
         async with brief_transaction(task) as connection:
-            locked = await one_on(connection, "lock_orchestrator")
-            state = await one_on(connection, "orchestrator")
+            locked = await QUERIES.fetch_one(connection, "lock_orchestrator")
+            state = await QUERIES.fetch_one(connection, "orchestrator")
             if state is None or locked is None or not _is_over(state):
                 return False
             if locked["task_id"] == task.id:
-                await rows_on(connection, "hand_back")
-                await rows_on(connection, "close_orchestrator")
+                await QUERIES.execute(connection, "hand_back")
+                await QUERIES.execute(connection, "close_orchestrator")
                 await task.event(
                     "orchestrator_closed", connection=connection, stopped_by=state["stopped_by"]
                 )
@@ -74,7 +74,7 @@ async def open_dispatcher(
 ) -> bool:
     """In the transaction of whoever queues missions, or of the one who presses start. False: it
     stays closed."""
-    locked = await one_on(connection, "lock_orchestrator")
+    locked = await QUERIES.fetch_one(connection, "lock_orchestrator")
     assert locked is not None, "the orchestrator's row is part of the schema"
     if not on_request and (
         locked["stopped_by"] is not None or locked["state"] in ("draining", "halting")
@@ -83,8 +83,8 @@ async def open_dispatcher(
     task_id = locked["task_id"]
     if not locked["conducted"]:
         task_id = await client.enqueue("orchestrator", {}, connection=connection)
-        await rows_on(
+        await QUERIES.execute(
             connection, "log_action", event="orchestrator_opened", details=json.dumps({"by": by})
         )
-    await rows_on(connection, "open_orchestrator", task_id=task_id)
+    await QUERIES.execute(connection, "open_orchestrator", task_id=task_id)
     return True

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg import AsyncConnection
 from pydantic import BaseModel
 
 from regente.contracts.worker import SessionStatus
@@ -21,8 +23,8 @@ from regente.engine.errors import LeaseLost, NotFound
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
 from regente.http_client.client import CallFailed
-from regente.pipelines.missions.book import ask, brief_transaction, log_for_mission, one_on, rows_on
 from regente.pipelines.missions.error_codes import ErrorCode
+from regente.pipelines.missions.queries import QUERIES, brief_transaction
 from regente.pipelines.missions.sessions import (
     STARTING,
     OpenSession,
@@ -110,7 +112,7 @@ class Driver:
 
     async def _may_try(self) -> bool:
         """Not while most proxies fail, except for one probe at a time."""
-        rows = await ask(
+        rows = await QUERIES.fetch_all(
             self.fleet.database,
             "take_probe",
             every_seconds=self.fleet.config.polling_session_seconds,
@@ -159,7 +161,9 @@ class Driver:
             if state.rest_seconds > 0:
                 await self._rest(task, worker_id)
             elif not await self._assign(task, session, worker_id):
-                if await ask(self.fleet.database, "wants_another_proxy", proxy_id=session.proxy_id):
+                if await QUERIES.fetch_all(
+                    self.fleet.database, "wants_another_proxy", proxy_id=session.proxy_id
+                ):
                     return await sessions.end("proxy_avoided")
                 await self.worker_watch.wait(
                     worker_id, self.fleet.config.polling_session_seconds, for_work=True
@@ -183,25 +187,27 @@ class Driver:
         """Give this worker the mission that has waited longest: the seed's 6.4, in one transaction
         with its events."""
         async with brief_transaction(task) as connection:
-            mission = await one_on(
+            mission = await QUERIES.fetch_one(
                 connection, "next_mission", proxy_id=session.proxy_id, worker_id=worker_id
             )
             if mission is None:
                 return False
             mission_id, attempt = mission["id"], mission["attempt"]
             seat = {"mission_id": mission_id, "worker_id": worker_id}
-            if not await rows_on(connection, "seat_worker", driver_id=task.id, **seat):
+            if not await QUERIES.fetch_all(connection, "seat_worker", driver_id=task.id, **seat):
                 raise LeaseLost(f"worker {worker_id} has another driver")
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "seat_mission",
                 session_id=session.id,
                 proxy_name=session.proxy_name,
                 **seat,
             )
-            await rows_on(connection, "join_session", mission_id=mission_id, session_id=session.id)
+            await QUERIES.execute(
+                connection, "join_session", mission_id=mission_id, session_id=session.id
+            )
             if mission["avoided"] and mission["avoided"] != session.proxy_name:
-                await log_for_mission(
+                await _log_for_mission(
                     connection,
                     mission_id,
                     attempt,
@@ -210,7 +216,7 @@ class Driver:
                     new_proxy=session.proxy_name,
                     reason=mission["error_code"],
                 )
-            await log_for_mission(
+            await _log_for_mission(
                 connection,
                 mission_id,
                 attempt,
@@ -237,7 +243,7 @@ class Driver:
             await self._pause(task, worker_id, self.fleet.config.polling_session_seconds)
 
     async def _reason(self, worker_id: str) -> str:
-        rows = await ask(self.fleet.database, "worker_error", worker_id=worker_id)
+        rows = await QUERIES.fetch_all(self.fleet.database, "worker_error", worker_id=worker_id)
         return (rows[0]["error_code"] if rows else None) or "mission_failed"
 
     async def _pause(self, task: Task[Any], worker_id: str, seconds: float) -> None:
@@ -283,14 +289,14 @@ class Driver:
     async def _reclaim(self, task: Task[Any], worker_id: str, mission_id: int) -> None:
         """The mission ended without letting go of its worker (canceled, or dead): its job is ended,
         then the session."""
-        rows = await ask(self.fleet.database, "mission", mission_id=mission_id)
+        rows = await QUERIES.fetch_all(self.fleet.database, "mission", mission_id=mission_id)
         client = self.fleet.speak_to_worker(await self.fleet.worker(worker_id))
         task.check_lease()
         if rows and rows[0]["worker_job_id"]:
             with contextlib.suppress(CallFailed):
                 await client.cancel(rows[0]["worker_job_id"])
         async with brief_transaction(task) as connection:
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "leave_worker",
                 mission_id=mission_id,
@@ -317,3 +323,18 @@ def _enough(state: WorkerState) -> str | None:
     if not state.active:
         return "deactivated"
     return None if state.open else "orchestrator_closed"
+
+
+async def _log_for_mission(
+    connection: AsyncConnection[Any], mission_id: int, attempt: int, event: str, /, **details: Any
+) -> None:
+    """An event of a mission that somebody else writes: the driver of the worker that it is given
+    to."""
+    await QUERIES.execute(
+        connection,
+        "log_for_mission",
+        mission_id=mission_id,
+        attempt=attempt,
+        event=event,
+        details=json.dumps(details),
+    )

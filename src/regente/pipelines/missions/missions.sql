@@ -272,7 +272,7 @@ SELECT count(*) AS waiting FROM (
     AND (r.not_before IS NULL OR r.not_before <= regente.clock())
   LIMIT 200) AS w
 
--- A mission's own book.
+-- What a mission's own task reads and writes.
 
 -- name: mission
 SELECT r.mission_id, r.checkpoint::text AS checkpoint, r.worker_id, r.session_id, r.proxy_used,

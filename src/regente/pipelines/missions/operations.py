@@ -16,8 +16,8 @@ from regente.engine.enqueue import HELD
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.why import Why
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.book import ask, one_on, rows_on
 from regente.pipelines.missions.dispatcher import open_dispatcher
+from regente.pipelines.missions.queries import QUERIES
 from regente.pipelines.missions.settings import (
     MissionSettings,
     checked_setting,
@@ -25,7 +25,7 @@ from regente.pipelines.missions.settings import (
     read_settings_on,
 )
 from regente.pipelines.missions.why import explain_waiting
-from regente.pipelines.statements import Row
+from regente.queries import Row
 
 MISSION_STATUSES = ("draft", "queued", "running", "completed", "failed", "canceled")
 MAX_PAGE = 1000
@@ -88,7 +88,7 @@ class MissionOperations:
             ids = await self._client.enqueue_many(
                 "missions", args, run_at=HELD, draft=True, connection=connection
             )
-            await rows_on(connection, "new_runs", ids=ids, queued=False)
+            await QUERIES.execute(connection, "new_runs", ids=ids, queued=False)
             if queue:
                 await self._queue(connection, ids, by)
         return ids
@@ -104,7 +104,7 @@ class MissionOperations:
     ) -> list[int]:
         settings = await read_settings_on(connection)
         queued = await self._client.queue(ids, by=by, connection=connection)
-        await rows_on(connection, "queue_runs", ids=queued)
+        await QUERIES.execute(connection, "queue_runs", ids=queued)
         if queued and settings.auto_start:
             await open_dispatcher(self._client, connection, by=by, on_request=False)
         return queued
@@ -131,7 +131,7 @@ class MissionOperations:
     async def retry_many(self, ids: Sequence[int], *, by: str = "user") -> list[int]:
         missions = await self._only_missions(ids)
         async with self._database.transaction() as connection:
-            await rows_on(connection, "fresh_runs", ids=missions)
+            await QUERIES.execute(connection, "fresh_runs", ids=missions)
         done = await self._client.retry_many(missions, by=by)
         if done and (await read_settings(self._database)).auto_start:
             async with self._database.transaction() as connection:
@@ -155,7 +155,7 @@ class MissionOperations:
         limit: int = 100,
     ) -> list[Mission]:
         """Newest first; the next page begins with `before_id` of the last one seen."""
-        rows = await ask(
+        rows = await QUERIES.fetch_all(
             self._database,
             "list_missions",
             statuses=_checked(statuses),
@@ -168,35 +168,40 @@ class MissionOperations:
     async def ids(self, statuses: Sequence[str] | None = None, limit: int = 1_000_000) -> list[int]:
         return [
             row["id"]
-            for row in await ask(
+            for row in await QUERIES.fetch_all(
                 self._database, "mission_ids", statuses=_checked(statuses), limit=limit
             )
         ]
 
     async def counts(self) -> dict[str, int]:
-        found = {row["status"]: row["count"] for row in await ask(self._database, "count_missions")}
+        found = {
+            row["status"]: row["count"]
+            for row in await QUERIES.fetch_all(self._database, "count_missions")
+        }
         return dict.fromkeys(MISSION_STATUSES, 0) | found
 
     async def timeline(self, mission_id: int) -> list[Row]:
         """Its log (10.2), with the events of the sessions that it ran on."""
         await self.get(mission_id)
-        return await ask(self._database, "timeline", mission_id=mission_id)
+        return await QUERIES.fetch_all(self._database, "timeline", mission_id=mission_id)
 
     async def failed_items(self, mission_id: int, limit: int = MAX_PAGE) -> list[Row]:
         """The rows that the writer could not store."""
-        return await ask(self._database, "failed_items", mission_id=mission_id, limit=limit)
+        return await QUERIES.fetch_all(
+            self._database, "failed_items", mission_id=mission_id, limit=limit
+        )
 
     async def why(self, mission_id: int) -> Why:
         """Why it is not running, or where it stands."""
         mission = await self.get(mission_id)
         engine = await self._client.why(mission_id)
-        rows = await ask(self._database, "why_not", mission_id=mission_id)
+        rows = await QUERIES.fetch_all(self._database, "why_not", mission_id=mission_id)
         return explain_waiting(mission.status, rows[0], engine)
 
     # The orchestrator.
 
     async def orchestrator(self) -> OrchestratorState:
-        row = (await ask(self._database, "orchestrator"))[0]
+        row = (await QUERIES.fetch_all(self._database, "orchestrator"))[0]
         return OrchestratorState(**{name: row[name] for name in OrchestratorState.__slots__})
 
     async def start(self, *, by: str = "user") -> OrchestratorState:
@@ -209,11 +214,13 @@ class MissionOperations:
         queue."""
         state = "halting" if now else "draining"
         async with self._database.transaction() as connection:
-            await one_on(connection, "lock_orchestrator")
-            if not await rows_on(connection, "stop_orchestrator", state=state, by=by):
-                await rows_on(connection, "keep_closed", by=by)
+            await QUERIES.execute(connection, "lock_orchestrator")
+            if not await QUERIES.fetch_all(connection, "stop_orchestrator", state=state, by=by):
+                await QUERIES.execute(connection, "keep_closed", by=by)
             details = json.dumps({"by": by, "now": now})
-            await rows_on(connection, "log_action", event="orchestrator_stopped", details=details)
+            await QUERIES.execute(
+                connection, "log_action", event="orchestrator_stopped", details=details
+            )
         return await self.orchestrator()
 
     # Settings.
@@ -225,9 +232,11 @@ class MissionOperations:
         checked = checked_setting(key, value)
         before = asdict(await self.settings())[key]
         async with self._database.transaction() as connection:
-            await rows_on(connection, "put_setting", key=key, value=json.dumps(checked))
+            await QUERIES.execute(connection, "put_setting", key=key, value=json.dumps(checked))
             details = json.dumps({"by": by, "key": key, "before": before, "after": checked})
-            await rows_on(connection, "log_action", event="setting_changed", details=details)
+            await QUERIES.execute(
+                connection, "log_action", event="setting_changed", details=details
+            )
         return await self.settings()
 
     async def _only_missions(self, ids: Sequence[int]) -> list[int]:

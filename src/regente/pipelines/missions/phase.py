@@ -10,8 +10,8 @@ from regente.engine.errors import Blocked, Fatal, TaskError, Throttled, Transien
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.blame import blame_proxy, give_up_worker
-from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
 from regente.pipelines.missions.error_codes import EXHAUSTED, ErrorCode, Phase
+from regente.pipelines.missions.queries import QUERIES, brief_transaction
 from regente.pipelines.missions.settings import DEFAULTS
 
 
@@ -43,7 +43,7 @@ class MissionRun:
 
     @classmethod
     async def of(cls, fleet: Fleet, task: Task[Any]) -> Self:
-        rows = await ask(fleet.database, "mission", mission_id=task.id)
+        rows = await QUERIES.fetch_all(fleet.database, "mission", mission_id=task.id)
         if not rows:
             raise Fatal("this task is no mission: it was not made as one", code=ErrorCode.INTERNAL)
         return cls(**rows[0])
@@ -86,7 +86,7 @@ class MissionPhase:
                 )
             attempt = await self._charge(connection, code, phase)
             if attempt is not None:
-                await rows_on(
+                await QUERIES.execute(
                     connection,
                     "scrape_again",
                     mission_id=self.task.id,
@@ -104,7 +104,7 @@ class MissionPhase:
 
     async def repeat_verdict(self) -> NoReturn:
         """It was over, and its runner died between writing that down and saying so."""
-        rows = await ask(self.fleet.database, "last_setback", mission_id=self.task.id)
+        rows = await QUERIES.fetch_all(self.fleet.database, "last_setback", mission_id=self.task.id)
         code = ErrorCode(rows[0]["code"]) if rows else ErrorCode.INTERNAL
         raise self._over(
             code,
@@ -130,7 +130,7 @@ class MissionPhase:
                 connection, code, Phase.WRITER, writer_failed=int(job_failed)
             )
             if attempt is not None:
-                await rows_on(connection, "store_again", mission_id=self.task.id)
+                await QUERIES.execute(connection, "store_again", mission_id=self.task.id)
         crash_point("mission.storage_failed")
         if attempt is None:
             raise self._over(code, Phase.WRITER, message)
@@ -162,7 +162,7 @@ class MissionPhase:
             rest = wait_seconds if worker_status == "ready" else 0.0
             await self.leave_worker(connection, worker_status, failure, rest_seconds=rest)
             avoid = self.run.proxy_id if worker_status == "error" else None
-            row = await one_on(
+            row = await QUERIES.fetch_one(
                 connection,
                 "back_to_queue",
                 mission_id=self.task.id,
@@ -197,7 +197,7 @@ class MissionPhase:
         rest_seconds: float = 0.0,
     ) -> None:
         failed = failure is not None and status == "error"
-        await rows_on(
+        await QUERIES.execute(
             connection,
             "leave_worker",
             mission_id=self.task.id,
@@ -230,7 +230,7 @@ class MissionPhase:
         help."""
         if not code.may_retry:
             return None
-        row = await one_on(
+        row = await QUERIES.fetch_one(
             connection,
             "charge_mission",
             mission_id=self.task.id,

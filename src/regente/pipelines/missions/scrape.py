@@ -16,9 +16,9 @@ from regente.fleet.registry import Fleet
 from regente.http_client.client import TRANSIENT, CallFailed, CallFailure
 from regente.pipelines.missions import error_codes
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.book import ask, brief_transaction, rows_on
 from regente.pipelines.missions.error_codes import BROKEN_SESSION, ErrorCode, blames_proxy
 from regente.pipelines.missions.phase import MissionFailure, MissionPhase, MissionRun
+from regente.pipelines.missions.queries import QUERIES, brief_transaction
 from regente.pipelines.missions.retries import end_session_best_effort, throttle_delay, with_retries
 
 UNDER_WAY = (ScrapeStatus.PENDING, ScrapeStatus.QUEUED, ScrapeStatus.RUNNING)
@@ -48,13 +48,15 @@ class ScrapePhase(MissionPhase):
         resent = self.run.scrape_sent
         if not resent:
             async with brief_transaction(self.task) as connection:
-                await rows_on(connection, "about_to_scrape", mission_id=self.task.id)
+                await QUERIES.execute(connection, "about_to_scrape", mission_id=self.task.id)
             crash_point("scrape.intended")
         job_id = await self._send(resent)
         crash_point("scrape.accepted")
         request = self.task.args.request.model_dump(mode="json")
         async with brief_transaction(self.task) as connection:
-            await rows_on(connection, "scrape_started", mission_id=self.task.id, job_id=job_id)
+            await QUERIES.execute(
+                connection, "scrape_started", mission_id=self.task.id, job_id=job_id
+            )
             await self.task.event(
                 "scrape_started",
                 connection=connection,
@@ -202,7 +204,7 @@ class ScrapePhase(MissionPhase):
 
     async def _check_halt(self, job_id: str) -> None:
         """Somebody stopped the orchestrator and does not want to wait for what runs."""
-        if (await ask(self.fleet.database, "state"))[0]["state"] == "halting":
+        if (await QUERIES.fetch_all(self.fleet.database, "state"))[0]["state"] == "halting":
             await self._end_job(job_id)
             await self.send_back(
                 "the orchestrator was stopped",
@@ -247,7 +249,7 @@ class ScrapePhase(MissionPhase):
     async def _extracted(self, job_id: str, ads_count: int, shortfall: str | None) -> MissionRun:
         url = self._worker.data_url(job_id)
         async with brief_transaction(self.task) as connection:
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "scrape_ended",
                 mission_id=self.task.id,
@@ -273,7 +275,7 @@ class ScrapePhase(MissionPhase):
 
     async def _nothing_found(self, job_id: str) -> MissionRun:
         async with brief_transaction(self.task) as connection:
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "scrape_ended",
                 mission_id=self.task.id,

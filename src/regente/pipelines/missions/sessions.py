@@ -16,8 +16,8 @@ from regente.fleet.models import Worker
 from regente.fleet.registry import Fleet
 from regente.http_client.client import CallFailed, CallFailure
 from regente.pipelines.missions.blame import blame_proxy, give_up_worker
-from regente.pipelines.missions.book import ask, brief_transaction, one_on, rows_on
 from regente.pipelines.missions.error_codes import BROKEN_SESSION, ErrorCode, blames_proxy
+from regente.pipelines.missions.queries import QUERIES, brief_transaction
 from regente.pipelines.missions.retries import end_session_best_effort, with_retries
 
 STARTING = (
@@ -63,7 +63,9 @@ class Sessions:
         self._client = fleet.speak_to_worker(worker)
 
     async def current(self) -> OpenSession | None:
-        rows = await ask(self._fleet.database, "session_of_worker", worker_id=self._worker.id)
+        rows = await QUERIES.fetch_all(
+            self._fleet.database, "session_of_worker", worker_id=self._worker.id
+        )
         return (
             OpenSession(rows[0]["id"], rows[0]["proxy_id"], rows[0]["proxy_name"]) if rows else None
         )
@@ -72,11 +74,11 @@ class Sessions:
         """A proxy of its own and the record of what is about to be asked for; None when no proxy is
         free."""
         async with brief_transaction(self._task) as connection:
-            proxy = await one_on(connection, "reserve_proxy", worker_id=self._worker.id)
+            proxy = await QUERIES.fetch_one(connection, "reserve_proxy", worker_id=self._worker.id)
             if proxy is None:
                 return None
-            before = await one_on(connection, "last_session", worker_id=self._worker.id)
-            begun = await one_on(
+            before = await QUERIES.fetch_one(connection, "last_session", worker_id=self._worker.id)
+            begun = await QUERIES.fetch_one(
                 connection,
                 "begin_session",
                 worker_id=self._worker.id,
@@ -122,7 +124,9 @@ class Sessions:
 
     async def until_ready(self, session: OpenSession) -> None:
         """Ask every 10 s, for 180 s since it was begun."""
-        rows = await ask(self._fleet.database, "current_session", session_id=session.id)
+        rows = await QUERIES.fetch_all(
+            self._fleet.database, "current_session", session_id=session.id
+        )
         deadline = (
             time.monotonic()
             + self._fleet.config.timeout_session_seconds
@@ -161,7 +165,7 @@ class Sessions:
 
     async def _ready(self, session: OpenSession) -> None:
         async with brief_transaction(self._task) as connection:
-            row = await one_on(
+            row = await QUERIES.fetch_one(
                 connection,
                 "session_ready",
                 worker_id=self._worker.id,
@@ -171,7 +175,7 @@ class Sessions:
             if row is None:
                 raise LeaseLost(f"worker {self._worker.name} has another driver")
             await self._log(connection, "session_ready", session, duration_ms=row["duration_ms"])
-            if await rows_on(connection, "close_breaker"):
+            if await QUERIES.fetch_all(connection, "close_breaker"):
                 await self._task.event(
                     "proxy_breaker_closed", connection=connection, worker_id=self._worker.id
                 )
@@ -185,7 +189,7 @@ class Sessions:
             failure.code, failure.problem, starting=starting
         )
         async with brief_transaction(self._task) as connection:
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "session_failed",
                 worker_id=self._worker.id,
@@ -215,7 +219,7 @@ class Sessions:
     async def reset(self) -> None:
         """`error` → `idle`: ready for another try."""
         async with brief_transaction(self._task) as connection:
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "end_session",
                 worker_id=self._worker.id,
@@ -229,7 +233,7 @@ class Sessions:
         await end_session_best_effort(self._task, self._client, self._fleet.config.outage_seconds)
         crash_point("session.deleted")
         async with brief_transaction(self._task) as connection:
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "end_session",
                 worker_id=self._worker.id,

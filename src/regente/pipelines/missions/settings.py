@@ -9,8 +9,8 @@ from psycopg import AsyncConnection
 
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput
-from regente.pipelines.missions.book import ask, rows_on
-from regente.pipelines.statements import Row
+from regente.pipelines.missions.queries import QUERIES
+from regente.queries import Row
 
 LIMITS = {"session_limit": (1, 1000), "max_retries": (0, 100)}
 
@@ -26,12 +26,12 @@ DEFAULTS = MissionSettings()
 
 
 async def read_settings(database: Database) -> MissionSettings:
-    return _settings(await ask(database, "settings", keys=list(asdict(DEFAULTS))))
+    return _settings(await QUERIES.fetch_all(database, "settings", keys=list(asdict(DEFAULTS))))
 
 
 async def read_settings_on(connection: AsyncConnection[Any]) -> MissionSettings:
     """In the midst of a transaction: another connection might not be free."""
-    return _settings(await rows_on(connection, "settings", keys=list(asdict(DEFAULTS))))
+    return _settings(await QUERIES.fetch_all(connection, "settings", keys=list(asdict(DEFAULTS))))
 
 
 def _settings(rows: list[Row]) -> MissionSettings:

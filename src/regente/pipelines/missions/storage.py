@@ -20,9 +20,9 @@ from regente.fleet.models import Writer
 from regente.fleet.registry import Fleet
 from regente.http_client.client import CallFailed, CallFailure
 from regente.pipelines.missions import error_codes
-from regente.pipelines.missions.book import brief_transaction, one_on, rows_on
 from regente.pipelines.missions.error_codes import ErrorCode
 from regente.pipelines.missions.phase import MissionPhase, MissionRun
+from regente.pipelines.missions.queries import QUERIES, brief_transaction
 from regente.pipelines.missions.retries import throttle_delay, with_retries
 
 NAMESPACE = uuid.UUID("6f0c3a52-6d0f-4f0a-9c52-0d7b8f6d2a11")
@@ -65,7 +65,7 @@ class StoragePhase(MissionPhase):
     async def _begin(self, client: WriterClient, writer: Writer) -> str:
         again = self.run.writer_sent
         async with brief_transaction(self.task) as connection:
-            row = await one_on(
+            row = await QUERIES.fetch_one(
                 connection,
                 "about_to_store",
                 mission_id=self.task.id,
@@ -77,7 +77,9 @@ class StoragePhase(MissionPhase):
         job_id = await self._send(client, self._name(row["writer_no"]), asked_before=again)
         crash_point("writer.accepted")
         async with brief_transaction(self.task) as connection:
-            await rows_on(connection, "writer_started", mission_id=self.task.id, job_id=job_id)
+            await QUERIES.execute(
+                connection, "writer_started", mission_id=self.task.id, job_id=job_id
+            )
             await self.task.event(
                 "writer_started",
                 connection=connection,
@@ -143,7 +145,7 @@ class StoragePhase(MissionPhase):
                 error=message,
                 error_code=code.value,
             )
-            await rows_on(connection, "store_again", mission_id=self.task.id)
+            await QUERIES.execute(connection, "store_again", mission_id=self.task.id)
         raise Fatal(message, code=code.value)
 
     # The job is watched.
@@ -179,7 +181,9 @@ class StoragePhase(MissionPhase):
             number = (await MissionRun.of(self.fleet, self.task)).writer_no
             job_id = await self._send(client, self._name(number), asked_before=False)
             async with brief_transaction(self.task) as connection:
-                await rows_on(connection, "writer_started", mission_id=self.task.id, job_id=job_id)
+                await QUERIES.execute(
+                    connection, "writer_started", mission_id=self.task.id, job_id=job_id
+                )
 
     async def _report(self, job_id: str, job: WriterJob) -> None:
         done = job.progress.processed
@@ -207,9 +211,9 @@ class StoragePhase(MissionPhase):
             "failed_count": job.progress.failed_count,
         }
         async with brief_transaction(self.task) as connection:
-            await rows_on(connection, "stored", mission_id=self.task.id, **counts)
+            await QUERIES.execute(connection, "stored", mission_id=self.task.id, **counts)
             if job.failed_items:
-                await rows_on(
+                await QUERIES.execute(
                     connection,
                     "keep_failed_items",
                     mission_id=self.task.id,

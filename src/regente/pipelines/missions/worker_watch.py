@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from regente.engine.cancellation import cancel_all
 from regente.engine.database import Database
-from regente.pipelines.missions.book import ask
+from regente.pipelines.missions.queries import QUERIES
 from regente.pipelines.missions.settings import DEFAULTS
 
 
@@ -73,7 +73,7 @@ class WorkerWatch:
                 await asyncio.sleep(self._watch_seconds)
 
     async def _look_once(self) -> None:
-        waiting = (await ask(self._database, "waiting_missions"))[0]["waiting"]
+        waiting = (await QUERIES.fetch_all(self._database, "waiting_missions"))[0]["waiting"]
         for_work = [key for key in self._waiting if key[0] == "w"]
         for key in for_work[:waiting]:
             self._wake(key)
@@ -95,7 +95,7 @@ class WorkerWatch:
                 row["session_limit"],
                 row["open"],
             )
-            for row in await ask(
+            for row in await QUERIES.fetch_all(
                 self._database, "look_at_workers", ids=ids, session_limit=DEFAULTS.session_limit
             )
         }

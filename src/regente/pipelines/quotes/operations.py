@@ -13,10 +13,12 @@ from pydantic import ValidationError
 from regente.engine.client import Client
 from regente.engine.errors import InvalidInput, NotFound
 from regente.engine.models import BatchInfo
-from regente.pipelines.quotes.book import QUERIES, note_new
 from regente.pipelines.quotes.checkpoints import Checkpoint, percentage
 from regente.pipelines.quotes.maintenance import CLEAN_UP, QUOTES, RECOVER, ensure_timetable
 from regente.pipelines.quotes.models import QuoteArgs
+from regente.pipelines.quotes.queries import QUERIES
+from regente.pipelines.quotes.store import note_new
+from regente.queries import Row
 
 QUOTE_STATUSES = ("PENDING", "PROCESSING", "DONE", "ERROR", "CANCELLED")
 MAX_PAGE = 1000
@@ -155,7 +157,7 @@ class QuoteOperations:
         rows = await self._rows([quote_id], None, None, None, 1)
         if not rows:
             raise NotFound(f"there is no quote {quote_id}")
-        sources = await self._database.ask(QUERIES["sources_of"], {"id": quote_id})
+        sources = await QUERIES.fetch_all(self._database, "sources_of", id=quote_id)
         steps = await self._client.steps(quote_id)
         row = rows[0]
         return QuoteDetail(
@@ -169,19 +171,19 @@ class QuoteOperations:
         )
 
     async def lots(self, *, before_id: int | None = None, limit: int = 100) -> list[Lot]:
-        rows = await self._database.ask(
-            QUERIES["list_lots"], {"id": None, "before_id": before_id, "limit": _limited(limit)}
+        rows = await QUERIES.fetch_all(
+            self._database, "list_lots", id=None, before_id=before_id, limit=_limited(limit)
         )
         return [_lot(row) for row in rows]
 
     async def lot(self, batch_id: int) -> tuple[Lot, BatchInfo]:
         """What the lot is worth, and its ledger."""
-        rows = await self._database.ask(
-            QUERIES["list_lots"], {"id": batch_id, "before_id": None, "limit": 1}
+        row = await QUERIES.fetch_one(
+            self._database, "list_lots", id=batch_id, before_id=None, limit=1
         )
-        if not rows:
+        if row is None:
             raise NotFound(f"there is no lot {batch_id}")
-        return _lot(rows[0]), await self._client.batch(batch_id)
+        return _lot(row), await self._client.batch(batch_id)
 
     async def _rows(
         self,
@@ -190,15 +192,16 @@ class QuoteOperations:
         batch_id: int | None,
         before_id: int | None,
         limit: int,
-    ) -> list[dict[str, Any]]:
-        params = {
-            "ids": ids,
-            "statuses": statuses,
-            "batch_id": batch_id,
-            "before_id": before_id,
-            "limit": _limited(limit),
-        }
-        return await self._database.ask(QUERIES["list_quotes"], params)
+    ) -> list[Row]:
+        return await QUERIES.fetch_all(
+            self._database,
+            "list_quotes",
+            ids=ids,
+            statuses=statuses,
+            batch_id=batch_id,
+            before_id=before_id,
+            limit=_limited(limit),
+        )
 
 
 def quote_args(description: str, reference: str | None = None) -> QuoteArgs:

@@ -8,7 +8,6 @@ from collections import Counter
 from regente.engine.errors import Fatal
 from regente.engine.task import Task
 from regente.pipelines.quotes.appraisal import appraise
-from regente.pipelines.quotes.book import put_result
 from regente.pipelines.quotes.checkpoints import Checkpoint
 from regente.pipelines.quotes.models import (
     Analysed,
@@ -23,6 +22,7 @@ from regente.pipelines.quotes.models import (
 )
 from regente.pipelines.quotes.providers import Providers
 from regente.pipelines.quotes.settings import QuotesSettings
+from regente.pipelines.quotes.store import put_result
 
 PATIENT_TRIES = 2
 """So often a page that does not answer makes the whole quote wait; after that the quote goes on

@@ -11,10 +11,10 @@ from typing import Any
 from regente.engine.client import Client
 from regente.engine.errors import InvalidInput, NotFound
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs, checked_round
-from regente.pipelines.rounds.book import ask, one_on, rows_on
 from regente.pipelines.rounds.pipeline import match_key
+from regente.pipelines.rounds.queries import QUERIES
 from regente.pipelines.rounds.states import JobState, MatchState
-from regente.pipelines.statements import Row
+from regente.queries import Row
 
 MAX_PAGE = 1000
 ROUNDS_AT_ONCE = 100
@@ -107,7 +107,7 @@ class RoundOperations:
         """
         league, number = checked_round(league, number)
         async with self._database.transaction() as connection:
-            known = await one_on(connection, "open_round", league=league, number=number)
+            known = await QUERIES.fetch_one(connection, "open_round", league=league, number=number)
             assert known is not None
             discoveries = known["discoveries"] + int(
                 refresh and known["task_status"] == "completed"
@@ -120,7 +120,7 @@ class RoundOperations:
                 batch=f"round {name}",
                 connection=connection,
             )
-            await rows_on(
+            await QUERIES.execute(
                 connection,
                 "begin_round",
                 round_id=known["id"],
@@ -142,7 +142,7 @@ class RoundOperations:
             await self.get(round_id)
         selected, mended, after_id = 0, list[int](), 0
         while True:
-            rounds = await ask(
+            rounds = await QUERIES.fetch_all(
                 self._database,
                 "rounds_to_mend",
                 round_id=round_id,
@@ -177,7 +177,7 @@ class RoundOperations:
         """Newest first; the next page begins with `before_id` of the last one seen."""
         if round_id is not None and not 0 < round_id <= MAX_ID:
             raise InvalidInput(f"{round_id!r} is not an id")
-        rows = await ask(
+        rows = await QUERIES.fetch_all(
             self._database,
             "list_rounds",
             round_id=round_id,
@@ -200,25 +200,30 @@ class RoundOperations:
         """In the order of the round's page."""
         return [
             _match(row)
-            for row in await ask(
+            for row in await QUERIES.fetch_all(
                 self._database, "matches_of_round", round_id=round_id, match_id=None
             )
         ]
 
     async def match(self, round_id: int, match_id: str) -> MatchDetail:
         await self.get(round_id)
-        rows = await ask(self._database, "matches_of_round", round_id=round_id, match_id=match_id)
-        if not rows:
+        row = await QUERIES.fetch_one(
+            self._database, "matches_of_round", round_id=round_id, match_id=match_id
+        )
+        if row is None:
             raise NotFound(f"round {round_id} has no match {match_id:.100}")
-        row = rows[0]
         stored = row["stored_id"]
         return MatchDetail(
             _match(row),
             row["venue"],
             row["attendance"],
             row["stored_at"],
-            await ask(self._database, "events_of_match", match=stored) if stored else [],
-            await ask(self._database, "stats_of_match", match=stored) if stored else [],
+            await QUERIES.fetch_all(self._database, "events_of_match", match=stored)
+            if stored
+            else [],
+            await QUERIES.fetch_all(self._database, "stats_of_match", match=stored)
+            if stored
+            else [],
             await self._client.failures(row["task_id"]),
         )
 
@@ -229,7 +234,9 @@ class RoundOperations:
     ) -> tuple[int, list[int]]:
         """How many were found, and the tasks that are in the queue again for them."""
         wanted = None if codes is None else list(codes)
-        missing = await ask(self._database, "matches_to_mend", round_id=one["id"], codes=wanted)
+        missing = await QUERIES.fetch_all(
+            self._database, "matches_to_mend", round_id=one["id"], codes=wanted
+        )
         lost = [row for row in missing if row["status"] == MatchState.MISSING]
         again = [row["task_id"] for row in missing if row["status"] != MatchState.MISSING]
         page = one["task_status"] in ("failed", "canceled") and (
@@ -266,7 +273,7 @@ class RoundOperations:
                 "matches", args, keys=keys, batch=batch, connection=connection
             )
             names = [row["match_id"] for row in lost]
-            await rows_on(
+            await QUERIES.execute(
                 connection, "replace_tasks", round_id=one["id"], match_ids=names, task_ids=ids
             )
         return ids

@@ -10,9 +10,9 @@ from regente.engine.client import Client
 from regente.engine.errors import Fatal, Throttled
 from regente.engine.task import Task
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs
-from regente.pipelines.rounds.book import ask, rows_on
 from regente.pipelines.rounds.models import Fixture, MatchPage, PlayState, RoundPage
 from regente.pipelines.rounds.parsing import InvalidData, parse_match, parse_round
+from regente.pipelines.rounds.queries import QUERIES
 from regente.pipelines.rounds.settings import RoundSettings
 from regente.pipelines.rounds.site import LeagueSite
 from regente.pipelines.rounds.store import store_match
@@ -43,7 +43,9 @@ class RoundPipeline:
             async with task.transaction(DISCOVERED) as connection:
                 await self._write(connection, task, args, sheet)
             logger.info("round discovered: %s matches", len(sheet.matches))
-        row = (await ask(self._client.database, "round_counts", round_id=args.round_id))[0]
+        row = (
+            await QUERIES.fetch_all(self._client.database, "round_counts", round_id=args.round_id)
+        )[0]
         return {"round_id": args.round_id, "matches": row["listed"]}
 
     async def _sheet(self, task: Task[RoundArgs], args: RoundArgs) -> RoundPage:
@@ -76,7 +78,7 @@ class RoundPipeline:
             batch=task.batch_id,
             connection=connection,
         )
-        await rows_on(
+        await QUERIES.execute(
             connection,
             "list_matches_of_round",
             round_id=args.round_id,
@@ -84,7 +86,7 @@ class RoundPipeline:
             match_ids=[match.match_id for match in sheet.matches],
             urls=[match.url for match in sheet.matches],
         )
-        await rows_on(
+        await QUERIES.execute(
             connection, "round_discovered", round_id=args.round_id, matches=sheet.matches_said
         )
 
@@ -100,7 +102,7 @@ class MatchPipeline:
         _name_in_log(task)
         args = task.args
         _name_in_log(task, job_id=args.round_id, match_id=args.match_id)
-        known = await ask(
+        known = await QUERIES.fetch_all(
             self._database, "stored_match", league=args.league, match_id=args.match_id
         )
         if known and known[0]["task_id"] != task.id:
@@ -138,7 +140,11 @@ class MatchPipeline:
                     "postponed: the league has no new date yet; retry-failed looks at it again"
                 )
             case PlayState.SCHEDULED | PlayState.LIVE:
-                row = (await ask(self._database, "since_kickoff", kickoff_at=fixture.kickoff_at))[0]
+                row = (
+                    await QUERIES.fetch_all(
+                        self._database, "since_kickoff", kickoff_at=fixture.kickoff_at
+                    )
+                )[0]
                 raise self._not_yet(fixture, float(row["seconds"]))
             case PlayState.FINISHED:
                 raise InvalidData("a finished match without its sheet")

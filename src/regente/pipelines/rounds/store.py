@@ -6,27 +6,27 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from regente.pipelines.rounds.args import MatchArgs
-from regente.pipelines.rounds.book import one_on, rows_on
 from regente.pipelines.rounds.models import MatchPage
-from regente.pipelines.statements import Row
+from regente.pipelines.rounds.queries import QUERIES
+from regente.queries import Row
 
 
 async def store_match(
     connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchPage
 ) -> Row:
     # A runner that is frozen in here must not keep its teams from the other matches.
-    await rows_on(connection, "be_brief")
+    await QUERIES.execute(connection, "be_brief")
     # In the order of their names: two matches that share teams do not wait for each other in a
     # circle.
     teams = sorted(sheet.teams, key=lambda team: team.slug)
-    await rows_on(
+    await QUERIES.execute(
         connection,
         "put_teams",
         league=args.league,
         slugs=[team.slug for team in teams],
         names=[team.name for team in teams],
     )
-    match = await one_on(
+    match = await QUERIES.fetch_one(
         connection,
         "put_match",
         round_id=args.round_id,
@@ -41,25 +41,25 @@ async def store_match(
         stats_said=sheet.stats_said,
     )
     assert match is not None
-    await rows_on(
+    await QUERIES.execute(
         connection,
         "put_match_rows",
         match=match["id"],
         league=args.league,
         teams=Jsonb([team.model_dump(mode="json") for team in sheet.teams]),
     )
-    await rows_on(
+    await QUERIES.execute(
         connection,
         "put_events",
         match=match["id"],
         events=Jsonb([one.model_dump(mode="json") for one in sheet.events]),
     )
-    await rows_on(
+    await QUERIES.execute(
         connection,
         "put_stats",
         match=match["id"],
         stats=Jsonb([one.model_dump(mode="json") for one in sheet.stats]),
     )
     # Now, while the step can still fail as what it is, and not as a commit that was refused.
-    await rows_on(connection, "check_now")
+    await QUERIES.execute(connection, "check_now")
     return match

@@ -12,11 +12,11 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 
 from regente.engine.migrations import ENGINE, Component
-from regente.sql_files import load_queries
+from regente.queries import Queries, Row
 
 Level = Literal["ok", "info", "warning", "error"]
 
-_QUERIES = load_queries(Path(__file__).parents[1] / "doctor.sql")
+_QUERIES = Queries(Path(__file__).parents[1] / "doctor.sql")
 _CONNECT_SECONDS = 10
 
 
@@ -35,10 +35,10 @@ class CheckContext:
     connection: psycopg.AsyncConnection[DictRow]
     components: Sequence[Component] = (ENGINE,)
 
-    async def rows(self, query: str) -> list[DictRow]:
+    async def rows(self, query: str) -> list[Row]:
         return await fetch(self.connection, query)
 
-    async def row(self, query: str) -> DictRow:
+    async def row(self, query: str) -> Row:
         return (await self.rows(query))[0]
 
 
@@ -58,5 +58,5 @@ async def connect(database_url: str) -> psycopg.AsyncConnection[DictRow]:
     )
 
 
-async def fetch(connection: psycopg.AsyncConnection[DictRow], query: str) -> list[DictRow]:
-    return await (await connection.execute(_QUERIES[query])).fetchall()
+async def fetch(connection: psycopg.AsyncConnection[DictRow], query: str) -> list[Row]:
+    return await _QUERIES.fetch_all(connection, query)

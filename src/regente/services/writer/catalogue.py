@@ -11,7 +11,7 @@ from psycopg import AsyncConnection, sql
 from regente.contracts.writer import Target
 from regente.services.writer.copy_text import Kind
 from regente.services.writer.failures import JobFailure, WriterCode
-from regente.services.writer.queries import query
+from regente.services.writer.queries import QUERIES
 
 EXTRA_COLUMNS = ("raw", "extra")
 TOUCHED_COLUMNS = ("last_seen_at", "updated_at")
@@ -31,7 +31,7 @@ class Table:
 async def read_table(connection: AsyncConnection[Any], target: Target) -> Table:
     shown = f"{target.schema_}.{target.table}"
     found = await connection.execute(
-        query("table_columns"), {"schema": target.schema_, "table": target.table}
+        QUERIES["table_columns"], {"schema": target.schema_, "table": target.table}
     )
     rows = await found.fetchall()
     if not rows:
@@ -43,7 +43,7 @@ async def read_table(connection: AsyncConnection[Any], target: Target) -> Table:
             f"{shown} has no column {target.conflict_key!r} that can be written to",
         )
     parameters = {"schema": target.schema_, "table": target.table, "column": target.conflict_key}
-    unique = await (await connection.execute(query("is_unique"), parameters)).fetchone()
+    unique = await (await connection.execute(QUERIES["is_unique"], parameters)).fetchone()
     if unique is None:
         raise JobFailure(
             WriterCode.SCHEMA, f"{shown} has no unique constraint on {target.conflict_key!r}"

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from regente.services.writer.config import WriterConfig
-from regente.services.writer.queries import query
+from regente.services.writer.queries import QUERIES
 
 Pool = AsyncConnectionPool[AsyncConnection[Any]]
 
@@ -31,7 +31,7 @@ async def prepare_database(config: WriterConfig) -> None:
     async with await AsyncConnection.connect(config.database_url, **_CONNECT) as connection:
         for name in ("create_schema", *(["create_ads"] if config.create_ads else [])):
             async with connection.transaction():
-                await connection.execute(query(name))
+                await connection.execute(QUERIES[name])
 
 
 def make_pool(config: WriterConfig) -> Pool:

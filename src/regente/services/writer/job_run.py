@@ -33,7 +33,7 @@ from regente.services.writer.json_outline import enter_array, leave_document, sp
 from regente.services.writer.json_rows import RowReader
 from regente.services.writer.json_window import Window
 from regente.services.writer.loading import Loader
-from regente.services.writer.queries import query
+from regente.services.writer.queries import QUERIES
 from regente.services.writer.source import OpenSource, Sources, safe_url
 
 T = TypeVar("T")
@@ -188,7 +188,7 @@ class JobRun:
         """Does not wait for the disk: a crash of the server takes rows and progress back together,
         and the commit that ends the job, which does wait, makes all before it durable."""
         async with connection.transaction():
-            await connection.execute(query("begin_batch"), _BOUNDS)
+            await connection.execute(QUERIES["begin_batch"], _BOUNDS)
             failed = await loader.load(connection, batch)
             await self._jobs.note_progress(connection, job, batch.size, failed)
         job.processed += batch.size

@@ -19,7 +19,7 @@ from regente.contracts.writer import ProcessRequest, Target, WriterStatus
 from regente.services.writer.batch import Failed
 from regente.services.writer.config import WriterConfig
 from regente.services.writer.failures import JobFailure, LeaseLost
-from regente.services.writer.queries import query
+from regente.services.writer.queries import QUERIES
 from regente.services.writer.source import Version, safe_url
 
 _KEPT_CHARACTERS = 100_000
@@ -72,15 +72,15 @@ class Jobs:
         job_id = request.job_id or str(uuid.uuid4())
         fingerprint = _fingerprint(request)
         async with self._cursor() as cursor:
-            await cursor.execute(query("known_job"), {"job_id": job_id})
+            await cursor.execute(QUERIES["known_job"], {"job_id": job_id})
             known = await cursor.fetchone()
             if known is None:
                 await self._make_room(cursor)
-                await cursor.execute(query("accept_job"), _row(job_id, fingerprint, request))
+                await cursor.execute(QUERIES["accept_job"], _row(job_id, fingerprint, request))
                 made = await cursor.fetchone()
                 if made:
                     return Accepted(job_id, WriterStatus.PROCESSING, made["created_at"])
-                await cursor.execute(query("known_job"), {"job_id": job_id})
+                await cursor.execute(QUERIES["known_job"], {"job_id": job_id})
                 known = await cursor.fetchone()
         assert known is not None
         if known["fingerprint"] != fingerprint:
@@ -88,14 +88,14 @@ class Jobs:
         return Accepted(job_id, WriterStatus(known["status"]), known["created_at"])
 
     async def _make_room(self, cursor: AsyncCursor[DictRow]) -> None:
-        await cursor.execute(query("count_unfinished"), {"limit": self._config.waiting_jobs})
+        await cursor.execute(QUERIES["count_unfinished"], {"limit": self._config.waiting_jobs})
         found = await cursor.fetchone()
         if found and found["count"] >= self._config.waiting_jobs:
             raise TooManyWaiting
 
     async def claim(self) -> Job | None:
         async with self._cursor() as cursor:
-            await cursor.execute(query("claim_job"), {"owner": self._owner, "lease": self._lease})
+            await cursor.execute(QUERIES["claim_job"], {"owner": self._owner, "lease": self._lease})
             row = await cursor.fetchone()
         if row is None:
             return None
@@ -111,7 +111,7 @@ class Jobs:
         what happened."""
         async with self._cursor() as cursor:
             await cursor.execute(
-                query("read_progress"), {"job_id": job.job_id, "owner": self._owner}
+                QUERIES["read_progress"], {"job_id": job.job_id, "owner": self._owner}
             )
             row = await cursor.fetchone()
         if row is None:
@@ -145,7 +145,7 @@ class Jobs:
         items = [(job.job_id, one.index, one.data[:_KEPT_CHARACTERS], one.error) for one in failed]
         async with connection.cursor() as cursor:
             if items:
-                await cursor.executemany(query("note_failed_item"), items)
+                await cursor.executemany(QUERIES["note_failed_item"], items)
             values = {
                 "success": size - len(failed),
                 "failed": len(failed),
@@ -153,7 +153,7 @@ class Jobs:
                 "lease": self._lease,
             }
             await cursor.execute(
-                query("note_progress"), {**values, "job_id": job.job_id, "owner": self._owner}
+                QUERIES["note_progress"], {**values, "job_id": job.job_id, "owner": self._owner}
             )
             if cursor.rowcount != 1:
                 raise LeaseLost(job.job_id)
@@ -182,12 +182,12 @@ class Jobs:
 
     async def status(self, job_id: str) -> tuple[DictRow, list[DictRow]] | None:
         async with self._cursor() as cursor:
-            await cursor.execute(query("job_status"), {"job_id": job_id})
+            await cursor.execute(QUERIES["job_status"], {"job_id": job_id})
             found = await cursor.fetchone()
             if found is None:
                 return None
             await cursor.execute(
-                query("job_failed_items"),
+                QUERIES["job_failed_items"],
                 {"job_id": job_id, "limit": self._config.shown_failed_items},
             )
             return found, await cursor.fetchall()
@@ -197,7 +197,7 @@ class Jobs:
 
     async def _run(self, name: str, values: dict[str, Any]) -> int:
         async with self._cursor() as cursor:
-            await cursor.execute(query(name), values)
+            await cursor.execute(QUERIES[name], values)
             return cursor.rowcount
 
     @contextlib.asynccontextmanager

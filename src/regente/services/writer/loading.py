@@ -19,7 +19,7 @@ from regente.services.writer.batch import Batch, Failed, Shape
 from regente.services.writer.catalogue import Table
 from regente.services.writer.copy_text import json_text
 from regente.services.writer.failures import first_line, is_row_fault
-from regente.services.writer.queries import query
+from regente.services.writer.queries import QUERIES
 
 # COPY says in which line it stumbled. Believing it is quick while few rows are bad; when most are,
 # halving is.
@@ -70,15 +70,15 @@ class Loader:
                 pending += reversed(_cut(start, end, hint))
             else:
                 if pending:
-                    await connection.execute(query("empty_staging"))
+                    await connection.execute(QUERIES["empty_staging"])
         return failed
 
     async def _make_staging(
         self, connection: AsyncConnection[Any], names: dict[str, sql.Composable]
     ) -> None:
         if self._tries:
-            await connection.execute(query("drop_staging"))
-        await connection.execute(_composed("make_staging", names))
+            await connection.execute(QUERIES["drop_staging"])
+        await connection.execute(QUERIES.format("make_staging", **names))
 
     async def _store(
         self,
@@ -90,11 +90,13 @@ class Loader:
     ) -> list[Failed]:
         if self._target.operation == "insert":
             numbered = [f"{shape.lines[place]}\t{place}" for place in range(start, end)]
-            await self._copy(connection, _composed("copy_staging_numbered", names), numbered)
+            await self._copy(connection, QUERIES.format("copy_staging_numbered", **names), numbered)
             return await self._insert(connection, names, shape, end - start)
-        await self._copy(connection, _composed("copy_staging", names), shape.lines[start:end])
+        await self._copy(
+            connection, QUERIES.format("copy_staging", **names), shape.lines[start:end]
+        )
         self._on_wait()
-        await connection.execute(_composed("upsert", names))
+        await connection.execute(QUERIES.format("upsert", **names))
         return []
 
     async def _copy(
@@ -112,7 +114,7 @@ class Loader:
         count: int,
     ) -> list[Failed]:
         self._on_wait()
-        row = await (await connection.execute(_composed("insert", names))).fetchone()
+        row = await (await connection.execute(QUERIES.format("insert", **names))).fetchone()
         assert row is not None
         stored, duplicates = row
         if stored + len(duplicates) != count:
@@ -136,10 +138,6 @@ class Loader:
             "key": sql.Identifier(self._target.conflict_key),
             "assignments": sql.SQL(", ").join(assignments),
         }
-
-
-def _composed(name: str, names: dict[str, sql.Composable]) -> sql.Composed:
-    return sql.SQL(query(name)).format(**names)
 
 
 def _assignment(template: str, column: str) -> sql.Composed:

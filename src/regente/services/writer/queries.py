@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
-from regente.sql_files import load_queries
+from regente.queries import Queries
 
-_FOLDER = Path(__file__).parent
-
-
-@cache
-def _queries() -> dict[str, str]:
-    return load_queries(*sorted(_FOLDER.glob("*.sql")))
-
-
-def query(name: str) -> str:
-    return _queries()[name]
+QUERIES = Queries(Path(__file__).parent)

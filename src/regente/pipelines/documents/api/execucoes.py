@@ -12,6 +12,7 @@ from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import PageQuery
 from regente.api.models.tasks import Reprocess
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.routes import batches
 from regente.api.state import Api, ApiDep
@@ -36,8 +37,8 @@ routes = resource("/execucoes", "execucoes")
 async def status_detalhado(execution_id: Id, api: ApiDep, who: Viewer) -> Execution:
     """De uma execução `TRAVADO`, também o motivo e onde parou."""
     found = await batches.detail(api, execution_id)
-    heartbeat = await api.book.row("batch_heartbeat", batch_id=execution_id)
-    last = await api.book.row("execution_last", batch_id=execution_id)
+    heartbeat = await QUERIES.fetch_one(api.database, "batch_heartbeat", batch_id=execution_id)
+    last = await QUERIES.fetch_one(api.database, "execution_last", batch_id=execution_id)
     status = ExecutionStatus.of_batch(found.status)
     ended = found.completed + found.failed + found.canceled + found.skipped
     documents = DocumentCounts(
@@ -74,8 +75,12 @@ async def erros(
     execution_id: Id, query: Annotated[PageQuery, Query()], api: ApiDep, who: Viewer
 ) -> DocumentErrors:
     ledger = await api.regente.batch(execution_id)
-    rows = await api.book.rows(
-        "execution_errors", batch_id=execution_id, before_id=query.before_id, limit=query.limit + 1
+    rows = await QUERIES.fetch_all(
+        api.database,
+        "execution_errors",
+        batch_id=execution_id,
+        before_id=query.before_id,
+        limit=query.limit + 1,
     )
     items = [DocumentError(**row) for row in rows[: query.limit]]
     more = str(items[-1].id) if len(rows) > query.limit else None
@@ -115,7 +120,7 @@ async def reprocessar_erros(
 
 async def _stopped(api: Api, execution_id: int) -> dict[str, Any]:
     """Where it stands, and why, as the engine explains it."""
-    row = await api.book.row("execution_stopped_at", batch_id=execution_id)
+    row = await QUERIES.fetch_one(api.database, "execution_stopped_at", batch_id=execution_id)
     if row is None:
         return {}
     return {"parado_em": StoppedAt(**row), "motivo": (await api.regente.why(row["id"])).summary}

@@ -15,6 +15,7 @@ from regente.api.bulk import requests as bulk
 from regente.api.bulk.actions import ActionKind
 from regente.api.limits import COUNT_CAP, MAX_PAGE, Id
 from regente.api.models.basics import Action, CountedPage, Done, DryRun, Why
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
 from regente.engine.errors import NotFound
@@ -40,14 +41,14 @@ async def list_missions(
 ) -> CountedPage[Mission]:
     params = filter_params(query)
     name = "list_missions_by_day" if goes_by_day(query) else "list_missions"
-    rows = await api.book.rows(
-        name, id=None, before_id=query.before_id, limit=query.limit + 1, **params
+    rows = await QUERIES.fetch_all(
+        api.database, name, id=None, before_id=query.before_id, limit=query.limit + 1, **params
     )
     page = CountedPage[Mission](items=rows[: query.limit], next=None)
     if len(rows) > query.limit:
         page.next = str(rows[query.limit - 1]["id"])
     if query.count:
-        counted = await api.book.row("count_missions", cap=COUNT_CAP, **params)
+        counted = await QUERIES.fetch_one(api.database, "count_missions", cap=COUNT_CAP, **params)
         total = counted["count"] if counted else 0
         page.total, page.total_is_capped = min(total, COUNT_CAP), total > COUNT_CAP
     return page
@@ -74,9 +75,9 @@ async def counts(api: ApiDep, who: Viewer) -> MissionCounts:
     """Those that wait for another attempt count as running."""
     found = {
         row["status"]: row["count"]
-        for row in await api.book.rows("missions_by_state", cap=COUNT_CAP)
+        for row in await QUERIES.fetch_all(api.database, "missions_by_state", cap=COUNT_CAP)
     }
-    between = await api.book.row("missions_between_attempts", cap=COUNT_CAP)
+    between = await QUERIES.fetch_one(api.database, "missions_between_attempts", cap=COUNT_CAP)
     waiting = between["count"] if between else 0
     found["running"] += waiting
     if found["queued"] <= COUNT_CAP:
@@ -267,7 +268,9 @@ def _wanted(body: NewMissions) -> list[MissionArgs]:
 
 async def _mission(api: Api, mission_id: int) -> Mission:
     params = filter_params(MissionFilter())
-    row = await api.book.row("list_missions", id=mission_id, before_id=None, limit=1, **params)
+    row = await QUERIES.fetch_one(
+        api.database, "list_missions", id=mission_id, before_id=None, limit=1, **params
+    )
     if row is None:
         raise NotFound(f"there is no mission {mission_id}")
     return Mission(**row)

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from regente.api.access.roles import Viewer
 from regente.api.limits import MAX_PAGE, Id
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import ApiDep
 from regente.pipelines.missions.api.models import TimelineEvent
@@ -62,17 +63,23 @@ async def failures(
 ) -> list[FailedMission]:
     return [
         FailedMission(**row)
-        for row in await api.book.rows("failures_in_24_hours", hours=hours, limit=limit)
+        for row in await QUERIES.fetch_all(
+            api.database, "failures_in_24_hours", hours=hours, limit=limit
+        )
     ]
 
 
 @routes.get("/workers", summary="Performance per worker")
 async def workers(api: ApiDep, who: Viewer, days: Days = 7) -> list[WorkerPerformance]:
     return [
-        WorkerPerformance(**row) for row in await api.book.rows("performance_per_worker", days=days)
+        WorkerPerformance(**row)
+        for row in await QUERIES.fetch_all(api.database, "performance_per_worker", days=days)
     ]
 
 
 @routes.get("/proxies", summary="Problem proxies")
 async def proxies(api: ApiDep, who: Viewer, days: Days = 7) -> list[ProblemProxy]:
-    return [ProblemProxy(**row) for row in await api.book.rows("problem_proxies", days=days)]
+    return [
+        ProblemProxy(**row)
+        for row in await QUERIES.fetch_all(api.database, "problem_proxies", days=days)
+    ]

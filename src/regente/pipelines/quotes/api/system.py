@@ -12,6 +12,7 @@ from regente.api.audit import AuditNoteDep
 from regente.api.bulk.actions import retry_any
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.tasks import Resumed
+from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.routes import batches
 from regente.api.state import ApiDep
@@ -37,20 +38,22 @@ Pipeline = Annotated[
 
 @routes.get("/health", summary="Health check")
 async def health(api: ApiDep, who: Viewer) -> SystemHealth:
-    (row,) = await api.book.rows("ping")
+    (row,) = await QUERIES.fetch_all(api.database, "ping")
     return SystemHealth(timestamp=row["now"])
 
 
 @routes.get("/processing-stats", summary="What is being processed, by checkpoint")
 async def processing_stats(api: ApiDep, who: Viewer, pipeline: Pipeline = None) -> ProcessingStats:
-    (row,) = await api.book.rows("processing_stats", stuck_seconds=STUCK_SECONDS, pipeline=pipeline)
+    (row,) = await QUERIES.fetch_all(
+        api.database, "processing_stats", stuck_seconds=STUCK_SECONDS, pipeline=pipeline
+    )
     return ProcessingStats(**row)
 
 
 @routes.get("/stuck-quotes", summary="What shows no sign of life for 10 minutes")
 async def stuck_quotes(api: ApiDep, who: Viewer, pipeline: Pipeline = None) -> StuckQuotes:
-    rows = await api.book.rows(
-        "stuck_tasks", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, limit=MAX_PAGE
+    rows = await QUERIES.fetch_all(
+        api.database, "stuck_tasks", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, limit=MAX_PAGE
     )
     return StuckQuotes(count=len(rows), quotes=[StuckQuote(**row) for row in rows])
 
@@ -70,7 +73,8 @@ async def recover_quote(quote_id: Id, api: ApiDep, who: Operator, note: AuditNot
     before = await api.regente.get(quote_id)
     recovered = await api.regente.recover_stuck(STUCK_SECONDS, task_id=quote_id, by=who.name)
     if not recovered and not (
-        before.status == "failed" and await retry_any(api.regente, api.book, [quote_id], who.name)
+        before.status == "failed"
+        and await retry_any(api.regente, api.database, [quote_id], who.name)
     ):
         raise IllegalTransition(
             f"{quote_id} is {before.status} and not stuck: there is nothing to recover"
@@ -87,7 +91,7 @@ async def resume_batch(batch_id: Id, api: ApiDep, who: Operator, note: AuditNote
 @routes.get("/batch-status/{batch_id}", summary="A batch in detail")
 async def batch_status(batch_id: Id, api: ApiDep, who: Viewer) -> BatchStatus:
     found = await batches.detail(api, batch_id)
-    heartbeat = await api.book.row("batch_heartbeat", batch_id=batch_id)
+    heartbeat = await QUERIES.fetch_one(api.database, "batch_heartbeat", batch_id=batch_id)
     ended = found.completed + found.failed + found.canceled + found.skipped
     return BatchStatus(
         batch_id=found.id,

@@ -1,8 +1,7 @@
-"""What the documents' pipeline reads and writes: the named statements in `documents.sql`."""
+"""What the documents' pipeline reads and writes in the database."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -13,50 +12,46 @@ from regente.engine.task import Task
 from regente.pipelines.documents.classifier import Verdict
 from regente.pipelines.documents.extraction import Extracted, skipped
 from regente.pipelines.documents.models import Document, DocumentClass
-from regente.pipelines.statements import Statements
-
-STATEMENTS = Statements(Path(__file__).with_name("documents.sql"))
-rows_on, ask = STATEMENTS.on, STATEMENTS.ask
+from regente.pipelines.documents.queries import QUERIES
 
 
-class Book:
+class DocumentStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def document(self, task_id: int) -> Document:
-        rows = await ask(self._database, "document", task_id=task_id)
-        if not rows:
+        row = await QUERIES.fetch_one(self._database, "document", task_id=task_id)
+        if row is None:
             raise Fatal(
                 "no document belongs to this task: submit an execution instead", code="NO_DOCUMENT"
             )
-        (row,) = rows
         return Document(**{**row, "classes": tuple(DocumentClass(**one) for one in row["classes"])})
 
     async def content(self, document: Document) -> bytes:
         """Of an upload. It goes when the document is done, so one that is missing was not stored in
         the first place."""
-        rows = await ask(self._database, "content", task_id=document.task_id)
-        if not rows:
+        row = await QUERIES.fetch_one(self._database, "content", task_id=document.task_id)
+        if row is None:
             raise skipped(
                 "TOO_LARGE",
                 f"the file has {document.size_bytes:,} bytes: it was too large to be stored",
             )
-        return bytes(rows[0]["body"])
+        return bytes(row["body"])
 
     async def keep_reason(self, task: Task[Any], reason: Skip) -> None:
         async with task.transaction() as connection:
-            await rows_on(
+            await QUERIES.execute(
                 connection, "keep_reason", task_id=task.id, code=reason.code, reason=reason.message
             )
 
     async def keep_answer(self, task: Task[Any], answer: str) -> None:
         async with task.transaction() as connection:
-            await rows_on(connection, "keep_answer", task_id=task.id, answer=answer)
+            await QUERIES.execute(connection, "keep_answer", task_id=task.id, answer=answer)
 
     async def store_result(
         self, connection: AsyncConnection[Any], task_id: int, found: Extracted, verdict: Verdict
     ) -> None:
-        await rows_on(
+        await QUERIES.execute(
             connection,
             "store_result",
             task_id=task_id,

@@ -1,0 +1,30 @@
+"""What the API reads and writes in the database: the statements in `sql/`, each in a transaction
+of its own with a limit on its time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from psycopg import AsyncConnection
+
+from regente.engine.database import Database
+from regente.queries import Queries
+
+T = TypeVar("T")
+
+QUERIES = Queries(Path(__file__).with_name("sql"), prepare=False)
+
+
+class LimitedDatabase:
+    """The database, with a limit on the time of each statement, and a plan made for its values."""
+
+    def __init__(self, database: Database, statement_seconds: float = 10.0) -> None:
+        self._database = database
+        self._milliseconds = str(int(statement_seconds * 1000))
+
+    async def run(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
+        async with self._database.transaction() as connection:
+            await QUERIES.execute(connection, "with_limits", milliseconds=self._milliseconds)
+            return await work(connection)
