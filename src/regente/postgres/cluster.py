@@ -38,17 +38,19 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+~-]+")
 
 
 def prepare_folder(data_dir: Path) -> None:
-    """Creates the data folder, closed to others; passable if root's, so that the server's account
-    gets to its part."""
+    """Creates the data folder, closed to others. Root's is passable, and so are the folders made
+    above it, so that the server's account gets to its part; an ordinary user's obey the umask."""
+    is_root = os.geteuid() == 0
     for missing in [path for path in reversed(data_dir.parents) if not path.exists()]:
         missing.mkdir(exist_ok=True)
-        missing.chmod(0o755)
+        if is_root:
+            missing.chmod(0o755)
     is_ours = (
         not data_dir.exists() or (data_dir / "start.lock").exists() or not any(data_dir.iterdir())
     )
     data_dir.mkdir(mode=0o700, exist_ok=True)
     if is_ours and data_dir.stat().st_uid == os.geteuid():
-        data_dir.chmod(0o711 if os.geteuid() == 0 else 0o700)
+        data_dir.chmod(0o711 if is_root else 0o700)
 
 
 def ensure_cluster(files: ServerFiles, account: Account) -> None:
