@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, urlencode
 
 from regente.postgres import server_lifetime
-from regente.postgres.binaries import MAJOR_VERSION, Account, programs_for, server_environment
+from regente.postgres.binaries import (
+    MAJOR_VERSION,
+    Account,
+    programs_for,
+    server_environment,
+    shell_safe,
+)
 from regente.postgres.errors import EmbeddedPostgresError, explain
 from regente.postgres.server_lifetime import Lock, ServerFiles
 
@@ -85,16 +91,10 @@ def _create_cluster(files: ServerFiles, account: Account) -> None:
     # The builtin provider needs no locale of the operating system. Trust is acceptable because
     # nobody but the server's account, and root, can enter the socket's folder, and there is no TCP
     # port.
-    command = [
-        str(programs_for(account, files.data_dir) / "initdb"),
-        "-D",
-        str(unfinished),
-        "-U",
-        "regente",
-    ]
-    command += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
-    command += ["--builtin-locale=C.UTF-8", "--no-instructions"]
-    command += [
+    options = ["-D", str(unfinished), "-U", "regente"]
+    options += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
+    options += ["--builtin-locale=C.UTF-8", "--no-instructions"]
+    options += [
         "-c",
         "max_connections=200",
         "-c",
@@ -102,17 +102,18 @@ def _create_cluster(files: ServerFiles, account: Account) -> None:
         "-c",
         "log_checkpoints=off",
     ]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd="/",
-        env=server_environment(),
-        timeout=_INITDB_SECONDS,
-        check=False,
-        **account.switch,
-    )
+    with shell_safe(programs_for(account, files.data_dir)) as programs:
+        done = subprocess.run(
+            [str(programs / "initdb"), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            env=server_environment(),
+            timeout=_INITDB_SECONDS,
+            check=False,
+            **account.switch,
+        )
     if done.returncode != 0:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise explain(
