@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import shlex
 import struct
 import subprocess
 import sys
@@ -109,7 +110,8 @@ async def test_without_a_command_the_help_is_shown(bare_cli: Cli) -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    command = f"{sys.executable} -m regente --help | head -1; echo ${{PIPESTATUS[0]}}"
+    python = shlex.quote(sys.executable)
+    command = f"{python} -m regente --help | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stderr == ""
 

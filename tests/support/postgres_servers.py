@@ -26,7 +26,13 @@ import psycopg
 import pytest
 from scripts import debian
 
-from regente.postgres.binaries import Account, choose_account, server_environment
+from regente.postgres.binaries import (
+    Account,
+    choose_account,
+    server_environment,
+    shell_safe,
+    within_reach,
+)
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -71,9 +77,15 @@ def _in_wheel(major: int) -> Path | None:
 
 
 def _cache_folder() -> Path:
-    # Root's own cache is closed to the account that has to run the programs.
-    root = Path("/var/cache") if os.geteuid() == 0 else platformdirs.user_cache_path()
-    return root / "regente-tests" / "postgres"
+    if os.geteuid() != 0:
+        return platformdirs.user_cache_path() / "regente-tests" / "postgres"
+    # Root's own cache is closed to the account that has to run the programs; here the umask must
+    # not close it either.
+    folder = Path("/var/cache/regente-tests/postgres")
+    for part in (folder.parent, folder):
+        part.mkdir(exist_ok=True)
+        part.chmod(0o755)
+    return folder
 
 
 def _install_from_npm(major: int) -> Path | None:
@@ -88,6 +100,7 @@ def _install_from_npm(major: int) -> Path | None:
         archive = next(Path(scratch).glob("*.tgz"))
         subprocess.run(["tar", "-xzf", archive, "-C", scratch, "--no-same-owner"], check=True)
         _restore_links(Path(scratch, "package"))
+        subprocess.run(["chmod", "-R", "a+rX", scratch], check=True)
         # A test run beside us may have been quicker: then its copy is as good.
         if not target.exists():
             Path(scratch, "package", "native").rename(target)
@@ -143,20 +156,6 @@ def start_server(programs: Path, folder: Path, **settings: str) -> Iterator[str]
     for part in (data, sockets):
         part.mkdir(mode=0o700)
         account.give(part)
-    _as(
-        account,
-        programs / "initdb",
-        "-D",
-        data,
-        "-U",
-        _USER,
-        "-A",
-        "trust",
-        "-E",
-        "UTF8",
-        "--locale=C",
-        "--no-sync",
-    )
     given = {
         "listen_addresses": "''",
         "unix_socket_directories": str(sockets),
@@ -164,24 +163,16 @@ def start_server(programs: Path, folder: Path, **settings: str) -> Iterator[str]
         **settings,
     }
     options = " ".join(f"-c {name}={value}" for name, value in given.items())
-    _as(
-        account,
-        programs / "pg_ctl",
-        "-D",
-        data,
-        "-l",
-        data / "log",
-        "-w",
-        "-t",
-        "60",
-        "-o",
-        options,
-        "start",
-    )
-    try:
-        yield f"postgresql://{_USER}@/postgres?host={sockets}&port=5432"
-    finally:
-        _as(account, programs / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+    with shell_safe(within_reach(programs, account, folder)) as here:
+        initdb, pg_ctl = here / "initdb", here / "pg_ctl"
+        trusting = ["-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        _as(account, initdb, "-D", data, *trusting)
+        log = data / "log"
+        _as(account, pg_ctl, "-D", data, "-l", log, "-w", "-t", "60", "-o", options, "start")
+        try:
+            yield f"postgresql://{_USER}@/postgres?host={sockets}&port=5432"
+        finally:
+            _as(account, pg_ctl, "-D", data, "-m", "immediate", "-w", "stop")
 
 
 def _as(account: Account, *command: str | Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -35,7 +34,8 @@ class ServerUser:
     """A process that uses the server, driven by its standard input."""
 
     def __init__(self, data_dir: Path, python: str = sys.executable, **options: Any) -> None:
-        command = [python, str(USER_PROGRAM), str(data_dir)]
+        # As text: another user may not reach the file.
+        command = [python, "-c", USER_PROGRAM.read_text(), str(data_dir)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", **options
         )
@@ -77,13 +77,3 @@ def open_folder() -> Iterator[Path]:
     for lock in folder.rglob("start.lock"):
         eventually(partial(everything_ended, lock.parent), within_seconds=30)
     shutil.rmtree(folder)
-
-
-def as_ordinary_user() -> dict[str, Any]:
-    """Options for `subprocess`: an unprivileged user who finds the same packages as we do."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
-    switch = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-    return {"env": environment, **switch}

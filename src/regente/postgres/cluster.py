@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, urlencode
 
 from regente.postgres import server_lifetime
-from regente.postgres.binaries import MAJOR_VERSION, Account, programs_for, server_environment
+from regente.postgres.binaries import (
+    MAJOR_VERSION,
+    Account,
+    programs_for,
+    server_environment,
+    shell_safe,
+)
 from regente.postgres.errors import EmbeddedPostgresError, explain
 from regente.postgres.server_lifetime import Lock, ServerFiles
 
@@ -38,17 +44,19 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+~-]+")
 
 
 def prepare_folder(data_dir: Path) -> None:
-    """Creates the data folder, closed to others; passable if root's, so that the server's account
-    gets to its part."""
+    """Creates the data folder, closed to others. Root's is passable, and so are the folders made
+    above it, so that the server's account gets to its part; an ordinary user's obey the umask."""
+    is_root = os.geteuid() == 0
     for missing in [path for path in reversed(data_dir.parents) if not path.exists()]:
         missing.mkdir(exist_ok=True)
-        missing.chmod(0o755)
+        if is_root:
+            missing.chmod(0o755)
     is_ours = (
         not data_dir.exists() or (data_dir / "start.lock").exists() or not any(data_dir.iterdir())
     )
     data_dir.mkdir(mode=0o700, exist_ok=True)
     if is_ours and data_dir.stat().st_uid == os.geteuid():
-        data_dir.chmod(0o711 if os.geteuid() == 0 else 0o700)
+        data_dir.chmod(0o711 if is_root else 0o700)
 
 
 def ensure_cluster(files: ServerFiles, account: Account) -> None:
@@ -83,16 +91,10 @@ def _create_cluster(files: ServerFiles, account: Account) -> None:
     # The builtin provider needs no locale of the operating system. Trust is acceptable because
     # nobody but the server's account, and root, can enter the socket's folder, and there is no TCP
     # port.
-    command = [
-        str(programs_for(account, files.data_dir) / "initdb"),
-        "-D",
-        str(unfinished),
-        "-U",
-        "regente",
-    ]
-    command += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
-    command += ["--builtin-locale=C.UTF-8", "--no-instructions"]
-    command += [
+    options = ["-D", str(unfinished), "-U", "regente"]
+    options += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
+    options += ["--builtin-locale=C.UTF-8", "--no-instructions"]
+    options += [
         "-c",
         "max_connections=200",
         "-c",
@@ -100,17 +102,18 @@ def _create_cluster(files: ServerFiles, account: Account) -> None:
         "-c",
         "log_checkpoints=off",
     ]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd="/",
-        env=server_environment(),
-        timeout=_INITDB_SECONDS,
-        check=False,
-        **account.switch,
-    )
+    with shell_safe(programs_for(account, files.data_dir)) as programs:
+        done = subprocess.run(
+            [str(programs / "initdb"), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            env=server_environment(),
+            timeout=_INITDB_SECONDS,
+            check=False,
+            **account.switch,
+        )
     if done.returncode != 0:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise explain(

