@@ -55,6 +55,18 @@ async def test_every_page_is_the_document_and_finds_its_files_from_where_it_is(
             assert answer.headers["cache-control"] == "no-cache"
 
 
+async def test_the_document_says_which_pipelines_it_shows(folder: Path) -> None:
+    """O19: what is switched off has no place in the menu."""
+    (folder / "index.html").write_text(f"<head>{INDEX}</head><body></body>")
+    shown = Console(api, load(folder), shown=["missions", "quotes"])
+    async with serving(shown) as url, client(url) as caller:
+        for path in ("/", "/missions/42"):
+            document = (await caller.get(path)).text
+            assert '<meta name="regente-pages" content="missions quotes"></head>' in document
+    async with serving(Console(api, load(folder))) as url, client(url) as caller:
+        assert "regente-pages" not in (await caller.get("/")).text
+
+
 async def test_what_is_not_the_consoles_goes_to_the_api(folder: Path) -> None:
     """O18: the API's routes, unknown paths and every other method are left alone."""
     async with serving(Console(api, load(folder))) as url, client(url) as caller:

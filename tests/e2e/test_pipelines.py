@@ -14,6 +14,7 @@ from regente.engine.pipeline import Registry
 from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
+from regente.pipelines.documents.standins.openrouter import OpenRouter
 from regente.services.sandbox import Sandbox
 from regente.settings import Settings
 from tests.api.processes import command
@@ -196,7 +197,7 @@ async def test_a_stuck_execution_goes_on_where_it_stopped(
     settings = Settings(sweep_seconds=0.2, batches_seconds=0.2, drain_seconds=5.0)
     async with (
         command(database_url, tmp_path) as served,
-        Sandbox(proxies=0) as sandbox,
+        Sandbox(proxies=0, standins=[OpenRouter(1)]) as sandbox,
         Regente(database_url, settings=settings, pipelines=registry) as app,
     ):
         stage = Stage(app, DocumentOperations(app), tmp_path / "files")

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import httpx2
 
+from regente.pipelines.rounds.standins.league import League
+from regente.pipelines.rounds.standins.league_calendar import ROUNDS, TEAMS, Calendar
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.league_calendar import ROUNDS, TEAMS, Calendar
 
 
 def test_every_team_meets_every_other_twice_once_at_home() -> None:
@@ -30,7 +31,7 @@ async def test_the_same_seed_plays_the_same_matches_and_another_does_not() -> No
 
     async def pages(seed: int) -> list[str]:
         async with (
-            Sandbox(proxies=0, seed=seed) as place,
+            Sandbox(proxies=0, seed=seed, standins=[League(seed)]) as place,
             httpx2.AsyncClient(base_url=place.url, trust_env=False) as client,
         ):
             return [
@@ -46,7 +47,7 @@ async def test_the_same_seed_plays_the_same_matches_and_another_does_not() -> No
 async def test_faults_are_switched_over_http_and_strike_one_match_so_often() -> None:
     """By match, by count; what is cleared is over; calls are counted."""
     async with (
-        Sandbox(proxies=0, seed=3) as place,
+        Sandbox(proxies=0, seed=3, standins=[League(3)]) as place,
         httpx2.AsyncClient(base_url=place.url, trust_env=False) as client,
     ):
         path = f"/league/l/matches/{some_match()}"

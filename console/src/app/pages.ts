@@ -1,16 +1,28 @@
+import { KINDS } from "../api/results";
 import type { MessageId } from "../i18n";
+import { isOn } from "./builtins";
 
-// The pages in the order of the menu, each with the letter that goes there after a g.
-export const PAGES: { path: string; name: MessageId; letter: string }[] = [
+interface Page {
+  path: string;
+  name: MessageId;
+  letter: string;
+  // The pipelines that it shows; without any it is always there.
+  of?: readonly string[];
+}
+
+const ALL: Page[] = [
   { path: "/", name: "nav.overview", letter: "o" },
-  { path: "/missions", name: "nav.missions", letter: "m" },
+  { path: "/missions", name: "nav.missions", letter: "m", of: ["missions"] },
   { path: "/batches", name: "nav.batches", letter: "b" },
-  { path: "/results", name: "nav.results", letter: "e" },
+  { path: "/results", name: "nav.results", letter: "e", of: KINDS },
   { path: "/failures", name: "nav.failures", letter: "f" },
-  { path: "/fleet", name: "nav.fleet", letter: "w" },
+  { path: "/fleet", name: "nav.fleet", letter: "w", of: ["missions"] },
   { path: "/runners", name: "nav.runners", letter: "r" },
   { path: "/audit", name: "nav.audit", letter: "a" },
   { path: "/settings", name: "nav.settings", letter: "s" },
 ];
+
+// The pages in the order of the menu, each with the letter that goes there after a g.
+export const PAGES = ALL.filter(({ of }) => of === undefined || of.some(isOn));
 
 export const isAt = (path: string, here: string): boolean => (path === "/" ? here === "/" : here.startsWith(path));

@@ -72,7 +72,7 @@ def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
         sessions=api.sessions,
         wrong_keys=api.wrong_keys,
     )
-    app.add_middleware(Console)
+    app.add_middleware(Console, shown=[one.page for one in builtins if one.page])
     app.add_middleware(RequestMiddleware)
     app.add_middleware(RequestTimes, histogram=metrics.requests)
     if config.path_prefix:

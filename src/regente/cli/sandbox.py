@@ -9,6 +9,7 @@ import typer
 
 from regente.cli.command import CommandContext, command
 from regente.cli.output import facts, group, show, table, word, write_json_line
+from regente.pipelines.builtins import switched_on
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,7 +49,16 @@ async def sandbox(
 
     stopped = asyncio.Event()
     place = Sandbox(
-        proxies=proxies, seed=seed, port=port, proxy_port=proxy_port, ads_per_cell=ads_per_cell
+        proxies=proxies,
+        seed=seed,
+        port=port,
+        proxy_port=proxy_port,
+        ads_per_cell=ads_per_cell,
+        standins=[
+            one
+            for builtin in switched_on(call.settings.builtins)
+            for one in builtin.make_standins(seed)
+        ],
     )
     with stopping_signals(stopped.set):
         async with place:

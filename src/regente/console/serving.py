@@ -8,7 +8,7 @@ shows the right one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette._utils import get_route_path
 from starlette.datastructures import Headers
@@ -46,9 +46,16 @@ or an installation without it. In the source tree, run <code>python scripts/cons
 class Console:
     """Around the API. Without built files only `/` is answered, by a page that says so."""
 
-    def __init__(self, app: ASGIApp, files: Mapping[str, File] | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        files: Mapping[str, File] | None = None,
+        shown: Sequence[str] | None = None,
+    ) -> None:
+        """`shown`: the pipelines of which it shows pages; none given: all that it knows."""
         self._app = app
         self._files = load() if files is None else files
+        self._shown = shown
         self._page = functools.lru_cache(maxsize=8)(self._page_of_depth)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,12 +90,13 @@ class Console:
     def _page_of_depth(self, depth: int) -> File:
         """The document names its files from its own place: a page deeper down has to
         go up first."""
-        index = self._files[INDEX]
-        return (
-            from_bytes(index.body.replace(b'="./', b'="' + b"../" * depth), "text/html")
-            if depth
-            else index
-        )
+        body = self._files[INDEX].body
+        if depth:
+            body = body.replace(b'="./', b'="' + b"../" * depth)
+        if self._shown is not None:
+            told = f'<meta name="regente-pages" content="{" ".join(self._shown)}">'
+            body = body.replace(b"</head>", told.encode() + b"</head>", 1)
+        return from_bytes(body, "text/html")
 
 
 def _answer(scope: Scope, file: File, cache: str) -> Response:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from regente.engine.client import Client
     from regente.engine.pipeline import Pipeline, Registry
     from regente.fleet.registry import Fleet
+    from regente.services.sandbox.standin import Standin
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ class Builtin:
     """The module with its `ROUTERS`."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """The tags of its routes in the OpenAPI document, each with what it says."""
+    standins: str | None = None
+    """The module with `standins(seed)`: what answers for its providers in the sandbox."""
     page: str | None = None
     """The part of the web console that shows it."""
 
@@ -74,6 +77,9 @@ class Builtin:
 
     def routers(self) -> tuple[APIRouter, ...]:
         return tuple(self._load(self.api, "ROUTERS")) if self.api else ()
+
+    def make_standins(self, seed: int) -> list[Standin]:
+        return list(self._load(self.standins, "standins")(seed)) if self.standins else []
 
     @staticmethod
     def _load(module: str, name: str) -> Any:

@@ -15,8 +15,8 @@ from regente.engine.pipeline import Registry
 from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import DocumentPipelines, register_documents
+from regente.pipelines.documents.standins.openrouter import OpenRouter
 from regente.services.sandbox.sandbox import Sandbox
-from regente.services.sandbox.standins.openrouter import OpenRouter
 from tests.pipelines.documents.stage import Stage
 
 
@@ -33,7 +33,7 @@ def nobodys_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox(proxies=0) as opened:
+    async with Sandbox(proxies=0, standins=[OpenRouter(1)]) as opened:
         yield opened
 
 

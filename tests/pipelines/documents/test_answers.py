@@ -22,8 +22,8 @@ from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.rate_gate import RateGate
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
+from regente.pipelines.documents.standins.openrouter import ROUTE, ChatFault, OpenRouter
 from regente.services.sandbox.sandbox import Sandbox
-from regente.services.sandbox.standins.openrouter import ROUTE, ChatFault, OpenRouter
 from tests.pipelines.documents.stage import Stage
 from tests.support.running import runner_in
 

@@ -12,7 +12,7 @@ import pytest
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.services.sandbox.standins.openrouter import ChatFault, OpenRouter
+from regente.pipelines.documents.standins.openrouter import ChatFault, OpenRouter
 from tests.api.conftest import Served, body_of, served
 from tests.pipelines.documents import pdfs
 from tests.pipelines.documents.stage import Stage, stalled

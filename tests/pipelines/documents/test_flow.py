@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from regente.pipelines.documents.models import DocumentStatus
-from regente.services.sandbox.standins.openrouter import OpenRouter
+from regente.pipelines.documents.standins.openrouter import OpenRouter
 from tests.pipelines.documents import pdfs
 from tests.pipelines.documents.conftest import with_settings
 from tests.pipelines.documents.stage import Stage

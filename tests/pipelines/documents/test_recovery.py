@@ -7,7 +7,7 @@ import asyncio
 
 from regente.engine.pipeline import Registry
 from regente.pipelines.documents.models import DocumentStatus, ExecutionStatus
-from regente.services.sandbox.standins.openrouter import ChatFault, OpenRouter
+from regente.pipelines.documents.standins.openrouter import ChatFault, OpenRouter
 from tests.pipelines.documents import pdfs
 from tests.pipelines.documents.stage import Stage, stalled, watchdog
 from tests.support.running import runner_in

@@ -16,8 +16,8 @@ from regente.http_client.client import HttpClient
 from regente.pipelines.embeddings import setup
 from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.pipelines.embeddings.settings import EmbeddingSettings
+from regente.pipelines.embeddings.standins.openai_embeddings import OpenAiEmbeddings
 from regente.services.sandbox.sandbox import Sandbox
-from regente.services.sandbox.standins.openai_embeddings import OpenAiEmbeddings
 from regente.settings import Settings
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
@@ -28,7 +28,7 @@ KEY = "sk-a-key-that-nobody-may-see"
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox(proxies=0) as opened:
+    async with Sandbox(proxies=0, standins=[OpenAiEmbeddings(1)]) as opened:
         yield opened
 
 

@@ -14,7 +14,7 @@ from regente.engine.database import text_array
 from regente.engine.errors import InvalidInput
 from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.pipelines.embeddings.queries import QUERIES
-from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
+from regente.pipelines.embeddings.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from tests.pipelines.embeddings.conftest import (
     KEY,
     MODEL,

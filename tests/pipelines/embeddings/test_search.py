@@ -14,8 +14,8 @@ from regente.http_client.client import CallFailed
 from regente.pipelines.embeddings import search as search_module
 from regente.pipelines.embeddings import storage as storage_module
 from regente.pipelines.embeddings.operations import EmbeddingOperations
+from regente.pipelines.embeddings.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from regente.pipelines.embeddings.storage import Kind, Storage, layout
-from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from tests.pipelines.embeddings.conftest import MODEL, embed_all, rows, stored, with_settings
 
 TEXTS = [

@@ -14,8 +14,8 @@ from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.operations import QuoteDetail, QuoteOperations
 from regente.pipelines.quotes.settings import QuotesSettings
 from regente.pipelines.quotes.setup import register_quotes
+from regente.pipelines.quotes.standins.quotes import QuotesStandin
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.quotes import QuotesStandin
 from regente.settings import Settings
 from tests.support.eventually import eventually_async
 
@@ -39,7 +39,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox(proxies=0, seed=7) as opened:
+    async with Sandbox(proxies=0, seed=7, standins=[QuotesStandin(7)]) as opened:
         yield opened
 
 

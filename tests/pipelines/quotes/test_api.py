@@ -8,7 +8,7 @@ from typing import Any
 from regente import Regente
 from regente.api.config import ApiConfig
 from regente.pipelines.quotes.operations import QuoteOperations
-from regente.services.sandbox.standins.quotes import QuotesStandin
+from regente.pipelines.quotes.standins.quotes import QuotesStandin
 from tests.api.conftest import body_of, events_of, served
 from tests.pipelines.quotes.conftest import CHAIR, SHOPS, ended, paid_once
 from tests.support.running import runner_in

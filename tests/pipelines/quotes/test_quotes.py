@@ -12,7 +12,7 @@ from regente import InvalidInput, NotFound, Regente
 from regente.pipelines.quotes.checkpoints import Checkpoint
 from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.operations import QuoteOperations, quote_args
-from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
+from regente.pipelines.quotes.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from tests.pipelines.quotes.conftest import CHAIR, GOL, SHOPS, ended, paid_once
 from tests.support.running import runner_in
 

@@ -14,8 +14,8 @@ from regente.engine.pipeline import Registry
 from regente.pipelines.quotes.operations import QuoteOperations
 from regente.pipelines.quotes.settings import QuotesSettings
 from regente.pipelines.quotes.setup import HTTP_LOGGERS, register_quotes
+from regente.pipelines.quotes.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from regente.settings import Settings
 from tests.pipelines.quotes.conftest import CHAIR
 

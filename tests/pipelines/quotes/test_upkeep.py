@@ -8,7 +8,7 @@ from regente import Regente
 from regente.api.config import ApiConfig
 from regente.pipelines.quotes import BUILTIN
 from regente.pipelines.quotes.operations import QuoteOperations
-from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
+from regente.pipelines.quotes.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from tests.api.conftest import Served, body_of, served
 from tests.pipelines.quotes.conftest import CHAIR, ended, paid_once, standing_at
 from tests.support.eventually import eventually_async

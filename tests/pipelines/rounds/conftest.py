@@ -17,8 +17,8 @@ from regente.http_client.client import HttpClient
 from regente.pipelines.rounds.operations import RoundMatch, RoundOperations
 from regente.pipelines.rounds.settings import RoundSettings
 from regente.pipelines.rounds.setup import register_rounds
+from regente.pipelines.rounds.standins.league import League
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.league import League
 from regente.settings import Settings
 from tests.support.eventually import eventually_async
 
@@ -52,7 +52,7 @@ def round_settings(request: pytest.FixtureRequest) -> RoundSettings:
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox(proxies=0, seed=7) as place:
+    async with Sandbox(proxies=0, seed=7, standins=[League(7)]) as place:
         yield place
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from regente import Regente
 from regente.pipelines.rounds.operations import RoundOperations
-from regente.services.sandbox.standins.league import League
+from regente.pipelines.rounds.standins.league import League
 from tests.api.conftest import Served, body_of, events_of, served
 from tests.pipelines.rounds.conftest import LEAGUE
 

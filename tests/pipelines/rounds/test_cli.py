@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regente import Regente
-from regente.services.sandbox.standins.league import League
+from regente.pipelines.rounds.standins.league import League
 from tests.acceptance.conftest import Cli, cli, plain_logs
 from tests.pipelines.rounds.conftest import LEAGUE
 from tests.support.running import runner_in

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from regente.pipelines.rounds.operations import RoundOperations
+from regente.pipelines.rounds.standins.league import League
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, until_state
 from tests.pipelines.rounds.doomed import doomed_runner
 from tests.support.eventually import eventually

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regente import Regente
 from regente.pipelines.rounds.operations import RoundOperations
-from regente.services.sandbox.standins.league import League
+from regente.pipelines.rounds.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round
 from tests.pipelines.rounds.whole import half_matches
 

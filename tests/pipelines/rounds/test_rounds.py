@@ -8,7 +8,7 @@ import pytest
 
 from regente import InvalidInput, NotFound, Regente
 from regente.pipelines.rounds.operations import RoundOperations
-from regente.services.sandbox.standins.league import League
+from regente.pipelines.rounds.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round, until_state
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in

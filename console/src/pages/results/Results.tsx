@@ -3,6 +3,7 @@ import { Anchor } from "@mantine/core";
 import type { ComponentType, ReactNode } from "react";
 import { Link, Route, Switch } from "wouter";
 import { KINDS, type Kind } from "../../api/results";
+import { isOn } from "../../app/builtins";
 import { useT } from "../../i18n";
 import { NotFound } from "../../parts/States";
 import { TabbedPage } from "../../parts/TabbedPage";
@@ -34,7 +35,9 @@ export default function Results() {
 
 function Hub() {
   const t = useT();
-  return <TabbedPage title={t("nav.results")} label={t("results.tabs")} param="of" names={KINDS} nameOf={(kind) => t(`results.tab.${kind}`)} tabs={TABS} />;
+  const [first, ...others] = KINDS.filter(isOn);
+  if (first === undefined) return <NotFound />;
+  return <TabbedPage title={t("nav.results")} label={t("results.tabs")} param="of" names={[first, ...others]} nameOf={(kind) => t(`results.tab.${kind}`)} tabs={TABS} />;
 }
 
 // A page below a tab, with the way back.

@@ -17,5 +17,6 @@ BUILTIN = Builtin(
         "documents": "Files that are classified: projects and executions.",
         "execucoes": "The endpoints of the documents' specification.",
     },
+    standins="regente.pipelines.documents.standins",
     page="documents",
 )

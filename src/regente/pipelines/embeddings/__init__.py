@@ -13,5 +13,6 @@ BUILTIN = Builtin(
     commands={"embeddings": "regente.pipelines.embeddings.cli"},
     api="regente.pipelines.embeddings.api",
     tags={"embeddings": "Texts as vectors, each content once, and the nearest of them."},
+    standins="regente.pipelines.embeddings.standins",
     page="embeddings",
 )

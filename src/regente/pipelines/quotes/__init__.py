@@ -21,5 +21,6 @@ BUILTIN = Builtin(
         "quotes": "Price quotes with their evidence, and lots of them.",
         "system": "The endpoints of the quotes' specification.",
     },
+    standins="regente.pipelines.quotes.standins",
     page="quotes",
 )

@@ -17,5 +17,6 @@ BUILTIN = Builtin(
         "rounds": "A league's rounds and their matches.",
         "scrape": "The endpoints of the rounds' specification.",
     },
+    standins="regente.pipelines.rounds.standins",
     page="rounds",
 )

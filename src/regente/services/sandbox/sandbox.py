@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -16,7 +17,7 @@ from regente.services.sandbox.catalogue import Catalogue
 from regente.services.sandbox.faults import Fault, FaultInjector, FaultKind
 from regente.services.sandbox.library import Library
 from regente.services.sandbox.proxy import ForwardProxy, ProxyAccount
-from regente.services.sandbox.standins import standins
+from regente.services.sandbox.standin import Standin
 
 _CLOSING_SECONDS = 1
 
@@ -36,10 +37,11 @@ class Sandbox:
         port: int = 0,
         proxy_port: int = 0,
         ads_per_cell: int = 20,
+        standins: Sequence[Standin] = (),
     ) -> None:
         self.catalogue = Catalogue(seed, ads_per_cell)
         self.faults = FaultInjector(seed)
-        self.standins = standins(seed)
+        self.standins = standins
         self.library_url = ""
         self.proxies: list[ProxyAccount] = []
         self._plan = (proxies, host, port, proxy_port)

@@ -19,9 +19,9 @@ from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.pipelines.documents.models import Execution
 from regente.pipelines.documents.operations import DocumentOperations
+from regente.pipelines.documents.standins.openrouter import OpenRouter
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox.sandbox import Sandbox
-from regente.services.sandbox.standins.openrouter import OpenRouter
 from regente.settings import Settings
 from tests.pipelines.documents.faults.checker import faults, summary
 from tests.pipelines.documents.faults.plan import Planned, arm, plan
@@ -44,7 +44,7 @@ async def run_campaign(
     url: str, folder: Path, planned: list[Planned], *, hurry: bool, kill: bool, wait_seconds: float
 ) -> Outcome:
     async with (
-        Sandbox(proxies=0) as sandbox,
+        Sandbox(proxies=0, standins=[OpenRouter(1)]) as sandbox,
         Regente(url, settings=_quick(), pipelines=Registry(), components=["documents"]) as app,
     ):
         chat = next(one for one in sandbox.standins if isinstance(one, OpenRouter))

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from regente.services.sandbox.standins.openrouter import OpenRouter
+from regente.pipelines.documents.standins.openrouter import OpenRouter
 from tests.pipelines.documents.faults.plan import Planned
 from tests.support.audit import audit
 

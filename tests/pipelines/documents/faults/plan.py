@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from regente.services.sandbox.standins.openrouter import ChatFault, OpenRouter
+from regente.pipelines.documents.standins.openrouter import ChatFault, OpenRouter
 from tests.pipelines.documents import pdfs
 from tests.pipelines.documents.faults.extractors import EXITS, KILLED
 

@@ -23,9 +23,9 @@ import psycopg
 from regente import Regente
 from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.pipelines.embeddings.settings import EmbeddingSettings
+from regente.pipelines.embeddings.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox.sandbox import Sandbox
-from regente.services.sandbox.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
 from tests.pipelines.embeddings.processes import Runners, runners
 
 DIMENSIONS = 64
@@ -91,7 +91,7 @@ class Outcome:
 
 async def run(plan: Plan, database_url: str, say: Say) -> Outcome:
     async with (
-        Sandbox(proxies=0, seed=plan.seed) as sandbox,
+        Sandbox(proxies=0, seed=plan.seed, standins=[OpenAiEmbeddings(plan.seed)]) as sandbox,
         Regente(database_url, components=["embeddings"]) as app,
     ):
         (provider,) = [one for one in sandbox.standins if isinstance(one, OpenAiEmbeddings)]

@@ -9,8 +9,8 @@ import pytest
 
 from regente import Regente
 from regente.pipelines.embeddings.operations import EmbeddingOperations
+from regente.pipelines.embeddings.standins.openai_embeddings import OpenAiEmbeddings
 from regente.services.sandbox.sandbox import Sandbox
-from regente.services.sandbox.standins.openai_embeddings import OpenAiEmbeddings
 from tests.pipelines.embeddings.conftest import ended, rows, stored, with_settings
 from tests.pipelines.embeddings.faults.campaign import Plan, run
 from tests.pipelines.embeddings.processes import runners

@@ -13,8 +13,8 @@ from regente import Regente
 from regente.pipelines.quotes.checkpoints import Checkpoint
 from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.operations import QuoteOperations
+from regente.pipelines.quotes.standins.quotes import QuotesStandin
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.quotes import QuotesStandin
 from tests.pipelines.quotes.conftest import CHAIR, GOL, SHOPS, ended, paid_once
 from tests.pipelines.quotes.processes import QuoteRunner, audited, expire_leases
 from tests.support.running import runner_in

@@ -12,8 +12,8 @@ import pytest
 
 from regente import Regente
 from regente.pipelines.quotes.operations import QuoteOperations
+from regente.pipelines.quotes.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.quotes import MarketFaultKind, QuotesStandin, Route
 from tests.pipelines.quotes.conftest import CHAIR, GOL, ended, paid_once, standing_at
 from tests.pipelines.quotes.processes import QuoteRunner, audited, expire_leases
 from tests.support.eventually import eventually_async

@@ -23,9 +23,9 @@ import psycopg
 from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.pipelines.rounds.operations import RoundOperations
+from regente.pipelines.rounds.standins.league import League
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.league import League
 from tests.pipelines.rounds.doomed import doomed_runner
 from tests.pipelines.rounds.whole import Watch
 from tests.support.eventually import eventually_async
@@ -148,7 +148,7 @@ async def main(seed: int, rounds: int, kills: int) -> int:
         server = await asyncio.to_thread(EmbeddedPostgres.acquire, folder / "data")
         try:
             async with (
-                Sandbox(proxies=0, seed=seed) as sandbox,
+                Sandbox(proxies=0, seed=seed, standins=[League(seed)]) as sandbox,
                 Regente(server.url, pipelines=Registry(), components=["rounds"]) as app,
             ):
                 league = next(one for one in sandbox.standins if isinstance(one, League))

@@ -15,8 +15,8 @@ import pytest
 from regente import Regente
 from regente.engine.crashpoints import CRASH_POINTS
 from regente.pipelines.rounds.operations import RoundOperations
+from regente.pipelines.rounds.standins.league import League
 from regente.services.sandbox import Sandbox
-from regente.services.sandbox.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, Eye, until_state
 from tests.pipelines.rounds.doomed import doomed_runner
 from tests.pipelines.rounds.faults.campaign import Campaign

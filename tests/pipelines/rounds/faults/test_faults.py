@@ -10,7 +10,7 @@ import pytest
 
 from regente import Regente
 from regente.pipelines.rounds.operations import RoundMatch, RoundOperations
-from regente.services.sandbox.standins.league import League
+from regente.pipelines.rounds.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, Eye, config, run_round
 from tests.pipelines.rounds.whole import half_matches
 from tests.support.eventually import eventually_async

@@ -17,14 +17,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regente.services.sandbox.fault_responses import CutOffResponse, hang, refusal
-from regente.services.sandbox.standins.league_calendar import LEAGUE, ROUNDS, Calendar, Match
-from regente.services.sandbox.standins.league_pages import (
+from regente.pipelines.rounds.standins.league_calendar import LEAGUE, ROUNDS, Calendar, Match
+from regente.pipelines.rounds.standins.league_pages import (
     PageDefect,
     match_page,
     redesigned_page,
     round_page,
 )
+from regente.services.sandbox.fault_responses import CutOffResponse, hang, refusal
 
 HTML = "text/html; charset=utf-8"
 DRIPS = 50

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from html import escape
 
-from regente.services.sandbox.standins.league_calendar import Event, Match
+from regente.pipelines.rounds.standins.league_calendar import Event, Match
 
 
 class PageDefect(StrEnum):

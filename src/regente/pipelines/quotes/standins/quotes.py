@@ -17,8 +17,7 @@ from fastapi import APIRouter, Header, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regente.services.sandbox.fault_responses import CutOffResponse
-from regente.services.sandbox.standins.market import (
+from regente.pipelines.quotes.standins.market import (
     BRANDS,
     SHOPS,
     Market,
@@ -26,6 +25,7 @@ from regente.services.sandbox.standins.market import (
     vehicle_price,
     years_of,
 )
+from regente.services.sandbox.fault_responses import CutOffResponse
 
 _POLL_SECONDS = 0.02
 HUGE_BYTES = 3 * 1024 * 1024
