@@ -21,7 +21,12 @@ createRoot(root).render(
   <StrictMode>
     <I18nProvider i18n={i18n}>
       {/* The variables come from a file: our policy allows no style in the document itself. */}
-      <MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
+      <MantineProvider
+        theme={theme}
+        defaultColorScheme="auto"
+        withCssVariables={false}
+        withGlobalClasses={false}
+      >
         <QueryClientProvider client={queries}>
           <Router base={BASE_PATH}>
             <App />

@@ -17,5 +17,8 @@ const csrf: Middleware = {
   },
 };
 
-export const api = createClient<paths>({ baseUrl: addressOf("").replace(/\/$/, ""), credentials: "same-origin" });
+export const api = createClient<paths>({
+  baseUrl: addressOf("").replace(/\/$/, ""),
+  credentials: "same-origin",
+});
 api.use(csrf);

@@ -1,5 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { type Schemas, api } from "./client";
+import { api, type Schemas } from "./client";
 import { settled } from "./problem";
 
 export type Mission = Schemas["Mission"];
@@ -26,7 +26,9 @@ export const missionList = (filter: MissionFilter) =>
     queryFn: ({ pageParam, signal }) =>
       settled(
         api.GET("/api/missions", {
-          params: { query: { ...filter, limit: PAGE_SIZE, cursor: pageParam, count: pageParam === null } },
+          params: {
+            query: { ...filter, limit: PAGE_SIZE, cursor: pageParam, count: pageParam === null },
+          },
           signal,
         }),
       ),
@@ -52,26 +54,37 @@ export const missionOne = (id: number) =>
 export const missionTimeline = (id: number) =>
   queryOptions({
     queryKey: [...missionKeys.one(id), "timeline"],
-    queryFn: ({ signal }) => settled(api.GET("/api/missions/{mission_id}/timeline", { ...at(id), signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/missions/{mission_id}/timeline", { ...at(id), signal })),
   });
 
 export const missionWhy = (id: number) =>
   queryOptions({
     queryKey: [...missionKeys.one(id), "why"],
-    queryFn: ({ signal }) => settled(api.GET("/api/missions/{mission_id}/why", { ...at(id), signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/missions/{mission_id}/why", { ...at(id), signal })),
   });
 
 export const failedItems = (id: number) =>
   queryOptions({
     queryKey: [...missionKeys.one(id), "failed-items"],
     queryFn: ({ signal }) =>
-      settled(api.GET("/api/missions/{mission_id}/failed-items", { params: { path: { mission_id: id }, query: { limit: 100 } }, signal })),
+      settled(
+        api.GET("/api/missions/{mission_id}/failed-items", {
+          params: { path: { mission_id: id }, query: { limit: 100 } },
+          signal,
+        }),
+      ),
   });
 
 export const createMissions = (range: MissionRange, queue: boolean) =>
   settled(api.POST("/api/missions", { body: { range, queue, dry_run: false } }));
 
-const DEEDS = { queue: "/api/missions/queue", cancel: "/api/missions/cancel", retry: "/api/missions/retry" } as const;
+const DEEDS = {
+  queue: "/api/missions/queue",
+  cancel: "/api/missions/cancel",
+  retry: "/api/missions/retry",
+} as const;
 
 export const actOnMissions = (deed: Deed, selection: MissionSelection): Promise<Action | DryRun> =>
   settled(api.POST(DEEDS[deed], { body: selection }));
@@ -85,6 +98,7 @@ export const actOnMission = (deed: Deed, id: number): Promise<unknown> => {
 export const actionProgress = (id: number) =>
   queryOptions({
     queryKey: ["actions", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/actions/{action_id}", { params: { path: { action_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/actions/{action_id}", { params: { path: { action_id: id } }, signal })),
     refetchInterval: (query) => (query.state.data?.status === "running" ? 700 : false),
   });

@@ -1,6 +1,6 @@
 // The overview, the orchestrator, the settings and the keys.
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { type Schemas, api } from "./client";
+import { api, type Schemas } from "./client";
 import { settled } from "./problem";
 
 export type Stats = Schemas["Stats"];
@@ -26,7 +26,8 @@ export const settings = queryOptions({
   refetchInterval: 15_000,
 });
 
-export const changeSettings = (body: Schemas["SettingChanges"]) => settled(api.PATCH("/api/settings", { body }));
+export const changeSettings = (body: Schemas["SettingChanges"]) =>
+  settled(api.PATCH("/api/settings", { body }));
 
 export const keys = queryOptions({
   queryKey: ["keys"],
@@ -47,7 +48,8 @@ export type Window = (typeof WINDOWS)[number];
 export const statsOver = (window_seconds: Window) =>
   queryOptions({
     queryKey: [...statsKey, window_seconds],
-    queryFn: ({ signal }) => settled(api.GET("/api/stats", { params: { query: { window_seconds } }, signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/stats", { params: { query: { window_seconds } }, signal })),
     refetchInterval: 15_000,
     placeholderData: keepPreviousData,
   });
@@ -55,7 +57,8 @@ export const statsOver = (window_seconds: Window) =>
 export const trendsOver = (window_seconds: Window) =>
   queryOptions({
     queryKey: [...statsKey, "trends", window_seconds],
-    queryFn: ({ signal }) => settled(api.GET("/api/trends", { params: { query: { window_seconds } }, signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/trends", { params: { query: { window_seconds } }, signal })),
     refetchInterval: 15_000,
     placeholderData: keepPreviousData,
   });

@@ -37,4 +37,6 @@ export async function settled<T>(asked: Promise<Answer<T>>): Promise<T> {
 }
 
 export const asProblem = (error: unknown): Problem =>
-  error instanceof Problem ? error : new Problem(0, "UNKNOWN", error instanceof Error ? error.message : String(error));
+  error instanceof Problem
+    ? error
+    : new Problem(0, "UNKNOWN", error instanceof Error ? error.message : String(error));

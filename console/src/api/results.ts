@@ -1,6 +1,6 @@
 // What the pipelines other than missions came to: quotes, rounds, documents, embeddings.
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { type Schemas, api } from "./client";
+import { api, type Schemas } from "./client";
 import { settled } from "./problem";
 
 export type Quote = Schemas["Quote"];
@@ -18,12 +18,20 @@ export type DocumentState = DocumentResult["status"];
 export const KINDS = ["quotes", "rounds", "documents", "embeddings"] as const;
 export type Kind = (typeof KINDS)[number];
 
-const KIND_OF: Record<string, Kind> = { quotes: "quotes", rounds: "rounds", matches: "rounds", documents: "documents", embeddings: "embeddings" };
+const KIND_OF: Record<string, Kind> = {
+  quotes: "quotes",
+  rounds: "rounds",
+  matches: "rounds",
+  documents: "documents",
+  embeddings: "embeddings",
+};
 
 export const resultsKey = (kind: Kind) => ["results", kind] as const;
 
 // Of which results something was heard. What happens to a batch as a whole names no pipeline: it may be any of theirs.
-export function kindsHeard(events: readonly { pipeline: string | null; batch_id: number | null }[]): Set<Kind> {
+export function kindsHeard(
+  events: readonly { pipeline: string | null; batch_id: number | null }[],
+): Set<Kind> {
   const heard = new Set<Kind>();
   for (const { pipeline, batch_id } of events) {
     const kind = pipeline === null ? undefined : KIND_OF[pipeline];
@@ -34,7 +42,13 @@ export function kindsHeard(events: readonly { pipeline: string | null; batch_id:
 }
 
 // Where the results of a batch are shown, when its pipeline is one of ours.
-export function resultsOf({ id, pipeline }: { id: number; pipeline: string | null }): string | null {
+export function resultsOf({
+  id,
+  pipeline,
+}: {
+  id: number;
+  pipeline: string | null;
+}): string | null {
   switch (pipeline === null ? undefined : KIND_OF[pipeline]) {
     case "quotes":
       return `/results/lots/${id}`;
@@ -53,37 +67,57 @@ interface PageOf {
   next?: string | null;
 }
 
-const paged = { initialPageParam: null as string | null, getNextPageParam: (page: PageOf) => page.next ?? null };
+const paged = {
+  initialPageParam: null as string | null,
+  getNextPageParam: (page: PageOf) => page.next ?? null,
+};
 
 export const lotList = infiniteQueryOptions({
   queryKey: [...resultsKey("quotes"), "lots"],
-  queryFn: ({ pageParam, signal }) => settled(api.GET("/api/quotes/lots", { params: { query: { limit: 10, cursor: pageParam } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    settled(
+      api.GET("/api/quotes/lots", { params: { query: { limit: 10, cursor: pageParam } }, signal }),
+    ),
   ...paged,
 });
 
 export const lotOne = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("quotes"), "lot", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/quotes/lots/{lot_id}", { params: { path: { lot_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/quotes/lots/{lot_id}", { params: { path: { lot_id: id } }, signal })),
   });
 
 export const quoteList = (filter: { lot_id?: number; status?: QuoteState[] }) =>
   infiniteQueryOptions({
     queryKey: [...resultsKey("quotes"), "list", filter],
-    queryFn: ({ pageParam, signal }) => settled(api.GET("/api/quotes", { params: { query: { ...filter, limit: 50, cursor: pageParam } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      settled(
+        api.GET("/api/quotes", {
+          params: { query: { ...filter, limit: 50, cursor: pageParam } },
+          signal,
+        }),
+      ),
     ...paged,
   });
 
 export const quoteOne = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("quotes"), "one", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/quotes/{quote_id}", { params: { path: { quote_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/quotes/{quote_id}", { params: { path: { quote_id: id } }, signal })),
   });
 
 export const roundList = (filter: { batch_id?: number }) =>
   infiniteQueryOptions({
     queryKey: [...resultsKey("rounds"), "list", filter],
-    queryFn: ({ pageParam, signal }) => settled(api.GET("/api/rounds", { params: { query: { ...filter, limit: 50, cursor: pageParam } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      settled(
+        api.GET("/api/rounds", {
+          params: { query: { ...filter, limit: 50, cursor: pageParam } },
+          signal,
+        }),
+      ),
     ...paged,
   });
 
@@ -99,14 +133,26 @@ export const matchOne = (id: number, match: string) =>
   queryOptions({
     queryKey: [...resultsKey("rounds"), "one", id, match],
     queryFn: ({ signal }) =>
-      settled(api.GET("/api/rounds/{round_id}/matches/{match_id}", { params: { path: { round_id: id, match_id: match } }, signal })),
+      settled(
+        api.GET("/api/rounds/{round_id}/matches/{match_id}", {
+          params: { path: { round_id: id, match_id: match } },
+          signal,
+        }),
+      ),
   });
 
-export const retryFailedOf = (id: number) => settled(api.POST("/api/rounds/{round_id}/retry-failed", round(id)));
+export const retryFailedOf = (id: number) =>
+  settled(api.POST("/api/rounds/{round_id}/retry-failed", round(id)));
 
 export const executionList = infiniteQueryOptions({
   queryKey: [...resultsKey("documents"), "executions"],
-  queryFn: ({ pageParam, signal }) => settled(api.GET("/api/documents/executions", { params: { query: { limit: 50, cursor: pageParam } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    settled(
+      api.GET("/api/documents/executions", {
+        params: { query: { limit: 50, cursor: pageParam } },
+        signal,
+      }),
+    ),
   ...paged,
 });
 
@@ -115,13 +161,15 @@ const execution = (id: number) => ({ params: { path: { execution_id: id } } });
 export const executionOne = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("documents"), "one", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/documents/executions/{execution_id}", { ...execution(id), signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/documents/executions/{execution_id}", { ...execution(id), signal })),
   });
 
 export const executionStanding = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("documents"), "one", id, "standing"],
-    queryFn: ({ signal }) => settled(api.GET("/execucoes/{execution_id}/status-detalhado", { ...execution(id), signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/execucoes/{execution_id}/status-detalhado", { ...execution(id), signal })),
   });
 
 export const documentList = (id: number, statuses?: DocumentState[]) =>
@@ -130,7 +178,10 @@ export const documentList = (id: number, statuses?: DocumentState[]) =>
     queryFn: ({ pageParam, signal }) =>
       settled(
         api.GET("/api/documents/executions/{execution_id}/documents", {
-          params: { path: { execution_id: id }, query: { ...(statuses ? { statuses } : {}), limit: 50, cursor: pageParam } },
+          params: {
+            path: { execution_id: id },
+            query: { ...(statuses ? { statuses } : {}), limit: 50, cursor: pageParam },
+          },
           signal,
         }),
       ),

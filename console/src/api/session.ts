@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { type Schemas, api, keepCsrfToken } from "./client";
+import { api, keepCsrfToken, type Schemas } from "./client";
 import { Problem, settled } from "./problem";
 
 export type Session = Schemas["Session"];
@@ -7,7 +7,8 @@ export type Role = Session["role"];
 
 const ORDER: Role[] = ["viewer", "operator", "admin"];
 
-export const includes = (mine: Role, wanted: Role): boolean => ORDER.indexOf(mine) >= ORDER.indexOf(wanted);
+export const includes = (mine: Role, wanted: Role): boolean =>
+  ORDER.indexOf(mine) >= ORDER.indexOf(wanted);
 
 const kept = (session: Session): Session => {
   keepCsrfToken(session.csrf_token);

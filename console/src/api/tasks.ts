@@ -7,11 +7,18 @@ import { settled } from "./problem";
 export const taskOne = (id: number) =>
   queryOptions({
     queryKey: [...missionKeys.one(id), "task"],
-    queryFn: ({ signal }) => settled(api.GET("/api/tasks/{task_id}", { params: { path: { task_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      settled(api.GET("/api/tasks/{task_id}", { params: { path: { task_id: id } }, signal })),
   });
 
 export const taskSteps = (id: number) =>
   queryOptions({
     queryKey: [...missionKeys.one(id), "steps"],
-    queryFn: ({ signal }) => settled(api.GET("/api/tasks/{task_id}/steps", { params: { path: { task_id: id }, query: { limit: 200 } }, signal })),
+    queryFn: ({ signal }) =>
+      settled(
+        api.GET("/api/tasks/{task_id}/steps", {
+          params: { path: { task_id: id }, query: { limit: 200 } },
+          signal,
+        }),
+      ),
   });

@@ -6,10 +6,25 @@ import { useT } from "../i18n";
 import { type Command, matching, missionIn } from "./commands";
 import { singleKeysOn, switchSingleKeys } from "./keyboard";
 
-export function Palette({ opened, close, commands }: { opened: boolean; close: () => void; commands: Command[] }) {
+export function Palette({
+  opened,
+  close,
+  commands,
+}: {
+  opened: boolean;
+  close: () => void;
+  commands: Command[];
+}) {
   const t = useT();
   return (
-    <Modal opened={opened} onClose={close} title={t("palette.title")} size="lg" yOffset="12vh" closeButtonProps={{ "aria-label": t("act.close") }}>
+    <Modal
+      opened={opened}
+      onClose={close}
+      title={t("palette.title")}
+      size="lg"
+      yOffset="12vh"
+      closeButtonProps={{ "aria-label": t("act.close") }}
+    >
       <Choice commands={commands} close={close} />
     </Modal>
   );
@@ -22,7 +37,15 @@ function Choice({ commands, close }: { commands: Command[]; close: () => void })
   const [at, setAt] = useState(0);
   const mission = missionIn(typed);
   const found = mission
-    ? [{ id: "mission", name: t("palette.mission", { id: mission }), kind: "page" as const, run: () => go(`/missions/${mission}`) }, ...matching(commands, typed)]
+    ? [
+        {
+          id: "mission",
+          name: t("palette.mission", { id: mission }),
+          kind: "page" as const,
+          run: () => go(`/missions/${mission}`),
+        },
+        ...matching(commands, typed),
+      ]
     : matching(commands, typed);
   const chosen = Math.min(at, Math.max(0, found.length - 1));
   const run = (command: Command | undefined) => {
@@ -61,34 +84,67 @@ function Choice({ commands, close }: { commands: Command[]; close: () => void })
             id={`palette-${command.id}`}
             role="option"
             aria-selected={index === chosen}
-            ref={index === chosen ? (element) => element?.scrollIntoView?.({ block: "nearest" }) : undefined}
+            ref={
+              index === chosen
+                ? (element) => element?.scrollIntoView?.({ block: "nearest" })
+                : undefined
+            }
             onMouseMove={() => setAt(index)}
             onClick={() => run(command)}
           >
             <span>{command.name}</span>
             <span className="quiet">
-              {command.keys ? command.keys.split(" ").map((key) => <Kbd key={key} size="xs">{key}</Kbd>) : t(`palette.kind.${command.kind}`)}
+              {command.keys
+                ? command.keys.split(" ").map((key) => (
+                    <Kbd key={key} size="xs">
+                      {key}
+                    </Kbd>
+                  ))
+                : t(`palette.kind.${command.kind}`)}
             </span>
           </li>
         ))}
       </ul>
-      {!found.length && <p className="quiet" role="status">{t("palette.none")}</p>}
+      {!found.length && (
+        <p className="quiet" role="status">
+          {t("palette.none")}
+        </p>
+      )}
     </>
   );
 }
 
-export function KeysHelp({ opened, close, commands }: { opened: boolean; close: () => void; commands: Command[] }) {
+export function KeysHelp({
+  opened,
+  close,
+  commands,
+}: {
+  opened: boolean;
+  close: () => void;
+  commands: Command[];
+}) {
   const t = useT();
   return (
-    <Modal opened={opened} onClose={close} title={t("palette.shortcuts")} closeButtonProps={{ "aria-label": t("act.close") }}>
+    <Modal
+      opened={opened}
+      onClose={close}
+      title={t("palette.shortcuts")}
+      closeButtonProps={{ "aria-label": t("act.close") }}
+    >
       <SingleKeys />
       <dl className="keys">
-        {commands.filter(({ keys }) => keys).map(({ id, name, keys }) => (
-          <div key={id}>
-            <dt>{name}</dt>
-            <dd>{keys?.split(" ").map((key) => <Kbd key={key}>{key}</Kbd>)}</dd>
-          </div>
-        ))}
+        {commands
+          .filter(({ keys }) => keys)
+          .map(({ id, name, keys }) => (
+            <div key={id}>
+              <dt>{name}</dt>
+              <dd>
+                {keys?.split(" ").map((key) => (
+                  <Kbd key={key}>{key}</Kbd>
+                ))}
+              </dd>
+            </div>
+          ))}
       </dl>
     </Modal>
   );
@@ -101,5 +157,12 @@ function SingleKeys() {
     switchSingleKeys(wanted);
     setOn(wanted);
   };
-  return <Switch mb="md" label={t("palette.singleKeys")} checked={on} onChange={(event) => change(event.currentTarget.checked)} />;
+  return (
+    <Switch
+      mb="md"
+      label={t("palette.singleKeys")}
+      checked={on}
+      onChange={(event) => change(event.currentTarget.checked)}
+    />
+  );
 }

@@ -1,16 +1,16 @@
-import { Button, NativeSelect, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useLingui } from "@lingui/react";
+import { Button, NativeSelect, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { sessionQuery, signOut } from "../api/session";
-import { LANGUAGES, type Language, choose, useT } from "../i18n";
+import { choose, LANGUAGES, type Language, useT } from "../i18n";
 import { LiveBadge, StaleWarning } from "../live/LiveBadge";
 import { useLive } from "../live/LiveProvider";
-import { KeysHelp, Palette } from "./Palette";
 import { useSession } from "./access";
 import { type Shortcuts, useKeyboard } from "./keyboard";
-import { PAGES, isAt } from "./pages";
+import { KeysHelp, Palette } from "./Palette";
+import { isAt, PAGES } from "./pages";
 import { useCommands } from "./useCommands";
 
 export function Shell({ children }: { children: ReactNode }) {
@@ -29,7 +29,13 @@ export function Shell({ children }: { children: ReactNode }) {
         {t("nav.skip")}
       </a>
       <header className="bar">
-        <button type="button" className="menu-button" aria-expanded={open} aria-controls="nav" onClick={() => setOpen(!open)}>
+        <button
+          type="button"
+          className="menu-button"
+          aria-expanded={open}
+          aria-controls="nav"
+          onClick={() => setOpen(!open)}
+        >
           <span aria-hidden="true">☰</span>
           <span className="hidden-text">{t("nav.menu")}</span>
         </button>
@@ -38,7 +44,12 @@ export function Shell({ children }: { children: ReactNode }) {
         </Link>
         <LiveBadge />
         <span className="spring" />
-        <Button size="xs" variant="default" onClick={() => setAsks("palette")} aria-keyshortcuts="Control+K">
+        <Button
+          size="xs"
+          variant="default"
+          onClick={() => setAsks("palette")}
+          aria-keyshortcuts="Control+K"
+        >
           {t("palette.open")}
         </Button>
         <Switches />
@@ -78,7 +89,12 @@ function Nav({ open, close }: { open: boolean; close: () => void }) {
   return (
     <nav id="nav" aria-label={t("nav.label")} data-open={open}>
       {PAGES.map(({ path, name }) => (
-        <Link key={path} href={path} onClick={close} aria-current={isAt(path, here) ? "page" : undefined}>
+        <Link
+          key={path}
+          href={path}
+          onClick={close}
+          aria-current={isAt(path, here) ? "page" : undefined}
+        >
           {t(name)}
         </Link>
       ))}
@@ -96,7 +112,9 @@ function Switches() {
   const leave = async () => {
     await signOut();
     queries.setQueryData(sessionQuery.queryKey, null);
-    queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
+    queries.removeQueries({
+      predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0],
+    });
   };
   return (
     <>
@@ -107,11 +125,20 @@ function Switches() {
         data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
         onChange={(event) => void choose(event.currentTarget.value as Language)}
       />
-      <Button size="xs" variant="default" onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}>
+      <Button
+        size="xs"
+        variant="default"
+        onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}
+      >
         {t(scheme === "dark" ? "nav.light" : "nav.dark")}
       </Button>
       {session.via === "session" && (
-        <Button size="xs" variant="subtle" onClick={() => void leave()} title={`${session.name} · ${session.role}`}>
+        <Button
+          size="xs"
+          variant="subtle"
+          onClick={() => void leave()}
+          title={`${session.name} · ${session.role}`}
+        >
           {t("nav.signOut")}
         </Button>
       )}

@@ -1,5 +1,5 @@
 import { createContext, useContext } from "react";
-import { type Role, type Session, includes } from "../api/session";
+import { includes, type Role, type Session } from "../api/session";
 
 export const SessionContext = createContext<Session | null>(null);
 

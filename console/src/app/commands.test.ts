@@ -1,7 +1,9 @@
 import { expect, it, vi } from "vitest";
 import { type Command, matching, missionIn } from "./commands";
 
-const commands = ["Missões", "Criar missões", "Configurações"].map((name): Command => ({ id: name, name, kind: "page", run: vi.fn() }));
+const commands = ["Missões", "Criar missões", "Configurações"].map(
+  (name): Command => ({ id: name, name, kind: "page", run: vi.fn() }),
+);
 const found = (typed: string) => matching(commands, typed).map(({ name }) => name);
 
 it("finds without accents, by the beginnings of words, in any order", () => {
@@ -13,5 +15,10 @@ it("finds without accents, by the beginnings of words, in any order", () => {
 });
 
 it("a number is a mission", () => {
-  expect([missionIn("42"), missionIn(" #7 "), missionIn("0"), missionIn("4x")]).toEqual([42, 7, null, null]);
+  expect([missionIn("42"), missionIn(" #7 "), missionIn("0"), missionIn("4x")]).toEqual([
+    42,
+    7,
+    null,
+    null,
+  ]);
 });

@@ -16,7 +16,10 @@ export function matching(commands: readonly Command[], typed: string): Command[]
   const words = wanted.split(/\s+/);
   return commands.filter(({ name }) => {
     const parts = plain(name).split(/\s+/);
-    return plain(name).includes(wanted) || words.every((word) => parts.some((part) => part.startsWith(word)));
+    return (
+      plain(name).includes(wanted) ||
+      words.every((word) => parts.some((part) => part.startsWith(word)))
+    );
   });
 }
 

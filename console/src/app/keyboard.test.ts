@@ -4,7 +4,8 @@ import { makeListener, switchSingleKeys } from "./keyboard";
 describe("the keyboard", () => {
   const acts = { "g m": vi.fn(), "?": vi.fn(), "mod+k": vi.fn() };
   let listen: (event: KeyboardEvent) => void;
-  const press = (key: string, options: KeyboardEventInit = {}, target: Element = document.body) => target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, ...options }));
+  const press = (key: string, options: KeyboardEventInit = {}, target: Element = document.body) =>
+    target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, ...options }));
 
   beforeEach(() => {
     for (const act of Object.values(acts)) act.mockReset();

@@ -8,10 +8,12 @@ const KEPT_AS = "regente.single-keys";
 
 // Whoever speaks to the machine, or hits keys by accident, can switch the single ones off (WCAG 2.1.4).
 export const singleKeysOn = (): boolean => localStorage.getItem(KEPT_AS) !== "off";
-export const switchSingleKeys = (on: boolean): void => localStorage.setItem(KEPT_AS, on ? "on" : "off");
+export const switchSingleKeys = (on: boolean): void =>
+  localStorage.setItem(KEPT_AS, on ? "on" : "off");
 
 const isWriting = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && (target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName));
+  target instanceof HTMLElement &&
+  (target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName));
 
 export function makeListener(shortcuts: () => Shortcuts): (event: KeyboardEvent) => void {
   let begun: { key: string; at: number } | null = null;
@@ -22,7 +24,15 @@ export function makeListener(shortcuts: () => Shortcuts): (event: KeyboardEvent)
       return;
     }
     const inDialog = document.querySelector("[role=dialog]") !== null;
-    if (event.ctrlKey || event.metaKey || event.altKey || inDialog || isWriting(event.target) || !singleKeysOn()) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      inDialog ||
+      isWriting(event.target) ||
+      !singleKeysOn()
+    )
+      return;
     const after = begun && event.timeStamp - begun.at < SEQUENCE_MS ? `${begun.key} ` : "";
     begun = null;
     const act = shortcuts()[after + event.key];

@@ -13,4 +13,5 @@ export const PAGES: { path: string; name: MessageId; letter: string }[] = [
   { path: "/settings", name: "nav.settings", letter: "s" },
 ];
 
-export const isAt = (path: string, here: string): boolean => (path === "/" ? here === "/" : here.startsWith(path));
+export const isAt = (path: string, here: string): boolean =>
+  path === "/" ? here === "/" : here.startsWith(path);

@@ -21,17 +21,22 @@ const UNITS: [Intl.RelativeTimeFormatUnit & ("day" | "hour" | "minute" | "second
   ["second", 1],
 ];
 
-const largest = (seconds: number) => UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[3]!;
+const largest = (seconds: number) =>
+  UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[3]!;
 
 // A currency comes from a page of somebody else: whatever is no currency stands before the number as it is.
 function moneyOf(locale: string, amount: number, currency: string | null): string {
-  if (/^[A-Za-z]{3}$/.test(currency ?? "")) return new Intl.NumberFormat(locale, { style: "currency", currency: currency! }).format(amount);
-  const plain = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(amount);
+  if (/^[A-Za-z]{3}$/.test(currency ?? ""))
+    return new Intl.NumberFormat(locale, { style: "currency", currency: currency! }).format(amount);
+  const plain = new Intl.NumberFormat(locale, {
+    minimumFractionDigits: 2,
+    maximumFractionDigits: 2,
+  }).format(amount);
   return currency ? `${currency} ${plain}` : plain;
 }
 
 // Each of Intl's formats takes a while to make, and every part of a page wants some: they are made once, when first needed.
-const once = <T,>(make: () => T): (() => T) => {
+const once = <T>(make: () => T): (() => T) => {
   let made: T | undefined;
   return () => (made ??= make());
 };
@@ -45,22 +50,44 @@ export function formatFor(locale: string): Format {
 }
 
 function makeFormat(locale: string): Format {
-  const dates = (options: Intl.DateTimeFormatOptions) => once(() => new Intl.DateTimeFormat(locale, options));
+  const dates = (options: Intl.DateTimeFormatOptions) =>
+    once(() => new Intl.DateTimeFormat(locale, options));
   const number = once(() => new Intl.NumberFormat(locale, { maximumFractionDigits: 1 }));
-  const percent = once(() => new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 }));
+  const percent = once(
+    () => new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 }),
+  );
   const time = dates({ dateStyle: "short", timeStyle: "medium" });
   const clock = dates({ timeStyle: "medium" });
   const minute = dates({ timeStyle: "short" });
   // A mission's day is a day of the calendar: it must not move with the time zone of whoever looks.
   const day = dates({ dateStyle: "short", timeZone: "UTC" });
-  const relative = once(() => new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" }));
-  const spanIn = (unit: string) => once(() => new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }));
+  const relative = once(
+    () => new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" }),
+  );
+  const spanIn = (unit: string) =>
+    once(
+      () =>
+        new Intl.NumberFormat(locale, {
+          style: "unit",
+          unit,
+          unitDisplay: "short",
+          maximumFractionDigits: 1,
+        }),
+    );
   const spans = new Map(UNITS.map(([unit]) => [unit, spanIn(unit)]));
   const span = (seconds: number) => {
     const [unit, size] = largest(seconds);
     return spans.get(unit)!().format(seconds / size);
   };
-  const millis = once(() => new Intl.NumberFormat(locale, { style: "unit", unit: "millisecond", unitDisplay: "short", maximumFractionDigits: 0 }));
+  const millis = once(
+    () =>
+      new Intl.NumberFormat(locale, {
+        style: "unit",
+        unit: "millisecond",
+        unitDisplay: "short",
+        maximumFractionDigits: 0,
+      }),
+  );
   const dayOf = (iso: string) => day().format(new Date(`${iso}T00:00:00Z`));
   return {
     number: (value) => number().format(value),
@@ -72,7 +99,8 @@ function makeFormat(locale: string): Format {
     day: dayOf,
     days: (from, to) => (from === to ? dayOf(from) : `${dayOf(from)} – ${dayOf(to)}`),
     span,
-    took: (milliseconds) => (milliseconds < 1000 ? millis().format(milliseconds) : span(milliseconds / 1000)),
+    took: (milliseconds) =>
+      milliseconds < 1000 ? millis().format(milliseconds) : span(milliseconds / 1000),
     ago: (iso, now = Date.now()) => {
       const seconds = (Date.parse(iso) - now) / 1000;
       const [unit, size] = largest(seconds);

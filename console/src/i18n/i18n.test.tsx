@@ -1,20 +1,32 @@
 import { I18nProvider } from "@lingui/react";
 import { render, screen } from "@testing-library/react";
 import { expect, it } from "vitest";
-import { type MessageId, i18n, preferred, speak, useT } from ".";
+import { i18n, type MessageId, preferred, speak, useT } from ".";
 import { en } from "./en";
 import { formatFor } from "./format";
 import { ptBR } from "./pt-BR";
 
-const placeholders = (message: string) => [...message.matchAll(/\{(\w+)[,}]/g)].map((match) => match[1]).sort();
+const placeholders = (message: string) =>
+  [...message.matchAll(/\{(\w+)[,}]/g)].map((match) => match[1]).sort();
 
 it("both languages say the same things about the same values", () => {
   expect(Object.keys(ptBR)).toEqual(Object.keys(en));
-  for (const id of Object.keys(en) as MessageId[]) expect([id, new Set(placeholders(ptBR[id]))]).toEqual([id, new Set(placeholders(en[id]))]);
+  for (const id of Object.keys(en) as MessageId[])
+    expect([id, new Set(placeholders(ptBR[id]))]).toEqual([id, new Set(placeholders(en[id]))]);
 });
 
 it("the specification's words are there", () => {
-  const words = ["Selecionar Missões", "Adicionar à fila", "Cancelar", "Iniciar", "Continuar de onde parou", "Reprocessar apenas erros", "Travado", "TRAVADO", "Tudo certo"];
+  const words = [
+    "Selecionar Missões",
+    "Adicionar à fila",
+    "Cancelar",
+    "Iniciar",
+    "Continuar de onde parou",
+    "Reprocessar apenas erros",
+    "Travado",
+    "TRAVADO",
+    "Tudo certo",
+  ];
   for (const word of words) expect(Object.values(ptBR)).toContain(word);
 });
 
@@ -30,7 +42,12 @@ function Needs({ count }: { count: number }) {
 
 it("plurals are right", async () => {
   await speak("pt-BR");
-  render(<I18nProvider i18n={i18n}><Needs count={3} /><Needs count={1} /></I18nProvider>);
+  render(
+    <I18nProvider i18n={i18n}>
+      <Needs count={3} />
+      <Needs count={1} />
+    </I18nProvider>,
+  );
   expect(screen.getByText("3 itens precisam de você")).toBeTruthy();
   expect(screen.getByText("1 item precisa de você")).toBeTruthy();
 });

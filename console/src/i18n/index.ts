@@ -1,7 +1,7 @@
 // Two complete languages. A message id that does not exist, or that one language lacks, does not compile.
 import { type Messages, setupI18n } from "@lingui/core";
-import { useLingui } from "@lingui/react";
 import { compileMessage } from "@lingui/message-utils/compileMessage";
+import { useLingui } from "@lingui/react";
 import { useMemo } from "react";
 import type { en } from "./en";
 
@@ -39,7 +39,8 @@ export async function speak(language: Language): Promise<void> {
   document.documentElement.lang = language;
 }
 
-export const speakPreferred = (): Promise<void> => speak(preferred(localStorage.getItem(KEPT_AS), navigator.languages));
+export const speakPreferred = (): Promise<void> =>
+  speak(preferred(localStorage.getItem(KEPT_AS), navigator.languages));
 
 export function choose(language: Language): Promise<void> {
   localStorage.setItem(KEPT_AS, language);

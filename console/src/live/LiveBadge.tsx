@@ -13,7 +13,12 @@ export function LiveBadge() {
         <span className="live-dot" aria-hidden="true" />
         {t(`live.${state}`)}
       </span>
-      <Button size="compact-xs" variant="subtle" onClick={paused ? retry : pause} className="live-pause">
+      <Button
+        size="compact-xs"
+        variant="subtle"
+        onClick={paused ? retry : pause}
+        className="live-pause"
+      >
         {t(paused ? "live.goOn" : "live.pause")}
       </Button>
     </>
@@ -28,9 +33,18 @@ export function StaleWarning() {
   if (state !== "stale" && state !== "paused") return null;
   const paused = state === "paused";
   return (
-    <Alert color={paused ? "gray" : "orange"} role={paused ? "status" : "alert"} title={t(paused ? "live.pausedTitle" : "live.staleTitle")} mb="md">
+    <Alert
+      color={paused ? "gray" : "orange"}
+      role={paused ? "status" : "alert"}
+      title={t(paused ? "live.pausedTitle" : "live.staleTitle")}
+      mb="md"
+    >
       <Group justify="space-between">
-        <Text size="sm">{lastFrameAt ? t("live.staleSince", { time: format.clock(lastFrameAt) }) : t("live.neverHeard")}</Text>
+        <Text size="sm">
+          {lastFrameAt
+            ? t("live.staleSince", { time: format.clock(lastFrameAt) })
+            : t("live.neverHeard")}
+        </Text>
         <Button size="xs" color={paused ? "gray" : "orange"} variant="outline" onClick={retry}>
           {t(paused ? "live.goOn" : "live.retry")}
         </Button>

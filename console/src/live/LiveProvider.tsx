@@ -1,6 +1,13 @@
 // Turns what the stream says into fresh data: of what changed, only what is on the screen is fetched again.
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, createContext, useContext, useEffect, useMemo, useSyncExternalStore } from "react";
+import {
+  createContext,
+  type ReactNode,
+  useContext,
+  useEffect,
+  useMemo,
+  useSyncExternalStore,
+} from "react";
 import { batchesKey, eventsKey, failuresKey, runnersKey } from "../api/engine";
 import { fleetKeys } from "../api/fleet";
 import { missionKeys } from "../api/missions";
@@ -22,7 +29,9 @@ const FAILED = /fail|dead|discard|retr/;
 
 function refresh(queries: QueryClient, events: LiveEvent[]): void {
   const stale = (queryKey: readonly unknown[]) => void queries.invalidateQueries({ queryKey });
-  const missions = new Set(events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])));
+  const missions = new Set(
+    events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])),
+  );
   for (const id of missions) stale(missionKeys.one(id));
   if (missions.size) stale(missionKeys.counts);
   if (events.some(({ batch_id }) => batch_id !== null)) stale(batchesKey);
@@ -30,12 +39,15 @@ function refresh(queries: QueryClient, events: LiveEvent[]): void {
   if (events.some(({ event }) => FAILED.test(event))) stale(failuresKey);
   if (events.some(({ event }) => event.startsWith("runner"))) stale(runnersKey);
   if (events.some(({ event }) => event === "setting_changed")) stale(settingsKey);
-  if (events.some(({ event, pipeline }) => pipeline === null || !/^task_/.test(event))) stale(fleetKeys.all);
+  if (events.some(({ event, pipeline }) => pipeline === null || !/^task_/.test(event)))
+    stale(fleetKeys.all);
   for (const key of [statsKey, eventsKey, ["orchestrator"]]) stale(key);
 }
 
 const open = (after: string | null): EventSource =>
-  new EventSource(addressOf(after ? `api/stream?after=${encodeURIComponent(after)}` : "api/stream"));
+  new EventSource(
+    addressOf(after ? `api/stream?after=${encodeURIComponent(after)}` : "api/stream"),
+  );
 
 export function LiveProvider({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
@@ -44,7 +56,9 @@ export function LiveProvider({ children }: { children: ReactNode }) {
     const stream = new LiveStream(open, {
       events: (events) => {
         refresh(queries, events);
-        const ids = new Set(events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])));
+        const ids = new Set(
+          events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])),
+        );
         if (ids.size) for (const hear of missionsHeard) hear(ids);
       },
       gap: () => void queries.invalidateQueries(),
@@ -66,7 +80,11 @@ function useLiveContext(): Live {
 
 export function useLive(): LiveSnapshot & { retry: () => void; pause: () => void } {
   const { stream } = useLiveContext();
-  return { ...useSyncExternalStore(stream.subscribe, stream.snapshot), retry: stream.retry, pause: stream.pause };
+  return {
+    ...useSyncExternalStore(stream.subscribe, stream.snapshot),
+    retry: stream.retry,
+    pause: stream.pause,
+  };
 }
 
 export function useMissionsHeard(hear: MissionsHeard): void {

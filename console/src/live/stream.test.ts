@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type LiveEvent, LiveStream, STALE_AFTER_MS, type Source, waitBefore } from "./stream";
+import { type LiveEvent, LiveStream, type Source, STALE_AFTER_MS, waitBefore } from "./stream";
 
 class FakeSource implements Source {
   onopen: Source["onopen"] = null;
@@ -19,11 +19,15 @@ class FakeSource implements Source {
   }
 
   heartbeat(position: string): void {
-    this.named.get("heartbeat")?.(new MessageEvent("heartbeat", { data: "{}", lastEventId: position }));
+    this.named.get("heartbeat")?.(
+      new MessageEvent("heartbeat", { data: "{}", lastEventId: position }),
+    );
   }
 
   say(event: Partial<LiveEvent>, position: string): void {
-    this.onmessage?.(new MessageEvent("message", { data: JSON.stringify(event), lastEventId: position }));
+    this.onmessage?.(
+      new MessageEvent("message", { data: JSON.stringify(event), lastEventId: position }),
+    );
   }
 
   break(): void {

@@ -86,7 +86,8 @@ export class LiveStream {
   readonly retry = (): void => {
     this.#tries = 0;
     clearTimeout(this.#again);
-    if (this.#snapshot.state === "paused") this.#become({ ...this.#snapshot, state: "reconnecting" });
+    if (this.#snapshot.state === "paused")
+      this.#become({ ...this.#snapshot, state: "reconnecting" });
     this.#connect();
   };
 
@@ -120,11 +121,14 @@ export class LiveStream {
     this.#frame(message);
     this.#gathered.push(JSON.parse(message.data) as LiveEvent);
     const since = Date.now() - this.#toldAt;
-    this.#flush ??= setTimeout(() => {
-      this.#flush = undefined;
-      this.#toldAt = Date.now();
-      this.listener.events(this.#gathered.splice(0));
-    }, Math.max(FIRST_GATHER_MS, GATHER_MS - since));
+    this.#flush ??= setTimeout(
+      () => {
+        this.#flush = undefined;
+        this.#toldAt = Date.now();
+        this.listener.events(this.#gathered.splice(0));
+      },
+      Math.max(FIRST_GATHER_MS, GATHER_MS - since),
+    );
   }
 
   #frame(message: MessageEvent<string>): void {
@@ -138,7 +142,8 @@ export class LiveStream {
 
   #broken(): void {
     this.#drop();
-    if (this.#snapshot.state !== "stale") this.#become({ ...this.#snapshot, state: "reconnecting" });
+    if (this.#snapshot.state !== "stale")
+      this.#become({ ...this.#snapshot, state: "reconnecting" });
     clearTimeout(this.#again);
     this.#again = setTimeout(() => this.#connect(), waitBefore(this.#tries++, Math.random()));
   }
@@ -147,7 +152,8 @@ export class LiveStream {
     if (this.#snapshot.state === "paused") return;
     const now = Date.now();
     const last = this.#snapshot.lastFrameAt ?? this.#startedAt;
-    if (now - last >= STALE_AFTER_MS && this.#snapshot.state !== "stale") this.#become({ ...this.#snapshot, state: "stale" });
+    if (now - last >= STALE_AFTER_MS && this.#snapshot.state !== "stale")
+      this.#become({ ...this.#snapshot, state: "stale" });
     const silentSince = Math.max(this.#openedAt, this.#snapshot.lastFrameAt ?? 0);
     if (this.#source && now - silentSince >= SILENT_AFTER_MS) this.#broken();
   }

@@ -14,7 +14,12 @@ export function Copyable({ text }: { text: string }) {
   return (
     <Group gap="xs">
       <Code className="command">{text}</Code>
-      <Button size="compact-xs" variant="default" onClick={() => void copy()} aria-label={`${t("act.copy")}: ${text}`}>
+      <Button
+        size="compact-xs"
+        variant="default"
+        onClick={() => void copy()}
+        aria-label={`${t("act.copy")}: ${text}`}
+      >
         <span aria-live="polite">{t(copied ? "act.copied" : "act.copy")}</span>
       </Button>
     </Group>

@@ -16,14 +16,26 @@ const show = (href: string | null) =>
 
 it("only web pages are addresses", () => {
   expect(webAddress("https://shop.example/chair?a=1")).toBe("https://shop.example/chair?a=1");
-  const hostile = ["javascript:alert(1)", " JaVaScRiPt:alert(1)", "java\nscript:alert(1)", "data:text/html,<script>", "vbscript:x", "file:///etc/passwd", "blob:https://a/b"];
-  for (const given of [...hostile, "//shop.example", "chair", "", null]) expect([given, webAddress(given)]).toEqual([given, null]);
+  const hostile = [
+    "javascript:alert(1)",
+    " JaVaScRiPt:alert(1)",
+    "java\nscript:alert(1)",
+    "data:text/html,<script>",
+    "vbscript:x",
+    "file:///etc/passwd",
+    "blob:https://a/b",
+  ];
+  for (const given of [...hostile, "//shop.example", "chair", "", null])
+    expect([given, webAddress(given)]).toEqual([given, null]);
 });
 
 it("a link out hands over neither window nor referrer", () => {
   show("http://shop.example/chair");
   const link = screen.getByRole("link", { name: /A chair/ });
-  expect([link.getAttribute("rel"), link.getAttribute("target")]).toEqual(["noopener noreferrer", "_blank"]);
+  expect([link.getAttribute("rel"), link.getAttribute("target")]).toEqual([
+    "noopener noreferrer",
+    "_blank",
+  ]);
 });
 
 it("a hostile address is text", () => {

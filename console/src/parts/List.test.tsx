@@ -22,13 +22,25 @@ function Numbers({ pages }: { pages: Record<string, Page> }) {
   });
   return (
     <Paged list={list} empty={<p>nothing</p>}>
-      {(rows) => <DataTable label="Numbers" columns={[["Number", (row: number) => `no. ${row}`]]} rows={rows} keyOf={(row) => row} />}
+      {(rows) => (
+        <DataTable
+          label="Numbers"
+          columns={[["Number", (row: number) => `no. ${row}`]]}
+          rows={rows}
+          keyOf={(row) => row}
+        />
+      )}
     </Paged>
   );
 }
 
 const show = (pages: Record<string, Page>) => {
-  window.matchMedia ??= () => ({ matches: false, addEventListener: () => undefined, removeEventListener: () => undefined }) as unknown as MediaQueryList;
+  window.matchMedia ??= () =>
+    ({
+      matches: false,
+      addEventListener: () => undefined,
+      removeEventListener: () => undefined,
+    }) as unknown as MediaQueryList;
   render(
     <I18nProvider i18n={i18n}>
       <MantineProvider>
@@ -44,7 +56,11 @@ it("the next page comes below the first, by its cursor, until there is none", as
   show({ first: { items: [9, 8], next: "8" }, "8": { items: [7], next: null } });
   fireEvent.click(await screen.findByRole("button", { name: "Show more" }));
   await screen.findByText("no. 7");
-  expect(screen.getAllByRole("cell").map(({ textContent }) => textContent)).toEqual(["no. 9", "no. 8", "no. 7"]);
+  expect(screen.getAllByRole("cell").map(({ textContent }) => textContent)).toEqual([
+    "no. 9",
+    "no. 8",
+    "no. 7",
+  ]);
   expect(screen.queryByRole("button", { name: "Show more" })).toBeNull();
   expect(screen.getByRole("region", { name: "Table: Numbers" }).tabIndex).toBe(0);
 });

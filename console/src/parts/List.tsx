@@ -5,7 +5,11 @@ import type { ReactNode } from "react";
 import { useT } from "../i18n";
 import { Failed, Loading } from "./States";
 
-export type Columns<T> = readonly (readonly [title: string, cell: (row: T) => ReactNode, look?: string])[];
+export type Columns<T> = readonly (readonly [
+  title: string,
+  cell: (row: T) => ReactNode,
+  look?: string,
+])[];
 
 interface DataTableProps<T> {
   label: string;
@@ -19,7 +23,13 @@ interface DataTableProps<T> {
 export function DataTable<T>({ label, columns, rows, keyOf, minWidth = 640 }: DataTableProps<T>) {
   const t = useT();
   return (
-    <Table.ScrollContainer minWidth={minWidth} type="native" tabIndex={0} role="region" aria-label={t("results.table", { name: label })}>
+    <Table.ScrollContainer
+      minWidth={minWidth}
+      type="native"
+      tabIndex={0}
+      role="region"
+      aria-label={t("results.table", { name: label })}
+    >
       <Table highlightOnHover className="tight dense">
         <Table.Thead>
           <Table.Tr>
@@ -55,14 +65,21 @@ interface PagedProps<T> {
 export function Paged<T>({ list, empty, children }: PagedProps<T>) {
   const t = useT();
   const items = list.data?.pages.flatMap((page) => page.items);
-  const failed = list.error ? <Failed error={list.error} retry={() => void list.refetch()} /> : null;
+  const failed = list.error ? (
+    <Failed error={list.error} retry={() => void list.refetch()} />
+  ) : null;
   if (!items) return failed ?? <Loading />;
   return (
     <>
       {failed}
       {items.length ? children(items) : empty}
       {list.hasNextPage && (
-        <Button variant="default" mt="md" loading={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+        <Button
+          variant="default"
+          mt="md"
+          loading={list.isFetchingNextPage}
+          onClick={() => void list.fetchNextPage()}
+        >
           {t("act.more")}
         </Button>
       )}

@@ -61,8 +61,16 @@ export function NotFound() {
 }
 
 // The data of a query, or the state in its place. Data that could not be renewed stays, under the error.
-export function Loaded<T>({ query, children }: { query: UseQueryResult<T>; children: (data: T) => ReactNode }) {
-  const failed = query.error ? <Failed error={query.error} retry={() => void query.refetch()} /> : null;
+export function Loaded<T>({
+  query,
+  children,
+}: {
+  query: UseQueryResult<T>;
+  children: (data: T) => ReactNode;
+}) {
+  const failed = query.error ? (
+    <Failed error={query.error} retry={() => void query.refetch()} />
+  ) : null;
   if (query.data === undefined) return failed ?? <Loading />;
   return (
     <>

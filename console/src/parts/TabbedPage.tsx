@@ -13,7 +13,14 @@ type Props<Name extends string> = {
   tabs: Record<Name, ComponentType>;
 };
 
-export function TabbedPage<Name extends string>({ title, label, param, names, nameOf, tabs }: Props<Name>) {
+export function TabbedPage<Name extends string>({
+  title,
+  label,
+  param,
+  names,
+  nameOf,
+  tabs,
+}: Props<Name>) {
   const [search, setSearch] = useSearchParams();
   const [first] = names;
   const tab = names.find((name) => name === search.get(param)) ?? first;
@@ -21,7 +28,13 @@ export function TabbedPage<Name extends string>({ title, label, param, names, na
   return (
     <>
       <PageHead title={title} />
-      <Tabs value={tab} onChange={(name) => setSearch(name && name !== first ? { [param]: name } : {}, { replace: true })} keepMounted={false}>
+      <Tabs
+        value={tab}
+        onChange={(name) =>
+          setSearch(name && name !== first ? { [param]: name } : {}, { replace: true })
+        }
+        keepMounted={false}
+      >
         <Tabs.List aria-label={label} mb="md">
           {names.map((name) => (
             <Tabs.Tab key={name} value={name}>

@@ -5,7 +5,10 @@ import { type ReactNode, useState } from "react";
 import { useT } from "../i18n";
 import { Failed } from "./States";
 
-export function useAct<I, O>(act: (input: I) => Promise<O>, stale: readonly (readonly unknown[])[]) {
+export function useAct<I, O>(
+  act: (input: I) => Promise<O>,
+  stale: readonly (readonly unknown[])[],
+) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: act,
@@ -35,7 +38,12 @@ export function Confirmed({ children, question, label, act, stale, ...look }: Co
       <Button {...look} aria-label={label} onClick={() => setOpen(true)}>
         {children}
       </Button>
-      <Modal opened={open} onClose={close} title={children} closeButtonProps={{ "aria-label": t("act.back") }}>
+      <Modal
+        opened={open}
+        onClose={close}
+        title={children}
+        closeButtonProps={{ "aria-label": t("act.back") }}
+      >
         <Stack>
           <Text component="div">{question}</Text>
           {run.error && <Failed error={run.error} />}
@@ -43,7 +51,11 @@ export function Confirmed({ children, question, label, act, stale, ...look }: Co
             <Button variant="default" onClick={close}>
               {t("act.back")}
             </Button>
-            <Button color={look.color} loading={run.isPending} onClick={() => run.mutate(undefined, { onSuccess: close })}>
+            <Button
+              color={look.color}
+              loading={run.isPending}
+              onClick={() => run.mutate(undefined, { onSuccess: close })}
+            >
               {children}
             </Button>
           </Group>

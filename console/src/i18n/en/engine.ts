@@ -17,7 +17,8 @@ export const engine = {
   "failures.retryFirst": "{count, plural, one {Retry the first} other {Retry the first #}}",
   "failures.retryAll": "Retry all",
   "failures.discard": "Discard",
-  "failures.discardQuestion": "{count, plural, one {# task is given up for good.} other {# tasks are given up for good.}}",
+  "failures.discardQuestion":
+    "{count, plural, one {# task is given up for good.} other {# tasks are given up for good.}}",
   "failures.reason": "Reason (stays in the audit)",
   "failures.attempt": "Attempt {attempt} · {time}",
   "failures.stack": "Stack",

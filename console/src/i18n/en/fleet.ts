@@ -72,10 +72,13 @@ export const fleet = {
   "settings.theme.light": "Light",
   "settings.theme.dark": "Dark",
   "settings.retention": "Retention",
-  "settings.retentionHow": "Finished tasks with their steps and events are forgotten for good when they are older than this. Whole or fractional days, an hour (0.042) at least. Dead letters stay. Every runner obeys at its next hourly sweep.",
+  "settings.retentionHow":
+    "Finished tasks with their steps and events are forgotten for good when they are older than this. Whole or fractional days, an hour (0.042) at least. Dead letters stay. Every runner obeys at its next hourly sweep.",
   "settings.retentionDays": "Days that the past is kept",
-  "settings.retentionLess": "Shorter than now: what is older goes at the next sweep and cannot be brought back.",
-  "settings.changedElsewhere": "Changed elsewhere meanwhile: it is {value} now. Saving replaces that.",
+  "settings.retentionLess":
+    "Shorter than now: what is older goes at the next sweep and cannot be brought back.",
+  "settings.changedElsewhere":
+    "Changed elsewhere meanwhile: it is {value} now. Saving replaces that.",
   "settings.takeTheirs": "Take the new value",
   "settings.saved": "Saved.",
 };

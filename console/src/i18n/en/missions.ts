@@ -2,9 +2,12 @@ export const missions = {
   "deed.queue": "Add to the queue",
   "deed.cancel": "Cancel",
   "deed.retry": "Retry",
-  "deed.queue.preview": "{count, plural, one {# mission} other {# missions}} of {total} will be queued.",
-  "deed.cancel.preview": "{count, plural, one {# mission} other {# missions}} of {total} will be canceled.",
-  "deed.retry.preview": "{count, plural, one {# mission} other {# missions}} of {total} will be tried again.",
+  "deed.queue.preview":
+    "{count, plural, one {# mission} other {# missions}} of {total} will be queued.",
+  "deed.cancel.preview":
+    "{count, plural, one {# mission} other {# missions}} of {total} will be canceled.",
+  "deed.retry.preview":
+    "{count, plural, one {# mission} other {# missions}} of {total} will be tried again.",
   "bulk.label": "Selected missions",
   "bulk.count": "{count, plural, one {{shown} mission selected} other {{shown} missions selected}}",
   "bulk.all": "All {total} that match are selected",
@@ -13,7 +16,8 @@ export const missions = {
   "bulk.loaded": "Select all loaded missions",
   "bulk.progress": "Progress",
   "bulk.running": "{done} of {total} done",
-  "bulk.completed": "{changed, plural, one {Done: # mission changed} other {Done: # missions changed}} of {total}.",
+  "bulk.completed":
+    "{changed, plural, one {Done: # mission changed} other {Done: # missions changed}} of {total}.",
   "bulk.failed": "It stopped after {done} of {total}.",
   "missions.select": "Select missions",
   "missions.create": "Create missions",
@@ -78,7 +82,8 @@ export const missions = {
   "mission.clone": "Clone",
   "mission.attempts": "Failed attempts",
   "mission.payload": "Payload",
-  "mission.payloadHow": "As it was given and what came of it; what is called like a secret is not shown.",
+  "mission.payloadHow":
+    "As it was given and what came of it; what is called like a secret is not shown.",
   "mission.args": "Given",
   "mission.result": "Result",
   "mission.steps": "Steps",

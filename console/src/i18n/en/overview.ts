@@ -1,17 +1,23 @@
 export const overview = {
   "verdict.fine": "All is well",
   "verdict.needs": "{count, plural, one {# item needs you} other {# items need you}}",
-  "attention.DEAD_LETTERS": "{count, plural, one {# task failed for good} other {# tasks failed for good}}",
-  "attention.STALLED_BATCHES": "{count, plural, one {# batch stopped moving} other {# batches stopped moving}}",
-  "attention.STUCK_TASKS": "{count, plural, one {# task runs without a sign of life} other {# tasks run without a sign of life}}",
+  "attention.DEAD_LETTERS":
+    "{count, plural, one {# task failed for good} other {# tasks failed for good}}",
+  "attention.STALLED_BATCHES":
+    "{count, plural, one {# batch stopped moving} other {# batches stopped moving}}",
+  "attention.STUCK_TASKS":
+    "{count, plural, one {# task runs without a sign of life} other {# tasks run without a sign of life}}",
   "attention.PROXIES_FAIL": "Most proxies fail: the target may be down",
-  "attention.WORKERS_FAIL": "{count, plural, one {# worker fails to start a session} other {# workers fail to start a session}}",
-  "attention.PROXIES_OUT": "{count, plural, one {# proxy is switched off} other {# proxies are switched off}}",
+  "attention.WORKERS_FAIL":
+    "{count, plural, one {# worker fails to start a session} other {# workers fail to start a session}}",
+  "attention.PROXIES_OUT":
+    "{count, plural, one {# proxy is switched off} other {# proxies are switched off}}",
   "attention.NO_PROXY": "No proxy is active, and missions wait",
   "attention.NO_WORKER": "No worker is active, and missions wait",
   "attention.NO_WRITER": "No writer is active, and ads wait to be stored",
   "attention.NO_RUNNER": "No runner is alive, and tasks wait",
-  "attention.RUNNERS_LOST": "{count, plural, one {# runner died in the last hour} other {# runners died in the last hour}}",
+  "attention.RUNNERS_LOST":
+    "{count, plural, one {# runner died in the last hour} other {# runners died in the last hour}}",
   "orchestrator.closed": "Orchestrator: stopped",
   "orchestrator.open": "Orchestrator: running",
   "orchestrator.draining": "Orchestrator: finishing what runs",
@@ -30,7 +36,8 @@ export const overview = {
   "overview.phases": "Time by phase",
   "overview.noPhases": "Nothing has ended in this hour.",
   "overview.throughput": "Throughput",
-  "overview.ended": "{count, plural, one {# task ended} other {# tasks ended}} in {minutes} minutes",
+  "overview.ended":
+    "{count, plural, one {# task ended} other {# tasks ended}} in {minutes} minutes",
   "overview.depth": "Queue depth",
   "overview.depthTold": "{count, plural, one {# task waits} other {# tasks wait}} now",
   "overview.retries": "Retries by cause",
@@ -61,7 +68,8 @@ export const overview = {
   "first.doneNow": "{running} running, {queued} queued",
   "first.isDone": "Done",
   "first.isOpen": "Still to do",
-  "first.demo": "Or see it work first: the demo brings its own sandbox, 3 workers, 6 proxies and 24 missions, with faults.",
+  "first.demo":
+    "Or see it work first: the demo brings its own sandbox, 3 workers, 6 proxies and 24 missions, with faults.",
   "first.runDemo": "Run the demo",
   "first.demoRuns": "The demo is running. It ends when this server does.",
   "first.demoHow": "In a terminal:",

@@ -74,7 +74,8 @@ export const results = {
   "rounds.counts": "How it stands",
   "rounds.failed": "The page of this round could not be read",
   "rounds.retry": "Run again what failed",
-  "rounds.retried": "{retried, plural, one {# task is} other {# tasks are}} back in the queue, of {selected} that were wanting.",
+  "rounds.retried":
+    "{retried, plural, one {# task is} other {# tasks are}} back in the queue, of {selected} that were wanting.",
   "rounds.matches": "Matches",
   "rounds.noMatches": "Its matches are not known yet.",
   "rounds.match": "Match",

@@ -19,7 +19,8 @@ export const engine: typeof words = {
   "failures.retryFirst": "{count, plural, one {Tentar a primeira} other {Tentar as # primeiras}}",
   "failures.retryAll": "Tentar todas",
   "failures.discard": "Descartar",
-  "failures.discardQuestion": "{count, plural, one {# tarefa será descartada definitivamente.} other {# tarefas serão descartadas definitivamente.}}",
+  "failures.discardQuestion":
+    "{count, plural, one {# tarefa será descartada definitivamente.} other {# tarefas serão descartadas definitivamente.}}",
   "failures.reason": "Motivo (fica na auditoria)",
   "failures.attempt": "Tentativa {attempt} · {time}",
   "failures.stack": "Pilha",

@@ -30,7 +30,8 @@ export const fleet: typeof words = {
   "settings.sessionLimit": "Missões por sessão",
   "settings.sessionLimitHow": "Após tantas missões a sessão termina e o proxy é trocado.",
   "settings.maxRetries": "Retentativas",
-  "settings.maxRetriesHow": "Quantas vezes uma missão é tentada de novo antes de falhar definitivamente.",
+  "settings.maxRetriesHow":
+    "Quantas vezes uma missão é tentada de novo antes de falhar definitivamente.",
   "settings.autoStart": "Missões na fila iniciam o orquestrador",
   "settings.save": "Salvar",
   "settings.fixed": "Parâmetros fixos",
@@ -74,10 +75,13 @@ export const fleet: typeof words = {
   "settings.theme.light": "Claro",
   "settings.theme.dark": "Escuro",
   "settings.retention": "Retenção",
-  "settings.retentionHow": "Tarefas terminadas, com suas etapas e eventos, são esquecidas definitivamente quando mais antigas que isto. Dias inteiros ou frações, no mínimo uma hora (0,042). Falhas definitivas ficam. Cada executor obedece na sua próxima varredura, de hora em hora.",
+  "settings.retentionHow":
+    "Tarefas terminadas, com suas etapas e eventos, são esquecidas definitivamente quando mais antigas que isto. Dias inteiros ou frações, no mínimo uma hora (0,042). Falhas definitivas ficam. Cada executor obedece na sua próxima varredura, de hora em hora.",
   "settings.retentionDays": "Dias em que o passado é guardado",
-  "settings.retentionLess": "Menos que agora: o que for mais antigo some na próxima varredura e não volta.",
-  "settings.changedElsewhere": "Alterado em outro lugar: agora é {value}. Salvar substitui esse valor.",
+  "settings.retentionLess":
+    "Menos que agora: o que for mais antigo some na próxima varredura e não volta.",
+  "settings.changedElsewhere":
+    "Alterado em outro lugar: agora é {value}. Salvar substitui esse valor.",
   "settings.takeTheirs": "Usar o novo valor",
   "settings.saved": "Salvo.",
 };

@@ -4,23 +4,29 @@ export const missions: typeof words = {
   "deed.queue": "Adicionar à fila",
   "deed.cancel": "Cancelar",
   "deed.retry": "Tentar novamente",
-  "deed.queue.preview": "{count, plural, one {# missão} other {# missões}} de {total} irão para a fila.",
-  "deed.cancel.preview": "{count, plural, one {# missão} other {# missões}} de {total} serão canceladas.",
-  "deed.retry.preview": "{count, plural, one {# missão} other {# missões}} de {total} serão tentadas novamente.",
+  "deed.queue.preview":
+    "{count, plural, one {# missão} other {# missões}} de {total} irão para a fila.",
+  "deed.cancel.preview":
+    "{count, plural, one {# missão} other {# missões}} de {total} serão canceladas.",
+  "deed.retry.preview":
+    "{count, plural, one {# missão} other {# missões}} de {total} serão tentadas novamente.",
   "bulk.label": "Missões selecionadas",
-  "bulk.count": "{count, plural, one {{shown} missão selecionada} other {{shown} missões selecionadas}}",
+  "bulk.count":
+    "{count, plural, one {{shown} missão selecionada} other {{shown} missões selecionadas}}",
   "bulk.all": "Todas as {total} que correspondem estão selecionadas",
   "bulk.takeAll": "Selecionar todas as {total} que correspondem",
   "bulk.nothing": "Limpar seleção",
   "bulk.loaded": "Selecionar todas as missões carregadas",
   "bulk.progress": "Progresso",
   "bulk.running": "{done} de {total} feitas",
-  "bulk.completed": "{changed, plural, one {Pronto: # missão alterada} other {Pronto: # missões alteradas}} de {total}.",
+  "bulk.completed":
+    "{changed, plural, one {Pronto: # missão alterada} other {Pronto: # missões alteradas}} de {total}.",
   "bulk.failed": "Parou após {done} de {total}.",
   "missions.select": "Selecionar Missões",
   "missions.create": "Criar missões",
   "missions.total": "{total} missões correspondem, {loaded} carregadas",
-  "missions.none": "Ainda não há missões. Crie algumas: um intervalo de dias cria várias de uma vez.",
+  "missions.none":
+    "Ainda não há missões. Crie algumas: um intervalo de dias cria várias de uma vez.",
   "missions.noneMatch": "Nenhuma missão corresponde a este filtro.",
   "create.title": "Criar missões",
   "create.from": "De",
@@ -54,7 +60,8 @@ export const missions: typeof words = {
   "mission.age": "Idade",
   "mission.select": "Selecionar missão {id}",
   "mission.canceling": "Cancelando…",
-  "mission.cancelQuestion": "Cancelar a missão {id}? O worker que a executa será avisado para parar.",
+  "mission.cancelQuestion":
+    "Cancelar a missão {id}? O worker que a executa será avisado para parar.",
   "mission.whyWaits": "Por que está esperando?",
   "mission.whyNow": "O que está acontecendo?",
   "mission.ads": "Anúncios encontrados",
@@ -80,7 +87,8 @@ export const missions: typeof words = {
   "mission.clone": "Clonar",
   "mission.attempts": "Tentativas que falharam",
   "mission.payload": "Dados da missão",
-  "mission.payloadHow": "Como foi recebida e o que resultou; o que tem nome de segredo não é mostrado.",
+  "mission.payloadHow":
+    "Como foi recebida e o que resultou; o que tem nome de segredo não é mostrado.",
   "mission.args": "Recebido",
   "mission.result": "Resultado",
   "mission.steps": "Etapas",

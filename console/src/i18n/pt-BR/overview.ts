@@ -3,24 +3,30 @@ import type { overview as words } from "../en/overview";
 export const overview: typeof words = {
   "verdict.fine": "Tudo certo",
   "verdict.needs": "{count, plural, one {# item precisa de você} other {# itens precisam de você}}",
-  "attention.DEAD_LETTERS": "{count, plural, one {# tarefa falhou definitivamente} other {# tarefas falharam definitivamente}}",
+  "attention.DEAD_LETTERS":
+    "{count, plural, one {# tarefa falhou definitivamente} other {# tarefas falharam definitivamente}}",
   "attention.STALLED_BATCHES": "{count, plural, one {# lote travado} other {# lotes travados}}",
-  "attention.STUCK_TASKS": "{count, plural, one {# tarefa sem sinal de vida} other {# tarefas sem sinal de vida}}",
+  "attention.STUCK_TASKS":
+    "{count, plural, one {# tarefa sem sinal de vida} other {# tarefas sem sinal de vida}}",
   "attention.PROXIES_FAIL": "A maioria dos proxies falha: o alvo pode estar fora do ar",
-  "attention.WORKERS_FAIL": "{count, plural, one {# worker não consegue iniciar sessão} other {# workers não conseguem iniciar sessão}}",
-  "attention.PROXIES_OUT": "{count, plural, one {# proxy desativado} other {# proxies desativados}}",
+  "attention.WORKERS_FAIL":
+    "{count, plural, one {# worker não consegue iniciar sessão} other {# workers não conseguem iniciar sessão}}",
+  "attention.PROXIES_OUT":
+    "{count, plural, one {# proxy desativado} other {# proxies desativados}}",
   "attention.NO_PROXY": "Nenhum proxy ativo, e há missões esperando",
   "attention.NO_WORKER": "Nenhum worker ativo, e há missões esperando",
   "attention.NO_WRITER": "Nenhum writer ativo, e há anúncios a armazenar",
   "attention.NO_RUNNER": "Nenhum executor ativo, e há tarefas esperando",
-  "attention.RUNNERS_LOST": "{count, plural, one {# executor caiu na última hora} other {# executores caíram na última hora}}",
+  "attention.RUNNERS_LOST":
+    "{count, plural, one {# executor caiu na última hora} other {# executores caíram na última hora}}",
   "orchestrator.closed": "Orquestrador: parado",
   "orchestrator.open": "Orquestrador: em execução",
   "orchestrator.draining": "Orquestrador: terminando o que está em andamento",
   "orchestrator.halting": "Orquestrador: parando agora",
   "orchestrator.start": "Iniciar",
   "orchestrator.stop": "Parar",
-  "orchestrator.stopQuestion": "Nenhuma missão nova será iniciada; as que estão em andamento podem terminar.",
+  "orchestrator.stopQuestion":
+    "Nenhuma missão nova será iniciada; as que estão em andamento podem terminar.",
   "overview.queues": "Filas",
   "overview.pipeline": "Pipeline",
   "overview.due": "Esperando",
@@ -32,11 +38,14 @@ export const overview: typeof words = {
   "overview.phases": "Tempo por fase",
   "overview.noPhases": "Nada terminou nesta hora.",
   "overview.throughput": "Vazão",
-  "overview.ended": "{count, plural, one {# tarefa terminou} other {# tarefas terminaram}} em {minutes} minutos",
+  "overview.ended":
+    "{count, plural, one {# tarefa terminou} other {# tarefas terminaram}} em {minutes} minutos",
   "overview.depth": "Profundidade da fila",
-  "overview.depthTold": "{count, plural, one {# tarefa esperando} other {# tarefas esperando}} agora",
+  "overview.depthTold":
+    "{count, plural, one {# tarefa esperando} other {# tarefas esperando}} agora",
   "overview.retries": "Retentativas por causa",
-  "overview.retriesTold": "{count, plural, one {# retentativa} other {# retentativas}} em {minutes} minutos",
+  "overview.retriesTold":
+    "{count, plural, one {# retentativa} other {# retentativas}} em {minutes} minutos",
   "overview.noRetries": "Nada precisou ser tentado de novo.",
   "overview.cause": "Causa",
   "overview.count": "Quantidade",
@@ -63,7 +72,8 @@ export const overview: typeof words = {
   "first.doneNow": "{running} em andamento, {queued} na fila",
   "first.isDone": "Feito",
   "first.isOpen": "Falta fazer",
-  "first.demo": "Ou veja funcionando primeiro: a demonstração traz seu próprio ambiente, 3 workers, 6 proxies e 24 missões, com falhas.",
+  "first.demo":
+    "Ou veja funcionando primeiro: a demonstração traz seu próprio ambiente, 3 workers, 6 proxies e 24 missões, com falhas.",
   "first.runDemo": "Rodar a demonstração",
   "first.demoRuns": "A demonstração está rodando. Ela termina junto com este servidor.",
   "first.demoHow": "Em um terminal:",

@@ -76,7 +76,8 @@ export const results: typeof words = {
   "rounds.counts": "Situação",
   "rounds.failed": "A página desta rodada não pôde ser lida",
   "rounds.retry": "Tentar de novo o que falhou",
-  "rounds.retried": "{retried, plural, one {# tarefa voltou} other {# tarefas voltaram}} para a fila, de {selected} que faltavam.",
+  "rounds.retried":
+    "{retried, plural, one {# tarefa voltou} other {# tarefas voltaram}} para a fila, de {selected} que faltavam.",
   "rounds.matches": "Partidas",
   "rounds.noMatches": "As partidas ainda não são conhecidas.",
   "rounds.match": "Partida",
@@ -138,5 +139,6 @@ export const results: typeof words = {
   "embeddings.similarity": "Similaridade",
   "embeddings.found": "Textos encontrados",
   "embeddings.nothing": "Nenhum texto deste modelo.",
-  "embeddings.operators": "A busca é para operadores: um texto novo pode custar uma chamada ao provedor.",
+  "embeddings.operators":
+    "A busca é para operadores: um texto novo pode custar uma chamada ao provedor.",
 };

@@ -7,7 +7,7 @@ import { addressOf } from "../../app/root";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
 import { Empty, Failed, Loading } from "../../parts/States";
-import { FIELDS, exportQuery, filterOf } from "./filter";
+import { exportQuery, FIELDS, filterOf } from "./filter";
 
 export function Events() {
   const t = useT();
@@ -24,8 +24,15 @@ export function Events() {
     }
     setSearch(next);
   };
-  const field = (name: (typeof FIELDS)[number]) => ({ size: "xs", name, label: t(`audit.${name}`), defaultValue: search.get(name) ?? "" }) as const;
-  const download = (format: "csv" | "json") => addressOf(`api/events/export?${exportQuery(filter, format)}`);
+  const field = (name: (typeof FIELDS)[number]) =>
+    ({
+      size: "xs",
+      name,
+      label: t(`audit.${name}`),
+      defaultValue: search.get(name) ?? "",
+    }) as const;
+  const download = (format: "csv" | "json") =>
+    addressOf(`api/events/export?${exportQuery(filter, format)}`);
   return (
     <>
       <form onSubmit={submit} key={address} role="search" aria-label={t("filter.label")}>
@@ -68,12 +75,23 @@ function EventTable({ filter }: { filter: ReturnType<typeof filterOf> }) {
   const format = useFormat();
   const list = useInfiniteQuery(useMemo(() => eventList(filter), [filter]));
   const events = list.data?.pages.flatMap((page) => page.items);
-  if (!events) return list.error ? <Failed error={list.error} retry={() => void list.refetch()} /> : <Loading />;
+  if (!events)
+    return list.error ? (
+      <Failed error={list.error} retry={() => void list.refetch()} />
+    ) : (
+      <Loading />
+    );
   if (!events.length) return <Empty>{t("audit.none")}</Empty>;
   return (
     <>
       {list.error && <Failed error={list.error} retry={() => void list.refetch()} />}
-      <Table.ScrollContainer minWidth={700} type="native" tabIndex={0} role="region" aria-label={t("audit.tab.events")}>
+      <Table.ScrollContainer
+        minWidth={700}
+        type="native"
+        tabIndex={0}
+        role="region"
+        aria-label={t("audit.tab.events")}
+      >
         <Table highlightOnHover>
           <Table.Thead>
             <Table.Tr>
@@ -88,15 +106,26 @@ function EventTable({ filter }: { filter: ReturnType<typeof filterOf> }) {
               <Table.Tr key={event.position}>
                 <Table.Td className="nowrap">{format.time(event.at)}</Table.Td>
                 <Table.Td className="code nowrap">{event.event}</Table.Td>
-                <Table.Td>{event.task_id && <Link href={`/audit?task=${event.task_id}`}>{event.task_id}</Link>}</Table.Td>
-                <Table.Td className="details">{event.details ? JSON.stringify(event.details) : ""}</Table.Td>
+                <Table.Td>
+                  {event.task_id && (
+                    <Link href={`/audit?task=${event.task_id}`}>{event.task_id}</Link>
+                  )}
+                </Table.Td>
+                <Table.Td className="details">
+                  {event.details ? JSON.stringify(event.details) : ""}
+                </Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>
         </Table>
       </Table.ScrollContainer>
       {list.hasNextPage && (
-        <Button variant="default" mt="md" loading={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+        <Button
+          variant="default"
+          mt="md"
+          loading={list.isFetchingNextPage}
+          onClick={() => void list.fetchNextPage()}
+        >
           {t("act.more")}
         </Button>
       )}

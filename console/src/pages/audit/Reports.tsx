@@ -12,13 +12,29 @@ import { Lanes } from "../mission/Lanes";
 
 type Columns<T> = [title: MessageId, cell: (row: T) => ReactNode][];
 
-function Report<T>({ query, columns, keyOf, label }: { query: UseQueryResult<T[]>; columns: Columns<T>; keyOf: (row: T) => string; label: MessageId }) {
+function Report<T>({
+  query,
+  columns,
+  keyOf,
+  label,
+}: {
+  query: UseQueryResult<T[]>;
+  columns: Columns<T>;
+  keyOf: (row: T) => string;
+  label: MessageId;
+}) {
   const t = useT();
   return (
     <Loaded query={query}>
       {(rows) =>
         rows.length ? (
-          <Table.ScrollContainer minWidth={600} type="native" tabIndex={0} role="region" aria-label={t(label)}>
+          <Table.ScrollContainer
+            minWidth={600}
+            type="native"
+            tabIndex={0}
+            role="region"
+            aria-label={t(label)}
+          >
             <Table highlightOnHover>
               <Table.Thead>
                 <Table.Tr>
@@ -47,17 +63,34 @@ function Report<T>({ query, columns, keyOf, label }: { query: UseQueryResult<T[]
 }
 
 // The window of a report stands in the address like every other filter.
-function useWindow(name: "hours" | "days", choices: readonly number[], usual: number): [number, ReactNode] {
+function useWindow(
+  name: "hours" | "days",
+  choices: readonly number[],
+  usual: number,
+): [number, ReactNode] {
   const t = useT();
   const [search, setSearch] = useSearchParams();
   const chosen = choices.find((one) => String(one) === search.get(name)) ?? usual;
   const change = (value: string) =>
-    setSearch((now) => {
-      const next = new URLSearchParams(now);
-      next.set(name, value);
-      return next;
-    }, { replace: true });
-  const select = <NativeSelect size="xs" w={120} mb="md" label={t(`audit.${name}`)} value={chosen} data={choices.map(String)} onChange={(event) => change(event.currentTarget.value)} />;
+    setSearch(
+      (now) => {
+        const next = new URLSearchParams(now);
+        next.set(name, value);
+        return next;
+      },
+      { replace: true },
+    );
+  const select = (
+    <NativeSelect
+      size="xs"
+      w={120}
+      mb="md"
+      label={t(`audit.${name}`)}
+      value={chosen}
+      data={choices.map(String)}
+      onChange={(event) => change(event.currentTarget.value)}
+    />
+  );
   return [chosen, select];
 }
 
@@ -72,7 +105,10 @@ export function FailureReport() {
         query={useQuery(failureReport(hours))}
         keyOf={(row) => `${row.mission_id}${row.failed_at}`}
         columns={[
-          ["audit.mission", (row) => <Link href={`/missions/${row.mission_id}`}>{row.mission_id}</Link>],
+          [
+            "audit.mission",
+            (row) => <Link href={`/missions/${row.mission_id}`}>{row.mission_id}</Link>,
+          ],
           ["mission.status", (row) => <Status of={row.status} />],
           ["mission.error", (row) => <span className="code">{row.error_code}</span>],
           ["audit.message", (row) => row.error_message],
@@ -98,7 +134,10 @@ export function WorkerReport() {
           ["mission.worker", (row) => row.worker_name],
           ["audit.completed", (row) => format.number(row.completed_count)],
           ["audit.failed", (row) => format.number(row.failed_count)],
-          ["audit.average", (row) => (row.avg_duration_ms === null ? "–" : format.span(row.avg_duration_ms / 1000))],
+          [
+            "audit.average",
+            (row) => (row.avg_duration_ms === null ? "–" : format.span(row.avg_duration_ms / 1000)),
+          ],
         ]}
       />
     </>
@@ -144,11 +183,15 @@ export function TimelineReport() {
         inputMode="numeric"
         label={t("audit.mission")}
         value={search.get("mission") ?? ""}
-        onChange={(event) => setSearch({ report: "timeline", mission: event.currentTarget.value }, { replace: true })}
+        onChange={(event) =>
+          setSearch({ report: "timeline", mission: event.currentTarget.value }, { replace: true })
+        }
       />
       {known ? (
         <>
-          {timeline.data && timeline.data.length > 0 && <Lanes events={timeline.data} ended={timeline.data.at(-1)?.timestamp ?? null} />}
+          {timeline.data && timeline.data.length > 0 && (
+            <Lanes events={timeline.data} ended={timeline.data.at(-1)?.timestamp ?? null} />
+          )}
           <Report
             label="audit.tab.timeline"
             query={timeline}
@@ -156,7 +199,12 @@ export function TimelineReport() {
             columns={[
               ["audit.at", (row) => <span className="nowrap">{format.time(row.timestamp)}</span>],
               ["audit.event", (row) => <span className="code">{row.event}</span>],
-              ["audit.details", (row) => <span className="details">{row.details && JSON.stringify(row.details)}</span>],
+              [
+                "audit.details",
+                (row) => (
+                  <span className="details">{row.details && JSON.stringify(row.details)}</span>
+                ),
+              ],
             ]}
           />
         </>

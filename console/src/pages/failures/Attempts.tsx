@@ -33,9 +33,17 @@ export function Attempts({ attempts }: { attempts: Schemas["FailedAttempt"][] })
             <span className="code">{attempt.code}</span> {attempt.message}
           </Text>
           {attempt.stack && <Folded title={t("failures.stack")} text={attempt.stack} />}
-          {hasContent(attempt.details) && <Folded title={t("failures.details")} text={JSON.stringify(attempt.details, null, 2)} />}
+          {hasContent(attempt.details) && (
+            <Folded title={t("failures.details")} text={JSON.stringify(attempt.details, null, 2)} />
+          )}
           {attempt.snapshots.map(({ name, bytes, content_type }) => (
-            <Snapshot key={name} failureId={attempt.id} name={name} size={format.number(bytes)} contentType={content_type} />
+            <Snapshot
+              key={name}
+              failureId={attempt.id}
+              name={name}
+              size={format.number(bytes)}
+              contentType={content_type}
+            />
           ))}
         </div>
       ))}
@@ -43,7 +51,8 @@ export function Attempts({ attempts }: { attempts: Schemas["FailedAttempt"][] })
   );
 }
 
-const hasContent = (value: unknown): boolean => typeof value === "object" && value !== null && Object.keys(value).length > 0;
+const hasContent = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && Object.keys(value).length > 0;
 
 function Folded({ title, text }: { title: string; text: string }) {
   return (

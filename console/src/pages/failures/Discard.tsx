@@ -3,8 +3,8 @@ import { type FormEvent, useState } from "react";
 import type { Schemas } from "../../api/client";
 import { discardFailures } from "../../api/engine";
 import { useT } from "../../i18n";
-import { Failed } from "../../parts/States";
 import { useAct } from "../../parts/act";
+import { Failed } from "../../parts/States";
 import { STALE } from "./group";
 
 type Selection = Pick<Schemas["DiscardSelection"], "ids" | "filter">;
@@ -20,17 +20,36 @@ export function DiscardButton({ selection, count, label, ...look }: DiscardProps
   const [open, setOpen] = useState(false);
   return (
     <>
-      <Button {...look} color="red" variant="outline" aria-label={label} onClick={() => setOpen(true)}>
+      <Button
+        {...look}
+        color="red"
+        variant="outline"
+        aria-label={label}
+        onClick={() => setOpen(true)}
+      >
         {t("failures.discard")}
       </Button>
-      <Modal opened={open} onClose={() => setOpen(false)} title={t("failures.discard")} closeButtonProps={{ "aria-label": t("act.back") }}>
+      <Modal
+        opened={open}
+        onClose={() => setOpen(false)}
+        title={t("failures.discard")}
+        closeButtonProps={{ "aria-label": t("act.back") }}
+      >
         <Reason selection={selection} count={count} close={() => setOpen(false)} />
       </Modal>
     </>
   );
 }
 
-function Reason({ selection, count, close }: { selection: Selection; count: number; close: () => void }) {
+function Reason({
+  selection,
+  count,
+  close,
+}: {
+  selection: Selection;
+  count: number;
+  close: () => void;
+}) {
   const t = useT();
   const [reason, setReason] = useState("");
   const run = useAct(() => discardFailures({ ...selection, reason, dry_run: false }), STALE);
@@ -42,10 +61,22 @@ function Reason({ selection, count, close }: { selection: Selection; count: numb
     <form onSubmit={submit}>
       <Stack>
         <Text>{t("failures.discardQuestion", { count })}</Text>
-        <TextInput label={t("failures.reason")} required minLength={3} value={reason} onChange={(event) => setReason(event.currentTarget.value)} data-autofocus />
+        <TextInput
+          label={t("failures.reason")}
+          required
+          minLength={3}
+          value={reason}
+          onChange={(event) => setReason(event.currentTarget.value)}
+          data-autofocus
+        />
         {run.error && <Failed error={run.error} />}
         <Group justify="flex-end">
-          <Button type="submit" color="red" disabled={reason.trim().length < 3} loading={run.isPending}>
+          <Button
+            type="submit"
+            color="red"
+            disabled={reason.trim().length < 3}
+            loading={run.isPending}
+          >
             {t("failures.discard")}
           </Button>
         </Group>

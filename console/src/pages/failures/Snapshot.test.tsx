@@ -5,18 +5,25 @@ import { fireEvent, render, screen } from "@testing-library/react";
 import { beforeAll, expect, it } from "vitest";
 import { snapshotText } from "../../api/engine";
 import { i18n, speak } from "../../i18n";
-import { Snapshot, harmless } from "./Snapshot";
+import { harmless, Snapshot } from "./Snapshot";
 
 const HOSTILE = `<script>parent.document.title = "taken"</script><img src=x onerror="alert(1)">`;
 
 beforeAll(() => speak("en"));
 
 it("the policy comes before anything that was scraped", () => {
-  expect(harmless(HOSTILE).indexOf("default-src 'none'")).toBeLessThan(harmless(HOSTILE).indexOf("<script"));
+  expect(harmless(HOSTILE).indexOf("default-src 'none'")).toBeLessThan(
+    harmless(HOSTILE).indexOf("<script"),
+  );
 });
 
 it("is text at first, and a page only in a frame that may do nothing", async () => {
-  window.matchMedia ??= () => ({ matches: false, addEventListener: () => undefined, removeEventListener: () => undefined }) as unknown as MediaQueryList;
+  window.matchMedia ??= () =>
+    ({
+      matches: false,
+      addEventListener: () => undefined,
+      removeEventListener: () => undefined,
+    }) as unknown as MediaQueryList;
   const queries = new QueryClient();
   queries.setQueryData(snapshotText(1, "page").queryKey, HOSTILE);
   render(

@@ -9,7 +9,8 @@ import { Loaded } from "../../parts/States";
 
 const POLICY = `<meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">`;
 
-export const harmless = (html: string): string => `<!doctype html>${POLICY}<meta charset="utf-8">${html}`;
+export const harmless = (html: string): string =>
+  `<!doctype html>${POLICY}<meta charset="utf-8">${html}`;
 
 interface SnapshotProps {
   failureId: number;
@@ -26,11 +27,21 @@ export function Snapshot({ failureId, name, size, contentType }: SnapshotProps) 
   return (
     <div>
       <Group gap="xs" mt={4}>
-        <Button size="compact-xs" variant="default" aria-expanded={shown === "text"} onClick={() => choose("text")}>
+        <Button
+          size="compact-xs"
+          variant="default"
+          aria-expanded={shown === "text"}
+          onClick={() => choose("text")}
+        >
           {t("failures.snapshot", { name, size })}
         </Button>
         {contentType.startsWith("text/html") && (
-          <Button size="compact-xs" variant="default" aria-expanded={shown === "page"} onClick={() => choose("page")}>
+          <Button
+            size="compact-xs"
+            variant="default"
+            aria-expanded={shown === "page"}
+            onClick={() => choose("page")}
+          >
             {t("failures.snapshotPage", { name })}
           </Button>
         )}
@@ -43,7 +54,13 @@ export function Snapshot({ failureId, name, size, contentType }: SnapshotProps) 
                 {text}
               </Code>
             ) : (
-              <iframe className="snapshot" title={name} sandbox="" referrerPolicy="no-referrer" srcDoc={harmless(text)} />
+              <iframe
+                className="snapshot"
+                title={name}
+                sandbox=""
+                referrerPolicy="no-referrer"
+                srcDoc={harmless(text)}
+              />
             )
           }
         </Loaded>

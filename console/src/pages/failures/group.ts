@@ -4,4 +4,8 @@ import { statsKey } from "../../api/operations";
 
 export const STALE = [failuresKey, missionKeys.all, statsKey];
 
-export const filterOf = ({ pipeline, code, fingerprint }: FailureGroup) => ({ pipeline, code, fingerprint });
+export const filterOf = ({ pipeline, code, fingerprint }: FailureGroup) => ({
+  pipeline,
+  code,
+  fingerprint,
+});

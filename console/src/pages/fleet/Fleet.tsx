@@ -2,7 +2,15 @@ import { Button, Group, Paper, Table, Text, Title } from "@mantine/core";
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
-import { type Kind, type Proxy, type Worker, type Writer, proxies, workers, writers } from "../../api/fleet";
+import {
+  type Kind,
+  type Proxy,
+  proxies,
+  type Worker,
+  type Writer,
+  workers,
+  writers,
+} from "../../api/fleet";
 import { useMay } from "../../app/access";
 import { type MessageId, useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
@@ -16,22 +24,42 @@ type Cells<T> = [title: MessageId, cell: (member: T) => ReactNode][];
 export default function Fleet() {
   const t = useT();
   const format = useFormat();
-  const share = (good: number, all: number) => (all ? `${Math.round((100 * good) / all)} % (${format.number(good)}/${format.number(all)})` : "–");
+  const share = (good: number, all: number) =>
+    all
+      ? `${Math.round((100 * good) / all)} % (${format.number(good)}/${format.number(all)})`
+      : "–";
   const workerCells: Cells<Worker> = [
     ["fleet.state", (one) => <Status of={one.active ? one.status : "inactive"} />],
     ["fleet.session", (one) => (one.session_count ? format.number(one.session_count) : "")],
-    ["fleet.mission", (one) => one.current_mission_id && <Link href={`/missions/${one.current_mission_id}`}>{one.current_mission_id}</Link>],
+    [
+      "fleet.mission",
+      (one) =>
+        one.current_mission_id && (
+          <Link href={`/missions/${one.current_mission_id}`}>{one.current_mission_id}</Link>
+        ),
+    ],
     ["mission.proxy", (one) => one.proxy],
     ["fleet.progressAge", (one) => one.progress_at && format.ago(one.progress_at)],
     ["fleet.good", (one) => share(one.good_sessions, one.sessions)],
     ["fleet.missions", (one) => format.number(one.missions)],
-    ["mission.error", (one) => one.error_code && <span title={one.error_message ?? ""}>{one.error_code}</span>],
+    [
+      "mission.error",
+      (one) => one.error_code && <span title={one.error_message ?? ""}>{one.error_code}</span>,
+    ],
   ];
   const proxyCells: Cells<Proxy> = [
     ["fleet.state", (one) => <Status of={one.status} />],
     ["field.host", (one) => (one.port ? `${one.host}:${one.port}` : one.host)],
     ["mission.worker", (one) => one.worker],
-    ["fleet.failures", (one) => (one.fail_count ? <span title={one.last_failure ?? ""}>{format.number(one.fail_count)}</span> : "0")],
+    [
+      "fleet.failures",
+      (one) =>
+        one.fail_count ? (
+          <span title={one.last_failure ?? ""}>{format.number(one.fail_count)}</span>
+        ) : (
+          "0"
+        ),
+    ],
     ["fleet.good", (one) => share(one.good_sessions, one.sessions)],
   ];
   const writerCells: Cells<Writer> = [
@@ -55,7 +83,15 @@ interface Common extends Known {
   last_test_message: string | null;
 }
 
-function Members<T extends Common>({ kind, query, cells }: { kind: Kind; query: UseQueryResult<T[]>; cells: Cells<T> }) {
+function Members<T extends Common>({
+  kind,
+  query,
+  cells,
+}: {
+  kind: Kind;
+  query: UseQueryResult<T[]>;
+  cells: Cells<T>;
+}) {
   const t = useT();
   const mayAdd = useMay("admin");
   const [adding, setAdding] = useState(false);
@@ -71,16 +107,38 @@ function Members<T extends Common>({ kind, query, cells }: { kind: Kind; query: 
           </Button>
         )}
       </Group>
-      <Loaded query={query}>{(members) => (members.length ? <Rows kind={kind} members={members} cells={cells} /> : <Empty>{t("fleet.none")}</Empty>)}</Loaded>
+      <Loaded query={query}>
+        {(members) =>
+          members.length ? (
+            <Rows kind={kind} members={members} cells={cells} />
+          ) : (
+            <Empty>{t("fleet.none")}</Empty>
+          )
+        }
+      </Loaded>
       <MemberDialog kind={kind} opened={adding} close={() => setAdding(false)} />
     </Paper>
   );
 }
 
-function Rows<T extends Common>({ kind, members, cells }: { kind: Kind; members: T[]; cells: Cells<T> }) {
+function Rows<T extends Common>({
+  kind,
+  members,
+  cells,
+}: {
+  kind: Kind;
+  members: T[];
+  cells: Cells<T>;
+}) {
   const t = useT();
   return (
-    <Table.ScrollContainer minWidth={700} type="native" tabIndex={0} role="region" aria-label={t(`fleet.${kind}`)}>
+    <Table.ScrollContainer
+      minWidth={700}
+      type="native"
+      tabIndex={0}
+      role="region"
+      aria-label={t(`fleet.${kind}`)}
+    >
       <Table highlightOnHover className="tight dense">
         <Table.Thead>
           <Table.Tr>
@@ -119,7 +177,11 @@ function LastTest({ member }: { member: Common }) {
   const format = useFormat();
   if (!member.last_test_at) return <>–</>;
   return (
-    <Text size="sm" className={member.last_test_ok ? "good" : "bad"} title={member.last_test_message ?? ""}>
+    <Text
+      size="sm"
+      className={member.last_test_ok ? "good" : "bad"}
+      title={member.last_test_message ?? ""}
+    >
       {member.last_test_ok ? "✓" : "✗"} {format.ago(member.last_test_at)}
     </Text>
   );

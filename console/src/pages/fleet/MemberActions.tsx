@@ -1,11 +1,11 @@
 import { Button, Group, Text } from "@mantine/core";
 import { useState } from "react";
-import { type Kind, fleetKeys, removeMember, switchMember, testMember } from "../../api/fleet";
+import { fleetKeys, type Kind, removeMember, switchMember, testMember } from "../../api/fleet";
 import { statsKey } from "../../api/operations";
+import { asProblem } from "../../api/problem";
 import { useMay } from "../../app/access";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { asProblem } from "../../api/problem";
 import { Confirmed, useAct } from "../../parts/act";
 import { type Known, MemberDialog } from "./MemberDialog";
 
@@ -26,13 +26,17 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
   if (!mayAct) return null;
   const error = test.error ?? toggle.error;
   // Whoever is at work is not torn away from it: it finishes, and gets no more.
-  const busy = member.active && member.status !== undefined && !["idle", "free", "ready", "error"].includes(member.status);
+  const busy =
+    member.active &&
+    member.status !== undefined &&
+    !["idle", "free", "ready", "error"].includes(member.status);
   const off = busy ? "fleet.drain" : "fleet.deactivate";
   return (
     <Group gap={6} justify="flex-end" wrap="nowrap">
       {test.data && (
         <Text size="xs" className={test.data.ok ? "good" : "bad"} role="status">
-          {test.data.ok ? "✓" : "✗"} {test.data.message} ({format.number(test.data.milliseconds)} ms)
+          {test.data.ok ? "✓" : "✗"} {test.data.message} ({format.number(test.data.milliseconds)}{" "}
+          ms)
         </Text>
       )}
       {error && (
@@ -40,7 +44,13 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
           {asProblem(error).message}
         </Text>
       )}
-      <Button size="compact-xs" variant="default" loading={test.isPending} aria-label={`${t("fleet.test")} ${member.name}`} onClick={() => test.mutate(undefined)}>
+      <Button
+        size="compact-xs"
+        variant="default"
+        loading={test.isPending}
+        aria-label={`${t("fleet.test")} ${member.name}`}
+        onClick={() => test.mutate(undefined)}
+      >
         {t("fleet.test")}
       </Button>
       <Button
@@ -55,7 +65,12 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
       </Button>
       {mayEdit && (
         <>
-          <Button size="compact-xs" variant="default" aria-label={`${t("fleet.edit")} ${member.name}`} onClick={() => setEditing(true)}>
+          <Button
+            size="compact-xs"
+            variant="default"
+            aria-label={`${t("fleet.edit")} ${member.name}`}
+            onClick={() => setEditing(true)}
+          >
             {t("fleet.edit")}
           </Button>
           <Confirmed
@@ -69,7 +84,12 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
           >
             {t("fleet.remove")}
           </Confirmed>
-          <MemberDialog kind={kind} member={member} opened={editing} close={() => setEditing(false)} />
+          <MemberDialog
+            kind={kind}
+            member={member}
+            opened={editing}
+            close={() => setEditing(false)}
+          />
         </>
       )}
     </Group>

@@ -1,15 +1,33 @@
 // One form for a member of the fleet: a new one, or one that is changed. A secret is written, never read.
 import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
 import { type FormEvent, useState } from "react";
-import { type Changes, type Kind, addProxy, addWorker, addWriter, editMember, fleetKeys } from "../../api/fleet";
+import {
+  addProxy,
+  addWorker,
+  addWriter,
+  type Changes,
+  editMember,
+  fleetKeys,
+  type Kind,
+} from "../../api/fleet";
 import { statsKey } from "../../api/operations";
 import { type MessageId, useT } from "../../i18n";
-import { Failed } from "../../parts/States";
 import { useAct } from "../../parts/act";
+import { Failed } from "../../parts/States";
 
-type Field = "name" | "url" | "api_key" | "storage_domain" | "host" | "port" | "username" | "password";
+type Field =
+  | "name"
+  | "url"
+  | "api_key"
+  | "storage_domain"
+  | "host"
+  | "port"
+  | "username"
+  | "password";
 type Values = Partial<Record<Field, string>>;
-export type Known = { id: string; name: string } & { [field in Exclude<Field, "name">]?: string | number | null };
+export type Known = { id: string; name: string } & {
+  [field in Exclude<Field, "name">]?: string | number | null;
+};
 
 const FIELDS: Record<Kind, Field[]> = {
   workers: ["name", "url", "api_key", "storage_domain"],
@@ -18,26 +36,48 @@ const FIELDS: Record<Kind, Field[]> = {
 };
 const OPTIONAL = new Set<Field>(["port", "username", "password"]);
 const SECRET = new Set<Field>(["api_key", "password"]);
-const TYPES: Partial<Record<Field, string>> = { url: "url", api_key: "password", password: "password", port: "number" };
+const TYPES: Partial<Record<Field, string>> = {
+  url: "url",
+  api_key: "password",
+  password: "password",
+  port: "number",
+};
 const LABELS: Record<Field, MessageId> = {
-  name: "field.name", url: "field.url", api_key: "field.api_key", storage_domain: "field.storage_domain",
-  host: "field.host", port: "field.port", username: "field.username", password: "field.password",
-}; // prettier-ignore
+  name: "field.name",
+  url: "field.url",
+  api_key: "field.api_key",
+  storage_domain: "field.storage_domain",
+  host: "field.host",
+  port: "field.port",
+  username: "field.username",
+  password: "field.password",
+};
 
 function add(kind: Kind, values: Values): Promise<unknown> {
   const { name = "", url = "", api_key = "", storage_domain = "", host = "" } = values;
   if (kind === "workers") return addWorker({ name, url, api_key, storage_domain });
   if (kind === "writers") return addWriter({ name, url, api_key });
   const port = values.port ? Number(values.port) : undefined;
-  return addProxy({ name, host, port, username: values.username || undefined, password: values.password || undefined });
+  return addProxy({
+    name,
+    host,
+    port,
+    username: values.username || undefined,
+    password: values.password || undefined,
+  });
 }
 
-const shownOf = (field: Field, member: Known): string => (SECRET.has(field) ? "" : String(member[field] ?? ""));
+const shownOf = (field: Field, member: Known): string =>
+  SECRET.has(field) ? "" : String(member[field] ?? "");
 
 // Only what was changed; a secret that was left empty stays as it is.
 export function changesOf(kind: Kind, member: Known, values: Values): Changes {
-  const changed = FIELDS[kind].filter((field) => values[field] !== undefined && values[field] !== shownOf(field, member));
-  return Object.fromEntries(changed.map((field) => [field, field === "port" ? Number(values.port) : values[field]]));
+  const changed = FIELDS[kind].filter(
+    (field) => values[field] !== undefined && values[field] !== shownOf(field, member),
+  );
+  return Object.fromEntries(
+    changed.map((field) => [field, field === "port" ? Number(values.port) : values[field]]),
+  );
 }
 
 interface MemberDialogProps {
@@ -51,7 +91,12 @@ export function MemberDialog({ kind, opened, close, member }: MemberDialogProps)
   const t = useT();
   const title = member ? t("fleet.editTitle", { name: member.name }) : t(`fleet.add.${kind}`);
   return (
-    <Modal opened={opened} onClose={close} title={title} closeButtonProps={{ "aria-label": t("act.back") }}>
+    <Modal
+      opened={opened}
+      onClose={close}
+      title={title}
+      closeButtonProps={{ "aria-label": t("act.back") }}
+    >
       <MemberForm kind={kind} close={close} member={member} />
     </Modal>
   );
@@ -60,7 +105,8 @@ export function MemberDialog({ kind, opened, close, member }: MemberDialogProps)
 function MemberForm({ kind, close, member }: { kind: Kind; close: () => void; member?: Known }) {
   const t = useT();
   const [values, setValues] = useState<Values>({});
-  const save = (given: Values) => (member ? editMember(kind, member.id, changesOf(kind, member, given)) : add(kind, given));
+  const save = (given: Values) =>
+    member ? editMember(kind, member.id, changesOf(kind, member, given)) : add(kind, given);
   const run = useAct(save, [fleetKeys.all, statsKey]);
   const submit = (event: FormEvent) => {
     event.preventDefault();

@@ -62,7 +62,9 @@ function Steps({ id }: { id: number }) {
         <Table.Tbody>
           {data.map((step) => (
             <Table.Tr key={`${step.name}${step.item}`}>
-              <Table.Td className="code">{step.item ? `${step.name} [${step.item}]` : step.name}</Table.Td>
+              <Table.Td className="code">
+                {step.item ? `${step.name} [${step.item}]` : step.name}
+              </Table.Td>
               <Table.Td>{step.attempt}</Table.Td>
               <Table.Td>{step.duration_ms === null ? "" : format.took(step.duration_ms)}</Table.Td>
               <Table.Td className="nowrap">{format.time(step.finished_at)}</Table.Td>

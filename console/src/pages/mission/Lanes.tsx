@@ -1,7 +1,7 @@
 import { Table, Text } from "@mantine/core";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { LANES, type Span, type TimelineEvent, retriesIn, timelineOf } from "./lanes";
+import { LANES, retriesIn, type Span, type TimelineEvent, timelineOf } from "./lanes";
 
 export function Lanes({ events, ended }: { events: TimelineEvent[]; ended: string | null }) {
   const t = useT();
@@ -12,7 +12,8 @@ export function Lanes({ events, ended }: { events: TimelineEvent[]; ended: strin
   const to = Math.max(...spans.map((span) => span.to));
   const place = (value: number) => `${(100 * value) / Math.max(1, to - from)}%`;
   const retries = Array.from({ length: retriesIn(spans) }, (_, index) => index + 1);
-  const retryOf = (at: number) => spans.find((span) => span.lane !== "queue" && span.from <= at && at <= span.to)?.retry ?? 0;
+  const retryOf = (at: number) =>
+    spans.find((span) => span.lane !== "queue" && span.from <= at && at <= span.to)?.retry ?? 0;
   const rows: { name: string; spans: Span[]; ticks: number[] }[] = [
     ...LANES.map((lane) => ({
       name: t(`lane.${lane}`),
@@ -25,7 +26,8 @@ export function Lanes({ events, ended }: { events: TimelineEvent[]; ended: strin
       ticks: ticks.filter((at) => retryOf(at) === number),
     })),
   ];
-  const nameOf = ({ lane, retry }: Span) => (retry ? `${t("lane.retry", { number: retry })} · ${t(`lane.${lane}`)}` : t(`lane.${lane}`));
+  const nameOf = ({ lane, retry }: Span) =>
+    retry ? `${t("lane.retry", { number: retry })} · ${t(`lane.${lane}`)}` : t(`lane.${lane}`);
   return (
     <figure className="lanes" aria-label={t("mission.timeline")}>
       <div aria-hidden="true">
@@ -47,7 +49,12 @@ export function Lanes({ events, ended }: { events: TimelineEvent[]; ended: strin
                 />
               ))}
               {row.ticks.map((at) => (
-                <span key={at} className="lane-tick" title={format.clock(at)} style={{ left: place(at - from) }} />
+                <span
+                  key={at}
+                  className="lane-tick"
+                  title={format.clock(at)}
+                  style={{ left: place(at - from) }}
+                />
               ))}
             </div>
           </div>
@@ -66,7 +73,9 @@ export function Lanes({ events, ended }: { events: TimelineEvent[]; ended: strin
                 <Table.Td>{nameOf(span)}</Table.Td>
                 <Table.Td>{format.time(new Date(span.from).toISOString())}</Table.Td>
                 <Table.Td>{format.span((span.to - span.from) / 1000)}</Table.Td>
-                <Table.Td>{span.failed ? t("status.failed") : span.open ? t("status.running") : ""}</Table.Td>
+                <Table.Td>
+                  {span.failed ? t("status.failed") : span.open ? t("status.running") : ""}
+                </Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>

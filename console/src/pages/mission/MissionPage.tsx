@@ -2,22 +2,34 @@ import { Alert, Anchor, Button, Paper, Stack, Table, Title } from "@mantine/core
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
-import { type Deed, type Mission, actOnMission, missionKeys, missionOne, missionTimeline, missionWhy } from "../../api/missions";
+import {
+  actOnMission,
+  type Deed,
+  type Mission,
+  missionKeys,
+  missionOne,
+  missionTimeline,
+  missionWhy,
+} from "../../api/missions";
 import { statsKey } from "../../api/operations";
 import { useMay } from "../../app/access";
 import { knownId, useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { ActButton, Confirmed } from "../../parts/act";
 import { FactList } from "../../parts/Part";
 import { Empty, Loaded, NotFound, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
-import { ActButton, Confirmed } from "../../parts/act";
 import { FailedAttempts } from "../failures/Attempts";
 import { CreateDialog } from "../missions/CreateDialog";
 import { draftOf } from "../missions/range";
 import { FailedItems, Payload } from "./Inside";
 import { Lanes } from "./Lanes";
 
-const MAY: Record<Deed, Mission["status"][]> = { queue: ["draft"], cancel: ["draft", "queued", "running"], retry: ["failed", "canceled"] };
+const MAY: Record<Deed, Mission["status"][]> = {
+  queue: ["draft"],
+  cancel: ["draft", "queued", "running"],
+  retry: ["failed", "canceled"],
+};
 
 export default function MissionPage({ id }: { id: number }) {
   const t = useT();
@@ -69,26 +81,41 @@ function Deeds({ mission }: { mission: Mission }) {
         </ActButton>
       )}
       {can("cancel") && (
-        <Confirmed color="red" variant="outline" act={() => actOnMission("cancel", mission.id)} stale={stale} question={t("mission.cancelQuestion", { id: mission.id })}>
+        <Confirmed
+          color="red"
+          variant="outline"
+          act={() => actOnMission("cancel", mission.id)}
+          stale={stale}
+          question={t("mission.cancelQuestion", { id: mission.id })}
+        >
           {t("deed.cancel")}
         </Confirmed>
       )}
       <Button variant="default" onClick={() => setCloning(true)}>
         {t("mission.clone")}
       </Button>
-      <CreateDialog opened={cloning} close={() => setCloning(false)} title={t("create.cloneTitle", { id: mission.id })} start={draftOf(mission)} />
+      <CreateDialog
+        opened={cloning}
+        close={() => setCloning(false)}
+        title={t("create.cloneTitle", { id: mission.id })}
+        start={draftOf(mission)}
+      />
     </>
   );
 }
 
 function WhyNot({ mission }: { mission: Mission }) {
   const t = useT();
-  const waits = mission.status === "queued" || mission.status === "running" || mission.status === "failed";
+  const waits =
+    mission.status === "queued" || mission.status === "running" || mission.status === "failed";
   const { data: why } = useQuery({ ...missionWhy(mission.id), enabled: waits });
   if (!waits || !why) return null;
   const id = `why.${why.code}`;
   return (
-    <Alert color={mission.status === "failed" ? "red" : "blue"} title={t(mission.status === "queued" ? "mission.whyWaits" : "mission.whyNow")}>
+    <Alert
+      color={mission.status === "failed" ? "red" : "blue"}
+      title={t(mission.status === "queued" ? "mission.whyWaits" : "mission.whyNow")}
+    >
       {knownId(id) ? t(id) : why.summary} <span className="quiet">({why.code})</span>
     </Alert>
   );
@@ -103,7 +130,10 @@ function Facts({ mission }: { mission: Mission }) {
     [t("mission.status"), <Status key="status" of={mission.status} />],
     [t("mission.checkpoint"), mission.checkpoint && t(`checkpoint.${mission.checkpoint}`)],
     [t("mission.days"), format.days(mission.date_start, mission.date_end)],
-    [t("mission.media"), media === "all" || media === "video" || media === "image" ? t(`media.${media}`) : media],
+    [
+      t("mission.media"),
+      media === "all" || media === "video" || media === "image" ? t(`media.${media}`) : media,
+    ],
     [t("mission.language"), mission.languages.join(", ")],
     [t("mission.worker"), mission.worker_name],
     [t("mission.proxy"), mission.proxy_used],
@@ -119,7 +149,10 @@ function Facts({ mission }: { mission: Mission }) {
     [t("mission.finished"), time(mission.finished_at)],
     [t("mission.waitsUntil"), time(mission.waits_until)],
     [t("mission.jobs"), [mission.worker_job_id, mission.writer_job_id].filter(Boolean).join(", ")],
-    [t("mission.error"), mission.error_code && `${mission.error_code}: ${mission.error_message ?? ""}`],
+    [
+      t("mission.error"),
+      mission.error_code && `${mission.error_code}: ${mission.error_message ?? ""}`,
+    ],
   ] as const;
   return (
     <Paper withBorder p="md">
@@ -142,14 +175,23 @@ function History({ mission }: { mission: Mission }) {
           events.length ? (
             <>
               <Lanes events={events} ended={mission.finished_at} />
-              <Table.ScrollContainer minWidth={500} type="native" tabIndex={0} className="tall-table" role="region" aria-label={t("mission.events")}>
+              <Table.ScrollContainer
+                minWidth={500}
+                type="native"
+                tabIndex={0}
+                className="tall-table"
+                role="region"
+                aria-label={t("mission.events")}
+              >
                 <Table>
                   <Table.Tbody>
                     {events.map(({ timestamp, event, details }) => (
                       <Table.Tr key={`${timestamp}${event}${JSON.stringify(details)}`}>
                         <Table.Td className="nowrap">{format.time(timestamp)}</Table.Td>
                         <Table.Td className="code nowrap">{event}</Table.Td>
-                        <Table.Td className="details">{details && JSON.stringify(details)}</Table.Td>
+                        <Table.Td className="details">
+                          {details && JSON.stringify(details)}
+                        </Table.Td>
                       </Table.Tr>
                     ))}
                   </Table.Tbody>

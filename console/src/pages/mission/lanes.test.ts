@@ -2,12 +2,22 @@ import { describe, expect, it } from "vitest";
 import { retriesIn, timelineOf } from "./lanes";
 
 const at = (second: number) => new Date(second * 1000).toISOString();
-const events = (...told: [number, string][]) => told.map(([second, event]) => ({ timestamp: at(second), event, details: null }));
+const events = (...told: [number, string][]) =>
+  told.map(([second, event]) => ({ timestamp: at(second), event, details: null }));
 
 describe("a mission's lanes", () => {
   it("are its phases; the session lasts as long as the worker is the mission's", () => {
     const { spans, ticks } = timelineOf(
-      events([0, "mission_queued"], [2, "mission_assigned"], [3, "scrape_started"], [5, "scrape_progress"], [8, "scrape_completed"], [8, "writer_started"], [9, "writer_completed"], [9, "mission_completed"]),
+      events(
+        [0, "mission_queued"],
+        [2, "mission_assigned"],
+        [3, "scrape_started"],
+        [5, "scrape_progress"],
+        [8, "scrape_completed"],
+        [8, "writer_started"],
+        [9, "writer_completed"],
+        [9, "mission_completed"],
+      ),
       99_000,
     );
     expect(spans.map(({ lane, from, to, open }) => [lane, from / 1000, to / 1000, open])).toEqual([
@@ -22,10 +32,20 @@ describe("a mission's lanes", () => {
 
   it("show each retry in a lane of its own, and what is still open until now", () => {
     const { spans } = timelineOf(
-      events([0, "mission_queued"], [1, "mission_assigned"], [1, "scrape_started"], [5, "scrape_failed"], [5, "retry_triggered"], [6, "mission_assigned"], [7, "scrape_started"]),
+      events(
+        [0, "mission_queued"],
+        [1, "mission_assigned"],
+        [1, "scrape_started"],
+        [5, "scrape_failed"],
+        [5, "retry_triggered"],
+        [6, "mission_assigned"],
+        [7, "scrape_started"],
+      ),
       10_000,
     );
-    expect(spans.map(({ lane, retry, failed, open, to }) => [lane, retry, failed, open, to / 1000])).toEqual([
+    expect(
+      spans.map(({ lane, retry, failed, open, to }) => [lane, retry, failed, open, to / 1000]),
+    ).toEqual([
       ["queue", 0, false, false, 1],
       ["session", 0, true, false, 5],
       ["scrape", 0, true, false, 5],
@@ -36,7 +56,18 @@ describe("a mission's lanes", () => {
   });
 
   it("a mission that is queued again by hand begins another try", () => {
-    const { spans } = timelineOf(events([0, "mission_queued"], [1, "mission_failed"], [9, "mission_queued"], [10, "mission_canceled"]), 20_000);
-    expect(spans.map(({ retry, to }) => [retry, to / 1000])).toEqual([[0, 1], [1, 10]]);
+    const { spans } = timelineOf(
+      events(
+        [0, "mission_queued"],
+        [1, "mission_failed"],
+        [9, "mission_queued"],
+        [10, "mission_canceled"],
+      ),
+      20_000,
+    );
+    expect(spans.map(({ retry, to }) => [retry, to / 1000])).toEqual([
+      [0, 1],
+      [1, 10],
+    ]);
   });
 });

@@ -21,7 +21,14 @@ export interface Timeline {
 
 export const LANES: Lane[] = ["queue", "session", "scrape", "writer"];
 
-const OPENS: Record<string, Lane> = { mission_queued: "queue", retry_triggered: "queue", mission_returned: "queue", mission_assigned: "session", scrape_started: "scrape", writer_started: "writer" };
+const OPENS: Record<string, Lane> = {
+  mission_queued: "queue",
+  retry_triggered: "queue",
+  mission_returned: "queue",
+  mission_assigned: "session",
+  scrape_started: "scrape",
+  writer_started: "writer",
+};
 // Each ends these lanes, well or not.
 const CLOSES: Record<string, [lanes: Lane[], failed: boolean]> = {
   mission_queued: [LANES, false],
@@ -55,7 +62,8 @@ export function timelineOf(events: readonly TimelineEvent[], now: number): Timel
       if (span) Object.assign(span, { to: at, failed: failed && lane !== "queue", open: false });
       open.delete(lane);
     }
-    if (event === "retry_triggered" || (event === "mission_queued" && found.spans.length)) retry += 1;
+    if (event === "retry_triggered" || (event === "mission_queued" && found.spans.length))
+      retry += 1;
     const lane = OPENS[event];
     if (!lane) continue;
     const span: Span = { lane, retry, from: at, to: now, failed: false, open: true };
@@ -65,4 +73,5 @@ export function timelineOf(events: readonly TimelineEvent[], now: number): Timel
   return found;
 }
 
-export const retriesIn = (spans: readonly Span[]): number => Math.max(0, ...spans.map((span) => span.retry));
+export const retriesIn = (spans: readonly Span[]): number =>
+  Math.max(0, ...spans.map((span) => span.retry));

@@ -1,13 +1,20 @@
 import { Button, Group, Modal, Progress, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { type Action, type Deed, type MissionFilter, actOnMissions, actionProgress, missionKeys } from "../../api/missions";
+import {
+  type Action,
+  actionProgress,
+  actOnMissions,
+  type Deed,
+  type MissionFilter,
+  missionKeys,
+} from "../../api/missions";
 import { statsKey } from "../../api/operations";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
 import { Failed, Loading } from "../../parts/States";
 import { useStatusName } from "../../parts/Status";
-import { NOTHING, type Selected, asked } from "./selection";
+import { asked, NOTHING, type Selected } from "./selection";
 
 const DEEDS: Deed[] = ["queue", "cancel", "retry"];
 
@@ -28,7 +35,9 @@ export function BulkBar({ selected, select, filter, loaded, total }: BulkBarProp
   return (
     <Group className="bulk" gap="xs" role="region" aria-label={t("bulk.label")}>
       <Text size="sm" fw={600} aria-live="polite">
-        {count === null ? t("bulk.all", { total }) : t("bulk.count", { count, shown: format.number(count) })}
+        {count === null
+          ? t("bulk.all", { total })
+          : t("bulk.count", { count, shown: format.number(count) })}
       </Text>
       {count !== null && count >= loaded && (
         <Button size="xs" variant="subtle" onClick={() => select({ all: true })}>
@@ -36,14 +45,25 @@ export function BulkBar({ selected, select, filter, loaded, total }: BulkBarProp
         </Button>
       )}
       {DEEDS.map((one) => (
-        <Button key={one} size="xs" color={one === "cancel" ? "red" : "blue"} variant={one === "queue" ? "filled" : "outline"} onClick={() => setDeed(one)}>
+        <Button
+          key={one}
+          size="xs"
+          color={one === "cancel" ? "red" : "blue"}
+          variant={one === "queue" ? "filled" : "outline"}
+          onClick={() => setDeed(one)}
+        >
           {t(`deed.${one}`)}
         </Button>
       ))}
       <Button size="xs" variant="subtle" color="gray" onClick={() => select(NOTHING)}>
         {t("bulk.nothing")}
       </Button>
-      <Modal opened={deed !== null} onClose={() => setDeed(null)} title={deed && t(`deed.${deed}`)} closeButtonProps={{ "aria-label": t("act.back") }}>
+      <Modal
+        opened={deed !== null}
+        onClose={() => setDeed(null)}
+        title={deed && t(`deed.${deed}`)}
+        closeButtonProps={{ "aria-label": t("act.back") }}
+      >
         {deed && (
           <BulkDialog
             deed={deed}
@@ -79,8 +99,11 @@ function BulkDialog({ deed, selected, filter, close }: BulkDialogProps) {
     gcTime: 0,
     staleTime: 0,
   });
-  const run = useMutation({ mutationFn: () => actOnMissions(deed, { ...selection, dry_run: false }) });
-  if (run.data && "id" in run.data) return <BulkResult begun={run.data} close={() => close(true)} />;
+  const run = useMutation({
+    mutationFn: () => actOnMissions(deed, { ...selection, dry_run: false }),
+  });
+  if (run.data && "id" in run.data)
+    return <BulkResult begun={run.data} close={() => close(true)} />;
   if (preview.error) return <Failed error={preview.error} retry={() => void preview.refetch()} />;
   if (!preview.data || !("by_status" in preview.data)) return <Loading />;
   const { would_change, total, by_status } = preview.data;
@@ -88,14 +111,21 @@ function BulkDialog({ deed, selected, filter, close }: BulkDialogProps) {
     <Stack>
       <Text>{t(`deed.${deed}.preview`, { count: would_change, total: format.number(total) })}</Text>
       <Text size="sm" c="dimmed">
-        {Object.entries(by_status).map(([status, count]) => `${nameOf(status)}: ${format.number(count)}`).join(" · ")}
+        {Object.entries(by_status)
+          .map(([status, count]) => `${nameOf(status)}: ${format.number(count)}`)
+          .join(" · ")}
       </Text>
       {run.error && <Failed error={run.error} />}
       <Group justify="flex-end">
         <Button variant="default" onClick={() => close(false)}>
           {t("act.back")}
         </Button>
-        <Button color={deed === "cancel" ? "red" : "blue"} disabled={would_change === 0} loading={run.isPending} onClick={() => run.mutate()}>
+        <Button
+          color={deed === "cancel" ? "red" : "blue"}
+          disabled={would_change === 0}
+          loading={run.isPending}
+          onClick={() => run.mutate()}
+        >
           {t(`deed.${deed}`)}
         </Button>
       </Group>
@@ -111,12 +141,23 @@ function BulkResult({ begun, close }: { begun: Action; close: () => void }) {
   const { status } = action;
   useEffect(() => {
     if (status === "running") return;
-    for (const queryKey of [missionKeys.all, statsKey]) void queries.invalidateQueries({ queryKey });
+    for (const queryKey of [missionKeys.all, statsKey])
+      void queries.invalidateQueries({ queryKey });
   }, [status, queries]);
   return (
     <Stack role="status">
-      <Progress value={action.total ? (100 * action.done) / action.total : 100} color={status === "failed" ? "red" : "blue"} aria-label={t("bulk.progress")} />
-      <Text>{t(`bulk.${status}`, { done: format.number(action.done), total: format.number(action.total), changed: action.changed })}</Text>
+      <Progress
+        value={action.total ? (100 * action.done) / action.total : 100}
+        color={status === "failed" ? "red" : "blue"}
+        aria-label={t("bulk.progress")}
+      />
+      <Text>
+        {t(`bulk.${status}`, {
+          done: format.number(action.done),
+          total: format.number(action.total),
+          changed: action.changed,
+        })}
+      </Text>
       {action.error && <Text c="red">{action.error}</Text>}
       <Group justify="flex-end">
         <Button onClick={close}>{t("act.close")}</Button>

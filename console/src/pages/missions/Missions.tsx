@@ -10,10 +10,10 @@ import { Empty, Failed, Loading, PageHead } from "../../parts/States";
 import { BulkBar } from "./BulkBar";
 import { CreateDialog } from "./CreateDialog";
 import { FilterBar } from "./FilterBar";
-import { MissionTable } from "./MissionTable";
 import { changed, filterOf, isEmpty } from "./filter";
 import { useLiveList } from "./liveList";
-import { NOTHING, type Selected, allLoaded, isSelected, toggled } from "./selection";
+import { MissionTable } from "./MissionTable";
+import { allLoaded, isSelected, NOTHING, type Selected, toggled } from "./selection";
 
 export default function Missions() {
   const t = useT();
@@ -21,7 +21,8 @@ export default function Missions() {
   const mayAct = useMay("operator");
   // The address can ask for the dialog: from the palette, from the first steps.
   const creating = mayAct && search.has("new");
-  const setCreating = (open: boolean) => setSearch((now) => changed(now, "new", open ? ["1"] : []), { replace: true });
+  const setCreating = (open: boolean) =>
+    setSearch((now) => changed(now, "new", open ? ["1"] : []), { replace: true });
   const address = changed(search, "new", []).toString();
   const filter = useMemo(() => filterOf(new URLSearchParams(address)), [address]);
   return (
@@ -29,7 +30,10 @@ export default function Missions() {
       <PageHead title={t("nav.missions")}>
         {mayAct && (
           <>
-            <Button variant="default" onClick={() => setSearch(new URLSearchParams({ status: "draft" }))}>
+            <Button
+              variant="default"
+              onClick={() => setSearch(new URLSearchParams({ status: "draft" }))}
+            >
               {t("missions.select")}
             </Button>
             <Button onClick={() => setCreating(true)}>{t("missions.create")}</Button>
@@ -53,15 +57,31 @@ function List({ filter, create }: { filter: MissionFilter; create: (() => void) 
   const [selected, setSelected] = useState<Selected>(NOTHING);
   const missions = useMemo(() => list.data?.pages.flatMap((page) => page.items) ?? [], [list.data]);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = list;
-  const more = useCallback(() => void (isFetchingNextPage || fetchNextPage()), [isFetchingNextPage, fetchNextPage]);
+  const more = useCallback(
+    () => void (isFetchingNextPage || fetchNextPage()),
+    [isFetchingNextPage, fetchNextPage],
+  );
   const head = list.data?.pages[0];
-  if (!head) return list.error ? <Failed error={list.error} retry={() => void list.refetch()} /> : <Loading />;
+  if (!head)
+    return list.error ? (
+      <Failed error={list.error} retry={() => void list.refetch()} />
+    ) : (
+      <Loading />
+    );
   const total = `${format.number(head.total ?? missions.length)}${head.total_is_capped ? "+" : ""}`;
   const every = missions.every(({ id }) => isSelected(selected, id));
   return (
     <>
       {list.error && <Failed error={list.error} retry={() => void list.refetch()} />}
-      {create && <BulkBar selected={selected} select={setSelected} filter={filter} loaded={missions.length} total={total} />}
+      {create && (
+        <BulkBar
+          selected={selected}
+          select={setSelected}
+          filter={filter}
+          loaded={missions.length}
+          total={total}
+        />
+      )}
       {newer && (
         <Button size="xs" variant="light" mb="xs" onClick={showNewer}>
           {t("missions.newRows")}
@@ -91,5 +111,9 @@ function List({ filter, create }: { filter: MissionFilter; create: (() => void) 
 function Nothing({ filtered, create }: { filtered: boolean; create: (() => void) | null }) {
   const t = useT();
   if (filtered) return <Empty>{t("missions.noneMatch")}</Empty>;
-  return <Empty action={create && <Button onClick={create}>{t("missions.create")}</Button>}>{t("missions.none")}</Empty>;
+  return (
+    <Empty action={create && <Button onClick={create}>{t("missions.create")}</Button>}>
+      {t("missions.none")}
+    </Empty>
+  );
 }

@@ -1,13 +1,15 @@
 import { describe, expect, it } from "vitest";
+import type { Mission } from "../../api/missions";
 import { changed, filterOf, isEmpty } from "./filter";
 import { allLoaded, asked, isSelected, toggled } from "./selection";
-import type { Mission } from "../../api/missions";
 
 const of = (text: string) => filterOf(new URLSearchParams(text));
 
 describe("the filter in the address", () => {
   it("is read from it", () => {
-    expect(of("status=draft&status=failed&media=video&language=pt&from=2025-01-01&code=ERROR203")).toEqual({
+    expect(
+      of("status=draft&status=failed&media=video&language=pt&from=2025-01-01&code=ERROR203"),
+    ).toEqual({
       statuses: ["draft", "failed"],
       media_type: "video",
       language: "pt",
@@ -22,7 +24,10 @@ describe("the filter in the address", () => {
   });
 
   it("changes one thing and keeps the rest", () => {
-    const next = changed(new URLSearchParams("status=draft&media=video"), "status", ["queued", "running"]);
+    const next = changed(new URLSearchParams("status=draft&media=video"), "status", [
+      "queued",
+      "running",
+    ]);
     expect(next.toString()).toBe("media=video&status=queued&status=running");
     expect(changed(next, "media", [""]).has("media")).toBe(false);
   });
@@ -32,7 +37,9 @@ describe("a selection", () => {
   const loaded = [{ id: 1 }, { id: 2 }] as Mission[];
 
   it("of all that match is asked for by the filter", () => {
-    expect(asked({ all: true }, { statuses: ["draft"] })).toEqual({ filter: { statuses: ["draft"] } });
+    expect(asked({ all: true }, { statuses: ["draft"] })).toEqual({
+      filter: { statuses: ["draft"] },
+    });
     expect(asked(allLoaded(loaded), {})).toEqual({ ids: [1, 2] });
   });
 

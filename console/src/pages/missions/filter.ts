@@ -1,7 +1,14 @@
 // A list's filter lives in the address: a link shows what its sender saw.
 import type { MissionFilter, MissionStatus } from "../../api/missions";
 
-export const STATUSES: MissionStatus[] = ["draft", "queued", "running", "completed", "failed", "canceled"];
+export const STATUSES: MissionStatus[] = [
+  "draft",
+  "queued",
+  "running",
+  "completed",
+  "failed",
+  "canceled",
+];
 export const CHECKPOINTS = ["atribuido", "extracao", "armazenamento", "finalizado"] as const;
 export const MEDIA_TYPES = ["all", "video", "image"] as const;
 
@@ -15,7 +22,8 @@ function oneOf<T extends string>(value: string | null, known: readonly T[]): T |
 export function filterOf(search: URLSearchParams): MissionFilter {
   const statuses = STATUSES.filter((status) => search.getAll("status").includes(status));
   const text = (name: string) => search.get(name)?.trim() || undefined;
-  const day = (name: string) => (DAY.test(search.get(name) ?? "") ? (search.get(name) ?? undefined) : undefined);
+  const day = (name: string) =>
+    DAY.test(search.get(name) ?? "") ? (search.get(name) ?? undefined) : undefined;
   const found: MissionFilter = {
     statuses: statuses.length ? statuses : undefined,
     checkpoint: oneOf(search.get("checkpoint"), CHECKPOINTS),
@@ -30,7 +38,11 @@ export function filterOf(search: URLSearchParams): MissionFilter {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
-export function changed(search: URLSearchParams, name: string, values: readonly string[]): URLSearchParams {
+export function changed(
+  search: URLSearchParams,
+  name: string,
+  values: readonly string[],
+): URLSearchParams {
   const next = new URLSearchParams(search);
   next.delete(name);
   for (const value of values) if (value) next.append(name, value);

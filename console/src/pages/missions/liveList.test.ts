@@ -3,13 +3,27 @@ import type { Mission } from "../../api/missions";
 import { type MissionPages, newerThan, withMission } from "./liveList";
 
 const mission = (id: number, status: Mission["status"] = "queued") => ({ id, status }) as Mission;
-const pages: MissionPages = { pages: [{ items: [mission(9), mission(8)], next: "8", total: 3, total_is_capped: false }, { items: [mission(7)], next: null, total: null, total_is_capped: false }], pageParams: [null, "8"] };
+const pages: MissionPages = {
+  pages: [
+    { items: [mission(9), mission(8)], next: "8", total: 3, total_is_capped: false },
+    { items: [mission(7)], next: null, total: null, total_is_capped: false },
+  ],
+  pageParams: [null, "8"],
+};
 
 it("renews a mission where it stands", () => {
   const fresh = withMission(pages, mission(8, "running"));
-  expect(fresh.pages.flatMap(({ items }) => items.map(({ id, status }) => [id, status]))).toEqual([[9, "queued"], [8, "running"], [7, "queued"]]);
+  expect(fresh.pages.flatMap(({ items }) => items.map(({ id, status }) => [id, status]))).toEqual([
+    [9, "queued"],
+    [8, "running"],
+    [7, "queued"],
+  ]);
 });
 
 it("knows when there is a newer one", () => {
-  expect([newerThan(pages, new Set([8])), newerThan(pages, new Set([3, 10])), newerThan(undefined, new Set([1]))]).toEqual([false, true, true]);
+  expect([
+    newerThan(pages, new Set([8])),
+    newerThan(pages, new Set([3, 10])),
+    newerThan(undefined, new Set([1])),
+  ]).toEqual([false, true, true]);
 });

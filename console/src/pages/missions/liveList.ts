@@ -15,7 +15,10 @@ const ROWS_AT_ONCE = 30;
 
 export const withMission = (pages: MissionPages, fresh: Mission): MissionPages => ({
   ...pages,
-  pages: pages.pages.map((page) => ({ ...page, items: page.items.map((one) => (one.id === fresh.id ? fresh : one)) })),
+  pages: pages.pages.map((page) => ({
+    ...page,
+    items: page.items.map((one) => (one.id === fresh.id ? fresh : one)),
+  })),
 });
 
 export const newerThan = (pages: MissionPages | undefined, ids: ReadonlySet<number>): boolean => {
@@ -24,8 +27,13 @@ export const newerThan = (pages: MissionPages | undefined, ids: ReadonlySet<numb
 };
 
 async function renew(queries: QueryClient, queryKey: ListKey, ids: number[]): Promise<void> {
-  const fresh = await Promise.all(ids.map((id) => queries.fetchQuery({ ...missionOne(id), staleTime: 0 })));
-  queries.setQueryData<MissionPages>(queryKey, (pages) => pages && fresh.reduce(withMission, pages));
+  const fresh = await Promise.all(
+    ids.map((id) => queries.fetchQuery({ ...missionOne(id), staleTime: 0 })),
+  );
+  queries.setQueryData<MissionPages>(
+    queryKey,
+    (pages) => pages && fresh.reduce(withMission, pages),
+  );
 }
 
 export interface LiveList {
@@ -50,7 +58,11 @@ export function useLiveList(queryKey: ListKey): LiveList {
       const short = (list?.pages.length ?? 0) <= PAGES_AT_ONCE;
       if (short && (!pointerOver.current || !inSight.current.length)) return refetch();
       if (newerThan(list, ids)) setNewer(true);
-      void renew(queries, queryKey, inSight.current.filter((id) => ids.has(id)).slice(0, ROWS_AT_ONCE)).catch(() => undefined);
+      void renew(
+        queries,
+        queryKey,
+        inSight.current.filter((id) => ids.has(id)).slice(0, ROWS_AT_ONCE),
+      ).catch(() => undefined);
     },
     [queries, queryKey, refetch],
   );

@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { type Draft, countOf, daysBetween, draftOf, flawOf, rangeOf } from "./range";
+import { countOf, type Draft, daysBetween, draftOf, flawOf, rangeOf } from "./range";
 
-const draft: Draft = { from: "2025-01-01", to: "2025-01-03", media: ["video", "image"], languages: "pt, es", apart: true, daysEach: 1 };
+const draft: Draft = {
+  from: "2025-01-01",
+  to: "2025-01-03",
+  media: ["video", "image"],
+  languages: "pt, es",
+  apart: true,
+  daysEach: 1,
+};
 
 describe("a range of missions", () => {
   it("makes days × media × languages", () => {
@@ -25,9 +32,20 @@ describe("a range of missions", () => {
   });
 
   it("of a mission makes the same one again", () => {
-    const clone = draftOf({ date_start: "2025-01-01", date_end: "2025-01-03", media_type: "video", languages: ["pt", "en"] });
+    const clone = draftOf({
+      date_start: "2025-01-01",
+      date_end: "2025-01-03",
+      media_type: "video",
+      languages: ["pt", "en"],
+    });
     expect(countOf(clone)).toBe(1);
-    expect(rangeOf(clone)).toEqual({ date_start: "2025-01-01", date_end: "2025-01-03", media_types: ["video"], languages: [["pt", "en"]], days_each: 3 });
+    expect(rangeOf(clone)).toEqual({
+      date_start: "2025-01-01",
+      date_end: "2025-01-03",
+      media_types: ["video"],
+      languages: [["pt", "en"]],
+      days_each: 3,
+    });
   });
 
   it.each([
@@ -39,6 +57,8 @@ describe("a range of missions", () => {
     ["daysEach", { daysEach: 0 }],
     ["tooMany", { from: "1990-01-01", languages: "pt es en fr" }],
   ] as const)("has the flaw %s", (flaw, changes) => {
-    expect(flawOf({ ...draft, ...changes, media: "media" in changes ? [] : draft.media })).toBe(flaw);
+    expect(flawOf({ ...draft, ...changes, media: "media" in changes ? [] : draft.media })).toBe(
+      flaw,
+    );
   });
 });

@@ -15,7 +15,9 @@ export interface Draft {
   daysEach: number;
 }
 
-export const languagesOf = (text: string): string[] => [...new Set(text.split(/[\s,;]+/).filter(Boolean))];
+export const languagesOf = (text: string): string[] => [
+  ...new Set(text.split(/[\s,;]+/).filter(Boolean)),
+];
 
 export const daysBetween = (from: string, to: string): number => {
   const days = (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS + 1;
@@ -51,7 +53,12 @@ export function rangeOf(draft: Draft): MissionRange {
 }
 
 // A range that makes one mission, the same again.
-export const draftOf = ({ date_start, date_end, media_type, languages }: Pick<Mission, "date_start" | "date_end" | "media_type" | "languages">): Draft => ({
+export const draftOf = ({
+  date_start,
+  date_end,
+  media_type,
+  languages,
+}: Pick<Mission, "date_start" | "date_end" | "media_type" | "languages">): Draft => ({
   from: date_start,
   to: date_end,
   media: MEDIA.filter((one) => one === media_type),

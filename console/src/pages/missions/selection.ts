@@ -5,7 +5,8 @@ export type Selected = { all: false; ids: ReadonlySet<number> } | { all: true };
 
 export const NOTHING: Selected = { all: false, ids: new Set() };
 
-export const isSelected = (selected: Selected, id: number): boolean => selected.all || selected.ids.has(id);
+export const isSelected = (selected: Selected, id: number): boolean =>
+  selected.all || selected.ids.has(id);
 
 export function toggled(selected: Selected, id: number, loaded: readonly Mission[]): Selected {
   const ids = new Set(selected.all ? loaded.map((mission) => mission.id) : selected.ids);
@@ -13,7 +14,12 @@ export function toggled(selected: Selected, id: number, loaded: readonly Mission
   return { all: false, ids };
 }
 
-export const allLoaded = (loaded: readonly Mission[]): Selected => ({ all: false, ids: new Set(loaded.map(({ id }) => id)) });
+export const allLoaded = (loaded: readonly Mission[]): Selected => ({
+  all: false,
+  ids: new Set(loaded.map(({ id }) => id)),
+});
 
-export const asked = (selected: Selected, filter: MissionFilter): Omit<MissionSelection, "dry_run"> =>
-  selected.all ? { filter } : { ids: [...selected.ids] };
+export const asked = (
+  selected: Selected,
+  filter: MissionFilter,
+): Omit<MissionSelection, "dry_run"> => (selected.all ? { filter } : { ids: [...selected.ids] });

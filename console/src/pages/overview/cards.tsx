@@ -72,7 +72,11 @@ export function Queues({ stats: { queues } }: { stats: Stats }) {
                 <Table.Td className="breaks">{queue.pipeline}</Table.Td>
                 <Table.Td className="right">{format.number(queue.queued)}</Table.Td>
                 <Table.Td className="right">{format.number(queue.running)}</Table.Td>
-                <Table.Td className="right">{queue.oldest_waiting_seconds === null ? "–" : format.span(queue.oldest_waiting_seconds)}</Table.Td>
+                <Table.Td className="right">
+                  {queue.oldest_waiting_seconds === null
+                    ? "–"
+                    : format.span(queue.oldest_waiting_seconds)}
+                </Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>
@@ -95,10 +99,34 @@ export function Fleet({ stats: { health } }: { stats: Stats }) {
     <Part title={t("nav.fleet")}>
       <Figures
         rows={[
-          [<Anchor key="w" component={Link} href="/fleet">{t("fleet.workers")}</Anchor>, workers.join(", ") || "0"],
-          [<Anchor key="p" component={Link} href="/fleet">{t("fleet.proxies")}</Anchor>, t("overview.proxies", { active: health.active_proxies, used: health.proxies_in_use, failing: health.failing_proxies })],
-          [<Anchor key="s" component={Link} href="/fleet">{t("fleet.writers")}</Anchor>, format.number(health.active_writers)],
-          [<Anchor key="r" component={Link} href="/runners">{t("nav.runners")}</Anchor>, format.number(health.runners)],
+          [
+            <Anchor key="w" component={Link} href="/fleet">
+              {t("fleet.workers")}
+            </Anchor>,
+            workers.join(", ") || "0",
+          ],
+          [
+            <Anchor key="p" component={Link} href="/fleet">
+              {t("fleet.proxies")}
+            </Anchor>,
+            t("overview.proxies", {
+              active: health.active_proxies,
+              used: health.proxies_in_use,
+              failing: health.failing_proxies,
+            }),
+          ],
+          [
+            <Anchor key="s" component={Link} href="/fleet">
+              {t("fleet.writers")}
+            </Anchor>,
+            format.number(health.active_writers),
+          ],
+          [
+            <Anchor key="r" component={Link} href="/runners">
+              {t("nav.runners")}
+            </Anchor>,
+            format.number(health.runners),
+          ],
         ]}
       />
     </Part>
@@ -111,7 +139,18 @@ export function Errors({ stats: { errors } }: { stats: Stats }) {
   return (
     <Part title={t("overview.errors")}>
       {errors.length ? (
-        <Figures rows={errors.slice(0, 8).map(({ pipeline, code, tasks }) => [<Anchor key="e" component={Link} href="/failures">{`${code ?? "?"} · ${pipeline}`}</Anchor>, format.number(tasks)])} />
+        <Figures
+          rows={errors
+            .slice(0, 8)
+            .map(({ pipeline, code, tasks }) => [
+              <Anchor
+                key="e"
+                component={Link}
+                href="/failures"
+              >{`${code ?? "?"} · ${pipeline}`}</Anchor>,
+              format.number(tasks),
+            ])}
+        />
       ) : (
         <Text c="dimmed">{t("overview.noErrors")}</Text>
       )}

@@ -15,5 +15,8 @@ it("there is a column for each minute, also for those in which nothing ended", (
 
 it("sessions are counted by how they went", () => {
   const sessions = [{ at: "2026-01-01T10:02:00Z", good: 3, failed: 1 }];
-  expect(sessionsOf({ ...window, sessions }, "2026-01-01T10:03:30Z")[1]?.values).toEqual({ good: 3, bad: 1 });
+  expect(sessionsOf({ ...window, sessions }, "2026-01-01T10:03:30Z")[1]?.values).toEqual({
+    good: 3,
+    bad: 1,
+  });
 });

@@ -5,11 +5,18 @@ import type { Point } from "../../parts/chart/plots";
 type Windowed = { window_seconds: number; bucket_seconds: number };
 type Count = { at: string; id: string; count: number };
 
-function pointsOf({ window_seconds, bucket_seconds }: Windowed, now: string, counts: readonly Count[]): Point[] {
+function pointsOf(
+  { window_seconds, bucket_seconds }: Windowed,
+  now: string,
+  counts: readonly Count[],
+): Point[] {
   const step = bucket_seconds * 1000;
   const length = Math.floor(window_seconds / bucket_seconds);
   const first = Math.floor(Date.parse(now) / step) - length + 1;
-  const points = Array.from({ length }, (_, index): Point => ({ at: (first + index) * step, values: {} }));
+  const points = Array.from(
+    { length },
+    (_, index): Point => ({ at: (first + index) * step, values: {} }),
+  );
   for (const { at, id, count } of counts) {
     const point = points[Math.floor(Date.parse(at) / step) - first];
     if (point) point.values[id] = (point.values[id] ?? 0) + count;
@@ -18,7 +25,18 @@ function pointsOf({ window_seconds, bucket_seconds }: Windowed, now: string, cou
 }
 
 export const columnsOf = (stats: Pick<Stats, "throughput" | "now"> & Windowed): Point[] =>
-  pointsOf(stats, stats.now, stats.throughput.map(({ at, outcome, count }) => ({ at, id: outcome, count })));
+  pointsOf(
+    stats,
+    stats.now,
+    stats.throughput.map(({ at, outcome, count }) => ({ at, id: outcome, count })),
+  );
 
 export const sessionsOf = (trends: Pick<Trends, "sessions"> & Windowed, now: string): Point[] =>
-  pointsOf(trends, now, trends.sessions.flatMap(({ at, good, failed }) => [{ at, id: "good", count: good }, { at, id: "bad", count: failed }]));
+  pointsOf(
+    trends,
+    now,
+    trends.sessions.flatMap(({ at, good, failed }) => [
+      { at, id: "good", count: good },
+      { at, id: "bad", count: failed },
+    ]),
+  );

@@ -4,15 +4,23 @@ import { useMemo } from "react";
 import { Link, useSearchParams } from "wouter";
 import { batchesKey, failuresKey, reprocessBatch, resumeBatch } from "../../api/engine";
 import { statsKey } from "../../api/operations";
-import { type DocumentResult, type Execution, documentList, executionList, executionOne, executionStanding, resultsKey } from "../../api/results";
+import {
+  type DocumentResult,
+  documentList,
+  type Execution,
+  executionList,
+  executionOne,
+  executionStanding,
+  resultsKey,
+} from "../../api/results";
 import { useMay } from "../../app/access";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { ActButton } from "../../parts/act";
 import { type Columns, DataTable, Paged } from "../../parts/List";
 import { FactList, Part } from "../../parts/Part";
 import { Empty, Loaded, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
-import { ActButton } from "../../parts/act";
 import { Begin } from "./Begin";
 import { chosenOf } from "./states";
 
@@ -25,7 +33,11 @@ export function Executions() {
   const format = useFormat();
   const list = useInfiniteQuery(executionList);
   const columns: Columns<Execution> = [
-    [t("executions.name"), (one) => <Link href={`/results/executions/${one.id}`}>{one.nome}</Link>, "breaks"],
+    [
+      t("executions.name"),
+      (one) => <Link href={`/results/executions/${one.id}`}>{one.nome}</Link>,
+      "breaks",
+    ],
     [t("executions.project"), (one) => one.projeto],
     [t("mission.status"), (one) => <Status of={one.status} />],
     [t("executions.progress"), (one) => `${format.percent(one.progresso_pct / 100)}`, "right"],
@@ -37,7 +49,15 @@ export function Executions() {
   return (
     <Part title={t("executions.title")}>
       <Paged list={list} empty={<Begin command={FIRST}>{t("executions.none")}</Begin>}>
-        {(executions) => <DataTable label={t("executions.title")} columns={columns} rows={executions} keyOf={({ id }) => id} minWidth={760} />}
+        {(executions) => (
+          <DataTable
+            label={t("executions.title")}
+            columns={columns}
+            rows={executions}
+            keyOf={({ id }) => id}
+            minWidth={760}
+          />
+        )}
       </Paged>
     </Part>
   );
@@ -54,7 +74,11 @@ export function ExecutionPage({ id }: { id: number }) {
             <Status of={one.status} />
           </PageHead>
           <Stack>
-            {one.status === "TRAVADO" ? <Stuck execution={one} /> : one.documentos.ERRO > 0 && <Deeds execution={one} />}
+            {one.status === "TRAVADO" ? (
+              <Stuck execution={one} />
+            ) : (
+              one.documentos.ERRO > 0 && <Deeds execution={one} />
+            )}
             <Counts execution={one} />
             <Documents id={id} />
           </Stack>
@@ -69,7 +93,10 @@ function Deeds({ execution }: { execution: Execution }) {
   const mayAct = useMay("operator");
   if (!mayAct) return null;
   const noErrors = execution.documentos.ERRO === 0;
-  const look = execution.status === "TRAVADO" ? ({ color: "orange", variant: "outline" } as const) : ({ variant: "default" } as const);
+  const look =
+    execution.status === "TRAVADO"
+      ? ({ color: "orange", variant: "outline" } as const)
+      : ({ variant: "default" } as const);
   return (
     <Group gap="xs">
       {execution.status === "TRAVADO" && (
@@ -77,7 +104,14 @@ function Deeds({ execution }: { execution: Execution }) {
           {t("batches.resume")}
         </ActButton>
       )}
-      <ActButton size="xs" {...look} disabled={noErrors} title={noErrors ? t("batches.noErrors") : undefined} act={() => reprocessBatch(execution.id)} stale={STALE}>
+      <ActButton
+        size="xs"
+        {...look}
+        disabled={noErrors}
+        title={noErrors ? t("batches.noErrors") : undefined}
+        act={() => reprocessBatch(execution.id)}
+        stale={STALE}
+      >
         {t("batches.reprocess")}
       </ActButton>
     </Group>
@@ -94,10 +128,13 @@ function Stuck({ execution }: { execution: Execution }) {
       {data?.motivo && <Text size="sm">{data.motivo}</Text>}
       {data?.parado_em && (
         <Text size="sm">
-          {t("executions.stoppedAt")} <span className="code">{data.parado_em.codigo}</span> {data.parado_em.etapa}
+          {t("executions.stoppedAt")} <span className="code">{data.parado_em.codigo}</span>{" "}
+          {data.parado_em.etapa}
         </Text>
       )}
-      {data?.ultimo_codigo_processado && <Text size="sm">{t("batches.lastKey", { key: data.ultimo_codigo_processado })}</Text>}
+      {data?.ultimo_codigo_processado && (
+        <Text size="sm">{t("batches.lastKey", { key: data.ultimo_codigo_processado })}</Text>
+      )}
       <div className="below">
         <Deeds execution={execution} />
       </div>
@@ -115,9 +152,24 @@ function Counts({ execution }: { execution: Execution }) {
           [t("executions.project"), execution.projeto],
           [t("executions.documents"), format.number(execution.total)],
           [t("executions.progress"), format.percent(execution.progresso_pct / 100)],
-          ...STATES.map((state) => [state, execution.documentos[state] > 0 && format.number(execution.documentos[state])] as const),
-          [t("executions.resumes"), execution.tentativas_retry > 0 && t("results.share", { part: execution.tentativas_retry, all: execution.max_retries })],
-          [t("results.eta"), execution.eta_segundos !== null && execution.status === "EM_ANDAMENTO" && format.span(execution.eta_segundos)],
+          ...STATES.map(
+            (state) =>
+              [
+                state,
+                execution.documentos[state] > 0 && format.number(execution.documentos[state]),
+              ] as const,
+          ),
+          [
+            t("executions.resumes"),
+            execution.tentativas_retry > 0 &&
+              t("results.share", { part: execution.tentativas_retry, all: execution.max_retries }),
+          ],
+          [
+            t("results.eta"),
+            execution.eta_segundos !== null &&
+              execution.status === "EM_ANDAMENTO" &&
+              format.span(execution.eta_segundos),
+          ],
           [t("executions.by"), execution.criado_por],
           [t("results.created"), format.time(execution.criado_em)],
           [t("mission.finished"), execution.concluido_em && format.time(execution.concluido_em)],
@@ -137,7 +189,11 @@ function Documents({ id }: { id: number }) {
     [t("executions.document"), (one) => one.codigo, "breaks"],
     [t("mission.status"), (one) => <Status of={one.status} />],
     [t("executions.class"), (one) => one.categoria],
-    [t("executions.confidence"), (one) => one.confianca !== null && format.percent(one.confianca), "right"],
+    [
+      t("executions.confidence"),
+      (one) => one.confianca !== null && format.percent(one.confianca),
+      "right",
+    ],
     [t("executions.reason"), (one) => <Reason document={one} />, "breaks"],
     [t("rounds.attempts"), (one) => format.number(one.tentativas), "right"],
     [t("executions.pages"), (one) => one.paginas !== null && format.number(one.paginas), "right"],
@@ -150,11 +206,24 @@ function Documents({ id }: { id: number }) {
           aria-label={t("executions.filter")}
           value={chosen ?? ""}
           data={[{ value: "", label: t("batches.all") }, ...STATES]}
-          onChange={({ currentTarget: { value } }) => setSearch(value ? { status: value } : {}, { replace: true })}
+          onChange={({ currentTarget: { value } }) =>
+            setSearch(value ? { status: value } : {}, { replace: true })
+          }
         />
       </Group>
-      <Paged list={list} empty={<Empty>{t(chosen ? "executions.noneMatch" : "executions.noDocuments")}</Empty>}>
-        {(documents) => <DataTable label={t("executions.results")} columns={columns} rows={documents} keyOf={({ id }) => id} minWidth={820} />}
+      <Paged
+        list={list}
+        empty={<Empty>{t(chosen ? "executions.noneMatch" : "executions.noDocuments")}</Empty>}
+      >
+        {(documents) => (
+          <DataTable
+            label={t("executions.results")}
+            columns={columns}
+            rows={documents}
+            keyOf={({ id }) => id}
+            minWidth={820}
+          />
+        )}
       </Paged>
     </Part>
   );
@@ -163,7 +232,11 @@ function Documents({ id }: { id: number }) {
 // Why it is of that class, why it was left out, or what went wrong.
 function Reason({ document: one }: { document: DocumentResult }) {
   const [code, text] =
-    one.status === "PULADO" ? [one.pulado_codigo, one.pulado_motivo] : one.status === "ERRO" ? [one.erro_codigo, one.erro_mensagem] : [null, one.justificativa];
+    one.status === "PULADO"
+      ? [one.pulado_codigo, one.pulado_motivo]
+      : one.status === "ERRO"
+        ? [one.erro_codigo, one.erro_mensagem]
+        : [null, one.justificativa];
   return (
     <>
       {code && <span className="code">{code}</span>} {text}

@@ -48,13 +48,25 @@ function There({ stats }: { stats: Stats }) {
         facts={[
           [t("embeddings.vectors"), format.number(stats.vectors)],
           [t("embeddings.storage"), stats.storage],
-          [t("embeddings.size"), t("embeddings.kilobytes", { size: format.number(stats.bytes / 1024) })],
-          ...tasks.map(([status, count]) => [t("embeddings.tasks", { status: nameOf(status) }), format.number(count)] as const),
+          [
+            t("embeddings.size"),
+            t("embeddings.kilobytes", { size: format.number(stats.bytes / 1024) }),
+          ],
+          ...tasks.map(
+            ([status, count]) =>
+              [t("embeddings.tasks", { status: nameOf(status) }), format.number(count)] as const,
+          ),
         ]}
       />
       {stats.models.length > 0 && (
         <div className="below">
-          <DataTable label={t("embeddings.models")} columns={columns} rows={stats.models} keyOf={({ model }) => model} minWidth={480} />
+          <DataTable
+            label={t("embeddings.models")}
+            columns={columns}
+            rows={stats.models}
+            keyOf={({ model }) => model}
+            minWidth={480}
+          />
         </div>
       )}
     </Part>
@@ -77,7 +89,15 @@ function Search({ models }: { models: string[] }) {
     <Part title={t("embeddings.search")}>
       <form onSubmit={submit} role="search" aria-label={t("embeddings.search")}>
         <Group align="flex-end" gap="xs" mb="sm">
-          <TextInput size="sm" name="text" required withAsterisk={false} maxLength={32_000} label={t("embeddings.text")} className="wide" />
+          <TextInput
+            size="sm"
+            name="text"
+            required
+            withAsterisk={false}
+            maxLength={32_000}
+            label={t("embeddings.text")}
+            className="wide"
+          />
           <NativeSelect size="sm" name="model" label={t("embeddings.model")} data={models} />
           <Button size="sm" type="submit" loading={search.isPending}>
             {t("embeddings.find")}
@@ -95,9 +115,21 @@ function Found({ items }: { items: Schemas["FoundText"][] }) {
   const format = useFormat();
   const columns: Columns<Schemas["FoundText"]> = [
     [t("embeddings.similarity"), (one) => format.percent(one.similarity), "right nowrap"],
-    [t("embeddings.text"), (one) => (one.text.length > 600 ? `${one.text.slice(0, 599)}…` : one.text), "breaks"],
+    [
+      t("embeddings.text"),
+      (one) => (one.text.length > 600 ? `${one.text.slice(0, 599)}…` : one.text),
+      "breaks",
+    ],
     [t("results.created"), (one) => format.time(one.created_at), "nowrap"],
   ];
   if (!items.length) return <Empty>{t("embeddings.nothing")}</Empty>;
-  return <DataTable label={t("embeddings.found")} columns={columns} rows={items} keyOf={({ id }) => id} minWidth={480} />;
+  return (
+    <DataTable
+      label={t("embeddings.found")}
+      columns={columns}
+      rows={items}
+      keyOf={({ id }) => id}
+      minWidth={480}
+    />
+  );
 }

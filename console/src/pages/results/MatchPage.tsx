@@ -20,7 +20,11 @@ export function MatchPage({ id, match }: { id: number; match: string }) {
     <Loaded query={query}>
       {(one) => (
         <>
-          <PageHead title={one.home && one.away ? `${one.home} ${scoreOf(one) ?? "×"} ${one.away}` : one.match_id}>
+          <PageHead
+            title={
+              one.home && one.away ? `${one.home} ${scoreOf(one) ?? "×"} ${one.away}` : one.match_id
+            }
+          >
             <Status of={stateName(one.status)} />
           </PageHead>
           <Stack>
@@ -49,15 +53,30 @@ function What({ roundId, match }: { roundId: number; match: MatchDetail }) {
     <Part title={t("rounds.match")}>
       <FactList
         facts={[
-          [t("match.round"), <Link key="round" href={`/results/rounds/${roundId}`}>#{roundId}</Link>],
-          [t("mission.id"), <span key="id" className="code">{match.match_id}</span>],
+          [
+            t("match.round"),
+            <Link key="round" href={`/results/rounds/${roundId}`}>
+              #{roundId}
+            </Link>,
+          ],
+          [
+            t("mission.id"),
+            <span key="id" className="code">
+              {match.match_id}
+            </span>,
+          ],
           [t("match.kickoff"), match.kickoff_at && format.time(match.kickoff_at)],
           [t("match.venue"), match.venue],
           [t("match.attendance"), match.attendance !== null && format.number(match.attendance)],
           [t("rounds.attempts"), format.number(match.attempt_count)],
           [t("match.skipped"), match.reason],
           [t("match.stored"), match.stored_at && format.time(match.stored_at)],
-          [t("match.page"), <External key="page" href={match.url}>{match.url}</External>],
+          [
+            t("match.page"),
+            <External key="page" href={match.url}>
+              {match.url}
+            </External>,
+          ],
         ]}
       />
     </Part>
@@ -75,7 +94,17 @@ function Events({ match: { event_list, home, away } }: { match: MatchDetail }) {
   const rows = event_list.map((one, place) => ({ ...one, place }));
   return (
     <Part title={t("match.events")}>
-      {rows.length ? <DataTable label={t("match.events")} columns={columns} rows={rows} keyOf={({ place }) => place} minWidth={320} /> : <Empty>{t("match.noEvents")}</Empty>}
+      {rows.length ? (
+        <DataTable
+          label={t("match.events")}
+          columns={columns}
+          rows={rows}
+          keyOf={({ place }) => place}
+          minWidth={320}
+        />
+      ) : (
+        <Empty>{t("match.noEvents")}</Empty>
+      )}
     </Part>
   );
 }
@@ -83,7 +112,8 @@ function Events({ match: { event_list, home, away } }: { match: MatchDetail }) {
 function Figures({ match: { stat_list, home, away } }: { match: MatchDetail }) {
   const t = useT();
   const format = useFormat();
-  const side = (name: "home" | "away") => (one: Compared) => one[name] !== null && format.number(one[name]);
+  const side = (name: "home" | "away") => (one: Compared) =>
+    one[name] !== null && format.number(one[name]);
   const columns: Columns<Compared> = [
     [t("match.figure"), (one) => one.name],
     [home ?? t("rounds.home"), side("home"), "right"],
@@ -92,7 +122,13 @@ function Figures({ match: { stat_list, home, away } }: { match: MatchDetail }) {
   return (
     <Part title={t("match.figures")}>
       {stat_list.length ? (
-        <DataTable label={t("match.figures")} columns={columns} rows={compared(stat_list)} keyOf={({ name }) => name} minWidth={280} />
+        <DataTable
+          label={t("match.figures")}
+          columns={columns}
+          rows={compared(stat_list)}
+          keyOf={({ name }) => name}
+          minWidth={280}
+        />
       ) : (
         <Empty>{t("match.noFigures")}</Empty>
       )}

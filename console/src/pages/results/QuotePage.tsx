@@ -11,7 +11,7 @@ import { FactList, Part } from "../../parts/Part";
 import { Empty, Loaded, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
 import { FailedAttempts } from "../failures/Attempts";
-import { type Passed, figure, passed, timesMedian, verdictOf } from "./evidence";
+import { figure, type Passed, passed, timesMedian, verdictOf } from "./evidence";
 import { stateName } from "./states";
 
 export function QuotePage({ id }: { id: number }) {
@@ -53,15 +53,36 @@ function What({ quote }: { quote: QuoteDetail }) {
       </Text>
       <FactList
         facts={[
-          [t("quotes.value"), <span key="value" className="value">{quote.value === null ? "–" : format.money(quote.value, quote.currency)}</span>],
+          [
+            t("quotes.value"),
+            <span key="value" className="value">
+              {quote.value === null ? "–" : format.money(quote.value, quote.currency)}
+            </span>,
+          ],
           [t("quote.kind"), knownId(kind) ? t(kind) : quote.kind],
-          [t("quotes.lot"), quote.batch_id && <Link key="lot" href={`/results/lots/${quote.batch_id}`}>{quote.lot}</Link>],
+          [
+            t("quotes.lot"),
+            quote.batch_id && (
+              <Link key="lot" href={`/results/lots/${quote.batch_id}`}>
+                {quote.lot}
+              </Link>
+            ),
+          ],
           [t("quote.reference"), quote.reference],
           [t("quote.searched"), quote.search_query],
-          [t("mission.checkpoint"), quote.processing_checkpoint && `${quote.processing_checkpoint} (${format.percent(quote.progress_percentage / 100)})`],
+          [
+            t("mission.checkpoint"),
+            quote.processing_checkpoint &&
+              `${quote.processing_checkpoint} (${format.percent(quote.progress_percentage / 100)})`,
+          ],
           [t("mission.attempt"), quote.attempt_number > 0 && format.number(quote.attempt_number)],
           [t("quote.worker"), quote.worker_id],
-          [t("mission.heartbeat"), quote.status === "PROCESSING" && quote.last_heartbeat && format.time(quote.last_heartbeat)],
+          [
+            t("mission.heartbeat"),
+            quote.status === "PROCESSING" &&
+              quote.last_heartbeat &&
+              format.time(quote.last_heartbeat),
+          ],
           [t("results.created"), format.time(quote.created_at)],
           [t("mission.finished"), quote.completed_at && format.time(quote.completed_at)],
         ]}
@@ -88,7 +109,12 @@ function Statistics({ quote: { statistics, currency } }: { quote: QuoteDetail })
           [t("quote.mean"), money("mean")],
           [t("quote.minimum"), money("minimum")],
           [t("quote.maximum"), money("maximum")],
-          [t("quote.deviation"), variation === null ? money("deviation") : `${money("deviation")} (${format.percent(variation)})`],
+          [
+            t("quote.deviation"),
+            variation === null
+              ? money("deviation")
+              : `${money("deviation")} (${format.percent(variation)})`,
+          ],
           [t("quote.kept"), t("results.share", { part: count("kept"), all: count("prices") })],
           [t("quote.outliers"), count("outliers")],
         ]}
@@ -102,7 +128,11 @@ function Sources({ quote }: { quote: QuoteDetail }) {
   const format = useFormat();
   const columns: Columns<QuoteSource> = [
     [t("quote.source"), (one) => one.source, "nowrap"],
-    [t("quote.price"), (one) => (one.price === null ? "–" : format.money(one.price, one.currency)), "right nowrap"],
+    [
+      t("quote.price"),
+      (one) => (one.price === null ? "–" : format.money(one.price, one.currency)),
+      "right nowrap",
+    ],
     [t("quote.verdict"), (one) => <Judged source={one} statistics={quote.statistics} />],
     [t("quote.product"), (one) => <Seen source={one} />, "breaks"],
     [t("quote.method"), (one) => <Method of={one.method} />],
@@ -111,7 +141,13 @@ function Sources({ quote }: { quote: QuoteDetail }) {
   return (
     <Part title={t("quote.sources")}>
       {quote.sources.length ? (
-        <DataTable label={t("quote.sources")} columns={columns} rows={quote.sources} keyOf={({ position }) => position} minWidth={860} />
+        <DataTable
+          label={t("quote.sources")}
+          columns={columns}
+          rows={quote.sources}
+          keyOf={({ position }) => position}
+          minWidth={860}
+        />
       ) : (
         <Empty>{t("quote.noSources")}</Empty>
       )}
@@ -140,21 +176,41 @@ function Method({ of }: { of: QuoteSource["method"] }) {
   return <>{of && (knownId(id) ? t(id) : of)}</>;
 }
 
-export function Judged({ source, statistics }: { source: QuoteSource; statistics: QuoteDetail["statistics"] }) {
+export function Judged({
+  source,
+  statistics,
+}: {
+  source: QuoteSource;
+  statistics: QuoteDetail["statistics"];
+}) {
   const t = useT();
   const format = useFormat();
   const verdict = verdictOf(source);
   const times = timesMedian(source.price, statistics);
   if (verdict === "kept") return <span className="good">✓ {t("quote.isKept")}</span>;
   if (verdict === "none") return <span className="bad">✗ {source.error ?? t("quote.isNone")}</span>;
-  return <span className="bad">✗ {times === null ? t("quote.isOutlier") : t("quote.isOutlierBy", { times: format.number(times) })}</span>;
+  return (
+    <span className="bad">
+      ✗{" "}
+      {times === null
+        ? t("quote.isOutlier")
+        : t("quote.isOutlierBy", { times: format.number(times) })}
+    </span>
+  );
 }
 
 function Checkpoints({ quote }: { quote: QuoteDetail }) {
   const t = useT();
   const format = useFormat();
   const columns: Columns<Passed> = [
-    [t("mission.checkpoint"), (one) => <span className="code">{one.times > 1 ? `${one.checkpoint} × ${one.times}` : one.checkpoint}</span>],
+    [
+      t("mission.checkpoint"),
+      (one) => (
+        <span className="code">
+          {one.times > 1 ? `${one.checkpoint} × ${one.times}` : one.checkpoint}
+        </span>
+      ),
+    ],
     [t("mission.attempt"), (one) => format.number(one.attempt)],
     [t("mission.took"), (one) => one.duration_ms !== null && format.took(one.duration_ms)],
     [t("mission.when"), (one) => format.time(one.at), "nowrap"],
@@ -162,7 +218,13 @@ function Checkpoints({ quote }: { quote: QuoteDetail }) {
   return (
     <Part title={t("quote.checkpoints")}>
       {quote.checkpoints.length ? (
-        <DataTable label={t("quote.checkpoints")} columns={columns} rows={passed(quote.checkpoints)} keyOf={({ checkpoint }) => checkpoint} minWidth={520} />
+        <DataTable
+          label={t("quote.checkpoints")}
+          columns={columns}
+          rows={passed(quote.checkpoints)}
+          keyOf={({ checkpoint }) => checkpoint}
+          minWidth={520}
+        />
       ) : (
         <Empty>{t("quote.noCheckpoints")}</Empty>
       )}

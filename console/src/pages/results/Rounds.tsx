@@ -4,15 +4,22 @@ import { useMemo } from "react";
 import { Link, Redirect, useSearchParams } from "wouter";
 import { batchesKey, failuresKey } from "../../api/engine";
 import { statsKey } from "../../api/operations";
-import { type Round, type RoundMatch, resultsKey, retryFailedOf, roundList, roundOne } from "../../api/results";
+import {
+  type Round,
+  type RoundMatch,
+  resultsKey,
+  retryFailedOf,
+  roundList,
+  roundOne,
+} from "../../api/results";
 import { useMay } from "../../app/access";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { useAct } from "../../parts/act";
 import { type Columns, DataTable, Paged } from "../../parts/List";
 import { FactList, Part } from "../../parts/Part";
 import { Empty, Failed, Loaded, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
-import { useAct } from "../../parts/act";
 import { Begin } from "./Begin";
 import { scoreOf, wanting } from "./matches";
 import { asId, stateName } from "./states";
@@ -25,14 +32,36 @@ export function Rounds() {
   const format = useFormat();
   const [search] = useSearchParams();
   const batch = asId(search.get("batch") ?? "");
-  const list = useInfiniteQuery(useMemo(() => roundList(batch ? { batch_id: batch } : {}), [batch]));
+  const list = useInfiniteQuery(
+    useMemo(() => roundList(batch ? { batch_id: batch } : {}), [batch]),
+  );
   const columns: Columns<Round> = [
-    [t("rounds.league"), (one) => <Link href={`/results/rounds/${one.id}`}>{t("rounds.name", { league: one.league, number: one.number })}</Link>],
+    [
+      t("rounds.league"),
+      (one) => (
+        <Link href={`/results/rounds/${one.id}`}>
+          {t("rounds.name", { league: one.league, number: one.number })}
+        </Link>
+      ),
+    ],
     [t("mission.status"), (one) => <Status of={stateName(one.status)} />],
-    [t("rounds.stored"), (one) => t("results.share", { part: format.number(one.finished), all: format.number(one.listed) }), "right"],
+    [
+      t("rounds.stored"),
+      (one) =>
+        t("results.share", { part: format.number(one.finished), all: format.number(one.listed) }),
+      "right",
+    ],
     [t("rounds.open"), (one) => format.number(one.pending + one.running), "right"],
     [t("rounds.wanting"), (one) => format.number(wanting(one)), "right"],
-    [t("mission.error"), (one) => one.error_code && <span className="code" title={one.error_message ?? ""}>{one.error_code}</span>],
+    [
+      t("mission.error"),
+      (one) =>
+        one.error_code && (
+          <span className="code" title={one.error_message ?? ""}>
+            {one.error_code}
+          </span>
+        ),
+    ],
     [t("results.created"), (one) => format.time(one.created_at), "nowrap"],
   ];
   const [only] = list.data?.pages[0]?.items ?? [];
@@ -40,7 +69,15 @@ export function Rounds() {
   return (
     <Part title={t("rounds.title")}>
       <Paged list={list} empty={<Begin command={FIRST}>{t("rounds.none")}</Begin>}>
-        {(rounds) => <DataTable label={t("rounds.title")} columns={columns} rows={rounds} keyOf={({ id }) => id} minWidth={720} />}
+        {(rounds) => (
+          <DataTable
+            label={t("rounds.title")}
+            columns={columns}
+            rows={rounds}
+            keyOf={({ id }) => id}
+            minWidth={720}
+          />
+        )}
       </Paged>
     </Part>
   );
@@ -103,7 +140,8 @@ function RetryFailed({ round }: { round: Round }) {
       )}
       {retry.error && <Failed error={retry.error} />}
       <Text size="sm" role="status" mt={4}>
-        {retry.data && t("rounds.retried", { retried: retry.data.retried, selected: retry.data.selected })}
+        {retry.data &&
+          t("rounds.retried", { retried: retry.data.retried, selected: retry.data.selected })}
       </Text>
     </div>
   );
@@ -113,7 +151,15 @@ function Matches({ roundId, matches }: { roundId: number; matches: RoundMatch[] 
   const t = useT();
   const format = useFormat();
   const columns: Columns<RoundMatch> = [
-    [t("rounds.match"), (one) => <Link href={`/results/rounds/${roundId}/${encodeURIComponent(one.match_id)}`}>{one.match_id}</Link>, "breaks"],
+    [
+      t("rounds.match"),
+      (one) => (
+        <Link href={`/results/rounds/${roundId}/${encodeURIComponent(one.match_id)}`}>
+          {one.match_id}
+        </Link>
+      ),
+      "breaks",
+    ],
     [t("rounds.home"), (one) => one.home, "right"],
     [t("rounds.score"), (one) => scoreOf(one), "nowrap center"],
     [t("rounds.away"), (one) => one.away],
@@ -124,7 +170,13 @@ function Matches({ roundId, matches }: { roundId: number; matches: RoundMatch[] 
   return (
     <Part title={t("rounds.matches")}>
       {matches.length ? (
-        <DataTable label={t("rounds.matches")} columns={columns} rows={matches} keyOf={({ match_id }) => match_id} minWidth={820} />
+        <DataTable
+          label={t("rounds.matches")}
+          columns={columns}
+          rows={matches}
+          keyOf={({ match_id }) => match_id}
+          minWidth={820}
+        />
       ) : (
         <Empty>{t("rounds.noMatches")}</Empty>
       )}

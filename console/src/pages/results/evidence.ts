@@ -3,7 +3,8 @@ import type { QuoteDetail, QuoteSource } from "../../api/results";
 
 export type Verdict = "kept" | "outlier" | "none";
 
-export const verdictOf = ({ price, outlier }: Pick<QuoteSource, "price" | "outlier">): Verdict => (price === null ? "none" : outlier ? "outlier" : "kept");
+export const verdictOf = ({ price, outlier }: Pick<QuoteSource, "price" | "outlier">): Verdict =>
+  price === null ? "none" : outlier ? "outlier" : "kept";
 
 export function figure(statistics: QuoteDetail["statistics"], name: string): number | null {
   const value = statistics?.[name];
@@ -12,7 +13,10 @@ export function figure(statistics: QuoteDetail["statistics"], name: string): num
 }
 
 // How many times the median a price is.
-export function timesMedian(price: string | null, statistics: QuoteDetail["statistics"]): number | null {
+export function timesMedian(
+  price: string | null,
+  statistics: QuoteDetail["statistics"],
+): number | null {
   const median = figure(statistics, "median");
   return price === null || !median ? null : Number(price) / median;
 }
@@ -32,7 +36,13 @@ export function passed(checkpoints: QuoteDetail["checkpoints"]): Passed[] {
     const known = found.get(checkpoint);
     const took = known?.duration_ms == null ? duration_ms : known.duration_ms + (duration_ms ?? 0);
     found.delete(checkpoint);
-    found.set(checkpoint, { checkpoint, times: (known?.times ?? 0) + 1, attempt: Math.max(attempt, known?.attempt ?? 0), at, duration_ms: took });
+    found.set(checkpoint, {
+      checkpoint,
+      times: (known?.times ?? 0) + 1,
+      attempt: Math.max(attempt, known?.attempt ?? 0),
+      at,
+      duration_ms: took,
+    });
   }
   return [...found.values()];
 }

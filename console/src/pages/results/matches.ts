@@ -1,10 +1,14 @@
 import type { MatchDetail, Round, RoundMatch } from "../../api/results";
 
-export const scoreOf = ({ home_goals, away_goals }: Pick<RoundMatch, "home_goals" | "away_goals">): string | null =>
+export const scoreOf = ({
+  home_goals,
+  away_goals,
+}: Pick<RoundMatch, "home_goals" | "away_goals">): string | null =>
   home_goals === null || away_goals === null ? null : `${home_goals} × ${away_goals}`;
 
 // What a retry would run again.
-export const wanting = ({ failed, skipped, canceled, missing }: Round): number => failed + skipped + canceled + missing;
+export const wanting = ({ failed, skipped, canceled, missing }: Round): number =>
+  failed + skipped + canceled + missing;
 
 export interface Compared {
   name: string;

@@ -1,13 +1,24 @@
-import { Alert, Button, Code, Group, NativeSelect, Paper, Stack, Table, TextInput, Title } from "@mantine/core";
+import {
+  Alert,
+  Button,
+  Code,
+  Group,
+  NativeSelect,
+  Paper,
+  Stack,
+  Table,
+  TextInput,
+  Title,
+} from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { type Key, createKey, keys, revokeKey, signInLink } from "../../api/operations";
+import { createKey, type Key, keys, revokeKey, signInLink } from "../../api/operations";
 import type { Role } from "../../api/session";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { Confirmed, useAct } from "../../parts/act";
 import { Failed, Loaded } from "../../parts/States";
 import { Status } from "../../parts/Status";
-import { Confirmed, useAct } from "../../parts/act";
 
 const ROLES: Role[] = ["viewer", "operator", "admin"];
 const STALE = [["keys"]];
@@ -24,7 +35,14 @@ export function Keys() {
         </Title>
         <NewKey show={setShown} />
         {shown && (
-          <Alert color="green" title={t("keys.once")} withCloseButton closeButtonLabel={t("act.close")} onClose={() => setShown(null)} role="status">
+          <Alert
+            color="green"
+            title={t("keys.once")}
+            withCloseButton
+            closeButtonLabel={t("act.close")}
+            onClose={() => setShown(null)}
+            role="status"
+          >
             <Code block>{shown}</Code>
           </Alert>
         )}
@@ -46,12 +64,20 @@ function NewKey({ show }: { show: (secret: string) => void }) {
   return (
     <form onSubmit={submit}>
       <Group align="flex-end">
-        <TextInput label={t("field.name")} required maxLength={100} value={name} onChange={(event) => setName(event.currentTarget.value)} />
+        <TextInput
+          label={t("field.name")}
+          required
+          maxLength={100}
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
         <NativeSelect
           label={t("keys.role")}
           value={role}
           data={ROLES.map((one) => ({ value: one, label: t(`role.${one}`) }))}
-          onChange={(event) => setRole(ROLES.find((one) => one === event.currentTarget.value) ?? "viewer")}
+          onChange={(event) =>
+            setRole(ROLES.find((one) => one === event.currentTarget.value) ?? "viewer")
+          }
         />
         <Button type="submit" loading={make.isPending}>
           {t("keys.make")}
@@ -66,7 +92,13 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
   const t = useT();
   const format = useFormat();
   return (
-    <Table.ScrollContainer minWidth={600} type="native" tabIndex={0} role="region" aria-label={t("keys.title")}>
+    <Table.ScrollContainer
+      minWidth={600}
+      type="native"
+      tabIndex={0}
+      role="region"
+      aria-label={t("keys.title")}
+    >
       <Table>
         <Table.Tbody>
           {found.map((key) => (
@@ -77,7 +109,9 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
               <Table.Td>
                 <Status of={key.status} />
               </Table.Td>
-              <Table.Td>{key.last_used_at && t("keys.used", { ago: format.ago(key.last_used_at) })}</Table.Td>
+              <Table.Td>
+                {key.last_used_at && t("keys.used", { ago: format.ago(key.last_used_at) })}
+              </Table.Td>
               <Table.Td>{key.status === "valid" && <KeyActions of={key} show={show} />}</Table.Td>
             </Table.Tr>
           ))}
@@ -92,10 +126,22 @@ function KeyActions({ of, show }: { of: Key; show: (secret: string) => void }) {
   const link = useAct(() => signInLink(of.id), STALE);
   return (
     <Group gap="xs" justify="flex-end" wrap="nowrap">
-      <Button size="compact-xs" variant="default" loading={link.isPending} onClick={() => link.mutate(undefined, { onSuccess: ({ url }) => show(url) })}>
+      <Button
+        size="compact-xs"
+        variant="default"
+        loading={link.isPending}
+        onClick={() => link.mutate(undefined, { onSuccess: ({ url }) => show(url) })}
+      >
         {t("keys.link")}
       </Button>
-      <Confirmed size="compact-xs" variant="outline" color="red" act={() => revokeKey(of.id)} stale={STALE} question={t("keys.revokeQuestion", { name: of.name })}>
+      <Confirmed
+        size="compact-xs"
+        variant="outline"
+        color="red"
+        act={() => revokeKey(of.id)}
+        stale={STALE}
+        question={t("keys.revokeQuestion", { name: of.name })}
+      >
         {t("keys.revoke")}
       </Confirmed>
     </Group>

@@ -1,9 +1,17 @@
 import { useLingui } from "@lingui/react";
-import { Group, type MantineColorScheme, NativeSelect, Paper, Stack, Title, useMantineColorScheme } from "@mantine/core";
+import {
+  Group,
+  type MantineColorScheme,
+  NativeSelect,
+  Paper,
+  Stack,
+  Title,
+  useMantineColorScheme,
+} from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { settings } from "../../api/operations";
 import { useMay } from "../../app/access";
-import { LANGUAGES, type Language, choose, useT } from "../../i18n";
+import { choose, LANGUAGES, type Language, useT } from "../../i18n";
 import { Loaded, PageHead } from "../../parts/States";
 import { Keys } from "./Keys";
 import { SettingsForm } from "./SettingsForm";
@@ -16,7 +24,9 @@ export default function Settings() {
     <>
       <PageHead title={t("nav.settings")} />
       <Stack>
-        <Loaded query={query}>{(found) => <SettingsForm found={found} mayChange={mayChange} />}</Loaded>
+        <Loaded query={query}>
+          {(found) => <SettingsForm found={found} mayChange={mayChange} />}
+        </Loaded>
         <Look />
         {mayChange && <Keys />}
       </Stack>

@@ -7,11 +7,22 @@ import type { Settings } from "../../api/operations";
 import { i18n, speak } from "../../i18n";
 import { SettingsForm } from "./SettingsForm";
 
-const FOUND: Settings = { session_limit: 5, max_retries: 2, auto_start: true, retention_days: 30, fixed: {} };
+const FOUND: Settings = {
+  session_limit: 5,
+  max_retries: 2,
+  auto_start: true,
+  retention_days: 30,
+  fixed: {},
+};
 
 beforeAll(async () => {
   await speak("en");
-  window.matchMedia ??= () => ({ matches: false, addEventListener: () => undefined, removeEventListener: () => undefined }) as unknown as MediaQueryList;
+  window.matchMedia ??= () =>
+    ({
+      matches: false,
+      addEventListener: () => undefined,
+      removeEventListener: () => undefined,
+    }) as unknown as MediaQueryList;
 });
 
 // The client keeps the fetch that it finds when it is made.
@@ -40,7 +51,8 @@ function page(found: Settings, mayChange = true) {
 
 const limit = () => screen.getByLabelText<HTMLInputElement>(/session_limit/);
 const days = () => screen.getByLabelText<HTMLInputElement>(/retention_days/);
-const type = (field: HTMLInputElement, value: string) => fireEvent.change(field, { target: { value } });
+const type = (field: HTMLInputElement, value: string) =>
+  fireEvent.change(field, { target: { value } });
 const saveButton = () => screen.getByRole<HTMLButtonElement>("button", { name: "Save" });
 
 it("a field that nobody edits follows what others change", () => {
@@ -77,7 +89,11 @@ it("only what was edited is sent", async () => {
   type(days(), "7");
   expect(screen.getByText(/cannot be brought back/)).toBeTruthy();
   fireEvent.click(saveButton());
-  await waitFor(() => expect(sent).toEqual([{ session_limit: null, max_retries: null, auto_start: null, retention_days: 7 }]));
+  await waitFor(() =>
+    expect(sent).toEqual([
+      { session_limit: null, max_retries: null, auto_start: null, retention_days: 7 },
+    ]),
+  );
   rerender(page({ ...FOUND, retention_days: 7 }));
   await waitFor(() => expect(screen.getByText("Saved.")).toBeTruthy());
   expect(screen.queryByText(/cannot be brought back/)).toBeNull();

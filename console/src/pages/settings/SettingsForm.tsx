@@ -1,11 +1,11 @@
 // What may be changed while everything runs. Only what was edited is sent: the rest may have been changed by others meanwhile.
 import { Button, Group, Paper, Stack, Switch, Text, TextInput, Title } from "@mantine/core";
 import type { FormEvent } from "react";
-import { type Settings, changeSettings, settingsKey } from "../../api/operations";
+import { changeSettings, type Settings, settingsKey } from "../../api/operations";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Failed } from "../../parts/States";
 import { useAct } from "../../parts/act";
+import { Failed } from "../../parts/States";
 import { type Draft, useDraft } from "./draft";
 
 const HOUR_IN_DAYS = 1 / 24;
@@ -45,7 +45,9 @@ export function SettingsForm({ found, mayChange }: { found: Settings; mayChange:
     save.mutate(edited(drafts), { onSuccess: sent });
   };
   const field = { mayChange, isSaving: save.isPending };
-  const forgetsMore = drafts.retention_days.value !== "" && Number(drafts.retention_days.value) < found.retention_days;
+  const forgetsMore =
+    drafts.retention_days.value !== "" &&
+    Number(drafts.retention_days.value) < found.retention_days;
   return (
     <Paper withBorder p="md">
       <form onSubmit={submit}>
@@ -53,16 +55,57 @@ export function SettingsForm({ found, mayChange }: { found: Settings; mayChange:
           <Title order={2} size="h4">
             {t("nav.missions")}
           </Title>
-          <NumberField {...field} name="session_limit" draft={drafts.session_limit} stored={found.session_limit} min={1} max={1000} label={t("settings.sessionLimit")} how={t("settings.sessionLimitHow")} />
-          <NumberField {...field} name="max_retries" draft={drafts.max_retries} stored={found.max_retries} min={0} max={100} label={t("settings.maxRetries")} how={t("settings.maxRetriesHow")} />
-          <Switch label={t("settings.autoStart")} checked={drafts.auto_start.value} disabled={!mayChange} onChange={(event) => drafts.auto_start.set(event.currentTarget.checked)} />
+          <NumberField
+            {...field}
+            name="session_limit"
+            draft={drafts.session_limit}
+            stored={found.session_limit}
+            min={1}
+            max={1000}
+            label={t("settings.sessionLimit")}
+            how={t("settings.sessionLimitHow")}
+          />
+          <NumberField
+            {...field}
+            name="max_retries"
+            draft={drafts.max_retries}
+            stored={found.max_retries}
+            min={0}
+            max={100}
+            label={t("settings.maxRetries")}
+            how={t("settings.maxRetriesHow")}
+          />
+          <Switch
+            label={t("settings.autoStart")}
+            checked={drafts.auto_start.value}
+            disabled={!mayChange}
+            onChange={(event) => drafts.auto_start.set(event.currentTarget.checked)}
+          />
           <Title order={2} size="h4">
             {t("settings.retention")}
           </Title>
-          <NumberField {...field} name="retention_days" draft={drafts.retention_days} stored={found.retention_days} min={HOUR_IN_DAYS} max={36_500} step="any" label={t("settings.retentionDays")} how={t("settings.retentionHow")} />
-          {forgetsMore && <Text size="sm" className="bad" role="status">{t("settings.retentionLess")}</Text>}
+          <NumberField
+            {...field}
+            name="retention_days"
+            draft={drafts.retention_days}
+            stored={found.retention_days}
+            min={HOUR_IN_DAYS}
+            max={36_500}
+            step="any"
+            label={t("settings.retentionDays")}
+            how={t("settings.retentionHow")}
+          />
+          {forgetsMore && (
+            <Text size="sm" className="bad" role="status">
+              {t("settings.retentionLess")}
+            </Text>
+          )}
           {save.error && <Failed error={save.error} />}
-          {save.isSuccess && !anyEdited && <Text size="sm" className="good" role="status">{t("settings.saved")}</Text>}
+          {save.isSuccess && !anyEdited && (
+            <Text size="sm" className="good" role="status">
+              {t("settings.saved")}
+            </Text>
+          )}
           {mayChange ? (
             <Group>
               <Button type="submit" loading={save.isPending} disabled={!anyEdited}>
@@ -92,7 +135,16 @@ interface NumberFieldProps {
   isSaving: boolean;
 }
 
-function NumberField({ name, label, how, draft, stored, mayChange, isSaving, ...limits }: NumberFieldProps) {
+function NumberField({
+  name,
+  label,
+  how,
+  draft,
+  stored,
+  mayChange,
+  isSaving,
+  ...limits
+}: NumberFieldProps) {
   const t = useT();
   const format = useFormat();
   return (
@@ -110,7 +162,12 @@ function NumberField({ name, label, how, draft, stored, mayChange, isSaving, ...
       {draft.hasChangedElsewhere && !isSaving && (
         <Group gap="xs" mt={4} role="status">
           <Text size="sm">{t("settings.changedElsewhere", { value: format.number(stored) })}</Text>
-          <Button size="compact-sm" variant="default" aria-label={`${label}: ${t("settings.takeTheirs")}`} onClick={() => draft.drop()}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            aria-label={`${label}: ${t("settings.takeTheirs")}`}
+            onClick={() => draft.drop()}
+          >
             {t("settings.takeTheirs")}
           </Button>
         </Group>

@@ -18,7 +18,8 @@ export function useDraft<T extends string | boolean>(stored: T): Draft<T> {
     value: current ? current.value : stored,
     isEdited: current !== null,
     hasChangedElsewhere: current !== null && current.from !== stored,
-    set: (value) => setDraft(value === stored ? null : { value, from: current ? current.from : stored }),
+    set: (value) =>
+      setDraft(value === stored ? null : { value, from: current ? current.from : stored }),
     // With a value: only if nothing else has been typed since.
     drop: (value) => setDraft((now) => (value === undefined || now?.value === value ? null : now)),
   };

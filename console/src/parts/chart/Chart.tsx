@@ -34,7 +34,12 @@ export function Chart({ title, told, legend = [], heads, rows, children }: Chart
       <div aria-hidden="true">{children}</div>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>{t("chart.numbers")}</summary>
-        {open && (rows.length ? <Numbers title={title} heads={heads} rows={rows} /> : <p className="quiet">{t("chart.nothing")}</p>)}
+        {open &&
+          (rows.length ? (
+            <Numbers title={title} heads={heads} rows={rows} />
+          ) : (
+            <p className="quiet">{t("chart.nothing")}</p>
+          ))}
       </details>
     </figure>
   );
@@ -43,7 +48,12 @@ export function Chart({ title, told, legend = [], heads, rows, children }: Chart
 function Numbers({ title, heads, rows }: { title: string; heads: string[]; rows: string[][] }) {
   const t = useT();
   return (
-    <div className="chart-numbers" tabIndex={0} role="region" aria-label={`${title}: ${t("chart.numbers")}`}>
+    <div
+      className="chart-numbers"
+      tabIndex={0}
+      role="region"
+      aria-label={`${title}: ${t("chart.numbers")}`}
+    >
       <Table>
         <Table.Thead>
           <Table.Tr>

@@ -11,7 +11,15 @@ export interface Point {
   values: Record<string, number>;
 }
 
-function Plot({ points, most, children }: { points: readonly Point[]; most: number; children: ReactNode }) {
+function Plot({
+  points,
+  most,
+  children,
+}: {
+  points: readonly Point[];
+  most: number;
+  children: ReactNode;
+}) {
   const format = useFormat();
   const first = points[0];
   const middle = points[Math.floor(points.length / 2)];
@@ -20,7 +28,13 @@ function Plot({ points, most, children }: { points: readonly Point[]; most: numb
       <span className="plot-most">{format.number(most)}</span>
       <svg viewBox={`0 0 ${points.length * 10} ${HEIGHT}`} preserveAspectRatio="none">
         <line className="plot-line" x1={0} x2={points.length * 10} y1={0.5} y2={0.5} />
-        <line className="plot-line" x1={0} x2={points.length * 10} y1={HEIGHT / 2} y2={HEIGHT / 2} />
+        <line
+          className="plot-line"
+          x1={0}
+          x2={points.length * 10}
+          y1={HEIGHT / 2}
+          y2={HEIGHT / 2}
+        />
         {children}
       </svg>
       <div className="plot-times">
@@ -32,7 +46,13 @@ function Plot({ points, most, children }: { points: readonly Point[]; most: numb
   );
 }
 
-export function Columns({ points, series }: { points: readonly Point[]; series: readonly Series[] }) {
+export function Columns({
+  points,
+  series,
+}: {
+  points: readonly Point[];
+  series: readonly Series[];
+}) {
   const format = useFormat();
   const total = ({ values }: Point) => series.reduce((sum, { id }) => sum + (values[id] ?? 0), 0);
   const most = niceMost(Math.max(0, ...points.map(total)));
@@ -47,7 +67,18 @@ export function Columns({ points, series }: { points: readonly Point[]; series: 
             {series.map(({ id }) => {
               const height = (HEIGHT * (point.values[id] ?? 0)) / most;
               top -= height;
-              return height > 0 && <rect key={id} x={index * 10 + 1} width={8} y={top} height={height} data-hue={id} />;
+              return (
+                height > 0 && (
+                  <rect
+                    key={id}
+                    x={index * 10 + 1}
+                    width={8}
+                    y={top}
+                    height={height}
+                    data-hue={id}
+                  />
+                )
+              );
             })}
           </g>
         );
@@ -74,16 +105,26 @@ export interface Bar {
 }
 
 export function Bars({ bars }: { bars: readonly Bar[] }) {
-  const most = Math.max(Number.MIN_VALUE, ...bars.flatMap(({ values }) => values.map(({ value }) => value)));
+  const most = Math.max(
+    Number.MIN_VALUE,
+    ...bars.flatMap(({ values }) => values.map(({ value }) => value)),
+  );
   return (
     <div className="bars">
       {bars.map(({ name, values }) => (
         <div className="bar-row" key={name}>
           <span className="bar-name">{name}</span>
           <span className="bar-track">
-            {[...values].sort((a, b) => b.value - a.value).map(({ id, value }) => (
-              <span key={id} className="bar-fill" data-hue={id} style={{ width: `${(100 * value) / most}%` }} />
-            ))}
+            {[...values]
+              .sort((a, b) => b.value - a.value)
+              .map(({ id, value }) => (
+                <span
+                  key={id}
+                  className="bar-fill"
+                  data-hue={id}
+                  style={{ width: `${(100 * value) / most}%` }}
+                />
+              ))}
           </span>
           <span className="bar-text">{values.map(({ text }) => text).join(" · ")}</span>
         </div>

@@ -2,7 +2,15 @@ import { describe, expect, it } from "vitest";
 import { areaOf, niceMost } from "./scale";
 
 describe("the scale of a chart", () => {
-  it.each([[0, 1], [1, 1], [3, 5], [10, 10], [11, 20], [47, 50], [501, 1000]])("reaches for %i up to %i", (most, nice) => {
+  it.each([
+    [0, 1],
+    [1, 1],
+    [3, 5],
+    [10, 10],
+    [11, 20],
+    [47, 50],
+    [501, 1000],
+  ])("reaches for %i up to %i", (most, nice) => {
     expect(niceMost(most)).toBe(nice);
   });
 

@@ -8,9 +8,16 @@ export function niceMost(most: number): number {
 }
 
 // A line through the middle of each column, closed down to the ground when it is to be filled.
-export function areaOf(values: readonly number[], most: number, height: number, closed: boolean): string {
+export function areaOf(
+  values: readonly number[],
+  most: number,
+  height: number,
+  closed: boolean,
+): string {
   if (!values.length) return "";
   const at = (value: number) => (height - (height * value) / most).toFixed(2);
-  const line = values.map((value, index) => `${index ? "L" : "M"}${index * 10 + 5} ${at(value)}`).join("");
+  const line = values
+    .map((value, index) => `${index ? "L" : "M"}${index * 10 + 5} ${at(value)}`)
+    .join("");
   return closed ? `${line}L${values.length * 10 - 5} ${height}L5 ${height}Z` : line;
 }
