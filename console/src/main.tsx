@@ -9,7 +9,9 @@ import { queries } from "./app/queries";
 import { BASE_PATH } from "./app/root";
 import { theme } from "./app/theme";
 import "./app/mantine.css";
-import "./app/styles.css";
+import "./app/base.css";
+import "./app/layout.css";
+import "./app/components.css";
 import "./app/charts.css";
 import { i18n, speakPreferred } from "./i18n";
 

@@ -2,9 +2,9 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, type Schemas } from "./client";
 import { settled } from "./problem";
 
-export type Worker = Schemas["Worker"];
-export type Proxy = Schemas["Proxy"];
-export type Writer = Schemas["Writer"];
+export type FleetWorker = Schemas["Worker"];
+export type FleetProxy = Schemas["Proxy"];
+export type FleetWriter = Schemas["Writer"];
 export type Verdict = Schemas["Verdict"];
 export type Kind = "workers" | "proxies" | "writers";
 

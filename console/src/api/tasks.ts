@@ -1,7 +1,9 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api } from "./client";
+import { api, type Schemas } from "./client";
 import { missionKeys } from "./missions";
 import { settled } from "./problem";
+
+export type Step = Schemas["Step"];
 
 // A mission is a task, by the same number: fresh when the mission is.
 export const taskOne = (id: number) =>

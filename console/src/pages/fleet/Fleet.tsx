@@ -1,25 +1,24 @@
-import { Button, Group, Paper, Table, Text, Title } from "@mantine/core";
+import { Button, Group, Paper, Text, Title } from "@mantine/core";
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import { Link } from "wouter";
 import {
+  type FleetProxy,
+  type FleetWorker,
+  type FleetWriter,
   type Kind,
-  type Proxy,
   proxies,
-  type Worker,
-  type Writer,
   workers,
   writers,
 } from "../../api/fleet";
 import { useMay } from "../../app/access";
-import { type MessageId, useT } from "../../i18n";
+import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { type Columns, DataTable } from "../../parts/List";
 import { Empty, Loaded, PageHead } from "../../parts/States";
 import { Status } from "../../parts/Status";
 import { MemberActions } from "./MemberActions";
 import { type Known, MemberDialog } from "./MemberDialog";
-
-type Cells<T> = [title: MessageId, cell: (member: T) => ReactNode][];
 
 export default function Fleet() {
   const t = useT();
@@ -28,31 +27,31 @@ export default function Fleet() {
     all
       ? `${Math.round((100 * good) / all)} % (${format.number(good)}/${format.number(all)})`
       : "–";
-  const workerCells: Cells<Worker> = [
-    ["fleet.state", (one) => <Status of={one.active ? one.status : "inactive"} />],
-    ["fleet.session", (one) => (one.session_count ? format.number(one.session_count) : "")],
+  const workerColumns: Columns<FleetWorker> = [
+    [t("fleet.state"), (one) => <Status of={one.active ? one.status : "inactive"} />],
+    [t("fleet.session"), (one) => (one.session_count ? format.number(one.session_count) : "")],
     [
-      "fleet.mission",
+      t("fleet.mission"),
       (one) =>
         one.current_mission_id && (
           <Link href={`/missions/${one.current_mission_id}`}>{one.current_mission_id}</Link>
         ),
     ],
-    ["mission.proxy", (one) => one.proxy],
-    ["fleet.progressAge", (one) => one.progress_at && format.ago(one.progress_at)],
-    ["fleet.good", (one) => share(one.good_sessions, one.sessions)],
-    ["fleet.missions", (one) => format.number(one.missions)],
+    [t("mission.proxy"), (one) => one.proxy],
+    [t("fleet.progressAge"), (one) => one.progress_at && format.ago(one.progress_at)],
+    [t("fleet.good"), (one) => share(one.good_sessions, one.sessions)],
+    [t("fleet.missions"), (one) => format.number(one.missions)],
     [
-      "mission.error",
+      t("mission.error"),
       (one) => one.error_code && <span title={one.error_message ?? ""}>{one.error_code}</span>,
     ],
   ];
-  const proxyCells: Cells<Proxy> = [
-    ["fleet.state", (one) => <Status of={one.status} />],
-    ["field.host", (one) => (one.port ? `${one.host}:${one.port}` : one.host)],
-    ["mission.worker", (one) => one.worker],
+  const proxyColumns: Columns<FleetProxy> = [
+    [t("fleet.state"), (one) => <Status of={one.status} />],
+    [t("field.host"), (one) => (one.port ? `${one.host}:${one.port}` : one.host)],
+    [t("mission.worker"), (one) => one.worker],
     [
-      "fleet.failures",
+      t("fleet.failures"),
       (one) =>
         one.fail_count ? (
           <span title={one.last_failure ?? ""}>{format.number(one.fail_count)}</span>
@@ -60,18 +59,18 @@ export default function Fleet() {
           "0"
         ),
     ],
-    ["fleet.good", (one) => share(one.good_sessions, one.sessions)],
+    [t("fleet.good"), (one) => share(one.good_sessions, one.sessions)],
   ];
-  const writerCells: Cells<Writer> = [
-    ["fleet.state", (one) => <Status of={one.active ? "ready" : "inactive"} />],
-    ["field.url", (one) => one.url],
+  const writerColumns: Columns<FleetWriter> = [
+    [t("fleet.state"), (one) => <Status of={one.active ? "ready" : "inactive"} />],
+    [t("field.url"), (one) => one.url],
   ];
   return (
     <>
       <PageHead title={t("nav.fleet")} />
-      <Members kind="workers" query={useQuery(workers)} cells={workerCells} />
-      <Members kind="proxies" query={useQuery(proxies)} cells={proxyCells} />
-      <Members kind="writers" query={useQuery(writers)} cells={writerCells} />
+      <Members kind="workers" query={useQuery(workers)} columns={workerColumns} />
+      <Members kind="proxies" query={useQuery(proxies)} columns={proxyColumns} />
+      <Members kind="writers" query={useQuery(writers)} columns={writerColumns} />
     </>
   );
 }
@@ -86,13 +85,19 @@ interface Common extends Known {
 function Members<T extends Common>({
   kind,
   query,
-  cells,
+  columns,
 }: {
   kind: Kind;
   query: UseQueryResult<T[]>;
-  cells: Cells<T>;
+  columns: Columns<T>;
 }) {
   const t = useT();
+  const allColumns: Columns<T> = [
+    [t("field.name"), (member) => member.name, "nowrap"],
+    ...columns,
+    [t("fleet.lastTest"), (member) => <LastTest member={member} />],
+    [t("act.actions"), (member) => <MemberActions kind={kind} member={member} />, "right"],
+  ];
   const mayAdd = useMay("admin");
   const [adding, setAdding] = useState(false);
   return (
@@ -110,7 +115,13 @@ function Members<T extends Common>({
       <Loaded query={query}>
         {(members) =>
           members.length ? (
-            <Rows kind={kind} members={members} cells={cells} />
+            <DataTable
+              label={t(`fleet.${kind}`)}
+              columns={allColumns}
+              rows={members}
+              keyOf={({ id }) => id}
+              minWidth={700}
+            />
           ) : (
             <Empty>{t("fleet.none")}</Empty>
           )
@@ -118,58 +129,6 @@ function Members<T extends Common>({
       </Loaded>
       <MemberDialog kind={kind} opened={adding} close={() => setAdding(false)} />
     </Paper>
-  );
-}
-
-function Rows<T extends Common>({
-  kind,
-  members,
-  cells,
-}: {
-  kind: Kind;
-  members: T[];
-  cells: Cells<T>;
-}) {
-  const t = useT();
-  return (
-    <Table.ScrollContainer
-      minWidth={700}
-      type="native"
-      tabIndex={0}
-      role="region"
-      aria-label={t(`fleet.${kind}`)}
-    >
-      <Table highlightOnHover className="tight dense">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t("field.name")}</Table.Th>
-            {cells.map(([title]) => (
-              <Table.Th key={title}>{t(title)}</Table.Th>
-            ))}
-            <Table.Th>{t("fleet.lastTest")}</Table.Th>
-            <Table.Th>
-              <span className="hidden-text">{t("act.actions")}</span>
-            </Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {members.map((member) => (
-            <Table.Tr key={member.id}>
-              <Table.Td className="nowrap">{member.name}</Table.Td>
-              {cells.map(([title, cell]) => (
-                <Table.Td key={title}>{cell(member)}</Table.Td>
-              ))}
-              <Table.Td>
-                <LastTest member={member} />
-              </Table.Td>
-              <Table.Td>
-                <MemberActions kind={kind} member={member} />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
   );
 }
 

@@ -1,6 +1,13 @@
 import { Button, Group, Text } from "@mantine/core";
 import { useState } from "react";
-import { fleetKeys, type Kind, removeMember, switchMember, testMember } from "../../api/fleet";
+import {
+  fleetKeys,
+  type Kind,
+  removeMember,
+  switchMember,
+  testMember,
+  type Verdict,
+} from "../../api/fleet";
 import { statsKey } from "../../api/operations";
 import { asProblem } from "../../api/problem";
 import { useMay } from "../../app/access";
@@ -14,9 +21,12 @@ interface Member extends Known {
   status?: string;
 }
 
+// A busy member finishes its mission before it is deactivated.
+const isBusy = ({ active, status }: Member): boolean =>
+  active && status !== undefined && !["idle", "free", "ready", "error"].includes(status);
+
 export function MemberActions({ kind, member }: { kind: Kind; member: Member }) {
   const t = useT();
-  const format = useFormat();
   const mayAct = useMay("operator");
   const mayEdit = useMay("admin");
   const [editing, setEditing] = useState(false);
@@ -25,20 +35,11 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
   const toggle = useAct(() => switchMember(kind, member.id, !member.active), stale);
   if (!mayAct) return null;
   const error = test.error ?? toggle.error;
-  // Whoever is at work is not torn away from it: it finishes, and gets no more.
-  const busy =
-    member.active &&
-    member.status !== undefined &&
-    !["idle", "free", "ready", "error"].includes(member.status);
+  const busy = isBusy(member);
   const off = busy ? "fleet.drain" : "fleet.deactivate";
   return (
     <Group gap={6} justify="flex-end" wrap="nowrap">
-      {test.data && (
-        <Text size="xs" className={test.data.ok ? "good" : "bad"} role="status">
-          {test.data.ok ? "✓" : "✗"} {test.data.message} ({format.number(test.data.milliseconds)}{" "}
-          ms)
-        </Text>
-      )}
+      {test.data && <TestResult result={test.data} />}
       {error && (
         <Text size="xs" className="bad" role="alert">
           {asProblem(error).message}
@@ -93,5 +94,14 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
         </>
       )}
     </Group>
+  );
+}
+
+function TestResult({ result: { ok, message, milliseconds } }: { result: Verdict }) {
+  const format = useFormat();
+  return (
+    <Text size="xs" className={ok ? "good" : "bad"} role="status">
+      {ok ? "✓" : "✗"} {message} ({format.took(milliseconds)})
+    </Text>
   );
 }

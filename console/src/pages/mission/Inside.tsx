@@ -1,10 +1,11 @@
 // What a mission was given, what it did step by step, and what it could not store.
-import { Code, Stack, Table, Text } from "@mantine/core";
+import { Code, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { failedItems } from "../../api/missions";
-import { taskOne, taskSteps } from "../../api/tasks";
+import { type Step, taskOne, taskSteps } from "../../api/tasks";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { type Columns, DataTable } from "../../parts/List";
 import { Part } from "../../parts/Part";
 import { Loaded } from "../../parts/States";
 
@@ -47,31 +48,22 @@ function Steps({ id }: { id: number }) {
   const format = useFormat();
   const { data } = useQuery(taskSteps(id));
   if (!data?.length) return null;
+  const columns: Columns<Step> = [
+    [t("mission.step"), ({ name, item }) => (item ? `${name} [${item}]` : name), "code"],
+    [t("mission.attempt"), ({ attempt }) => attempt],
+    [t("mission.took"), ({ duration_ms }) => duration_ms !== null && format.took(duration_ms)],
+    [t("mission.when"), ({ finished_at }) => format.time(finished_at), "nowrap"],
+  ];
   return (
     <details className="below">
       <summary>{t("mission.steps")}</summary>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t("mission.step")}</Table.Th>
-            <Table.Th>{t("mission.attempt")}</Table.Th>
-            <Table.Th>{t("mission.took")}</Table.Th>
-            <Table.Th>{t("mission.when")}</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {data.map((step) => (
-            <Table.Tr key={`${step.name}${step.item}`}>
-              <Table.Td className="code">
-                {step.item ? `${step.name} [${step.item}]` : step.name}
-              </Table.Td>
-              <Table.Td>{step.attempt}</Table.Td>
-              <Table.Td>{step.duration_ms === null ? "" : format.took(step.duration_ms)}</Table.Td>
-              <Table.Td className="nowrap">{format.time(step.finished_at)}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <DataTable
+        label={t("mission.steps")}
+        columns={columns}
+        rows={data}
+        keyOf={({ name, item }) => `${name}${item}`}
+        minWidth={480}
+      />
     </details>
   );
 }
