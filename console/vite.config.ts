@@ -1,14 +1,14 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-const api = process.env["REGENTE_API"] ?? "http://127.0.0.1:8080";
+const api = process.env.REGENTE_API ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
   // Relative, so that the same files work at the root and under any path prefix.
   base: "./",
   plugins: [react()],
   build: {
-    outDir: process.env["REGENTE_CONSOLE_OUT"] ?? "../src/regente/console/static",
+    outDir: process.env.REGENTE_CONSOLE_OUT ?? "../src/regente/console/static",
     emptyOutDir: true,
     // An image in a data: address is fine by our policy, but a file is cached for longer.
     assetsInlineLimit: 0,

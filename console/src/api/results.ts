@@ -32,13 +32,13 @@ export const resultsKey = (kind: Kind) => ["results", kind] as const;
 export function kindsHeard(
   events: readonly { pipeline: string | null; batch_id: number | null }[],
 ): Set<Kind> {
-  const heard = new Set<Kind>();
-  for (const { pipeline, batch_id } of events) {
-    const kind = pipeline === null ? undefined : KIND_OF[pipeline];
-    if (kind) heard.add(kind);
-    else if (pipeline === null && batch_id !== null) for (const one of KINDS) heard.add(one);
-  }
-  return heard;
+  return new Set(
+    events.flatMap(({ pipeline, batch_id }): readonly Kind[] => {
+      if (pipeline === null) return batch_id === null ? [] : KINDS;
+      const kind = KIND_OF[pipeline];
+      return kind ? [kind] : [];
+    }),
+  );
 }
 
 // Where the results of a batch are shown, when its pipeline is one of ours.

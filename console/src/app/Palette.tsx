@@ -77,12 +77,14 @@ function Choice({ commands, close }: { commands: Command[]; close: () => void })
         }}
         onKeyDown={press}
       />
-      <ul id="palette-list" role="listbox" aria-label={t("palette.title")} className="palette">
+      <div id="palette-list" role="listbox" aria-label={t("palette.title")} className="palette">
         {found.map((command, index) => (
-          <li
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the field has the focus and takes the keys
+          <div
             key={command.id}
             id={`palette-${command.id}`}
             role="option"
+            tabIndex={-1}
             aria-selected={index === chosen}
             ref={
               index === chosen
@@ -102,9 +104,9 @@ function Choice({ commands, close }: { commands: Command[]; close: () => void })
                   ))
                 : t(`palette.kind.${command.kind}`)}
             </span>
-          </li>
+          </div>
         ))}
-      </ul>
+      </div>
       {!found.length && (
         <p className="quiet" role="status">
           {t("palette.none")}

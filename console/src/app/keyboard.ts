@@ -11,35 +11,32 @@ export const singleKeysOn = (): boolean => localStorage.getItem(KEPT_AS) !== "of
 export const switchSingleKeys = (on: boolean): void =>
   localStorage.setItem(KEPT_AS, on ? "on" : "off");
 
-const isWriting = (target: EventTarget | null): boolean =>
+const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
   (target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName));
 
+const isPaletteKey = (event: KeyboardEvent): boolean =>
+  (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k";
+
+const takesSingleKeys = (event: KeyboardEvent): boolean =>
+  !(event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) &&
+  document.querySelector("[role=dialog]") === null &&
+  singleKeysOn();
+
 export function makeListener(shortcuts: () => Shortcuts): (event: KeyboardEvent) => void {
-  let begun: { key: string; at: number } | null = null;
+  let prefix: { key: string; at: number } | null = null;
+  const actionFor = (event: KeyboardEvent): (() => void) | undefined => {
+    if (isPaletteKey(event)) return shortcuts()["mod+k"];
+    if (!takesSingleKeys(event)) return undefined;
+    const sequence = prefix && event.timeStamp - prefix.at < SEQUENCE_MS ? `${prefix.key} ` : "";
+    const action = shortcuts()[sequence + event.key];
+    prefix = !action && event.key === "g" ? { key: "g", at: event.timeStamp } : null;
+    return action;
+  };
   return (event) => {
-    if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
-      event.preventDefault();
-      shortcuts()["mod+k"]?.();
-      return;
-    }
-    const inDialog = document.querySelector("[role=dialog]") !== null;
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      inDialog ||
-      isWriting(event.target) ||
-      !singleKeysOn()
-    )
-      return;
-    const after = begun && event.timeStamp - begun.at < SEQUENCE_MS ? `${begun.key} ` : "";
-    begun = null;
-    const act = shortcuts()[after + event.key];
-    if (act) {
-      event.preventDefault();
-      act();
-    } else if (event.key === "g") begun = { key: "g", at: event.timeStamp };
+    const action = actionFor(event);
+    if (action) event.preventDefault();
+    action?.();
   };
 }
 

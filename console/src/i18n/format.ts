@@ -14,20 +14,16 @@ export interface Format {
   ago: (iso: string, now?: number) => string;
 }
 
-const UNITS: [Intl.RelativeTimeFormatUnit & ("day" | "hour" | "minute" | "second"), number][] = [
-  ["day", 86_400],
-  ["hour", 3600],
-  ["minute", 60],
-  ["second", 1],
-];
+const SECOND = ["second", 1] as const;
+const UNITS = [["day", 86_400], ["hour", 3600], ["minute", 60], SECOND] as const;
 
-const largest = (seconds: number) =>
-  UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[3]!;
+const largestUnit = (seconds: number) =>
+  UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? SECOND;
 
 // A currency comes from a page of somebody else: whatever is no currency stands before the number as it is.
 function moneyOf(locale: string, amount: number, currency: string | null): string {
-  if (/^[A-Za-z]{3}$/.test(currency ?? ""))
-    return new Intl.NumberFormat(locale, { style: "currency", currency: currency! }).format(amount);
+  if (currency && /^[A-Za-z]{3}$/.test(currency))
+    return new Intl.NumberFormat(locale, { style: "currency", currency }).format(amount);
   const plain = new Intl.NumberFormat(locale, {
     minimumFractionDigits: 2,
     maximumFractionDigits: 2,
@@ -74,10 +70,15 @@ function makeFormat(locale: string): Format {
           maximumFractionDigits: 1,
         }),
     );
-  const spans = new Map(UNITS.map(([unit]) => [unit, spanIn(unit)]));
+  const spans = {
+    day: spanIn("day"),
+    hour: spanIn("hour"),
+    minute: spanIn("minute"),
+    second: spanIn("second"),
+  };
   const span = (seconds: number) => {
-    const [unit, size] = largest(seconds);
-    return spans.get(unit)!().format(seconds / size);
+    const [unit, size] = largestUnit(seconds);
+    return spans[unit]().format(seconds / size);
   };
   const millis = once(
     () =>
@@ -103,7 +104,7 @@ function makeFormat(locale: string): Format {
       milliseconds < 1000 ? millis().format(milliseconds) : span(milliseconds / 1000),
     ago: (iso, now = Date.now()) => {
       const seconds = (Date.parse(iso) - now) / 1000;
-      const [unit, size] = largest(seconds);
+      const [unit, size] = largestUnit(seconds);
       return relative().format(Math.trunc(seconds / size), unit);
     },
   };

@@ -49,6 +49,15 @@ const CLOSES: Record<string, [lanes: Lane[], failed: boolean]> = {
 };
 const TICKS = new Set(["scrape_progress", "writer_progress"]);
 
+function closeSpans(open: Map<Lane, Span>, event: string, at: number): void {
+  const [closed, failed] = CLOSES[event] ?? [[], false];
+  for (const lane of closed) {
+    const span = open.get(lane);
+    if (span) Object.assign(span, { to: at, failed: failed && lane !== "queue", open: false });
+    open.delete(lane);
+  }
+}
+
 export function timelineOf(events: readonly TimelineEvent[], now: number): Timeline {
   const found: Timeline = { spans: [], ticks: [] };
   const open = new Map<Lane, Span>();
@@ -56,12 +65,7 @@ export function timelineOf(events: readonly TimelineEvent[], now: number): Timel
   for (const { event, timestamp } of events) {
     const at = Date.parse(timestamp);
     if (TICKS.has(event)) found.ticks.push(at);
-    const [closed, failed] = CLOSES[event] ?? [[], false];
-    for (const lane of closed) {
-      const span = open.get(lane);
-      if (span) Object.assign(span, { to: at, failed: failed && lane !== "queue", open: false });
-      open.delete(lane);
-    }
+    closeSpans(open, event, at);
     if (event === "retry_triggered" || (event === "mission_queued" && found.spans.length))
       retry += 1;
     const lane = OPENS[event];

@@ -88,7 +88,7 @@ function StatusChips({
   const nameOf = useStatusName();
   const counts = useQuery(missionCounts);
   return (
-    <div className="chips" role="group" aria-label={t("mission.status")}>
+    <fieldset className="chips" aria-label={t("mission.status")}>
       {STATUSES.map((status) => {
         const on = chosen.includes(status);
         const count = counts.data?.[status];
@@ -109,7 +109,7 @@ function StatusChips({
           </Button>
         );
       })}
-    </div>
+    </fieldset>
   );
 }
 

@@ -62,17 +62,13 @@ function List({ filter, create }: { filter: MissionFilter; create: (() => void) 
     [isFetchingNextPage, fetchNextPage],
   );
   const head = list.data?.pages[0];
-  if (!head)
-    return list.error ? (
-      <Failed error={list.error} retry={() => void list.refetch()} />
-    ) : (
-      <Loading />
-    );
+  const failed = list.error && <Failed error={list.error} retry={() => void list.refetch()} />;
+  if (!head) return failed ?? <Loading />;
   const total = `${format.number(head.total ?? missions.length)}${head.total_is_capped ? "+" : ""}`;
   const every = missions.every(({ id }) => isSelected(selected, id));
   return (
     <>
-      {list.error && <Failed error={list.error} retry={() => void list.refetch()} />}
+      {failed}
       {create && (
         <BulkBar
           selected={selected}

@@ -68,8 +68,12 @@ export function useLiveList(queryKey: ListKey): LiveList {
   );
   useMissionsHeard(hear);
   return {
-    visible: useCallback((ids: number[]) => void (inSight.current = ids), []),
-    pointer: useCallback((over: boolean) => void (pointerOver.current = over), []),
+    visible: useCallback((ids: number[]) => {
+      inSight.current = ids;
+    }, []),
+    pointer: useCallback((over: boolean) => {
+      pointerOver.current = over;
+    }, []),
     newer,
     showNewer: useCallback(() => {
       setNewer(false);

@@ -81,7 +81,7 @@ function ProxyHealth({ stats, trends }: { stats: Stats; trends: Trends }) {
   ];
   const sum = (id: string) => points.reduce((total, { values }) => total + (values[id] ?? 0), 0);
   const rows = points
-    .filter(({ values }) => values["good"] || values["bad"])
+    .filter(({ values }) => values.good || values.bad)
     .map(({ at, values }) => [
       format.clock(at),
       ...series.map(({ id }) => format.number(values[id] ?? 0)),

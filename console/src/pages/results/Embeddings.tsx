@@ -87,23 +87,25 @@ function Search({ models }: { models: string[] }) {
   if (!maySearch) return <Text c="dimmed">{t("embeddings.operators")}</Text>;
   return (
     <Part title={t("embeddings.search")}>
-      <form onSubmit={submit} role="search" aria-label={t("embeddings.search")}>
-        <Group align="flex-end" gap="xs" mb="sm">
-          <TextInput
-            size="sm"
-            name="text"
-            required
-            withAsterisk={false}
-            maxLength={32_000}
-            label={t("embeddings.text")}
-            className="wide"
-          />
-          <NativeSelect size="sm" name="model" label={t("embeddings.model")} data={models} />
-          <Button size="sm" type="submit" loading={search.isPending}>
-            {t("embeddings.find")}
-          </Button>
-        </Group>
-      </form>
+      <search aria-label={t("embeddings.search")}>
+        <form onSubmit={submit}>
+          <Group align="flex-end" gap="xs" mb="sm">
+            <TextInput
+              size="sm"
+              name="text"
+              required
+              withAsterisk={false}
+              maxLength={32_000}
+              label={t("embeddings.text")}
+              className="wide"
+            />
+            <NativeSelect size="sm" name="model" label={t("embeddings.model")} data={models} />
+            <Button size="sm" type="submit" loading={search.isPending}>
+              {t("embeddings.find")}
+            </Button>
+          </Group>
+        </form>
+      </search>
       {search.error && <Failed error={search.error} />}
       {search.data && <Found items={search.data.items} />}
     </Part>

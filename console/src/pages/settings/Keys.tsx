@@ -59,7 +59,15 @@ function NewKey({ show }: { show: (secret: string) => void }) {
   const make = useAct(createKey, STALE);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    make.mutate({ name, role }, { onSuccess: ({ api_key }) => (show(api_key), setName("")) });
+    make.mutate(
+      { name, role },
+      {
+        onSuccess: ({ api_key }) => {
+          show(api_key);
+          setName("");
+        },
+      },
+    );
   };
   return (
     <form onSubmit={submit}>

@@ -48,10 +48,10 @@ export function Chart({ title, told, legend = [], heads, rows, children }: Chart
 function Numbers({ title, heads, rows }: { title: string; heads: string[]; rows: string[][] }) {
   const t = useT();
   return (
-    <div
+    <section
       className="chart-numbers"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region takes the keyboard focus
       tabIndex={0}
-      role="region"
       aria-label={`${title}: ${t("chart.numbers")}`}
     >
       <Table>
@@ -72,6 +72,6 @@ function Numbers({ title, heads, rows }: { title: string; heads: string[]; rows:
           ))}
         </Table.Tbody>
       </Table>
-    </div>
+    </section>
   );
 }

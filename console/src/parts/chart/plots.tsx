@@ -26,7 +26,11 @@ function Plot({
   return (
     <div className="plot">
       <span className="plot-most">{format.number(most)}</span>
-      <svg viewBox={`0 0 ${points.length * 10} ${HEIGHT}`} preserveAspectRatio="none">
+      <svg
+        aria-hidden="true"
+        viewBox={`0 0 ${points.length * 10} ${HEIGHT}`}
+        preserveAspectRatio="none"
+      >
         <line className="plot-line" x1={0} x2={points.length * 10} y1={0.5} y2={0.5} />
         <line
           className="plot-line"
