@@ -4,13 +4,13 @@ import { defineConfig } from "vitest/config";
 const api = process.env.REGENTE_API ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
-  // Relative, so that the same files work at the root and under any path prefix.
+  // Relative, so that one build works at the root and under any path prefix.
   base: "./",
   plugins: [react()],
   build: {
     outDir: process.env.REGENTE_CONSOLE_OUT ?? "../src/regente/console/static",
     emptyOutDir: true,
-    // An image in a data: address is fine by our policy, but a file is cached for longer.
+    // Images stay files, which are cached for longer than data: URLs.
     assetsInlineLimit: 0,
     reportCompressedSize: false,
     modulePreload: { polyfill: false },

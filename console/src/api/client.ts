@@ -1,5 +1,5 @@
 import createClient, { type Middleware } from "openapi-fetch";
-import { addressOf } from "../app/root";
+import { urlOf } from "../app/basePath";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -18,7 +18,7 @@ const csrf: Middleware = {
 };
 
 export const api = createClient<paths>({
-  baseUrl: addressOf("").replace(/\/$/, ""),
+  baseUrl: urlOf("").replace(/\/$/, ""),
   credentials: "same-origin",
 });
 api.use(csrf);

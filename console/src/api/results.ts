@@ -1,7 +1,7 @@
-// What the pipelines other than missions came to: quotes, rounds, documents, embeddings.
+// Results of the other pipelines: quotes, rounds, documents, embeddings.
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, type Schemas } from "./client";
-import { settled } from "./problem";
+import { unwrap } from "./problem";
 
 export type Quote = Schemas["Quote"];
 export type QuoteDetail = Schemas["QuoteDetail"];
@@ -15,10 +15,10 @@ export type Execution = Schemas["DocumentExecution"];
 export type DocumentResult = Schemas["DocumentResult"];
 export type DocumentState = DocumentResult["status"];
 
-export const KINDS = ["quotes", "rounds", "documents", "embeddings"] as const;
-export type Kind = (typeof KINDS)[number];
+export const RESULT_KINDS = ["quotes", "rounds", "documents", "embeddings"] as const;
+export type ResultKind = (typeof RESULT_KINDS)[number];
 
-const KIND_OF: Record<string, Kind> = {
+const KIND_OF: Record<string, ResultKind> = {
   quotes: "quotes",
   rounds: "rounds",
   matches: "rounds",
@@ -26,23 +26,24 @@ const KIND_OF: Record<string, Kind> = {
   embeddings: "embeddings",
 };
 
-export const resultsKey = (kind: Kind) => ["results", kind] as const;
+export const resultsKey = (kind: ResultKind) => ["results", kind] as const;
 
-// Of which results something was heard. What happens to a batch as a whole names no pipeline: it may be any of theirs.
-export function kindsHeard(
+// The kinds of results that events may have changed. An event of a whole batch names no pipeline and
+// may concern any kind.
+export function kindsInEvents(
   events: readonly { pipeline: string | null; batch_id: number | null }[],
-): Set<Kind> {
+): Set<ResultKind> {
   return new Set(
-    events.flatMap(({ pipeline, batch_id }): readonly Kind[] => {
-      if (pipeline === null) return batch_id === null ? [] : KINDS;
+    events.flatMap(({ pipeline, batch_id }): readonly ResultKind[] => {
+      if (pipeline === null) return batch_id === null ? [] : RESULT_KINDS;
       const kind = KIND_OF[pipeline];
       return kind ? [kind] : [];
     }),
   );
 }
 
-// Where the results of a batch are shown, when its pipeline is one of ours.
-export function resultsOf({
+// Path of the page with the results of a batch, or null for pipelines without one.
+export function resultsPath({
   id,
   pipeline,
 }: {
@@ -72,27 +73,27 @@ const paged = {
   getNextPageParam: (page: PageOf) => page.next ?? null,
 };
 
-export const lotList = infiniteQueryOptions({
+export const lotListQuery = infiniteQueryOptions({
   queryKey: [...resultsKey("quotes"), "lots"],
   queryFn: ({ pageParam, signal }) =>
-    settled(
+    unwrap(
       api.GET("/api/quotes/lots", { params: { query: { limit: 10, cursor: pageParam } }, signal }),
     ),
   ...paged,
 });
 
-export const lotOne = (id: number) =>
+export const lotQuery = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("quotes"), "lot", id],
     queryFn: ({ signal }) =>
-      settled(api.GET("/api/quotes/lots/{lot_id}", { params: { path: { lot_id: id } }, signal })),
+      unwrap(api.GET("/api/quotes/lots/{lot_id}", { params: { path: { lot_id: id } }, signal })),
   });
 
-export const quoteList = (filter: { lot_id?: number; status?: QuoteState[] }) =>
+export const quoteListQuery = (filter: { lot_id?: number; status?: QuoteState[] }) =>
   infiniteQueryOptions({
     queryKey: [...resultsKey("quotes"), "list", filter],
     queryFn: ({ pageParam, signal }) =>
-      settled(
+      unwrap(
         api.GET("/api/quotes", {
           params: { query: { ...filter, limit: 50, cursor: pageParam } },
           signal,
@@ -101,18 +102,18 @@ export const quoteList = (filter: { lot_id?: number; status?: QuoteState[] }) =>
     ...paged,
   });
 
-export const quoteOne = (id: number) =>
+export const quoteQuery = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("quotes"), "one", id],
     queryFn: ({ signal }) =>
-      settled(api.GET("/api/quotes/{quote_id}", { params: { path: { quote_id: id } }, signal })),
+      unwrap(api.GET("/api/quotes/{quote_id}", { params: { path: { quote_id: id } }, signal })),
   });
 
-export const roundList = (filter: { batch_id?: number }) =>
+export const roundListQuery = (filter: { batch_id?: number }) =>
   infiniteQueryOptions({
     queryKey: [...resultsKey("rounds"), "list", filter],
     queryFn: ({ pageParam, signal }) =>
-      settled(
+      unwrap(
         api.GET("/api/rounds", {
           params: { query: { ...filter, limit: 50, cursor: pageParam } },
           signal,
@@ -123,17 +124,17 @@ export const roundList = (filter: { batch_id?: number }) =>
 
 const round = (id: number) => ({ params: { path: { round_id: id } } });
 
-export const roundOne = (id: number) =>
+export const roundQuery = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("rounds"), "one", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/rounds/{round_id}", { ...round(id), signal })),
+    queryFn: ({ signal }) => unwrap(api.GET("/api/rounds/{round_id}", { ...round(id), signal })),
   });
 
-export const matchOne = (id: number, match: string) =>
+export const matchQuery = (id: number, match: string) =>
   queryOptions({
     queryKey: [...resultsKey("rounds"), "one", id, match],
     queryFn: ({ signal }) =>
-      settled(
+      unwrap(
         api.GET("/api/rounds/{round_id}/matches/{match_id}", {
           params: { path: { round_id: id, match_id: match } },
           signal,
@@ -141,13 +142,13 @@ export const matchOne = (id: number, match: string) =>
       ),
   });
 
-export const retryFailedOf = (id: number) =>
-  settled(api.POST("/api/rounds/{round_id}/retry-failed", round(id)));
+export const retryFailedMatches = (id: number) =>
+  unwrap(api.POST("/api/rounds/{round_id}/retry-failed", round(id)));
 
-export const executionList = infiniteQueryOptions({
+export const executionListQuery = infiniteQueryOptions({
   queryKey: [...resultsKey("documents"), "executions"],
   queryFn: ({ pageParam, signal }) =>
-    settled(
+    unwrap(
       api.GET("/api/documents/executions", {
         params: { query: { limit: 50, cursor: pageParam } },
         signal,
@@ -158,25 +159,25 @@ export const executionList = infiniteQueryOptions({
 
 const execution = (id: number) => ({ params: { path: { execution_id: id } } });
 
-export const executionOne = (id: number) =>
+export const executionQuery = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("documents"), "one", id],
     queryFn: ({ signal }) =>
-      settled(api.GET("/api/documents/executions/{execution_id}", { ...execution(id), signal })),
+      unwrap(api.GET("/api/documents/executions/{execution_id}", { ...execution(id), signal })),
   });
 
-export const executionStanding = (id: number) =>
+export const executionStatusQuery = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("documents"), "one", id, "standing"],
     queryFn: ({ signal }) =>
-      settled(api.GET("/execucoes/{execution_id}/status-detalhado", { ...execution(id), signal })),
+      unwrap(api.GET("/execucoes/{execution_id}/status-detalhado", { ...execution(id), signal })),
   });
 
-export const documentList = (id: number, statuses?: DocumentState[]) =>
+export const documentListQuery = (id: number, statuses?: DocumentState[]) =>
   infiniteQueryOptions({
     queryKey: [...resultsKey("documents"), "list", id, statuses ?? "all"],
     queryFn: ({ pageParam, signal }) =>
-      settled(
+      unwrap(
         api.GET("/api/documents/executions/{execution_id}/documents", {
           params: {
             path: { execution_id: id },
@@ -188,10 +189,10 @@ export const documentList = (id: number, statuses?: DocumentState[]) =>
     ...paged,
   });
 
-export const embeddingStats = queryOptions({
+export const embeddingStatsQuery = queryOptions({
   queryKey: [...resultsKey("embeddings"), "stats"],
-  queryFn: ({ signal }) => settled(api.GET("/api/embeddings/stats", { signal })),
+  queryFn: ({ signal }) => unwrap(api.GET("/api/embeddings/stats", { signal })),
 });
 
 export const searchTexts = (body: { text: string; model: string | null }) =>
-  settled(api.POST("/api/embeddings/search", { body: { ...body, limit: 10 } }));
+  unwrap(api.POST("/api/embeddings/search", { body: { ...body, limit: 10 } }));

@@ -2,11 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 import { Redirect, Route, Switch } from "wouter";
 import { sessionQuery } from "../api/session";
+import { ErrorAlert, Loading, NotFound } from "../components/States";
 import { LiveProvider } from "../live/LiveProvider";
 import { SignIn } from "../pages/sign-in/SignIn";
-import { Failed, Loading, NotFound } from "../parts/States";
-import { SessionContext } from "./access";
-import { Shell } from "./Shell";
+import { AppShell } from "./AppShell";
+import { SessionContext } from "./session";
 
 const Overview = lazy(() => import("../pages/overview/Overview"));
 const Missions = lazy(() => import("../pages/missions/Missions"));
@@ -22,16 +22,16 @@ const Settings = lazy(() => import("../pages/settings/Settings"));
 export function App() {
   const { data: session, error, refetch } = useQuery(sessionQuery);
   if (session === undefined)
-    return error ? <Failed error={error} retry={() => void refetch()} /> : <Loading />;
+    return error ? <ErrorAlert error={error} retry={() => void refetch()} /> : <Loading />;
   if (session === null) return <SignIn />;
   return (
     <SessionContext value={session}>
       <LiveProvider>
-        <Shell>
+        <AppShell>
           <Suspense fallback={<Loading />}>
             <Pages />
           </Suspense>
-        </Shell>
+        </AppShell>
       </LiveProvider>
     </SessionContext>
   );

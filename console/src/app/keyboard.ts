@@ -1,15 +1,16 @@
-// Single keys, and g followed by one. Never while one writes, and never over a key of the browser's own.
+// Keyboard shortcuts: Ctrl K, single keys, and g followed by a key. Single keys are ignored in text
+// fields and dialogs.
 import { useEffect, useRef } from "react";
 
 export type Shortcuts = Record<string, () => void>;
 
 const SEQUENCE_MS = 1500;
-const KEPT_AS = "regente.single-keys";
+const STORAGE_KEY = "regente.single-keys";
 
-// Whoever speaks to the machine, or hits keys by accident, can switch the single ones off (WCAG 2.1.4).
-export const singleKeysOn = (): boolean => localStorage.getItem(KEPT_AS) !== "off";
-export const switchSingleKeys = (on: boolean): void =>
-  localStorage.setItem(KEPT_AS, on ? "on" : "off");
+// Single-key shortcuts can be turned off (WCAG 2.1.4).
+export const singleKeysEnabled = (): boolean => localStorage.getItem(STORAGE_KEY) !== "off";
+export const setSingleKeysEnabled = (on: boolean): void =>
+  localStorage.setItem(STORAGE_KEY, on ? "on" : "off");
 
 const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
@@ -21,9 +22,9 @@ const isPaletteKey = (event: KeyboardEvent): boolean =>
 const takesSingleKeys = (event: KeyboardEvent): boolean =>
   !(event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) &&
   document.querySelector("[role=dialog]") === null &&
-  singleKeysOn();
+  singleKeysEnabled();
 
-export function makeListener(shortcuts: () => Shortcuts): (event: KeyboardEvent) => void {
+export function createKeyListener(shortcuts: () => Shortcuts): (event: KeyboardEvent) => void {
   let prefix: { key: string; at: number } | null = null;
   const actionFor = (event: KeyboardEvent): (() => void) | undefined => {
     if (isPaletteKey(event)) return shortcuts()["mod+k"];
@@ -46,7 +47,7 @@ export function useKeyboard(shortcuts: Shortcuts): void {
     latest.current = shortcuts;
   });
   useEffect(() => {
-    const listen = makeListener(() => latest.current);
+    const listen = createKeyListener(() => latest.current);
     addEventListener("keydown", listen);
     return () => removeEventListener("keydown", listen);
   }, []);

@@ -1,6 +1,6 @@
 import type { MessageId } from "../i18n";
 
-// The pages in the order of the menu, each with the letter that goes there after a g.
+// Pages in the order of the navigation; g and the letter opens the page.
 export const PAGES: { path: string; name: MessageId; letter: string }[] = [
   { path: "/", name: "nav.overview", letter: "o" },
   { path: "/missions", name: "nav.missions", letter: "m" },
@@ -13,5 +13,5 @@ export const PAGES: { path: string; name: MessageId; letter: string }[] = [
   { path: "/settings", name: "nav.settings", letter: "s" },
 ];
 
-export const isAt = (path: string, here: string): boolean =>
+export const isActive = (path: string, here: string): boolean =>
   path === "/" ? here === "/" : here.startsWith(path);

@@ -19,13 +19,13 @@ export function LiveBadge() {
         onClick={paused ? retry : pause}
         className="live-pause"
       >
-        {t(paused ? "live.goOn" : "live.pause")}
+        {t(paused ? "live.resume" : "live.pause")}
       </Button>
     </>
   );
 }
 
-// What is old is said to be old, with the time it is from.
+// Warns that the data is stale or paused, with the time of the last update.
 export function StaleWarning() {
   const t = useT();
   const format = useFormat();
@@ -43,10 +43,10 @@ export function StaleWarning() {
         <Text size="sm">
           {lastFrameAt
             ? t("live.staleSince", { time: format.clock(lastFrameAt) })
-            : t("live.neverHeard")}
+            : t("live.noUpdateYet")}
         </Text>
         <Button size="xs" color={paused ? "gray" : "orange"} variant="outline" onClick={retry}>
-          {t(paused ? "live.goOn" : "live.retry")}
+          {t(paused ? "live.resume" : "live.retry")}
         </Button>
       </Group>
     </Alert>

@@ -67,5 +67,5 @@ export const engine = {
   "audit.failedAt": "Failed",
   "audit.message": "Message",
   "audit.whichMission": "Give the mission's number.",
-  "audit.exportHow": "The exports hold what the filter shows, all of it.",
+  "audit.exportHelp": "The exports hold what the filter shows, all of it.",
 };

@@ -69,5 +69,5 @@ export const engine: typeof words = {
   "audit.failedAt": "Falhou",
   "audit.message": "Mensagem",
   "audit.whichMission": "Informe o número da missão.",
-  "audit.exportHow": "As exportações contêm tudo o que o filtro mostra.",
+  "audit.exportHelp": "As exportações contêm tudo o que o filtro mostra.",
 };

@@ -28,16 +28,16 @@ export const fleet: typeof words = {
   "field.username": "Usuário",
   "field.password": "Senha",
   "settings.sessionLimit": "Missões por sessão",
-  "settings.sessionLimitHow": "Após tantas missões a sessão termina e o proxy é trocado.",
+  "settings.sessionLimitHelp": "Após tantas missões a sessão termina e o proxy é trocado.",
   "settings.maxRetries": "Retentativas",
-  "settings.maxRetriesHow":
+  "settings.maxRetriesHelp":
     "Quantas vezes uma missão é tentada de novo antes de falhar definitivamente.",
   "settings.autoStart": "Missões na fila iniciam o orquestrador",
   "settings.save": "Salvar",
   "settings.fixed": "Parâmetros fixos",
   "keys.title": "Usuários e chaves",
   "keys.role": "Papel",
-  "keys.make": "Criar chave",
+  "keys.create": "Criar chave",
   "keys.once": "Mostrado só desta vez: guarde agora",
   "keys.used": "usada {ago}",
   "keys.link": "Link de acesso",
@@ -65,23 +65,23 @@ export const fleet: typeof words = {
   "fleet.remove": "Remover",
   "fleet.removeQuestion": "Remover {name} definitivamente? O que ele fez continua na auditoria.",
   "fleet.drain": "Esvaziar",
-  "fleet.drainHow": "Termina a missão em que está e não recebe outras.",
+  "fleet.drainHelp": "Termina a missão em que está e não recebe outras.",
   "fleet.missions": "Missões (7 dias)",
   "runners.lease": "Lease até",
   "runners.recovered": "Recuperadas",
-  "settings.look": "Idioma e tema",
+  "settings.appearance": "Idioma e tema",
   "settings.theme": "Tema",
   "settings.theme.auto": "Como o sistema",
   "settings.theme.light": "Claro",
   "settings.theme.dark": "Escuro",
   "settings.retention": "Retenção",
-  "settings.retentionHow":
+  "settings.retentionHelp":
     "Tarefas terminadas, com suas etapas e eventos, são esquecidas definitivamente quando mais antigas que isto. Dias inteiros ou frações, no mínimo uma hora (0,042). Falhas definitivas ficam. Cada executor obedece na sua próxima varredura, de hora em hora.",
   "settings.retentionDays": "Dias em que o passado é guardado",
   "settings.retentionLess":
     "Menos que agora: o que for mais antigo some na próxima varredura e não volta.",
   "settings.changedElsewhere":
     "Alterado em outro lugar: agora é {value}. Salvar substitui esse valor.",
-  "settings.takeTheirs": "Usar o novo valor",
+  "settings.useStored": "Usar o novo valor",
   "settings.saved": "Salvo.",
 };

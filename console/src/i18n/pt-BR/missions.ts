@@ -1,21 +1,21 @@
 import type { missions as words } from "../en/missions";
 
 export const missions: typeof words = {
-  "deed.queue": "Adicionar à fila",
-  "deed.cancel": "Cancelar",
-  "deed.retry": "Tentar novamente",
-  "deed.queue.preview":
+  "action.queue": "Adicionar à fila",
+  "action.cancel": "Cancelar",
+  "action.retry": "Tentar novamente",
+  "action.queue.preview":
     "{count, plural, one {# missão} other {# missões}} de {total} irão para a fila.",
-  "deed.cancel.preview":
+  "action.cancel.preview":
     "{count, plural, one {# missão} other {# missões}} de {total} serão canceladas.",
-  "deed.retry.preview":
+  "action.retry.preview":
     "{count, plural, one {# missão} other {# missões}} de {total} serão tentadas novamente.",
   "bulk.label": "Missões selecionadas",
   "bulk.count":
     "{count, plural, one {{shown} missão selecionada} other {{shown} missões selecionadas}}",
   "bulk.all": "Todas as {total} que correspondem estão selecionadas",
-  "bulk.takeAll": "Selecionar todas as {total} que correspondem",
-  "bulk.nothing": "Limpar seleção",
+  "bulk.selectAll": "Selecionar todas as {total} que correspondem",
+  "bulk.clear": "Limpar seleção",
   "bulk.loaded": "Selecionar todas as missões carregadas",
   "bulk.progress": "Progresso",
   "bulk.running": "{done} de {total} feitas",
@@ -34,16 +34,16 @@ export const missions: typeof words = {
   "create.daysEach": "Dias por missão",
   "create.media": "Tipos de mídia",
   "create.languages": "Idiomas",
-  "create.languagesHow": "Códigos como pt, en, es, separados por vírgulas.",
-  "create.apart": "Uma missão para cada idioma",
+  "create.languagesHelp": "Códigos como pt, en, es, separados por vírgulas.",
+  "create.onePerLanguage": "Uma missão para cada idioma",
   "create.count": "{count, plural, one {Isto cria # missão.} other {Isto cria # missões.}}",
-  "create.toBank": "Criar no banco",
+  "create.asDraft": "Criar no banco",
   "create.toQueue": "Criar e adicionar à fila",
-  "create.flaw.days": "O último dia não pode ser anterior ao primeiro.",
-  "create.flaw.media": "Escolha ao menos um tipo de mídia.",
-  "create.flaw.languages": "Informe ao menos um idioma, com códigos como pt ou en.",
-  "create.flaw.daysEach": "Uma missão tem ao menos um dia.",
-  "create.flaw.tooMany": "No máximo {most} missões de uma vez.",
+  "create.invalid.days": "O último dia não pode ser anterior ao primeiro.",
+  "create.invalid.media": "Escolha ao menos um tipo de mídia.",
+  "create.invalid.languages": "Informe ao menos um idioma, com códigos como pt ou en.",
+  "create.invalid.daysEach": "Uma missão tem ao menos um dia.",
+  "create.invalid.tooMany": "No máximo {most} missões de uma vez.",
   "mission.title": "Missão {id}",
   "mission.id": "Id",
   "mission.status": "Status",
@@ -63,7 +63,7 @@ export const missions: typeof words = {
   "mission.cancelQuestion":
     "Cancelar a missão {id}? O worker que a executa será avisado para parar.",
   "mission.whyWaits": "Por que está esperando?",
-  "mission.whyNow": "O que está acontecendo?",
+  "mission.currentState": "O que está acontecendo?",
   "mission.ads": "Anúncios encontrados",
   "mission.stored": "Armazenados",
   "mission.notStored": "Não armazenados",
@@ -87,7 +87,7 @@ export const missions: typeof words = {
   "mission.clone": "Clonar",
   "mission.attempts": "Tentativas que falharam",
   "mission.payload": "Dados da missão",
-  "mission.payloadHow":
+  "mission.payloadHelp":
     "Como foi recebida e o que resultou; o que tem nome de segredo não é mostrado.",
   "mission.args": "Recebido",
   "mission.result": "Resultado",

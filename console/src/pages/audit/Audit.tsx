@@ -1,5 +1,5 @@
+import { TabbedPage } from "../../components/TabbedPage";
 import { useT } from "../../i18n";
-import { TabbedPage } from "../../parts/TabbedPage";
 import { Events } from "./Events";
 import { FailureReport, ProxyReport, TimelineReport, WorkerReport } from "./Reports";
 

@@ -2,12 +2,12 @@ import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { type FormEvent, useMemo } from "react";
 import { Link, useSearchParams } from "wouter";
-import { type Event, eventList } from "../../api/engine";
-import { addressOf } from "../../app/root";
+import { type Event, eventListQuery } from "../../api/engine";
+import { urlOf } from "../../app/basePath";
+import { type Columns, DataTable, PagedList } from "../../components/DataTable";
+import { EmptyState } from "../../components/States";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { type Columns, DataTable, Paged } from "../../parts/List";
-import { Empty } from "../../parts/States";
 import { exportQuery, FIELDS, filterOf } from "./filter";
 
 export function Events() {
@@ -33,7 +33,7 @@ export function Events() {
       defaultValue: search.get(name) ?? "",
     }) as const;
   const download = (format: "csv" | "json") =>
-    addressOf(`api/events/export?${exportQuery(filter, format)}`);
+    urlOf(`api/events/export?${exportQuery(filter, format)}`);
   return (
     <>
       <search aria-label={t("filter.label")}>
@@ -65,7 +65,7 @@ export function Events() {
           {t("audit.json")}
         </Button>
         <Text size="xs" c="dimmed">
-          {t("audit.exportHow")}
+          {t("audit.exportHelp")}
         </Text>
       </Group>
       <EventTable filter={filter} />
@@ -76,7 +76,7 @@ export function Events() {
 function EventTable({ filter }: { filter: ReturnType<typeof filterOf> }) {
   const t = useT();
   const format = useFormat();
-  const list = useInfiniteQuery(useMemo(() => eventList(filter), [filter]));
+  const list = useInfiniteQuery(useMemo(() => eventListQuery(filter), [filter]));
   const columns: Columns<Event> = [
     [t("audit.at"), ({ at }) => format.time(at), "nowrap"],
     [t("audit.event"), ({ event }) => event, "code nowrap"],
@@ -87,7 +87,7 @@ function EventTable({ filter }: { filter: ReturnType<typeof filterOf> }) {
     [t("audit.details"), ({ details }) => (details ? JSON.stringify(details) : null), "details"],
   ];
   return (
-    <Paged list={list} empty={<Empty>{t("audit.none")}</Empty>}>
+    <PagedList list={list} empty={<EmptyState>{t("audit.none")}</EmptyState>}>
       {(events) => (
         <DataTable
           label={t("audit.tab.events")}
@@ -97,6 +97,6 @@ function EventTable({ filter }: { filter: ReturnType<typeof filterOf> }) {
           minWidth={700}
         />
       )}
-    </Paged>
+    </PagedList>
   );
 }

@@ -1,15 +1,20 @@
-// The reports that the specification names: a mission's timeline, failures, performance by worker, problem proxies.
+// Reports: mission timeline, failed missions, worker performance, problem proxies.
 import { NativeSelect, TextInput } from "@mantine/core";
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link, useSearchParams } from "wouter";
-import { failureReport, proxyReport, timelineReport, workerReport } from "../../api/reports";
+import {
+  failureReportQuery,
+  proxyReportQuery,
+  timelineReportQuery,
+  workerReportQuery,
+} from "../../api/reports";
+import { type Columns, DataTable } from "../../components/DataTable";
+import { EmptyState, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { type Columns, DataTable } from "../../parts/List";
-import { Empty, Loaded } from "../../parts/States";
-import { Status } from "../../parts/Status";
-import { Lanes } from "../mission/Lanes";
+import { PhaseTimeline } from "../mission/PhaseTimeline";
 
 function Report<T>({
   query,
@@ -22,19 +27,19 @@ function Report<T>({
 }) {
   const t = useT();
   return (
-    <Loaded query={query}>
+    <QueryView query={query}>
       {(rows) =>
         rows.length ? (
           <DataTable {...table} rows={rows} minWidth={600} />
         ) : (
-          <Empty>{t("audit.none")}</Empty>
+          <EmptyState>{t("audit.none")}</EmptyState>
         )
       }
-    </Loaded>
+    </QueryView>
   );
 }
 
-// The window of a report stands in the address like every other filter.
+// The time range of a report, kept in the search parameters.
 function useWindow(
   name: "hours" | "days",
   choices: readonly number[],
@@ -75,14 +80,14 @@ export function FailureReport() {
       {select}
       <Report
         label={t("audit.tab.failures")}
-        query={useQuery(failureReport(hours))}
+        query={useQuery(failureReportQuery(hours))}
         keyOf={(row) => `${row.mission_id}${row.failed_at}`}
         columns={[
           [
             t("audit.mission"),
             (row) => <Link href={`/missions/${row.mission_id}`}>{row.mission_id}</Link>,
           ],
-          [t("mission.status"), (row) => <Status of={row.status} />],
+          [t("mission.status"), (row) => <StatusBadge status={row.status} />],
           [t("mission.error"), (row) => <span className="code">{row.error_code}</span>],
           [t("audit.message"), (row) => row.error_message],
           [t("mission.retries"), (row) => row.retry_count],
@@ -105,7 +110,7 @@ export function WorkerReport() {
       {select}
       <Report
         label={t("audit.tab.workers")}
-        query={useQuery(workerReport(days))}
+        query={useQuery(workerReportQuery(days))}
         keyOf={(row) => row.worker_id}
         columns={[
           [t("mission.worker"), (row) => row.worker_name],
@@ -113,7 +118,8 @@ export function WorkerReport() {
           [t("audit.failed"), (row) => format.number(row.failed_count)],
           [
             t("audit.average"),
-            (row) => (row.avg_duration_ms === null ? "–" : format.span(row.avg_duration_ms / 1000)),
+            (row) =>
+              row.avg_duration_ms === null ? "–" : format.duration(row.avg_duration_ms / 1000),
           ],
         ]}
       />
@@ -130,12 +136,12 @@ export function ProxyReport() {
       {select}
       <Report
         label={t("audit.tab.proxies")}
-        query={useQuery(proxyReport(days))}
+        query={useQuery(proxyReportQuery(days))}
         keyOf={(row) => row.proxy_id}
         columns={[
           [t("mission.proxy"), (row) => row.name],
           [t("field.host"), (row) => row.host],
-          [t("fleet.state"), (row) => <Status of={row.active ? "valid" : "inactive"} />],
+          [t("fleet.state"), (row) => <StatusBadge status={row.active ? "valid" : "inactive"} />],
           [t("fleet.failures"), (row) => format.number(row.fail_count)],
           [t("audit.sessionFailures"), (row) => format.number(row.session_failures)],
           [t("audit.rotations"), (row) => format.number(row.rotations)],
@@ -151,7 +157,7 @@ export function TimelineReport() {
   const [search, setSearch] = useSearchParams();
   const id = Number(search.get("mission"));
   const known = Number.isSafeInteger(id) && id > 0;
-  const timeline = useQuery({ ...timelineReport(id), enabled: known });
+  const timeline = useQuery({ ...timelineReportQuery(id), enabled: known });
   return (
     <>
       <TextInput
@@ -168,7 +174,7 @@ export function TimelineReport() {
       {known ? (
         <>
           {timeline.data && timeline.data.length > 0 && (
-            <Lanes events={timeline.data} ended={timeline.data.at(-1)?.timestamp ?? null} />
+            <PhaseTimeline events={timeline.data} ended={timeline.data.at(-1)?.timestamp ?? null} />
           )}
           <Report
             label={t("audit.tab.timeline")}
@@ -190,7 +196,7 @@ export function TimelineReport() {
           />
         </>
       ) : (
-        <Empty>{t("audit.whichMission")}</Empty>
+        <EmptyState>{t("audit.whichMission")}</EmptyState>
       )}
     </>
   );

@@ -16,22 +16,22 @@ import { Link, useSearchParams } from "wouter";
 import {
   type Batch,
   batchesKey,
-  batchList,
-  batchOne,
+  batchListQuery,
+  batchQuery,
   cancelBatch,
   reprocessBatch,
   resumeBatch,
 } from "../../api/engine";
-import { statsKey } from "../../api/operations";
-import { resultsOf } from "../../api/results";
-import { useMay } from "../../app/access";
+import { statsKey } from "../../api/overview";
+import { resultsPath } from "../../api/results";
+import { useHasRole } from "../../app/session";
+import { ActionButton, ConfirmButton } from "../../components/ActionButton";
+import { EmptyState, ErrorAlert, Loading, PageHeader } from "../../components/States";
+import { StatusBadge, useStatusName } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { ActButton, Confirmed } from "../../parts/act";
-import { Empty, Failed, Loading, PageHead } from "../../parts/States";
-import { Status, useStatusName } from "../../parts/Status";
 
-const STALE = [batchesKey, statsKey];
+const AFFECTED_QUERIES = [batchesKey, statsKey];
 const STATES = [
   ["completed", "green"],
   ["skipped", "gray"],
@@ -47,11 +47,11 @@ export default function Batches() {
   const nameOf = useStatusName();
   const [search, setSearch] = useSearchParams();
   const chosen = FILTERS.find((one) => one === search.get("status"));
-  const list = useInfiniteQuery(useMemo(() => batchList(chosen), [chosen]));
+  const list = useInfiniteQuery(useMemo(() => batchListQuery(chosen), [chosen]));
   const batches = list.data?.pages.flatMap((page) => page.items);
   return (
     <>
-      <PageHead title={t("nav.batches")}>
+      <PageHeader title={t("nav.batches")}>
         <NativeSelect
           size="xs"
           aria-label={t("batches.filter")}
@@ -64,10 +64,10 @@ export default function Batches() {
             setSearch(value ? { status: value } : {}, { replace: true })
           }
         />
-      </PageHead>
-      {list.error && <Failed error={list.error} retry={() => void list.refetch()} />}
+      </PageHeader>
+      {list.error && <ErrorAlert error={list.error} retry={() => void list.refetch()} />}
       {!batches && !list.error && <Loading />}
-      {batches?.length === 0 && <Empty>{t("batches.none")}</Empty>}
+      {batches?.length === 0 && <EmptyState>{t("batches.none")}</EmptyState>}
       <Stack>
         {batches?.map((batch) => (
           <BatchCard key={batch.id} batch={batch} />
@@ -78,7 +78,7 @@ export default function Batches() {
             loading={list.isFetchingNextPage}
             onClick={() => void list.fetchNextPage()}
           >
-            {t("act.more")}
+            {t("common.more")}
           </Button>
         )}
       </Stack>
@@ -90,7 +90,7 @@ function BatchCard({ batch }: { batch: Batch }) {
   const t = useT();
   const format = useFormat();
   const nameOf = useStatusName();
-  const results = resultsOf(batch);
+  const results = resultsPath(batch);
   return (
     <Paper withBorder p="md" component="article" aria-label={batch.name}>
       <Group justify="space-between" mb="xs">
@@ -98,7 +98,7 @@ function BatchCard({ batch }: { batch: Batch }) {
           <Title order={2} size="h5">
             {batch.name} <span className="quiet">#{batch.id}</span>
           </Title>
-          <Status of={batch.status} />
+          <StatusBadge status={batch.status} />
           {results && (
             <Anchor
               component={Link}
@@ -136,20 +136,20 @@ function BatchCard({ batch }: { batch: Batch }) {
         )}
         {batch.eta_seconds !== null &&
           batch.status === "running" &&
-          ` · ${t("batches.eta", { span: format.span(batch.eta_seconds) })}`}
+          ` · ${t("batches.eta", { span: format.duration(batch.eta_seconds) })}`}
         {` · ${t("batches.lastProgress", { ago: format.ago(batch.progress_at) })}`}
       </Text>
-      <More batch={batch} />
+      <ErrorSummary batch={batch} />
     </Paper>
   );
 }
 
-// The error mix and what ended last, of a batch that has errors.
-function More({ batch }: { batch: Batch }) {
+// Errors by code and the last key of a batch with errors.
+function ErrorSummary({ batch }: { batch: Batch }) {
   const t = useT();
   const format = useFormat();
   const { data } = useQuery({
-    ...batchOne(batch.id),
+    ...batchQuery(batch.id),
     enabled: batch.failed > 0 && batch.status !== "stalled",
   });
   if (!data?.errors.length) return null;
@@ -165,8 +165,8 @@ function More({ batch }: { batch: Batch }) {
 function StalledBanner({ batch }: { batch: Batch }) {
   const t = useT();
   const format = useFormat();
-  const { data } = useQuery(batchOne(batch.id));
-  const mayAct = useMay("operator");
+  const { data } = useQuery(batchQuery(batch.id));
+  const mayAct = useHasRole("operator");
   return (
     <Alert color="orange" role="alert" mb="sm" title={t("batches.stalledTitle")}>
       <Text size="sm">{t("batches.stalled", { ago: format.ago(batch.progress_at) })}</Text>
@@ -185,26 +185,26 @@ function StalledBanner({ batch }: { batch: Batch }) {
       )}
       {mayAct && (
         <Group mt="xs">
-          <ActButton
+          <ActionButton
             size="xs"
             color="orange"
             variant="outline"
-            act={() => resumeBatch(batch.id)}
-            stale={STALE}
+            action={() => resumeBatch(batch.id)}
+            invalidates={AFFECTED_QUERIES}
           >
             {t("batches.resume")}
-          </ActButton>
-          <ActButton
+          </ActionButton>
+          <ActionButton
             size="xs"
             color="orange"
             variant="outline"
             disabled={batch.failed === 0}
             title={batch.failed === 0 ? t("batches.noErrors") : undefined}
-            act={() => reprocessBatch(batch.id)}
-            stale={STALE}
+            action={() => reprocessBatch(batch.id)}
+            invalidates={AFFECTED_QUERIES}
           >
             {t("batches.reprocess")}
-          </ActButton>
+          </ActionButton>
         </Group>
       )}
     </Alert>
@@ -213,28 +213,33 @@ function StalledBanner({ batch }: { batch: Batch }) {
 
 function BatchActions({ batch }: { batch: Batch }) {
   const t = useT();
-  const mayAct = useMay("operator");
+  const mayAct = useHasRole("operator");
   const ended =
     batch.status === "completed" || batch.status === "canceled" || batch.status === "failed";
   if (!mayAct) return null;
   return (
     <Group gap="xs">
       {batch.failed > 0 && batch.status !== "stalled" && (
-        <ActButton size="xs" variant="default" act={() => reprocessBatch(batch.id)} stale={STALE}>
+        <ActionButton
+          size="xs"
+          variant="default"
+          action={() => reprocessBatch(batch.id)}
+          invalidates={AFFECTED_QUERIES}
+        >
           {t("batches.reprocess")}
-        </ActButton>
+        </ActionButton>
       )}
       {!ended && (
-        <Confirmed
+        <ConfirmButton
           size="xs"
           variant="outline"
           color="red"
-          act={() => cancelBatch(batch.id)}
-          stale={STALE}
+          action={() => cancelBatch(batch.id)}
+          invalidates={AFFECTED_QUERIES}
           question={t("batches.cancelQuestion", { name: batch.name })}
         >
           {t("batches.cancel")}
-        </Confirmed>
+        </ConfirmButton>
       )}
     </Group>
   );

@@ -2,25 +2,25 @@ import { Button, Group, NumberInput, Paper, Stack, Text, Title } from "@mantine/
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
-import { type FailureGroup, failureGroups, retryFailures } from "../../api/engine";
-import { useMay } from "../../app/access";
+import { type FailureGroup, failureGroupsQuery, retryFailures } from "../../api/engine";
+import { useHasRole } from "../../app/session";
+import { ActionButton } from "../../components/ActionButton";
+import { EmptyState, PageHeader, QueryView } from "../../components/States";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { ActButton } from "../../parts/act";
-import { Empty, Loaded, PageHead } from "../../parts/States";
-import { DiscardButton } from "./Discard";
-import { filterOf, STALE } from "./group";
-import { Members } from "./Members";
+import { DiscardButton } from "./DiscardButton";
+import { FailedTasks } from "./FailedTasks";
+import { AFFECTED_QUERIES, groupFilter } from "./group";
 
-const FIRST = 10;
+const DEFAULT_COUNT = 10;
 
 export default function Failures() {
   const t = useT();
-  const groups = useQuery(failureGroups);
+  const groups = useQuery(failureGroupsQuery);
   return (
     <>
-      <PageHead title={t("nav.failures")} />
-      <Loaded query={groups}>
+      <PageHeader title={t("nav.failures")} />
+      <QueryView query={groups}>
         {(found) =>
           found.length ? (
             <Stack>
@@ -32,10 +32,10 @@ export default function Failures() {
               ))}
             </Stack>
           ) : (
-            <Empty>{t("failures.none")}</Empty>
+            <EmptyState>{t("failures.none")}</EmptyState>
           )
         }
-      </Loaded>
+      </QueryView>
     </>
   );
 }
@@ -43,7 +43,7 @@ export default function Failures() {
 function GroupCard({ group }: { group: FailureGroup }) {
   const t = useT();
   const format = useFormat();
-  const mayAct = useMay("operator");
+  const mayAct = useHasRole("operator");
   const [open, setOpen] = useState(false);
   return (
     <Paper withBorder p="md" component="article" aria-label={group.code ?? group.pipeline}>
@@ -56,7 +56,7 @@ function GroupCard({ group }: { group: FailureGroup }) {
           <Button size="xs" variant="default" aria-expanded={open} onClick={() => setOpen(!open)}>
             {t(open ? "failures.hide" : "failures.showAll", { count: group.tasks })}
           </Button>
-          {mayAct && <Deeds group={group} />}
+          {mayAct && <GroupActions group={group} />}
         </Group>
       </Group>
       <Text size="sm" className="breaks">
@@ -80,14 +80,14 @@ function GroupCard({ group }: { group: FailureGroup }) {
           </>
         )}
       </Text>
-      {open && <Members group={group} />}
+      {open && <FailedTasks group={group} />}
     </Paper>
   );
 }
 
-function Deeds({ group }: { group: FailureGroup }) {
+function GroupActions({ group }: { group: FailureGroup }) {
   const t = useT();
-  const [wanted, setFirst] = useState(FIRST);
+  const [wanted, setFirst] = useState(DEFAULT_COUNT);
   const first = Math.min(wanted, group.tasks);
   return (
     <>
@@ -103,24 +103,26 @@ function Deeds({ group }: { group: FailureGroup }) {
             value={first}
             onChange={(value) => setFirst(Math.max(1, Math.min(group.tasks, Number(value) || 1)))}
           />
-          <ActButton
+          <ActionButton
             size="xs"
             variant="default"
-            stale={STALE}
-            act={() => retryFailures({ filter: filterOf(group), limit: first, dry_run: false })}
+            invalidates={AFFECTED_QUERIES}
+            action={() =>
+              retryFailures({ filter: groupFilter(group), limit: first, dry_run: false })
+            }
           >
             {t("failures.retryFirst", { count: first })}
-          </ActButton>
+          </ActionButton>
         </>
       )}
-      <ActButton
+      <ActionButton
         size="xs"
-        stale={STALE}
-        act={() => retryFailures({ filter: filterOf(group), dry_run: false })}
+        invalidates={AFFECTED_QUERIES}
+        action={() => retryFailures({ filter: groupFilter(group), dry_run: false })}
       >
         {t("failures.retryAll")}
-      </ActButton>
-      <DiscardButton size="xs" selection={{ filter: filterOf(group) }} count={group.tasks} />
+      </ActionButton>
+      <DiscardButton size="xs" selection={{ filter: groupFilter(group) }} count={group.tasks} />
     </>
   );
 }

@@ -1,15 +1,15 @@
-// What was scraped is hostile. It is shown as text; or, on demand, as a page in a frame that may do nothing: no script, no
-// form, no address of ours or of anybody's, no way out.
+// Snapshots are untrusted HTML. They are shown as text or, on demand, in a sandboxed frame without
+// scripts, forms or network access.
 import { Button, Code, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { snapshotText } from "../../api/engine";
+import { snapshotQuery } from "../../api/engine";
+import { QueryView } from "../../components/States";
 import { useT } from "../../i18n";
-import { Loaded } from "../../parts/States";
 
 const POLICY = `<meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">`;
 
-export const harmless = (html: string): string =>
+export const sandboxedHtml = (html: string): string =>
   `<!doctype html>${POLICY}<meta charset="utf-8">${html}`;
 
 interface SnapshotProps {
@@ -22,7 +22,7 @@ interface SnapshotProps {
 export function Snapshot({ failureId, name, size, contentType }: SnapshotProps) {
   const t = useT();
   const [shown, setShown] = useState<"text" | "page" | null>(null);
-  const found = useQuery({ ...snapshotText(failureId, name), enabled: shown !== null });
+  const found = useQuery({ ...snapshotQuery(failureId, name), enabled: shown !== null });
   const choose = (kind: "text" | "page") => setShown(shown === kind ? null : kind);
   return (
     <div>
@@ -47,7 +47,7 @@ export function Snapshot({ failureId, name, size, contentType }: SnapshotProps) 
         )}
       </Group>
       {shown && (
-        <Loaded query={found}>
+        <QueryView query={found}>
           {(text) =>
             shown === "text" ? (
               <Code block className="tall" tabIndex={0} role="region" aria-label={name}>
@@ -59,11 +59,11 @@ export function Snapshot({ failureId, name, size, contentType }: SnapshotProps) 
                 title={name}
                 sandbox=""
                 referrerPolicy="no-referrer"
-                srcDoc={harmless(text)}
+                srcDoc={sandboxedHtml(text)}
               />
             )
           }
-        </Loaded>
+        </QueryView>
       )}
     </div>
   );

@@ -3,20 +3,20 @@ import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 import {
+  type FleetKind,
   type FleetProxy,
   type FleetWorker,
   type FleetWriter,
-  type Kind,
-  proxies,
-  workers,
-  writers,
+  proxiesQuery,
+  workersQuery,
+  writersQuery,
 } from "../../api/fleet";
-import { useMay } from "../../app/access";
+import { useHasRole } from "../../app/session";
+import { type Columns, DataTable } from "../../components/DataTable";
+import { EmptyState, PageHeader, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { type Columns, DataTable } from "../../parts/List";
-import { Empty, Loaded, PageHead } from "../../parts/States";
-import { Status } from "../../parts/Status";
 import { MemberActions } from "./MemberActions";
 import { type Known, MemberDialog } from "./MemberDialog";
 
@@ -28,7 +28,7 @@ export default function Fleet() {
       ? `${Math.round((100 * good) / all)} % (${format.number(good)}/${format.number(all)})`
       : "–";
   const workerColumns: Columns<FleetWorker> = [
-    [t("fleet.state"), (one) => <Status of={one.active ? one.status : "inactive"} />],
+    [t("fleet.state"), (one) => <StatusBadge status={one.active ? one.status : "inactive"} />],
     [t("fleet.session"), (one) => (one.session_count ? format.number(one.session_count) : "")],
     [
       t("fleet.mission"),
@@ -47,7 +47,7 @@ export default function Fleet() {
     ],
   ];
   const proxyColumns: Columns<FleetProxy> = [
-    [t("fleet.state"), (one) => <Status of={one.status} />],
+    [t("fleet.state"), (one) => <StatusBadge status={one.status} />],
     [t("field.host"), (one) => (one.port ? `${one.host}:${one.port}` : one.host)],
     [t("mission.worker"), (one) => one.worker],
     [
@@ -62,15 +62,15 @@ export default function Fleet() {
     [t("fleet.good"), (one) => share(one.good_sessions, one.sessions)],
   ];
   const writerColumns: Columns<FleetWriter> = [
-    [t("fleet.state"), (one) => <Status of={one.active ? "ready" : "inactive"} />],
+    [t("fleet.state"), (one) => <StatusBadge status={one.active ? "ready" : "inactive"} />],
     [t("field.url"), (one) => one.url],
   ];
   return (
     <>
-      <PageHead title={t("nav.fleet")} />
-      <Members kind="workers" query={useQuery(workers)} columns={workerColumns} />
-      <Members kind="proxies" query={useQuery(proxies)} columns={proxyColumns} />
-      <Members kind="writers" query={useQuery(writers)} columns={writerColumns} />
+      <PageHeader title={t("nav.fleet")} />
+      <Members kind="workers" query={useQuery(workersQuery)} columns={workerColumns} />
+      <Members kind="proxies" query={useQuery(proxiesQuery)} columns={proxyColumns} />
+      <Members kind="writers" query={useQuery(writersQuery)} columns={writerColumns} />
     </>
   );
 }
@@ -87,7 +87,7 @@ function Members<T extends Common>({
   query,
   columns,
 }: {
-  kind: Kind;
+  kind: FleetKind;
   query: UseQueryResult<T[]>;
   columns: Columns<T>;
 }) {
@@ -96,9 +96,9 @@ function Members<T extends Common>({
     [t("field.name"), (member) => member.name, "nowrap"],
     ...columns,
     [t("fleet.lastTest"), (member) => <LastTest member={member} />],
-    [t("act.actions"), (member) => <MemberActions kind={kind} member={member} />, "right"],
+    [t("common.actions"), (member) => <MemberActions kind={kind} member={member} />, "right"],
   ];
-  const mayAdd = useMay("admin");
+  const mayAdd = useHasRole("admin");
   const [adding, setAdding] = useState(false);
   return (
     <Paper withBorder p="md" mb="md">
@@ -112,7 +112,7 @@ function Members<T extends Common>({
           </Button>
         )}
       </Group>
-      <Loaded query={query}>
+      <QueryView query={query}>
         {(members) =>
           members.length ? (
             <DataTable
@@ -123,10 +123,10 @@ function Members<T extends Common>({
               minWidth={700}
             />
           ) : (
-            <Empty>{t("fleet.none")}</Empty>
+            <EmptyState>{t("fleet.none")}</EmptyState>
           )
         }
-      </Loaded>
+      </QueryView>
       <MemberDialog kind={kind} opened={adding} close={() => setAdding(false)} />
     </Paper>
   );

@@ -1,19 +1,19 @@
 import { Button, Group, Text } from "@mantine/core";
 import { useState } from "react";
 import {
+  type FleetKind,
   fleetKeys,
-  type Kind,
   removeMember,
-  switchMember,
+  setMemberActive,
+  type TestResult,
   testMember,
-  type Verdict,
 } from "../../api/fleet";
-import { statsKey } from "../../api/operations";
-import { asProblem } from "../../api/problem";
-import { useMay } from "../../app/access";
+import { statsKey } from "../../api/overview";
+import { toProblem } from "../../api/problem";
+import { useHasRole } from "../../app/session";
+import { ConfirmButton, useAction } from "../../components/ActionButton";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Confirmed, useAct } from "../../parts/act";
 import { type Known, MemberDialog } from "./MemberDialog";
 
 interface Member extends Known {
@@ -25,24 +25,24 @@ interface Member extends Known {
 const isBusy = ({ active, status }: Member): boolean =>
   active && status !== undefined && !["idle", "free", "ready", "error"].includes(status);
 
-export function MemberActions({ kind, member }: { kind: Kind; member: Member }) {
+export function MemberActions({ kind, member }: { kind: FleetKind; member: Member }) {
   const t = useT();
-  const mayAct = useMay("operator");
-  const mayEdit = useMay("admin");
+  const mayAct = useHasRole("operator");
+  const mayEdit = useHasRole("admin");
   const [editing, setEditing] = useState(false);
-  const stale = [fleetKeys.all, statsKey];
-  const test = useAct(() => testMember(kind, member.id), stale);
-  const toggle = useAct(() => switchMember(kind, member.id, !member.active), stale);
+  const affected = [fleetKeys.all, statsKey];
+  const test = useAction(() => testMember(kind, member.id), affected);
+  const toggle = useAction(() => setMemberActive(kind, member.id, !member.active), affected);
   if (!mayAct) return null;
   const error = test.error ?? toggle.error;
   const busy = isBusy(member);
   const off = busy ? "fleet.drain" : "fleet.deactivate";
   return (
     <Group gap={6} justify="flex-end" wrap="nowrap">
-      {test.data && <TestResult result={test.data} />}
+      {test.data && <TestResultText result={test.data} />}
       {error && (
         <Text size="xs" className="bad" role="alert">
-          {asProblem(error).message}
+          {toProblem(error).message}
         </Text>
       )}
       <Button
@@ -58,7 +58,7 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
         size="compact-xs"
         variant="default"
         loading={toggle.isPending}
-        title={busy ? t("fleet.drainHow") : undefined}
+        title={busy ? t("fleet.drainHelp") : undefined}
         aria-label={`${t(member.active ? off : "fleet.activate")} ${member.name}`}
         onClick={() => toggle.mutate(undefined)}
       >
@@ -74,17 +74,17 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
           >
             {t("fleet.edit")}
           </Button>
-          <Confirmed
+          <ConfirmButton
             size="compact-xs"
             variant="outline"
             color="red"
             label={`${t("fleet.remove")} ${member.name}`}
-            act={() => removeMember(kind, member.id)}
-            stale={stale}
+            action={() => removeMember(kind, member.id)}
+            invalidates={affected}
             question={t("fleet.removeQuestion", { name: member.name })}
           >
             {t("fleet.remove")}
-          </Confirmed>
+          </ConfirmButton>
           <MemberDialog
             kind={kind}
             member={member}
@@ -97,11 +97,11 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
   );
 }
 
-function TestResult({ result: { ok, message, milliseconds } }: { result: Verdict }) {
+function TestResultText({ result: { ok, message, milliseconds } }: { result: TestResult }) {
   const format = useFormat();
   return (
     <Text size="xs" className={ok ? "good" : "bad"} role="status">
-      {ok ? "✓" : "✗"} {message} ({format.took(milliseconds)})
+      {ok ? "✓" : "✗"} {message} ({format.milliseconds(milliseconds)})
     </Text>
   );
 }

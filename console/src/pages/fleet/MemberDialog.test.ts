@@ -3,7 +3,7 @@ import { changesOf } from "./MemberDialog";
 
 const proxy = { id: "px_1", name: "br-1", host: "proxy.test", port: 8080, username: "me" };
 
-it("only what was changed is sent, and an empty secret is left as it is", () => {
+it("sends changed fields only, and no empty secret", () => {
   expect(changesOf("proxies", proxy, { name: "br-1", host: "other.test", password: "" })).toEqual({
     host: "other.test",
   });

@@ -1,19 +1,19 @@
-// One form for a member of the fleet: a new one, or one that is changed. A secret is written, never read.
+// Form that adds or edits a worker, proxy or writer. Secrets are write-only.
 import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
 import { type FormEvent, useState } from "react";
 import {
   addProxy,
   addWorker,
   addWriter,
-  type Changes,
-  editMember,
+  type FleetKind,
   fleetKeys,
-  type Kind,
+  type MemberChanges,
+  updateMember,
 } from "../../api/fleet";
-import { statsKey } from "../../api/operations";
+import { statsKey } from "../../api/overview";
+import { useAction } from "../../components/ActionButton";
+import { ErrorAlert } from "../../components/States";
 import { type MessageId, useT } from "../../i18n";
-import { useAct } from "../../parts/act";
-import { Failed } from "../../parts/States";
 
 type Field =
   | "name"
@@ -29,7 +29,7 @@ export type Known = { id: string; name: string } & {
   [field in Exclude<Field, "name">]?: string | number | null;
 };
 
-const FIELDS: Record<Kind, Field[]> = {
+const FIELDS: Record<FleetKind, Field[]> = {
   workers: ["name", "url", "api_key", "storage_domain"],
   proxies: ["name", "host", "port", "username", "password"],
   writers: ["name", "url", "api_key"],
@@ -53,7 +53,7 @@ const LABELS: Record<Field, MessageId> = {
   password: "field.password",
 };
 
-function add(kind: Kind, values: Values): Promise<unknown> {
+function add(kind: FleetKind, values: Values): Promise<unknown> {
   const { name = "", url = "", api_key = "", storage_domain = "", host = "" } = values;
   if (kind === "workers") return addWorker({ name, url, api_key, storage_domain });
   if (kind === "writers") return addWriter({ name, url, api_key });
@@ -70,8 +70,8 @@ function add(kind: Kind, values: Values): Promise<unknown> {
 const shownOf = (field: Field, member: Known): string =>
   SECRET.has(field) ? "" : String(member[field] ?? "");
 
-// Only what was changed; a secret that was left empty stays as it is.
-export function changesOf(kind: Kind, member: Known, values: Values): Changes {
+// The changed fields; an empty secret keeps its value.
+export function changesOf(kind: FleetKind, member: Known, values: Values): MemberChanges {
   const changed = FIELDS[kind].filter(
     (field) => values[field] !== undefined && values[field] !== shownOf(field, member),
   );
@@ -81,7 +81,7 @@ export function changesOf(kind: Kind, member: Known, values: Values): Changes {
 }
 
 interface MemberDialogProps {
-  kind: Kind;
+  kind: FleetKind;
   opened: boolean;
   close: () => void;
   member?: Known;
@@ -95,19 +95,27 @@ export function MemberDialog({ kind, opened, close, member }: MemberDialogProps)
       opened={opened}
       onClose={close}
       title={title}
-      closeButtonProps={{ "aria-label": t("act.back") }}
+      closeButtonProps={{ "aria-label": t("common.back") }}
     >
       <MemberForm kind={kind} close={close} member={member} />
     </Modal>
   );
 }
 
-function MemberForm({ kind, close, member }: { kind: Kind; close: () => void; member?: Known }) {
+function MemberForm({
+  kind,
+  close,
+  member,
+}: {
+  kind: FleetKind;
+  close: () => void;
+  member?: Known;
+}) {
   const t = useT();
   const [values, setValues] = useState<Values>({});
   const save = (given: Values) =>
-    member ? editMember(kind, member.id, changesOf(kind, member, given)) : add(kind, given);
-  const run = useAct(save, [fleetKeys.all, statsKey]);
+    member ? updateMember(kind, member.id, changesOf(kind, member, given)) : add(kind, given);
+  const run = useAction(save, [fleetKeys.all, statsKey]);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     run.mutate(values, { onSuccess: close });
@@ -128,7 +136,7 @@ function MemberForm({ kind, close, member }: { kind: Kind; close: () => void; me
             onChange={(event) => setValues({ ...values, [field]: event.currentTarget.value })}
           />
         ))}
-        {run.error && <Failed error={run.error} />}
+        {run.error && <ErrorAlert error={run.error} />}
         <Group justify="flex-end">
           <Button type="submit" loading={run.isPending}>
             {t(member ? "fleet.save" : "fleet.add")}

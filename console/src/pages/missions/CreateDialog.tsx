@@ -11,22 +11,22 @@ import {
 } from "@mantine/core";
 import { useState } from "react";
 import { createMissions, missionKeys } from "../../api/missions";
-import { statsKey } from "../../api/operations";
+import { statsKey } from "../../api/overview";
+import { useAction } from "../../components/ActionButton";
+import { ErrorAlert } from "../../components/States";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { useAct } from "../../parts/act";
-import { Failed } from "../../parts/States";
 import { MEDIA_TYPES } from "./filter";
-import { countOf, type Draft, flawOf, MOST_MISSIONS, rangeOf } from "./range";
+import { MAX_MISSIONS, missionCount, missionRange, type RangeForm, validateForm } from "./range";
 
 const today = () => new Date().toISOString().slice(0, 10);
 
-const fresh = (): Draft => ({
+const defaultForm = (): RangeForm => ({
   from: today(),
   to: today(),
   media: ["all"],
   languages: "pt",
-  apart: true,
+  onePerLanguage: true,
   daysEach: 1,
 });
 
@@ -34,7 +34,7 @@ interface CreateDialogProps {
   opened: boolean;
   close: () => void;
   title?: string;
-  start?: Draft;
+  start?: RangeForm;
 }
 
 export function CreateDialog({ opened, close, title, start }: CreateDialogProps) {
@@ -45,43 +45,43 @@ export function CreateDialog({ opened, close, title, start }: CreateDialogProps)
       onClose={close}
       title={title ?? t("create.title")}
       size="lg"
-      closeButtonProps={{ "aria-label": t("act.back") }}
+      closeButtonProps={{ "aria-label": t("common.back") }}
     >
       <CreateForm close={close} start={start} />
     </Modal>
   );
 }
 
-function CreateForm({ close, start }: { close: () => void; start?: Draft }) {
+function CreateForm({ close, start }: { close: () => void; start?: RangeForm }) {
   const t = useT();
   const format = useFormat();
-  const [draft, setDraft] = useState(() => start ?? fresh());
-  const create = useAct(
-    (queue: boolean) => createMissions(rangeOf(draft), queue),
+  const [draft, setDraft] = useState(() => start ?? defaultForm());
+  const create = useAction(
+    (queue: boolean) => createMissions(missionRange(draft), queue),
     [missionKeys.all, statsKey],
   );
-  const flaw = flawOf(draft);
-  const count = countOf(draft);
+  const invalid = validateForm(draft);
+  const count = missionCount(draft);
   const submit = (queue: boolean) => create.mutate(queue, { onSuccess: close });
   return (
     <Stack>
-      <Fields draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} />
-      <Alert color={flaw ? "yellow" : "blue"} role="status" aria-live="polite">
-        {flaw
-          ? t(`create.flaw.${flaw}`, { most: format.number(MOST_MISSIONS) })
+      <FormFields draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} />
+      <Alert color={invalid ? "yellow" : "blue"} role="status" aria-live="polite">
+        {invalid
+          ? t(`create.invalid.${invalid}`, { most: format.number(MAX_MISSIONS) })
           : t("create.count", { count })}
       </Alert>
-      {create.error && <Failed error={create.error} />}
+      {create.error && <ErrorAlert error={create.error} />}
       <Group justify="flex-end">
         <Button
           variant="default"
-          disabled={flaw !== null}
+          disabled={invalid !== null}
           loading={create.isPending}
           onClick={() => submit(false)}
         >
-          {t("create.toBank")}
+          {t("create.asDraft")}
         </Button>
-        <Button disabled={flaw !== null} loading={create.isPending} onClick={() => submit(true)}>
+        <Button disabled={invalid !== null} loading={create.isPending} onClick={() => submit(true)}>
           {t("create.toQueue")}
         </Button>
       </Group>
@@ -89,7 +89,13 @@ function CreateForm({ close, start }: { close: () => void; start?: Draft }) {
   );
 }
 
-function Fields({ draft, change }: { draft: Draft; change: (changes: Partial<Draft>) => void }) {
+function FormFields({
+  draft,
+  change,
+}: {
+  draft: RangeForm;
+  change: (changes: Partial<RangeForm>) => void;
+}) {
   const t = useT();
   return (
     <>
@@ -128,14 +134,14 @@ function Fields({ draft, change }: { draft: Draft; change: (changes: Partial<Dra
       </Checkbox.Group>
       <TextInput
         label={t("create.languages")}
-        description={t("create.languagesHow")}
+        description={t("create.languagesHelp")}
         value={draft.languages}
         onChange={(e) => change({ languages: e.currentTarget.value })}
       />
       <Switch
-        label={<Text size="sm">{t("create.apart")}</Text>}
-        checked={draft.apart}
-        onChange={(e) => change({ apart: e.currentTarget.checked })}
+        label={<Text size="sm">{t("create.onePerLanguage")}</Text>}
+        checked={draft.onePerLanguage}
+        onChange={(e) => change({ onePerLanguage: e.currentTarget.checked })}
       />
     </>
   );

@@ -2,17 +2,17 @@ import { Button, Group, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useSearchParams } from "wouter";
-import { missionCounts } from "../../api/missions";
+import { missionCountsQuery } from "../../api/missions";
+import { useStatusName } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { useStatusName } from "../../parts/Status";
-import { CHECKPOINTS, changed, filterOf, isEmpty, MEDIA_TYPES, STATUSES } from "./filter";
+import { CHECKPOINTS, filterOf, isEmpty, MEDIA_TYPES, STATUSES, withParam } from "./filter";
 
 export function FilterBar() {
   const t = useT();
   const [search, setSearch] = useSearchParams();
   const set = (name: string, ...values: string[]) =>
-    setSearch((now) => changed(now, name, values), { replace: true });
+    setSearch((now) => withParam(now, name, values), { replace: true });
   return (
     <Group gap="xs" mb="sm" align="flex-end" role="search" aria-label={t("filter.label")}>
       <StatusChips
@@ -39,17 +39,17 @@ export function FilterBar() {
         ]}
         onChange={(event) => set("media", event.currentTarget.value)}
       />
-      <LateInput
+      <DebouncedInput
         label={t("mission.language")}
         value={search.get("language") ?? ""}
         change={(value) => set("language", value)}
       />
-      <LateInput
+      <DebouncedInput
         label={t("mission.error")}
         value={search.get("code") ?? ""}
         change={(value) => set("code", value)}
       />
-      {/* The two stay together on one line, with the name before the field. */}
+      {/* Keeps both dates on one line, with the label before the field. */}
       <Group gap="xs" wrap="nowrap">
         {(["from", "to"] as const).map((name) => (
           <label key={name} className="inline-label">
@@ -86,7 +86,7 @@ function StatusChips({
   const t = useT();
   const format = useFormat();
   const nameOf = useStatusName();
-  const counts = useQuery(missionCounts);
+  const counts = useQuery(missionCountsQuery);
   return (
     <fieldset className="chips" aria-label={t("mission.status")}>
       {STATUSES.map((status) => {
@@ -113,8 +113,8 @@ function StatusChips({
   );
 }
 
-// Asks once the typing pauses, not at every letter.
-function LateInput({
+// Calls change after a pause in typing.
+function DebouncedInput({
   label,
   value,
   change,

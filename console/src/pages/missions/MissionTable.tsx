@@ -1,7 +1,7 @@
 // A virtual table: only the rows in view are in the document. A row is a grid that is positioned by
 // its index, which <table> elements do not allow, so the roles are written out.
 // biome-ignore-all lint/a11y/useSemanticElements: see above
-// biome-ignore-all lint/a11y/useFocusableInteractive: a row of a table, unlike a grid's, takes no focus
+// biome-ignore-all lint/a11y/useFocusableInteractive: rows of a table, unlike those of a grid, take no focus
 import { Checkbox } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef } from "react";

@@ -1,15 +1,15 @@
-// The columns of the table of missions: title, width and cell of each in one place.
+// Columns of the mission table: title, width and cell of each.
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { Mission } from "../../api/missions";
+import { StatusBadge } from "../../components/StatusBadge";
 import type { MessageId, Translate } from "../../i18n";
 import type { Format } from "../../i18n/format";
-import { Status } from "../../parts/Status";
 
 interface MissionColumn {
   title: MessageId;
   width: string;
-  // A column without one is not shown on a phone.
+  // A column without phoneWidth is hidden on phones.
   phoneWidth?: string;
   cell: (mission: Mission, format: Format, t: Translate) => ReactNode;
 }
@@ -31,7 +31,7 @@ export const COLUMNS: readonly MissionColumn[] = [
       canceling && status === "running" ? (
         <span className="quiet">{t("mission.canceling")}</span>
       ) : (
-        <Status of={status} />
+        <StatusBadge status={status} />
       ),
   },
   {

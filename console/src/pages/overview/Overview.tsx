@@ -2,25 +2,25 @@ import { Alert, Anchor, NativeSelect, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "wouter";
 import {
-  orchestrator,
+  orchestratorQuery,
   type Stats,
+  type StatsWindow,
   startOrchestrator,
   statsKey,
-  statsOver,
+  statsQuery,
   stopOrchestrator,
   WINDOWS,
-  type Window,
-} from "../../api/operations";
-import { useMay } from "../../app/access";
-import { knownId, useT } from "../../i18n";
+} from "../../api/overview";
+import { useHasRole } from "../../app/session";
+import { ActionButton, ConfirmButton } from "../../components/ActionButton";
+import { PageHeader, QueryView } from "../../components/States";
+import { isMessageId, useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { ActButton, Confirmed } from "../../parts/act";
-import { Loaded, PageHead } from "../../parts/States";
 import { Charts } from "./Charts";
 import { Errors, Fleet, Missions, Queues } from "./cards";
 import { FirstRun } from "./FirstRun";
 
-const CAUSE: Record<string, string> = {
+const ATTENTION_PATHS: Record<string, string> = {
   DEAD_LETTERS: "/failures",
   STALLED_BATCHES: "/batches",
   STUCK_TASKS: "/runners",
@@ -37,15 +37,15 @@ const CAUSE: Record<string, string> = {
 export default function Overview() {
   const t = useT();
   const [search, setSearch] = useSearchParams();
-  const chosen: Window = WINDOWS.find((one) => String(one) === search.get("window")) ?? 3600;
-  const query = useQuery(statsOver(chosen));
+  const chosen: StatsWindow = WINDOWS.find((one) => String(one) === search.get("window")) ?? 3600;
+  const query = useQuery(statsQuery(chosen));
   return (
     <>
-      <PageHead title={t("nav.overview")}>
+      <PageHeader title={t("nav.overview")}>
         <Orchestrator />
-      </PageHead>
+      </PageHeader>
       <FirstRun />
-      <Loaded query={query}>
+      <QueryView query={query}>
         {(stats) => (
           <>
             <Verdict stats={stats} />
@@ -71,37 +71,37 @@ export default function Overview() {
             <Charts stats={stats} window={chosen} />
           </>
         )}
-      </Loaded>
+      </QueryView>
     </>
   );
 }
 
 function Orchestrator() {
   const t = useT();
-  const mayAct = useMay("operator");
-  const { data } = useQuery(orchestrator);
+  const mayAct = useHasRole("operator");
+  const { data } = useQuery(orchestratorQuery);
   if (!data) return null;
-  const stale = [["orchestrator"], statsKey];
+  const affected = [["orchestrator"], statsKey];
   return (
     <>
       <Text size="sm" role="status">
         {t(`orchestrator.${data.state}`)}
       </Text>
       {mayAct && data.state === "open" && (
-        <Confirmed
+        <ConfirmButton
           variant="outline"
           color="red"
-          act={stopOrchestrator}
-          stale={stale}
+          action={stopOrchestrator}
+          invalidates={affected}
           question={t("orchestrator.stopQuestion")}
         >
           {t("orchestrator.stop")}
-        </Confirmed>
+        </ConfirmButton>
       )}
       {mayAct && data.state !== "open" && (
-        <ActButton act={startOrchestrator} stale={stale}>
+        <ActionButton action={startOrchestrator} invalidates={affected}>
           {t("orchestrator.start")}
-        </ActButton>
+        </ActionButton>
       )}
     </>
   );
@@ -122,11 +122,11 @@ function Verdict({ stats: { attention } }: { stats: Stats }) {
       <ul className="needs">
         {attention.map(({ code, count, message }) => {
           const id = `attention.${code}`;
-          const text = knownId(id) ? t(id, { count }) : `${format.number(count)} ${message}`;
+          const text = isMessageId(id) ? t(id, { count }) : `${format.number(count)} ${message}`;
           return (
             <li key={code}>
-              {CAUSE[code] ? (
-                <Anchor component={Link} href={CAUSE[code]}>
+              {ATTENTION_PATHS[code] ? (
+                <Anchor component={Link} href={ATTENTION_PATHS[code]}>
                   {text}
                 </Anchor>
               ) : (

@@ -1,17 +1,17 @@
-// The overview's figures of the moment.
+// Cards with current counts.
 import { Anchor, Card, Group, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { type MissionStatus, missionCounts } from "../../api/missions";
-import type { Stats } from "../../api/operations";
+import { type MissionStatus, missionCountsQuery } from "../../api/missions";
+import type { Stats } from "../../api/overview";
+import { type Columns, DataTable } from "../../components/DataTable";
+import { useStatusName } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { type Columns, DataTable } from "../../parts/List";
-import { useStatusName } from "../../parts/Status";
 import { STATUSES } from "../missions/filter";
 
-export function Part({ title, children }: { title: string; children: ReactNode }) {
+export function OverviewCard({ title, children }: { title: string; children: ReactNode }) {
   return (
     <Card withBorder component="section" aria-label={title}>
       <Title order={2} size="h5" mb="xs">
@@ -48,11 +48,11 @@ function Counts({ counts }: { counts: Count[] }) {
 export function Missions() {
   const t = useT();
   const format = useFormat();
-  const { data } = useQuery(missionCounts);
+  const { data } = useQuery(missionCountsQuery);
   const countOf = (status: MissionStatus) =>
     data ? `${format.number(data[status])}${data.capped.includes(status) ? "+" : ""}` : "–";
   return (
-    <Part title={t("nav.missions")}>
+    <OverviewCard title={t("nav.missions")}>
       <Counts
         counts={STATUSES.map((status) => ({
           name: t(`status.${status}`),
@@ -60,7 +60,7 @@ export function Missions() {
           value: countOf(status),
         }))}
       />
-    </Part>
+    </OverviewCard>
   );
 }
 
@@ -70,16 +70,16 @@ export function Queues({ stats: { queues } }: { stats: Stats }) {
   const format = useFormat();
   const columns: Columns<Stats["queues"][number]> = [
     [t("overview.pipeline"), ({ pipeline }) => pipeline, "breaks"],
-    [t("overview.due"), ({ queued }) => format.number(queued), "right"],
+    [t("overview.waiting"), ({ queued }) => format.number(queued), "right"],
     [t("overview.running"), ({ running }) => format.number(running), "right"],
     [
       t("overview.oldest"),
-      ({ oldest_waiting_seconds: seconds }) => (seconds === null ? "–" : format.span(seconds)),
+      ({ oldest_waiting_seconds: seconds }) => (seconds === null ? "–" : format.duration(seconds)),
       "right",
     ],
   ];
   return (
-    <Part title={t("overview.queues")}>
+    <OverviewCard title={t("overview.queues")}>
       {queues.length ? (
         <DataTable
           label={t("overview.queues")}
@@ -91,7 +91,7 @@ export function Queues({ stats: { queues } }: { stats: Stats }) {
       ) : (
         <Text c="dimmed">{t("overview.noQueues")}</Text>
       )}
-    </Part>
+    </OverviewCard>
   );
 }
 
@@ -108,7 +108,7 @@ export function Fleet({ stats: { health } }: { stats: Stats }) {
     failing: health.failing_proxies,
   });
   return (
-    <Part title={t("nav.fleet")}>
+    <OverviewCard title={t("nav.fleet")}>
       <Counts
         counts={[
           { name: t("fleet.workers"), href: "/fleet", value: workers.join(", ") || "0" },
@@ -121,7 +121,7 @@ export function Fleet({ stats: { health } }: { stats: Stats }) {
           { name: t("nav.runners"), href: "/runners", value: format.number(health.runners) },
         ]}
       />
-    </Part>
+    </OverviewCard>
   );
 }
 
@@ -129,7 +129,7 @@ export function Errors({ stats: { errors } }: { stats: Stats }) {
   const t = useT();
   const format = useFormat();
   return (
-    <Part title={t("overview.errors")}>
+    <OverviewCard title={t("overview.errors")}>
       {errors.length ? (
         <Counts
           counts={errors.slice(0, 8).map(({ pipeline, code, tasks }) => ({
@@ -141,6 +141,6 @@ export function Errors({ stats: { errors } }: { stats: Stats }) {
       ) : (
         <Text c="dimmed">{t("overview.noErrors")}</Text>
       )}
-    </Part>
+    </OverviewCard>
   );
 }

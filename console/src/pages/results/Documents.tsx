@@ -3,35 +3,35 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link, useSearchParams } from "wouter";
 import { batchesKey, failuresKey, reprocessBatch, resumeBatch } from "../../api/engine";
-import { statsKey } from "../../api/operations";
+import { statsKey } from "../../api/overview";
 import {
   type DocumentResult,
-  documentList,
+  documentListQuery,
   type Execution,
-  executionList,
-  executionOne,
-  executionStanding,
+  executionListQuery,
+  executionQuery,
+  executionStatusQuery,
   resultsKey,
 } from "../../api/results";
-import { useMay } from "../../app/access";
+import { useHasRole } from "../../app/session";
+import { ActionButton } from "../../components/ActionButton";
+import { type Columns, DataTable, PagedList } from "../../components/DataTable";
+import { DescriptionList, Section } from "../../components/Section";
+import { EmptyState, PageHeader, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { ActButton } from "../../parts/act";
-import { type Columns, DataTable, Paged } from "../../parts/List";
-import { FactList, Part } from "../../parts/Part";
-import { Empty, Loaded, PageHead } from "../../parts/States";
-import { Status } from "../../parts/Status";
-import { Begin } from "./Begin";
-import { chosenOf } from "./states";
+import { EmptyWithCommand } from "./EmptyWithCommand";
+import { parseOption } from "./status";
 
 const STATES = ["PENDENTE", "PROCESSANDO", "CONCLUIDO", "ERRO", "PULADO", "CANCELADO"] as const;
-const FIRST = "regente documents classify ./inbox";
-const STALE = [resultsKey("documents"), batchesKey, failuresKey, statsKey];
+const COMMAND = "regente documents classify ./inbox";
+const AFFECTED_QUERIES = [resultsKey("documents"), batchesKey, failuresKey, statsKey];
 
 export function Executions() {
   const t = useT();
   const format = useFormat();
-  const list = useInfiniteQuery(executionList);
+  const list = useInfiniteQuery(executionListQuery);
   const columns: Columns<Execution> = [
     [
       t("executions.name"),
@@ -39,7 +39,7 @@ export function Executions() {
       "breaks",
     ],
     [t("executions.project"), (one) => one.projeto],
-    [t("mission.status"), (one) => <Status of={one.status} />],
+    [t("mission.status"), (one) => <StatusBadge status={one.status} />],
     [t("executions.progress"), (one) => `${format.percent(one.progresso_pct / 100)}`, "right"],
     [t("executions.documents"), (one) => format.number(one.total), "right"],
     ["ERRO", (one) => format.number(one.documentos.ERRO), "right"],
@@ -47,8 +47,11 @@ export function Executions() {
     [t("results.created"), (one) => format.time(one.criado_em), "nowrap"],
   ];
   return (
-    <Part title={t("executions.title")}>
-      <Paged list={list} empty={<Begin command={FIRST}>{t("executions.none")}</Begin>}>
+    <Section title={t("executions.title")}>
+      <PagedList
+        list={list}
+        empty={<EmptyWithCommand command={COMMAND}>{t("executions.none")}</EmptyWithCommand>}
+      >
         {(executions) => (
           <DataTable
             label={t("executions.title")}
@@ -58,39 +61,39 @@ export function Executions() {
             minWidth={760}
           />
         )}
-      </Paged>
-    </Part>
+      </PagedList>
+    </Section>
   );
 }
 
 export function ExecutionPage({ id }: { id: number }) {
   const t = useT();
-  const execution = useQuery(executionOne(id));
+  const execution = useQuery(executionQuery(id));
   return (
-    <Loaded query={execution}>
+    <QueryView query={execution}>
       {(one) => (
         <>
-          <PageHead title={t("executions.one", { name: one.nome })}>
-            <Status of={one.status} />
-          </PageHead>
+          <PageHeader title={t("executions.one", { name: one.nome })}>
+            <StatusBadge status={one.status} />
+          </PageHeader>
           <Stack>
             {one.status === "TRAVADO" ? (
-              <Stuck execution={one} />
+              <StalledAlert execution={one} />
             ) : (
-              one.documentos.ERRO > 0 && <Deeds execution={one} />
+              one.documentos.ERRO > 0 && <ExecutionActions execution={one} />
             )}
             <Counts execution={one} />
             <Documents id={id} />
           </Stack>
         </>
       )}
-    </Loaded>
+    </QueryView>
   );
 }
 
-function Deeds({ execution }: { execution: Execution }) {
+function ExecutionActions({ execution }: { execution: Execution }) {
   const t = useT();
-  const mayAct = useMay("operator");
+  const mayAct = useHasRole("operator");
   if (!mayAct) return null;
   const noErrors = execution.documentos.ERRO === 0;
   const look =
@@ -100,28 +103,33 @@ function Deeds({ execution }: { execution: Execution }) {
   return (
     <Group gap="xs">
       {execution.status === "TRAVADO" && (
-        <ActButton size="xs" {...look} act={() => resumeBatch(execution.id)} stale={STALE}>
+        <ActionButton
+          size="xs"
+          {...look}
+          action={() => resumeBatch(execution.id)}
+          invalidates={AFFECTED_QUERIES}
+        >
           {t("batches.resume")}
-        </ActButton>
+        </ActionButton>
       )}
-      <ActButton
+      <ActionButton
         size="xs"
         {...look}
         disabled={noErrors}
         title={noErrors ? t("batches.noErrors") : undefined}
-        act={() => reprocessBatch(execution.id)}
-        stale={STALE}
+        action={() => reprocessBatch(execution.id)}
+        invalidates={AFFECTED_QUERIES}
       >
         {t("batches.reprocess")}
-      </ActButton>
+      </ActionButton>
     </Group>
   );
 }
 
-function Stuck({ execution }: { execution: Execution }) {
+function StalledAlert({ execution }: { execution: Execution }) {
   const t = useT();
   const format = useFormat();
-  const { data } = useQuery(executionStanding(execution.id));
+  const { data } = useQuery(executionStatusQuery(execution.id));
   return (
     <Alert color="orange" role="alert" title={t("batches.stalledTitle")}>
       <Text size="sm">{t("batches.stalled", { ago: format.ago(execution.ultimo_heartbeat) })}</Text>
@@ -136,7 +144,7 @@ function Stuck({ execution }: { execution: Execution }) {
         <Text size="sm">{t("batches.lastKey", { key: data.ultimo_codigo_processado })}</Text>
       )}
       <div className="below">
-        <Deeds execution={execution} />
+        <ExecutionActions execution={execution} />
       </div>
     </Alert>
   );
@@ -146,8 +154,8 @@ function Counts({ execution }: { execution: Execution }) {
   const t = useT();
   const format = useFormat();
   return (
-    <Part title={t("executions.counts")}>
-      <FactList
+    <Section title={t("executions.counts")}>
+      <DescriptionList
         facts={[
           [t("executions.project"), execution.projeto],
           [t("executions.documents"), format.number(execution.total)],
@@ -168,14 +176,14 @@ function Counts({ execution }: { execution: Execution }) {
             t("results.eta"),
             execution.eta_segundos !== null &&
               execution.status === "EM_ANDAMENTO" &&
-              format.span(execution.eta_segundos),
+              format.duration(execution.eta_segundos),
           ],
           [t("executions.by"), execution.criado_por],
           [t("results.created"), format.time(execution.criado_em)],
           [t("mission.finished"), execution.concluido_em && format.time(execution.concluido_em)],
         ]}
       />
-    </Part>
+    </Section>
   );
 }
 
@@ -183,11 +191,13 @@ function Documents({ id }: { id: number }) {
   const t = useT();
   const format = useFormat();
   const [search, setSearch] = useSearchParams();
-  const chosen = chosenOf(STATES, search.get("status"));
-  const list = useInfiniteQuery(useMemo(() => documentList(id, chosen && [chosen]), [id, chosen]));
+  const chosen = parseOption(STATES, search.get("status"));
+  const list = useInfiniteQuery(
+    useMemo(() => documentListQuery(id, chosen && [chosen]), [id, chosen]),
+  );
   const columns: Columns<DocumentResult> = [
     [t("executions.document"), (one) => one.codigo, "breaks"],
-    [t("mission.status"), (one) => <Status of={one.status} />],
+    [t("mission.status"), (one) => <StatusBadge status={one.status} />],
     [t("executions.class"), (one) => one.categoria],
     [
       t("executions.confidence"),
@@ -199,7 +209,7 @@ function Documents({ id }: { id: number }) {
     [t("executions.pages"), (one) => one.paginas !== null && format.number(one.paginas), "right"],
   ];
   return (
-    <Part title={t("executions.results")}>
+    <Section title={t("executions.results")}>
       <Group mb="xs">
         <NativeSelect
           size="xs"
@@ -211,9 +221,11 @@ function Documents({ id }: { id: number }) {
           }
         />
       </Group>
-      <Paged
+      <PagedList
         list={list}
-        empty={<Empty>{t(chosen ? "executions.noneMatch" : "executions.noDocuments")}</Empty>}
+        empty={
+          <EmptyState>{t(chosen ? "executions.noneMatch" : "executions.noDocuments")}</EmptyState>
+        }
       >
         {(documents) => (
           <DataTable
@@ -224,12 +236,12 @@ function Documents({ id }: { id: number }) {
             minWidth={820}
           />
         )}
-      </Paged>
-    </Part>
+      </PagedList>
+    </Section>
   );
 }
 
-// Why it is of that class, why it was left out, or what went wrong.
+// Justification of the class, or the reason for a skip or an error.
 function Reason({ document: one }: { document: DocumentResult }) {
   const [code, text] =
     one.status === "PULADO"

@@ -3,8 +3,8 @@ import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { render, screen, within } from "@testing-library/react";
 import { beforeAll, expect, it } from "vitest";
-import { type QuoteDetail, type QuoteSource, quoteOne } from "../../api/results";
-import { i18n, speak } from "../../i18n";
+import { type QuoteDetail, type QuoteSource, quoteQuery } from "../../api/results";
+import { activateLanguage, i18n } from "../../i18n";
 import { QuotePage } from "./QuotePage";
 
 const source = (position: number, more: Partial<QuoteSource>): QuoteSource => ({
@@ -57,9 +57,9 @@ const QUOTE: QuoteDetail = {
   ],
 };
 
-beforeAll(() => speak("en"));
+beforeAll(() => activateLanguage("en"));
 
-it("tells of each source whether it counts and why not, and never follows a hostile link", () => {
+it("shows for each source whether its price is kept and why not, and no unsafe link", () => {
   window.matchMedia ??= () =>
     ({
       matches: false,
@@ -69,7 +69,7 @@ it("tells of each source whether it counts and why not, and never follows a host
   const queries = new QueryClient({
     defaultOptions: { queries: { staleTime: Number.POSITIVE_INFINITY } },
   });
-  queries.setQueryData(quoteOne(42).queryKey, QUOTE);
+  queries.setQueryData(quoteQuery(42).queryKey, QUOTE);
   render(
     <I18nProvider i18n={i18n}>
       <MantineProvider>

@@ -1,21 +1,21 @@
 import { useQuery } from "@tanstack/react-query";
-import { drainRunner, type Runner, resumeRunner, runners, runnersKey } from "../../api/engine";
-import { useMay } from "../../app/access";
+import { drainRunner, type Runner, resumeRunner, runnersKey, runnersQuery } from "../../api/engine";
+import { useHasRole } from "../../app/session";
+import { ActionButton } from "../../components/ActionButton";
+import { type Columns, DataTable } from "../../components/DataTable";
+import { EmptyState, PageHeader, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { ActButton } from "../../parts/act";
-import { type Columns, DataTable } from "../../parts/List";
-import { Empty, Loaded, PageHead } from "../../parts/States";
-import { Status } from "../../parts/Status";
 
 export default function Runners() {
   const t = useT();
   const columns = useColumns();
-  const query = useQuery(runners);
+  const query = useQuery(runnersQuery);
   return (
     <>
-      <PageHead title={t("nav.runners")} />
-      <Loaded query={query}>
+      <PageHeader title={t("nav.runners")} />
+      <QueryView query={query}>
         {(found) =>
           found.length ? (
             <DataTable
@@ -26,10 +26,10 @@ export default function Runners() {
               minWidth={900}
             />
           ) : (
-            <Empty>{t("runners.none")}</Empty>
+            <EmptyState>{t("runners.none")}</EmptyState>
           )
         }
-      </Loaded>
+      </QueryView>
     </>
   );
 }
@@ -51,7 +51,7 @@ function useColumns(): Columns<Runner> {
     [
       t("runners.state"),
       // A runner whose lease has expired is lost, even while its row still says running.
-      (one) => <Status of={isActive(one) && !one.alive ? "lost" : one.status} />,
+      (one) => <StatusBadge status={isActive(one) && !one.alive ? "lost" : one.status} />,
     ],
     [t("runners.heartbeat"), ({ heartbeat_at }) => format.ago(heartbeat_at), "nowrap"],
     [
@@ -77,25 +77,25 @@ function useColumns(): Columns<Runner> {
     ],
     [t("runners.pipelines"), ({ pipelines }) => pipelines.join(", ")],
     [t("runners.version"), ({ version }) => version],
-    [t("act.actions"), (one) => <RunnerActions runner={one} />, "right"],
+    [t("common.actions"), (one) => <RunnerActions runner={one} />, "right"],
   ];
 }
 
 function RunnerActions({ runner: { id, name, alive, status } }: { runner: Runner }) {
   const t = useT();
-  const mayAct = useMay("operator");
+  const mayAct = useHasRole("operator");
   if (!mayAct || !alive || (status !== "running" && status !== "draining")) return null;
   const [label, change] =
     status === "running" ? [t("runners.drain"), drainRunner] : [t("runners.resume"), resumeRunner];
   return (
-    <ActButton
+    <ActionButton
       size="compact-xs"
       variant="default"
-      act={() => change(id)}
-      stale={[runnersKey]}
+      action={() => change(id)}
+      invalidates={[runnersKey]}
       aria-label={`${label} ${name}`}
     >
       {label}
-    </ActButton>
+    </ActionButton>
   );
 }

@@ -12,20 +12,20 @@ import {
 } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { createKey, type Key, keys, revokeKey, signInLink } from "../../api/operations";
 import type { Role } from "../../api/session";
+import { createKey, createSignInLink, type Key, keysQuery, revokeKey } from "../../api/settings";
+import { ConfirmButton, useAction } from "../../components/ActionButton";
+import { ErrorAlert, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Confirmed, useAct } from "../../parts/act";
-import { Failed, Loaded } from "../../parts/States";
-import { Status } from "../../parts/Status";
 
 const ROLES: Role[] = ["viewer", "operator", "admin"];
-const STALE = [["keys"]];
+const AFFECTED_QUERIES = [["keys"]];
 
 export function Keys() {
   const t = useT();
-  const query = useQuery(keys);
+  const query = useQuery(keysQuery);
   const [shown, setShown] = useState<string | null>(null);
   return (
     <Paper withBorder p="md">
@@ -39,14 +39,14 @@ export function Keys() {
             color="green"
             title={t("keys.once")}
             withCloseButton
-            closeButtonLabel={t("act.close")}
+            closeButtonLabel={t("common.close")}
             onClose={() => setShown(null)}
             role="status"
           >
             <Code block>{shown}</Code>
           </Alert>
         )}
-        <Loaded query={query}>{(found) => <KeyTable found={found} show={setShown} />}</Loaded>
+        <QueryView query={query}>{(found) => <KeyTable found={found} show={setShown} />}</QueryView>
       </Stack>
     </Paper>
   );
@@ -56,7 +56,7 @@ function NewKey({ show }: { show: (secret: string) => void }) {
   const t = useT();
   const [name, setName] = useState("");
   const [role, setRole] = useState<Role>("viewer");
-  const make = useAct(createKey, STALE);
+  const make = useAction(createKey, AFFECTED_QUERIES);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     make.mutate(
@@ -88,10 +88,10 @@ function NewKey({ show }: { show: (secret: string) => void }) {
           }
         />
         <Button type="submit" loading={make.isPending}>
-          {t("keys.make")}
+          {t("keys.create")}
         </Button>
       </Group>
-      {make.error && <Failed error={make.error} />}
+      {make.error && <ErrorAlert error={make.error} />}
     </form>
   );
 }
@@ -115,7 +115,7 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
               <Table.Td className="code">{key.prefix}…</Table.Td>
               <Table.Td>{t(`role.${key.role}`)}</Table.Td>
               <Table.Td>
-                <Status of={key.status} />
+                <StatusBadge status={key.status} />
               </Table.Td>
               <Table.Td>
                 {key.last_used_at && t("keys.used", { ago: format.ago(key.last_used_at) })}
@@ -131,7 +131,7 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
 
 function KeyActions({ of, show }: { of: Key; show: (secret: string) => void }) {
   const t = useT();
-  const link = useAct(() => signInLink(of.id), STALE);
+  const link = useAction(() => createSignInLink(of.id), AFFECTED_QUERIES);
   return (
     <Group gap="xs" justify="flex-end" wrap="nowrap">
       <Button
@@ -142,16 +142,16 @@ function KeyActions({ of, show }: { of: Key; show: (secret: string) => void }) {
       >
         {t("keys.link")}
       </Button>
-      <Confirmed
+      <ConfirmButton
         size="compact-xs"
         variant="outline"
         color="red"
-        act={() => revokeKey(of.id)}
-        stale={STALE}
+        action={() => revokeKey(of.id)}
+        invalidates={AFFECTED_QUERIES}
         question={t("keys.revokeQuestion", { name: of.name })}
       >
         {t("keys.revoke")}
-      </Confirmed>
+      </ConfirmButton>
     </Group>
   );
 }

@@ -3,8 +3,8 @@ import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { beforeAll, expect, it, vi } from "vitest";
-import type { Settings } from "../../api/operations";
-import { i18n, speak } from "../../i18n";
+import type { Settings } from "../../api/settings";
+import { activateLanguage, i18n } from "../../i18n";
 import { SettingsForm } from "./SettingsForm";
 
 const FOUND: Settings = {
@@ -16,7 +16,7 @@ const FOUND: Settings = {
 };
 
 beforeAll(async () => {
-  await speak("en");
+  await activateLanguage("en");
   window.matchMedia ??= () =>
     ({
       matches: false,
@@ -25,7 +25,7 @@ beforeAll(async () => {
     }) as unknown as MediaQueryList;
 });
 
-// The client keeps the fetch that it finds when it is made.
+// The API client takes the global fetch when it is created.
 const sent = vi.hoisted(() => {
   const bodies: unknown[] = [];
   globalThis.fetch = async (request) => {
@@ -55,14 +55,14 @@ const type = (field: HTMLInputElement, value: string) =>
   fireEvent.change(field, { target: { value } });
 const saveButton = () => screen.getByRole<HTMLButtonElement>("button", { name: "Save" });
 
-it("a field that nobody edits follows what others change", () => {
+it("a field that is not edited follows the stored value", () => {
   const { rerender } = render(page(FOUND));
   rerender(page({ ...FOUND, session_limit: 8, retention_days: 7.5 }));
   expect([limit().value, days().value]).toEqual(["8", "7.5"]);
   expect(screen.queryByText(/Changed elsewhere/)).toBeNull();
 });
 
-it("a field in the midst of being edited keeps what was typed, and says that it changed elsewhere", () => {
+it("an edited field keeps its draft and reports a change elsewhere", () => {
   const { rerender } = render(page(FOUND));
   type(limit(), "12");
   rerender(page({ ...FOUND, session_limit: 8, max_retries: 3 }));
@@ -74,7 +74,7 @@ it("a field in the midst of being edited keeps what was typed, and says that it 
   expect(screen.queryByText(/Changed elsewhere/)).toBeNull();
 });
 
-it("whoever typed what somebody else chose follows again", () => {
+it("a draft equal to the stored value is no longer edited", () => {
   const { rerender } = render(page(FOUND));
   type(limit(), "8");
   rerender(page({ ...FOUND, session_limit: 8 }));
@@ -83,7 +83,7 @@ it("whoever typed what somebody else chose follows again", () => {
   expect(limit().value).toBe("9");
 });
 
-it("only what was edited is sent", async () => {
+it("sends edited fields only", async () => {
   const { rerender } = render(page(FOUND));
   expect(saveButton().disabled).toBe(true);
   type(days(), "7");
@@ -99,7 +99,7 @@ it("only what was edited is sent", async () => {
   expect(screen.queryByText(/cannot be brought back/)).toBeNull();
 });
 
-it("who may not change anything sees the values only", () => {
+it("a user without the role sees disabled fields", () => {
   render(page(FOUND, false));
   expect([limit().disabled, days().disabled]).toEqual([true, true]);
   expect(screen.queryByRole("button", { name: "Save" })).toBeNull();

@@ -1,12 +1,12 @@
-// What may be changed while everything runs. Only what was edited is sent: the rest may have been changed by others meanwhile.
+// Runtime settings. Sends only the edited fields: others may have changed since the form was loaded.
 import { Button, Group, Paper, Stack, Switch, Text, TextInput, Title } from "@mantine/core";
 import type { FormEvent } from "react";
-import { changeSettings, type Settings, settingsKey } from "../../api/operations";
+import { changeSettings, type Settings, settingsKey } from "../../api/settings";
+import { useAction } from "../../components/ActionButton";
+import { ErrorAlert } from "../../components/States";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { useAct } from "../../parts/act";
-import { Failed } from "../../parts/States";
-import { type Draft, useDraft } from "./draft";
+import { type Draft, useDraft } from "./useDraft";
 
 const HOUR_IN_DAYS = 1 / 24;
 
@@ -23,7 +23,7 @@ type Drafts = ReturnType<typeof useDrafts>;
 
 const number = ({ isEdited, value }: Draft<string>) => (isEdited ? Number(value) : null);
 
-const edited = (drafts: Drafts) => ({
+const changedSettings = (drafts: Drafts) => ({
   session_limit: number(drafts.session_limit),
   max_retries: number(drafts.max_retries),
   auto_start: drafts.auto_start.isEdited ? drafts.auto_start.value : null,
@@ -33,19 +33,19 @@ const edited = (drafts: Drafts) => ({
 export function SettingsForm({ found, mayChange }: { found: Settings; mayChange: boolean }) {
   const t = useT();
   const drafts = useDrafts(found);
-  const save = useAct(changeSettings, [settingsKey]);
+  const save = useAction(changeSettings, [settingsKey]);
   const anyEdited = Object.values(drafts).some(({ isEdited }) => isEdited);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const { session_limit, max_retries, auto_start, retention_days } = drafts;
     const sent = () => {
-      for (const draft of [session_limit, max_retries, retention_days]) draft.drop(draft.value);
-      auto_start.drop(auto_start.value);
+      for (const draft of [session_limit, max_retries, retention_days]) draft.reset(draft.value);
+      auto_start.reset(auto_start.value);
     };
-    save.mutate(edited(drafts), { onSuccess: sent });
+    save.mutate(changedSettings(drafts), { onSuccess: sent });
   };
   const field = { mayChange, isSaving: save.isPending };
-  const forgetsMore =
+  const isShorterRetention =
     drafts.retention_days.value !== "" &&
     Number(drafts.retention_days.value) < found.retention_days;
   return (
@@ -63,7 +63,7 @@ export function SettingsForm({ found, mayChange }: { found: Settings; mayChange:
             min={1}
             max={1000}
             label={t("settings.sessionLimit")}
-            how={t("settings.sessionLimitHow")}
+            how={t("settings.sessionLimitHelp")}
           />
           <NumberField
             {...field}
@@ -73,7 +73,7 @@ export function SettingsForm({ found, mayChange }: { found: Settings; mayChange:
             min={0}
             max={100}
             label={t("settings.maxRetries")}
-            how={t("settings.maxRetriesHow")}
+            how={t("settings.maxRetriesHelp")}
           />
           <Switch
             label={t("settings.autoStart")}
@@ -93,14 +93,14 @@ export function SettingsForm({ found, mayChange }: { found: Settings; mayChange:
             max={36_500}
             step="any"
             label={t("settings.retentionDays")}
-            how={t("settings.retentionHow")}
+            how={t("settings.retentionHelp")}
           />
-          {forgetsMore && (
+          {isShorterRetention && (
             <Text size="sm" className="bad" role="status">
               {t("settings.retentionLess")}
             </Text>
           )}
-          {save.error && <Failed error={save.error} />}
+          {save.error && <ErrorAlert error={save.error} />}
           {save.isSuccess && !anyEdited && (
             <Text size="sm" className="good" role="status">
               {t("settings.saved")}
@@ -113,11 +113,11 @@ export function SettingsForm({ found, mayChange }: { found: Settings; mayChange:
               </Button>
             </Group>
           ) : (
-            <Text c="dimmed">{t("state.forbiddenHow")}</Text>
+            <Text c="dimmed">{t("state.forbiddenHelp")}</Text>
           )}
         </Stack>
       </form>
-      <Fixed fixed={found.fixed} />
+      <FixedParameters fixed={found.fixed} />
     </Paper>
   );
 }
@@ -165,10 +165,10 @@ function NumberField({
           <Button
             size="compact-sm"
             variant="default"
-            aria-label={`${label}: ${t("settings.takeTheirs")}`}
-            onClick={() => draft.drop()}
+            aria-label={`${label}: ${t("settings.useStored")}`}
+            onClick={() => draft.reset()}
           >
-            {t("settings.takeTheirs")}
+            {t("settings.useStored")}
           </Button>
         </Group>
       )}
@@ -176,13 +176,13 @@ function NumberField({
   );
 }
 
-function Fixed({ fixed }: { fixed: Settings["fixed"] }) {
+function FixedParameters({ fixed }: { fixed: Settings["fixed"] }) {
   const t = useT();
   const format = useFormat();
   return (
     <details className="fixed">
       <summary>{t("settings.fixed")}</summary>
-      <dl className="facts">
+      <dl className="descriptions">
         {Object.entries(fixed).map(([name, value]) => (
           <div key={name}>
             <dt className="code">{name}</dt>

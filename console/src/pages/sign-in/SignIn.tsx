@@ -2,7 +2,7 @@ import { Alert, Button, Paper, Stack, Text, TextInput, Title } from "@mantine/co
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useState } from "react";
 import { useLocation } from "wouter";
-import { asProblem } from "../../api/problem";
+import { toProblem } from "../../api/problem";
 import { sessionQuery, signIn } from "../../api/session";
 import { useT } from "../../i18n";
 
@@ -26,7 +26,7 @@ export function SignIn() {
       queries.setQueryData(sessionQuery.queryKey, session);
     },
   });
-  const problem = error && asProblem(error);
+  const problem = error && toProblem(error);
 
   useEffect(() => {
     const token = takeToken();
@@ -44,7 +44,7 @@ export function SignIn() {
         <form onSubmit={submit}>
           <Stack>
             <Title order={1}>Regente</Title>
-            <Text>{t("signIn.how")}</Text>
+            <Text>{t("signIn.help")}</Text>
             {problem && (
               <Alert color="red" role="alert">
                 {problem.status === 401 ? t("signIn.refused") : problem.message}
@@ -59,7 +59,7 @@ export function SignIn() {
               onChange={(event) => setKey(event.currentTarget.value)}
             />
             <Button type="submit" loading={isPending}>
-              {t("signIn.enter")}
+              {t("signIn.submit")}
             </Button>
           </Stack>
         </form>
