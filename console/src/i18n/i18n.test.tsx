@@ -48,8 +48,8 @@ it("formats plurals", async () => {
       <Needs count={1} />
     </I18nProvider>,
   );
-  expect(screen.getByText("3 itens precisam de você")).toBeTruthy();
-  expect(screen.getByText("1 item precisa de você")).toBeTruthy();
+  expect(screen.getByText("3 itens requerem atenção")).toBeTruthy();
+  expect(screen.getByText("1 item requer atenção")).toBeTruthy();
 });
 
 it("the day of a mission does not depend on the time zone", () => {

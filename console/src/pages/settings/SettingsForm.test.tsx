@@ -67,9 +67,9 @@ it("an edited field keeps its draft and reports a change elsewhere", () => {
   type(limit(), "12");
   rerender(page({ ...FOUND, session_limit: 8, max_retries: 3 }));
   expect(limit().value).toBe("12");
-  expect(screen.getByText(/it is 8 now/)).toBeTruthy();
+  expect(screen.getByText(/it is now 8/)).toBeTruthy();
   expect(screen.getByLabelText<HTMLInputElement>(/Retries/).value).toBe("3");
-  fireEvent.click(screen.getByRole("button", { name: /Missions per session: Take/ }));
+  fireEvent.click(screen.getByRole("button", { name: /Missions per session: Use/ }));
   expect(limit().value).toBe("8");
   expect(screen.queryByText(/Changed elsewhere/)).toBeNull();
 });
@@ -87,7 +87,7 @@ it("sends edited fields only", async () => {
   const { rerender } = render(page(FOUND));
   expect(saveButton().disabled).toBe(true);
   type(days(), "7");
-  expect(screen.getByText(/cannot be brought back/)).toBeTruthy();
+  expect(screen.getByText(/cannot be restored/)).toBeTruthy();
   fireEvent.click(saveButton());
   await waitFor(() =>
     expect(sent).toEqual([
@@ -96,7 +96,7 @@ it("sends edited fields only", async () => {
   );
   rerender(page({ ...FOUND, retention_days: 7 }));
   await waitFor(() => expect(screen.getByText("Saved.")).toBeTruthy());
-  expect(screen.queryByText(/cannot be brought back/)).toBeNull();
+  expect(screen.queryByText(/cannot be restored/)).toBeNull();
 });
 
 it("a user without the role sees disabled fields", () => {
