@@ -38,13 +38,15 @@ check: install lint  ## What CI checks besides the tests: lint, types, import co
 	@$(BIN)/python scripts/openapi.py
 	@$(BIN)/python scripts/console.py --check
 
-lint: install  ## Style and formatting
+lint: install  ## Check style and formatting: ruff, Biome
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/python scripts/console.py --lint
 
-format: install  ## Put the formatting right
+format: install  ## Fix style and formatting
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+	@$(BIN)/python scripts/console.py --format
 
 lock: install  ## Pin the dependencies anew
 	@sh scripts/lock.sh $(VENV)

@@ -1,20 +1,24 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-const api = process.env["REGENTE_API"] ?? "http://127.0.0.1:8080";
+const api = process.env.REGENTE_API ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
-  // Relative, so that the same files work at the root and under any path prefix.
+  // Relative, so that one build works at the root and under any path prefix.
   base: "./",
   plugins: [react()],
   build: {
-    outDir: process.env["REGENTE_CONSOLE_OUT"] ?? "../src/regente/console/static",
+    outDir: process.env.REGENTE_CONSOLE_OUT ?? "../src/regente/console/static",
     emptyOutDir: true,
-    // An image in a data: address is fine by our policy, but a file is cached for longer.
+    // Images stay files, which are cached for longer than data: URLs.
     assetsInlineLimit: 0,
     reportCompressedSize: false,
     modulePreload: { polyfill: false },
   },
   server: { proxy: { "/api": api, "/docs": api, "/pages": api, "/openapi.json": api } },
-  test: { environment: "jsdom", include: ["src/**/*.test.{ts,tsx}"], setupFiles: ["src/test-setup.ts"] },
+  test: {
+    environment: "jsdom",
+    include: ["src/**/*.test.{ts,tsx}"],
+    setupFiles: ["src/test-setup.ts"],
+  },
 });

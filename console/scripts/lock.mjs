@@ -1,5 +1,5 @@
-// A package-lock.json without the addresses that npm puts there for donations: a lock file of ours holds no address.
-// node lock.mjs [FOLDER]    the console's own, or that of another folder
+// Removes the funding URLs from package-lock.json: lock files carry no addresses.
+// node lock.mjs [FOLDER]    default: the console
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

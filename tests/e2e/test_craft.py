@@ -132,7 +132,7 @@ async def test_everything_by_keyboard(page: Page, demo: Demo, completed: int) ->
     await expect(page).to_have_url(f"{demo.url}/missions/{completed}")
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await page.keyboard.press("?")
-    await expect(page.get_by_role("dialog", name="Atalhos do teclado")).to_be_visible()
+    await expect(page.get_by_role("dialog", name="Atalhos de teclado")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await page.keyboard.press("c")
@@ -200,7 +200,7 @@ async def test_an_empty_installation_explains_itself_and_runs_the_demo(
     """O19: three steps, ticked off live; the demo is a button."""
     async with command(database_url, tmp_path) as served:
         await stranger.goto(served["sign_in"])
-        steps = stranger.get_by_role("region", name=re.compile("Três passos")).get_by_role(
+        steps = stranger.get_by_role("region", name=re.compile("três passos")).get_by_role(
             "listitem"
         )
         await expect(steps).to_have_count(3)

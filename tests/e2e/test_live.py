@@ -27,7 +27,7 @@ async def test_stale_when_the_server_is_gone_and_live_when_it_is_back(
         await expect(page.locator(".live")).to_have_text("Ao vivo")
     await expect(page.locator(".live")).to_have_text("Reconectando")
     await page.clock.fast_forward(61_000)
-    warning = page.get_by_role("alert").filter(has_text="O que você vê pode estar desatualizado")
+    warning = page.get_by_role("alert").filter(has_text="Os dados podem estar desatualizados")
     await expect(warning).to_contain_text(re.compile(r"Última atualização às \d\d:\d\d:\d\d"))
     await expect(page.locator("main")).to_have_attribute("data-live", "stale")
     async with command(demo.database_url, tmp_path, port=urlsplit(served["url"]).port):
@@ -42,6 +42,6 @@ async def test_it_can_be_paused(page: Page, demo: Demo) -> None:
     await expect(page.locator(".live")).to_have_text("Ao vivo")
     await page.get_by_role("button", name="Pausar").click()
     await expect(page.locator(".live")).to_have_text("Pausado")
-    await expect(page.get_by_text("Pausado: o que você vê está parado")).to_be_visible()
+    await expect(page.get_by_text("Pausado: atualizações ao vivo desligadas")).to_be_visible()
     await page.get_by_role("button", name="Continuar").first.click()
     await expect(page.locator(".live")).to_have_text("Ao vivo")

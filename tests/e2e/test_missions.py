@@ -50,7 +50,7 @@ async def test_twelve_missions_by_range_are_queued_and_one_is_watched_to_its_end
     await dialog.get_by_label("Todas").uncheck()
     await dialog.get_by_label("Idiomas").fill("pt, en")
     await expect(dialog.get_by_text("Isto cria 12 missões.")).to_be_visible()
-    await dialog.get_by_role("button", name="Criar no banco").click()
+    await dialog.get_by_role("button", name="Criar como rascunho").click()
     await expect(dialog).to_be_hidden()
     rows = page.locator(ROWS)
     await expect(rows).to_have_count(12)
@@ -64,7 +64,7 @@ async def test_twelve_missions_by_range_are_queued_and_one_is_watched_to_its_end
     await expect(page.locator("dd .status")).to_have_text("Concluída", timeout=45_000)
     await expect(page.get_by_role("figure", name="Linha do tempo")).to_be_visible()
     await expect(page.get_by_role("cell", name="mission_completed")).to_be_visible()
-    await expect(page.get_by_role("region", name="Recebido")).to_contain_text('"media_type"')
+    await expect(page.get_by_role("region", name="Argumentos")).to_contain_text('"media_type"')
 
 
 async def test_a_running_mission_is_canceled(page: Page, demo: Demo) -> None:

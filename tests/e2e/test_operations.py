@@ -204,7 +204,7 @@ async def test_the_audit_is_filtered_and_exported(page: Page, demo: Demo, comple
     assert len(rows) == len(events) >= 3
     await page.get_by_label("Até").fill("2020-01-01T00:00")
     await page.get_by_role("button", name="Aplicar").click()
-    await expect(page.get_by_text("Nenhum evento corresponde.")).to_be_visible()
+    await expect(page.get_by_text("Nenhum evento encontrado.")).to_be_visible()
     for tab, cell in (
         ("Desempenho por worker", "demo-worker-1"),
         ("Proxies com problemas", "demo-proxy-1"),

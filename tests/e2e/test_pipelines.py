@@ -83,7 +83,7 @@ async def test_a_quote_is_shown_with_its_evidence(
 async def test_a_quote_that_failed_says_why(page: Page, demo: Demo, results: Outcomes) -> None:
     """Q1, O19: found by its status; its error, where it stood, and its failed attempt."""
     await page.goto(f"{demo.url}/results/lots/{results.lot}")
-    await page.get_by_label("Cotações a mostrar").select_option("ERROR")
+    await page.get_by_label("Filtrar por status").select_option("ERROR")
     await expect(page).to_have_url(f"{demo.url}/results/lots/{results.lot}?status=ERROR")
     rows = (
         page.get_by_role("region", name="Cotações deste lote")
@@ -127,12 +127,12 @@ async def test_a_round_is_a_table_and_what_failed_runs_again(
         await expect(row).to_contain_text("LAYOUT_CHANGED")
         await expect(row.locator(".status")).to_have_text("Com erro")
         await sandbox.delete("/league/admin/faults")
-    await page.get_by_role("button", name="Tentar de novo o que falhou").click()
+    await page.get_by_role("button", name="Repetir falhas").click()
     await expect(
-        page.get_by_text("1 tarefa voltou para a fila, de 1 que faltavam.")
+        page.get_by_text("1 tarefa voltou para a fila, de 1 não armazenadas.")
     ).to_be_visible()
     await expect(row.locator(".status")).to_have_text("Concluída")
-    await expect(page.get_by_role("button", name="Tentar de novo o que falhou")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Repetir falhas")).to_have_count(0)
     await row.get_by_role("link").click()
     await expect(page.get_by_role("region", name="Tentativas que falharam")).to_contain_text(
         "LAYOUT_CHANGED"
@@ -174,14 +174,14 @@ async def test_documents_are_filtered_and_their_errors_reprocessed(
     await expect(row.get_by_role("cell").nth(3)).to_have_text(
         re.compile(rf"^{round(100 * contract['confianca'])}(,\d)?%$")
     )
-    await page.get_by_label("Documentos a mostrar").select_option("PULADO")
+    await page.get_by_label("Filtrar por status").select_option("PULADO")
     await expect(table.get_by_role("row")).to_have_count(2)
     await expect(table).to_contain_text("EMPTY")
-    await page.get_by_label("Documentos a mostrar").select_option("ERRO")
+    await page.get_by_label("Filtrar por status").select_option("ERRO")
     await expect(table.get_by_role("row").nth(1)).to_contain_text("ruim.txt")
     await page.get_by_role("button", name="Reprocessar apenas erros").click()
     await expect(page.get_by_text("Nenhum documento tem este status.")).to_be_visible()
-    await page.get_by_label("Documentos a mostrar").select_option("")
+    await page.get_by_label("Filtrar por status").select_option("")
     await expect(
         table.get_by_role("row").filter(has_text="ruim.txt").locator(".status")
     ).to_have_text("CONCLUIDO")
@@ -250,14 +250,12 @@ async def test_a_viewer_sees_and_does_not_act(
     await expect(
         stranger.get_by_role("region", name="Partidas").get_by_text("LAYOUT_CHANGED")
     ).to_be_visible()
-    await expect(stranger.get_by_role("button", name="Tentar de novo o que falhou")).to_have_count(
-        0
-    )
+    await expect(stranger.get_by_role("button", name="Repetir falhas")).to_have_count(0)
     await stranger.goto(f"{demo.url}/results/executions/{results.execution}")
     await expect(stranger.get_by_role("cell", name="ruim.txt")).to_be_visible()
     await expect(stranger.get_by_role("button", name="Reprocessar apenas erros")).to_have_count(0)
     await stranger.goto(f"{demo.url}/results?of=embeddings")
-    await expect(stranger.get_by_text("A busca é para operadores")).to_be_visible()
+    await expect(stranger.get_by_text("A busca exige o papel de operação")).to_be_visible()
 
 
 async def test_where_nothing_is_it_says_how_to_begin(

@@ -1,5 +1,5 @@
 import createClient, { type Middleware } from "openapi-fetch";
-import { addressOf } from "../app/root";
+import { urlOf } from "../app/basePath";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -17,5 +17,8 @@ const csrf: Middleware = {
   },
 };
 
-export const api = createClient<paths>({ baseUrl: addressOf("").replace(/\/$/, ""), credentials: "same-origin" });
+export const api = createClient<paths>({
+  baseUrl: urlOf("").replace(/\/$/, ""),
+  credentials: "same-origin",
+});
 api.use(csrf);

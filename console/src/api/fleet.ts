@@ -1,33 +1,36 @@
 import { queryOptions } from "@tanstack/react-query";
-import { type Schemas, api } from "./client";
-import { settled } from "./problem";
+import { api, type Schemas } from "./client";
+import { unwrap } from "./problem";
 
-export type Worker = Schemas["Worker"];
-export type Proxy = Schemas["Proxy"];
-export type Writer = Schemas["Writer"];
-export type Verdict = Schemas["Verdict"];
-export type Kind = "workers" | "proxies" | "writers";
+export type FleetWorker = Schemas["Worker"];
+export type FleetProxy = Schemas["Proxy"];
+export type FleetWriter = Schemas["Writer"];
+export type TestResult = Schemas["Verdict"];
+export type FleetKind = "workers" | "proxies" | "writers";
 
-export const fleetKeys = { all: ["fleet"] as const, kind: (kind: Kind) => ["fleet", kind] as const };
+export const fleetKeys = {
+  all: ["fleet"] as const,
+  kind: (kind: FleetKind) => ["fleet", kind] as const,
+};
 
-export const workers = queryOptions({
+export const workersQuery = queryOptions({
   queryKey: fleetKeys.kind("workers"),
-  queryFn: ({ signal }) => settled(api.GET("/api/workers", { signal })),
+  queryFn: ({ signal }) => unwrap(api.GET("/api/workers", { signal })),
 });
 
-export const proxies = queryOptions({
+export const proxiesQuery = queryOptions({
   queryKey: fleetKeys.kind("proxies"),
-  queryFn: ({ signal }) => settled(api.GET("/api/proxies", { signal })),
+  queryFn: ({ signal }) => unwrap(api.GET("/api/proxies", { signal })),
 });
 
-export const writers = queryOptions({
+export const writersQuery = queryOptions({
   queryKey: fleetKeys.kind("writers"),
-  queryFn: ({ signal }) => settled(api.GET("/api/writers", { signal })),
+  queryFn: ({ signal }) => unwrap(api.GET("/api/writers", { signal })),
 });
 
-export const addWorker = (body: Schemas["NewWorker"]) => settled(api.POST("/api/workers", { body }));
-export const addProxy = (body: Schemas["NewProxy"]) => settled(api.POST("/api/proxies", { body }));
-export const addWriter = (body: Schemas["NewWriter"]) => settled(api.POST("/api/writers", { body }));
+export const addWorker = (body: Schemas["NewWorker"]) => unwrap(api.POST("/api/workers", { body }));
+export const addProxy = (body: Schemas["NewProxy"]) => unwrap(api.POST("/api/proxies", { body }));
+export const addWriter = (body: Schemas["NewWriter"]) => unwrap(api.POST("/api/writers", { body }));
 
 const at = (id: string) => ({ params: { path: { member_id: id } } });
 
@@ -47,20 +50,46 @@ const TEST = {
   writers: "/api/writers/{member_id}/test",
 } as const;
 
-export const switchMember = (kind: Kind, id: string, on: boolean): Promise<unknown> =>
-  settled<unknown>(api.POST(on ? SWITCH_ON[kind] : SWITCH_OFF[kind], at(id)));
+export const setMemberActive = (kind: FleetKind, id: string, on: boolean): Promise<unknown> =>
+  unwrap<unknown>(api.POST(on ? SWITCH_ON[kind] : SWITCH_OFF[kind], at(id)));
 
-export const testMember = (kind: Kind, id: string): Promise<Verdict> => settled(api.POST(TEST[kind], at(id)));
+export const testMember = (kind: FleetKind, id: string): Promise<TestResult> =>
+  unwrap(api.POST(TEST[kind], at(id)));
 
-export type Changes = Schemas["WorkerChanges"] & Schemas["ProxyChanges"] & Schemas["WriterChanges"];
+export type MemberChanges = Schemas["WorkerChanges"] &
+  Schemas["ProxyChanges"] &
+  Schemas["WriterChanges"];
 
-export const editMember = (kind: Kind, id: string, changes: Changes): Promise<unknown> => {
+export const updateMember = (
+  kind: FleetKind,
+  id: string,
+  changes: MemberChanges,
+): Promise<unknown> => {
   const { name, url, api_key, storage_domain, host, port, username, password } = changes;
-  if (kind === "workers") return settled(api.PATCH("/api/workers/{member_id}", { ...at(id), body: { name, url, api_key, storage_domain } }));
-  if (kind === "writers") return settled(api.PATCH("/api/writers/{member_id}", { ...at(id), body: { name, url, api_key } }));
-  return settled(api.PATCH("/api/proxies/{member_id}", { ...at(id), body: { name, host, port, username, password } }));
+  if (kind === "workers")
+    return unwrap(
+      api.PATCH("/api/workers/{member_id}", {
+        ...at(id),
+        body: { name, url, api_key, storage_domain },
+      }),
+    );
+  if (kind === "writers")
+    return unwrap(
+      api.PATCH("/api/writers/{member_id}", { ...at(id), body: { name, url, api_key } }),
+    );
+  return unwrap(
+    api.PATCH("/api/proxies/{member_id}", {
+      ...at(id),
+      body: { name, host, port, username, password },
+    }),
+  );
 };
 
-const ONE = { workers: "/api/workers/{member_id}", proxies: "/api/proxies/{member_id}", writers: "/api/writers/{member_id}" } as const;
+const ONE = {
+  workers: "/api/workers/{member_id}",
+  proxies: "/api/proxies/{member_id}",
+  writers: "/api/writers/{member_id}",
+} as const;
 
-export const removeMember = (kind: Kind, id: string): Promise<unknown> => settled<unknown>(api.DELETE(ONE[kind], at(id)));
+export const removeMember = (kind: FleetKind, id: string): Promise<unknown> =>
+  unwrap<unknown>(api.DELETE(ONE[kind], at(id)));

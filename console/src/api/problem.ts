@@ -1,4 +1,4 @@
-// Every way in which a request can fail, as one error with a stable code.
+// The one error for failed requests, with a stable code.
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -22,8 +22,8 @@ const textOf = (thing: unknown, key: string): string | undefined => {
   return typeof value === "string" ? value : undefined;
 };
 
-// The data of an answer; anything else is thrown.
-export async function settled<T>(asked: Promise<Answer<T>>): Promise<T> {
+// Returns the data of a successful response and throws a Problem otherwise.
+export async function unwrap<T>(asked: Promise<Answer<T>>): Promise<T> {
   let answer: Answer<T>;
   try {
     answer = await asked;
@@ -36,5 +36,7 @@ export async function settled<T>(asked: Promise<Answer<T>>): Promise<T> {
   throw new Problem(response.status, textOf(error, "code") ?? `HTTP_${response.status}`, said);
 }
 
-export const asProblem = (error: unknown): Problem =>
-  error instanceof Problem ? error : new Problem(0, "UNKNOWN", error instanceof Error ? error.message : String(error));
+export const toProblem = (error: unknown): Problem =>
+  error instanceof Problem
+    ? error
+    : new Problem(0, "UNKNOWN", error instanceof Error ? error.message : String(error));

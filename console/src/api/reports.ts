@@ -1,29 +1,40 @@
-// The four reports of the audit.
+// Reports of the audit page.
 import { queryOptions } from "@tanstack/react-query";
 import { api } from "./client";
 import { eventsKey } from "./engine";
-import { settled } from "./problem";
+import { unwrap } from "./problem";
 
-export const failureReport = (hours: number) =>
+export const failureReportQuery = (hours: number) =>
   queryOptions({
     queryKey: [...eventsKey, "report", "failures", hours],
-    queryFn: ({ signal }) => settled(api.GET("/api/reports/failures", { params: { query: { hours, limit: 200 } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(
+        api.GET("/api/reports/failures", { params: { query: { hours, limit: 200 } }, signal }),
+      ),
   });
 
-export const workerReport = (days: number) =>
+export const workerReportQuery = (days: number) =>
   queryOptions({
     queryKey: [...eventsKey, "report", "workers", days],
-    queryFn: ({ signal }) => settled(api.GET("/api/reports/workers", { params: { query: { days } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(api.GET("/api/reports/workers", { params: { query: { days } }, signal })),
   });
 
-export const proxyReport = (days: number) =>
+export const proxyReportQuery = (days: number) =>
   queryOptions({
     queryKey: [...eventsKey, "report", "proxies", days],
-    queryFn: ({ signal }) => settled(api.GET("/api/reports/proxies", { params: { query: { days } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(api.GET("/api/reports/proxies", { params: { query: { days } }, signal })),
   });
 
-export const timelineReport = (mission_id: number) =>
+export const timelineReportQuery = (mission_id: number) =>
   queryOptions({
     queryKey: [...eventsKey, "report", "timeline", mission_id],
-    queryFn: ({ signal }) => settled(api.GET("/api/reports/missions/{mission_id}/timeline", { params: { path: { mission_id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(
+        api.GET("/api/reports/missions/{mission_id}/timeline", {
+          params: { path: { mission_id } },
+          signal,
+        }),
+      ),
   });

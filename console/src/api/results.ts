@@ -1,7 +1,7 @@
-// What the pipelines other than missions came to: quotes, rounds, documents, embeddings.
+// Results of the other pipelines: quotes, rounds, documents, embeddings.
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { type Schemas, api } from "./client";
-import { settled } from "./problem";
+import { api, type Schemas } from "./client";
+import { unwrap } from "./problem";
 
 export type Quote = Schemas["Quote"];
 export type QuoteDetail = Schemas["QuoteDetail"];
@@ -15,26 +15,41 @@ export type Execution = Schemas["DocumentExecution"];
 export type DocumentResult = Schemas["DocumentResult"];
 export type DocumentState = DocumentResult["status"];
 
-export const KINDS = ["quotes", "rounds", "documents", "embeddings"] as const;
-export type Kind = (typeof KINDS)[number];
+export const RESULT_KINDS = ["quotes", "rounds", "documents", "embeddings"] as const;
+export type ResultKind = (typeof RESULT_KINDS)[number];
 
-const KIND_OF: Record<string, Kind> = { quotes: "quotes", rounds: "rounds", matches: "rounds", documents: "documents", embeddings: "embeddings" };
+const KIND_OF: Record<string, ResultKind> = {
+  quotes: "quotes",
+  rounds: "rounds",
+  matches: "rounds",
+  documents: "documents",
+  embeddings: "embeddings",
+};
 
-export const resultsKey = (kind: Kind) => ["results", kind] as const;
+export const resultsKey = (kind: ResultKind) => ["results", kind] as const;
 
-// Of which results something was heard. What happens to a batch as a whole names no pipeline: it may be any of theirs.
-export function kindsHeard(events: readonly { pipeline: string | null; batch_id: number | null }[]): Set<Kind> {
-  const heard = new Set<Kind>();
-  for (const { pipeline, batch_id } of events) {
-    const kind = pipeline === null ? undefined : KIND_OF[pipeline];
-    if (kind) heard.add(kind);
-    else if (pipeline === null && batch_id !== null) for (const one of KINDS) heard.add(one);
-  }
-  return heard;
+// The kinds of results that events may have changed. An event of a whole batch names no pipeline and
+// may concern any kind.
+export function kindsInEvents(
+  events: readonly { pipeline: string | null; batch_id: number | null }[],
+): Set<ResultKind> {
+  return new Set(
+    events.flatMap(({ pipeline, batch_id }): readonly ResultKind[] => {
+      if (pipeline === null) return batch_id === null ? [] : RESULT_KINDS;
+      const kind = KIND_OF[pipeline];
+      return kind ? [kind] : [];
+    }),
+  );
 }
 
-// Where the results of a batch are shown, when its pipeline is one of ours.
-export function resultsOf({ id, pipeline }: { id: number; pipeline: string | null }): string | null {
+// Path of the page with the results of a batch, or null for pipelines without one.
+export function resultsPath({
+  id,
+  pipeline,
+}: {
+  id: number;
+  pipeline: string | null;
+}): string | null {
   switch (pipeline === null ? undefined : KIND_OF[pipeline]) {
     case "quotes":
       return `/results/lots/${id}`;
@@ -53,94 +68,131 @@ interface PageOf {
   next?: string | null;
 }
 
-const paged = { initialPageParam: null as string | null, getNextPageParam: (page: PageOf) => page.next ?? null };
+const paged = {
+  initialPageParam: null as string | null,
+  getNextPageParam: (page: PageOf) => page.next ?? null,
+};
 
-export const lotList = infiniteQueryOptions({
+export const lotListQuery = infiniteQueryOptions({
   queryKey: [...resultsKey("quotes"), "lots"],
-  queryFn: ({ pageParam, signal }) => settled(api.GET("/api/quotes/lots", { params: { query: { limit: 10, cursor: pageParam } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    unwrap(
+      api.GET("/api/quotes/lots", { params: { query: { limit: 10, cursor: pageParam } }, signal }),
+    ),
   ...paged,
 });
 
-export const lotOne = (id: number) =>
+export const lotQuery = (id: number) =>
   queryOptions({
     queryKey: [...resultsKey("quotes"), "lot", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/quotes/lots/{lot_id}", { params: { path: { lot_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(api.GET("/api/quotes/lots/{lot_id}", { params: { path: { lot_id: id } }, signal })),
   });
 
-export const quoteList = (filter: { lot_id?: number; status?: QuoteState[] }) =>
+export const quoteListQuery = (filter: { lot_id?: number; status?: QuoteState[] }) =>
   infiniteQueryOptions({
     queryKey: [...resultsKey("quotes"), "list", filter],
-    queryFn: ({ pageParam, signal }) => settled(api.GET("/api/quotes", { params: { query: { ...filter, limit: 50, cursor: pageParam } }, signal })),
-    ...paged,
-  });
-
-export const quoteOne = (id: number) =>
-  queryOptions({
-    queryKey: [...resultsKey("quotes"), "one", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/quotes/{quote_id}", { params: { path: { quote_id: id } }, signal })),
-  });
-
-export const roundList = (filter: { batch_id?: number }) =>
-  infiniteQueryOptions({
-    queryKey: [...resultsKey("rounds"), "list", filter],
-    queryFn: ({ pageParam, signal }) => settled(api.GET("/api/rounds", { params: { query: { ...filter, limit: 50, cursor: pageParam } }, signal })),
-    ...paged,
-  });
-
-const round = (id: number) => ({ params: { path: { round_id: id } } });
-
-export const roundOne = (id: number) =>
-  queryOptions({
-    queryKey: [...resultsKey("rounds"), "one", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/rounds/{round_id}", { ...round(id), signal })),
-  });
-
-export const matchOne = (id: number, match: string) =>
-  queryOptions({
-    queryKey: [...resultsKey("rounds"), "one", id, match],
-    queryFn: ({ signal }) =>
-      settled(api.GET("/api/rounds/{round_id}/matches/{match_id}", { params: { path: { round_id: id, match_id: match } }, signal })),
-  });
-
-export const retryFailedOf = (id: number) => settled(api.POST("/api/rounds/{round_id}/retry-failed", round(id)));
-
-export const executionList = infiniteQueryOptions({
-  queryKey: [...resultsKey("documents"), "executions"],
-  queryFn: ({ pageParam, signal }) => settled(api.GET("/api/documents/executions", { params: { query: { limit: 50, cursor: pageParam } }, signal })),
-  ...paged,
-});
-
-const execution = (id: number) => ({ params: { path: { execution_id: id } } });
-
-export const executionOne = (id: number) =>
-  queryOptions({
-    queryKey: [...resultsKey("documents"), "one", id],
-    queryFn: ({ signal }) => settled(api.GET("/api/documents/executions/{execution_id}", { ...execution(id), signal })),
-  });
-
-export const executionStanding = (id: number) =>
-  queryOptions({
-    queryKey: [...resultsKey("documents"), "one", id, "standing"],
-    queryFn: ({ signal }) => settled(api.GET("/execucoes/{execution_id}/status-detalhado", { ...execution(id), signal })),
-  });
-
-export const documentList = (id: number, statuses?: DocumentState[]) =>
-  infiniteQueryOptions({
-    queryKey: [...resultsKey("documents"), "list", id, statuses ?? "all"],
     queryFn: ({ pageParam, signal }) =>
-      settled(
-        api.GET("/api/documents/executions/{execution_id}/documents", {
-          params: { path: { execution_id: id }, query: { ...(statuses ? { statuses } : {}), limit: 50, cursor: pageParam } },
+      unwrap(
+        api.GET("/api/quotes", {
+          params: { query: { ...filter, limit: 50, cursor: pageParam } },
           signal,
         }),
       ),
     ...paged,
   });
 
-export const embeddingStats = queryOptions({
+export const quoteQuery = (id: number) =>
+  queryOptions({
+    queryKey: [...resultsKey("quotes"), "one", id],
+    queryFn: ({ signal }) =>
+      unwrap(api.GET("/api/quotes/{quote_id}", { params: { path: { quote_id: id } }, signal })),
+  });
+
+export const roundListQuery = (filter: { batch_id?: number }) =>
+  infiniteQueryOptions({
+    queryKey: [...resultsKey("rounds"), "list", filter],
+    queryFn: ({ pageParam, signal }) =>
+      unwrap(
+        api.GET("/api/rounds", {
+          params: { query: { ...filter, limit: 50, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    ...paged,
+  });
+
+const round = (id: number) => ({ params: { path: { round_id: id } } });
+
+export const roundQuery = (id: number) =>
+  queryOptions({
+    queryKey: [...resultsKey("rounds"), "one", id],
+    queryFn: ({ signal }) => unwrap(api.GET("/api/rounds/{round_id}", { ...round(id), signal })),
+  });
+
+export const matchQuery = (id: number, match: string) =>
+  queryOptions({
+    queryKey: [...resultsKey("rounds"), "one", id, match],
+    queryFn: ({ signal }) =>
+      unwrap(
+        api.GET("/api/rounds/{round_id}/matches/{match_id}", {
+          params: { path: { round_id: id, match_id: match } },
+          signal,
+        }),
+      ),
+  });
+
+export const retryFailedMatches = (id: number) =>
+  unwrap(api.POST("/api/rounds/{round_id}/retry-failed", round(id)));
+
+export const executionListQuery = infiniteQueryOptions({
+  queryKey: [...resultsKey("documents"), "executions"],
+  queryFn: ({ pageParam, signal }) =>
+    unwrap(
+      api.GET("/api/documents/executions", {
+        params: { query: { limit: 50, cursor: pageParam } },
+        signal,
+      }),
+    ),
+  ...paged,
+});
+
+const execution = (id: number) => ({ params: { path: { execution_id: id } } });
+
+export const executionQuery = (id: number) =>
+  queryOptions({
+    queryKey: [...resultsKey("documents"), "one", id],
+    queryFn: ({ signal }) =>
+      unwrap(api.GET("/api/documents/executions/{execution_id}", { ...execution(id), signal })),
+  });
+
+export const executionStatusQuery = (id: number) =>
+  queryOptions({
+    queryKey: [...resultsKey("documents"), "one", id, "standing"],
+    queryFn: ({ signal }) =>
+      unwrap(api.GET("/execucoes/{execution_id}/status-detalhado", { ...execution(id), signal })),
+  });
+
+export const documentListQuery = (id: number, statuses?: DocumentState[]) =>
+  infiniteQueryOptions({
+    queryKey: [...resultsKey("documents"), "list", id, statuses ?? "all"],
+    queryFn: ({ pageParam, signal }) =>
+      unwrap(
+        api.GET("/api/documents/executions/{execution_id}/documents", {
+          params: {
+            path: { execution_id: id },
+            query: { ...(statuses ? { statuses } : {}), limit: 50, cursor: pageParam },
+          },
+          signal,
+        }),
+      ),
+    ...paged,
+  });
+
+export const embeddingStatsQuery = queryOptions({
   queryKey: [...resultsKey("embeddings"), "stats"],
-  queryFn: ({ signal }) => settled(api.GET("/api/embeddings/stats", { signal })),
+  queryFn: ({ signal }) => unwrap(api.GET("/api/embeddings/stats", { signal })),
 });
 
 export const searchTexts = (body: { text: string; model: string | null }) =>
-  settled(api.POST("/api/embeddings/search", { body: { ...body, limit: 10 } }));
+  unwrap(api.POST("/api/embeddings/search", { body: { ...body, limit: 10 } }));

@@ -1,17 +1,27 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api } from "./client";
+import { api, type Schemas } from "./client";
 import { missionKeys } from "./missions";
-import { settled } from "./problem";
+import { unwrap } from "./problem";
 
-// A mission is a task, by the same number: fresh when the mission is.
-export const taskOne = (id: number) =>
+export type Step = Schemas["Step"];
+
+// A mission is a task with the same id; its keys are under the mission so that both are refreshed
+// together.
+export const taskQuery = (id: number) =>
   queryOptions({
     queryKey: [...missionKeys.one(id), "task"],
-    queryFn: ({ signal }) => settled(api.GET("/api/tasks/{task_id}", { params: { path: { task_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(api.GET("/api/tasks/{task_id}", { params: { path: { task_id: id } }, signal })),
   });
 
-export const taskSteps = (id: number) =>
+export const taskStepsQuery = (id: number) =>
   queryOptions({
     queryKey: [...missionKeys.one(id), "steps"],
-    queryFn: ({ signal }) => settled(api.GET("/api/tasks/{task_id}/steps", { params: { path: { task_id: id }, query: { limit: 200 } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(
+        api.GET("/api/tasks/{task_id}/steps", {
+          params: { path: { task_id: id }, query: { limit: 200 } },
+          signal,
+        }),
+      ),
   });

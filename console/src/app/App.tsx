@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import { Suspense, lazy } from "react";
+import { lazy, Suspense } from "react";
 import { Redirect, Route, Switch } from "wouter";
 import { sessionQuery } from "../api/session";
+import { ErrorAlert, Loading, NotFound } from "../components/States";
 import { LiveProvider } from "../live/LiveProvider";
 import { SignIn } from "../pages/sign-in/SignIn";
-import { Failed, Loading, NotFound } from "../parts/States";
-import { Shell } from "./Shell";
-import { SessionContext } from "./access";
+import { AppShell } from "./AppShell";
+import { SessionContext } from "./session";
 
 const Overview = lazy(() => import("../pages/overview/Overview"));
 const Missions = lazy(() => import("../pages/missions/Missions"));
@@ -21,16 +21,17 @@ const Settings = lazy(() => import("../pages/settings/Settings"));
 
 export function App() {
   const { data: session, error, refetch } = useQuery(sessionQuery);
-  if (session === undefined) return error ? <Failed error={error} retry={() => void refetch()} /> : <Loading />;
+  if (session === undefined)
+    return error ? <ErrorAlert error={error} retry={() => void refetch()} /> : <Loading />;
   if (session === null) return <SignIn />;
   return (
     <SessionContext value={session}>
       <LiveProvider>
-        <Shell>
+        <AppShell>
           <Suspense fallback={<Loading />}>
             <Pages />
           </Suspense>
-        </Shell>
+        </AppShell>
       </LiveProvider>
     </SessionContext>
   );

@@ -1,10 +1,12 @@
 import { expect, it, vi } from "vitest";
-import { type Command, matching, missionIn } from "./commands";
+import { type Command, filterCommands, parseMissionId } from "./commands";
 
-const commands = ["Missões", "Criar missões", "Configurações"].map((name): Command => ({ id: name, name, kind: "page", run: vi.fn() }));
-const found = (typed: string) => matching(commands, typed).map(({ name }) => name);
+const commands = ["Missões", "Criar missões", "Configurações"].map(
+  (name): Command => ({ id: name, name, kind: "page", run: vi.fn() }),
+);
+const found = (typed: string) => filterCommands(commands, typed).map(({ name }) => name);
 
-it("finds without accents, by the beginnings of words, in any order", () => {
+it("finds without accents, by prefixes of words, in any order", () => {
   expect(found("missoes")).toEqual(["Missões", "Criar missões"]);
   expect(found("mi cri")).toEqual(["Criar missões"]);
   expect(found("CONF")).toEqual(["Configurações"]);
@@ -12,6 +14,11 @@ it("finds without accents, by the beginnings of words, in any order", () => {
   expect(found("xyz")).toEqual([]);
 });
 
-it("a number is a mission", () => {
-  expect([missionIn("42"), missionIn(" #7 "), missionIn("0"), missionIn("4x")]).toEqual([42, 7, null, null]);
+it("parses a number as a mission id", () => {
+  expect([
+    parseMissionId("42"),
+    parseMissionId(" #7 "),
+    parseMissionId("0"),
+    parseMissionId("4x"),
+  ]).toEqual([42, 7, null, null]);
 });

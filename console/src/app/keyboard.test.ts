@@ -1,14 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { makeListener, switchSingleKeys } from "./keyboard";
+import { createKeyListener, setSingleKeysEnabled } from "./keyboard";
 
 describe("the keyboard", () => {
   const acts = { "g m": vi.fn(), "?": vi.fn(), "mod+k": vi.fn() };
   let listen: (event: KeyboardEvent) => void;
-  const press = (key: string, options: KeyboardEventInit = {}, target: Element = document.body) => target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, ...options }));
+  const press = (key: string, options: KeyboardEventInit = {}, target: Element = document.body) =>
+    target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, ...options }));
 
   beforeEach(() => {
     for (const act of Object.values(acts)) act.mockReset();
-    listen = makeListener(() => acts);
+    listen = createKeyListener(() => acts);
     addEventListener("keydown", listen);
   });
   afterEach(() => {
@@ -16,7 +17,7 @@ describe("the keyboard", () => {
     document.body.replaceChildren();
   });
 
-  it("takes one key, or two in a row", () => {
+  it("handles one key, or two in a row", () => {
     press("?");
     press("m");
     expect(acts["g m"]).not.toHaveBeenCalled();
@@ -25,7 +26,7 @@ describe("the keyboard", () => {
     expect([acts["?"].mock.calls.length, acts["g m"].mock.calls.length]).toEqual([1, 1]);
   });
 
-  it("leaves alone whoever writes, and whoever is in a dialog", () => {
+  it("ignores single keys in fields and dialogs", () => {
     const input = document.body.appendChild(document.createElement("input"));
     press("?", {}, input);
     input.remove();
@@ -34,15 +35,15 @@ describe("the keyboard", () => {
     expect(acts["?"]).not.toHaveBeenCalled();
   });
 
-  it("can be switched off, but for the palette", () => {
-    switchSingleKeys(false);
+  it("single keys can be turned off, Ctrl K cannot", () => {
+    setSingleKeysEnabled(false);
     press("?");
     press("k", { ctrlKey: true });
-    switchSingleKeys(true);
+    setSingleKeysEnabled(true);
     expect([acts["?"].mock.calls.length, acts["mod+k"].mock.calls.length]).toEqual([0, 1]);
   });
 
-  it("opens the palette from anywhere, also from a field", () => {
+  it("opens the palette from a field too", () => {
     const input = document.body.appendChild(document.createElement("input"));
     press("k", { ctrlKey: true }, input);
     press("K", { metaKey: true });

@@ -1,35 +1,43 @@
-// Single keys, and g followed by one. Never while one writes, and never over a key of the browser's own.
+// Keyboard shortcuts: Ctrl K, single keys, and g followed by a key. Single keys are ignored in text
+// fields and dialogs.
 import { useEffect, useRef } from "react";
 
 export type Shortcuts = Record<string, () => void>;
 
 const SEQUENCE_MS = 1500;
-const KEPT_AS = "regente.single-keys";
+const STORAGE_KEY = "regente.single-keys";
 
-// Whoever speaks to the machine, or hits keys by accident, can switch the single ones off (WCAG 2.1.4).
-export const singleKeysOn = (): boolean => localStorage.getItem(KEPT_AS) !== "off";
-export const switchSingleKeys = (on: boolean): void => localStorage.setItem(KEPT_AS, on ? "on" : "off");
+// Single-key shortcuts can be turned off (WCAG 2.1.4).
+export const singleKeysEnabled = (): boolean => localStorage.getItem(STORAGE_KEY) !== "off";
+export const setSingleKeysEnabled = (on: boolean): void =>
+  localStorage.setItem(STORAGE_KEY, on ? "on" : "off");
 
-const isWriting = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && (target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName));
+const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement &&
+  (target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName));
 
-export function makeListener(shortcuts: () => Shortcuts): (event: KeyboardEvent) => void {
-  let begun: { key: string; at: number } | null = null;
+const isPaletteKey = (event: KeyboardEvent): boolean =>
+  (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k";
+
+const takesSingleKeys = (event: KeyboardEvent): boolean =>
+  !(event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) &&
+  document.querySelector("[role=dialog]") === null &&
+  singleKeysEnabled();
+
+export function createKeyListener(shortcuts: () => Shortcuts): (event: KeyboardEvent) => void {
+  let prefix: { key: string; at: number } | null = null;
+  const actionFor = (event: KeyboardEvent): (() => void) | undefined => {
+    if (isPaletteKey(event)) return shortcuts()["mod+k"];
+    if (!takesSingleKeys(event)) return undefined;
+    const sequence = prefix && event.timeStamp - prefix.at < SEQUENCE_MS ? `${prefix.key} ` : "";
+    const action = shortcuts()[sequence + event.key];
+    prefix = !action && event.key === "g" ? { key: "g", at: event.timeStamp } : null;
+    return action;
+  };
   return (event) => {
-    if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
-      event.preventDefault();
-      shortcuts()["mod+k"]?.();
-      return;
-    }
-    const inDialog = document.querySelector("[role=dialog]") !== null;
-    if (event.ctrlKey || event.metaKey || event.altKey || inDialog || isWriting(event.target) || !singleKeysOn()) return;
-    const after = begun && event.timeStamp - begun.at < SEQUENCE_MS ? `${begun.key} ` : "";
-    begun = null;
-    const act = shortcuts()[after + event.key];
-    if (act) {
-      event.preventDefault();
-      act();
-    } else if (event.key === "g") begun = { key: "g", at: event.timeStamp };
+    const action = actionFor(event);
+    if (action) event.preventDefault();
+    action?.();
   };
 }
 
@@ -39,7 +47,7 @@ export function useKeyboard(shortcuts: Shortcuts): void {
     latest.current = shortcuts;
   });
   useEffect(() => {
-    const listen = makeListener(() => latest.current);
+    const listen = createKeyListener(() => latest.current);
     addEventListener("keydown", listen);
     return () => removeEventListener("keydown", listen);
   }, []);

@@ -1,4 +1,4 @@
-import { KINDS } from "../api/results";
+import { RESULT_KINDS } from "../api/results";
 import type { MessageId } from "../i18n";
 import { isOn } from "./builtins";
 
@@ -14,7 +14,7 @@ const ALL: Page[] = [
   { path: "/", name: "nav.overview", letter: "o" },
   { path: "/missions", name: "nav.missions", letter: "m", of: ["missions"] },
   { path: "/batches", name: "nav.batches", letter: "b" },
-  { path: "/results", name: "nav.results", letter: "e", of: KINDS },
+  { path: "/results", name: "nav.results", letter: "e", of: RESULT_KINDS },
   { path: "/failures", name: "nav.failures", letter: "f" },
   { path: "/fleet", name: "nav.fleet", letter: "w", of: ["missions"] },
   { path: "/runners", name: "nav.runners", letter: "r" },
@@ -22,7 +22,8 @@ const ALL: Page[] = [
   { path: "/settings", name: "nav.settings", letter: "s" },
 ];
 
-// The pages in the order of the menu, each with the letter that goes there after a g.
+// Pages in the order of the navigation; g and the letter opens the page.
 export const PAGES = ALL.filter(({ of }) => of === undefined || of.some(isOn));
 
-export const isAt = (path: string, here: string): boolean => (path === "/" ? here === "/" : here.startsWith(path));
+export const isActive = (path: string, here: string): boolean =>
+  path === "/" ? here === "/" : here.startsWith(path);

@@ -1,9 +1,12 @@
-import { Modal, createTheme } from "@mantine/core";
+import { createTheme, Modal } from "@mantine/core";
 
 export const theme = createTheme({
   fontFamily: "system-ui, sans-serif",
   components: {
-    // Locking the page's scroll would add a <style>, which our policy refuses. A dialog's head is no second banner of the page.
-    Modal: Modal.extend({ defaultProps: { lockScroll: false, attributes: { header: { role: "none" } } } }),
+    // The scroll lock adds a <style>, which the Content-Security-Policy forbids. The header has no
+    // role, because a page has one banner only.
+    Modal: Modal.extend({
+      defaultProps: { lockScroll: false, attributes: { header: { role: "none" } } },
+    }),
   },
 });

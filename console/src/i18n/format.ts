@@ -9,58 +9,86 @@ export interface Format {
   minute: (at: number) => string;
   day: (iso: string) => string;
   days: (from: string, to: string) => string;
-  span: (seconds: number) => string;
-  took: (milliseconds: number) => string;
+  duration: (seconds: number) => string;
+  milliseconds: (milliseconds: number) => string;
   ago: (iso: string, now?: number) => string;
 }
 
-const UNITS: [Intl.RelativeTimeFormatUnit & ("day" | "hour" | "minute" | "second"), number][] = [
-  ["day", 86_400],
-  ["hour", 3600],
-  ["minute", 60],
-  ["second", 1],
-];
+const SECOND = ["second", 1] as const;
+const UNITS = [["day", 86_400], ["hour", 3600], ["minute", 60], SECOND] as const;
 
-const largest = (seconds: number) => UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[3]!;
+const largestUnit = (seconds: number) =>
+  UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? SECOND;
 
-// A currency comes from a page of somebody else: whatever is no currency stands before the number as it is.
+// The currency comes from a scraped page: a code that is not ISO 4217 is shown as it is.
 function moneyOf(locale: string, amount: number, currency: string | null): string {
-  if (/^[A-Za-z]{3}$/.test(currency ?? "")) return new Intl.NumberFormat(locale, { style: "currency", currency: currency! }).format(amount);
-  const plain = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(amount);
+  if (currency && /^[A-Za-z]{3}$/.test(currency))
+    return new Intl.NumberFormat(locale, { style: "currency", currency }).format(amount);
+  const plain = new Intl.NumberFormat(locale, {
+    minimumFractionDigits: 2,
+    maximumFractionDigits: 2,
+  }).format(amount);
   return currency ? `${currency} ${plain}` : plain;
 }
 
-// Each of Intl's formats takes a while to make, and every part of a page wants some: they are made once, when first needed.
-const once = <T,>(make: () => T): (() => T) => {
+// Intl formatters are slow to create: each is created at first use and kept.
+const lazy = <T>(make: () => T): (() => T) => {
   let made: T | undefined;
   return () => (made ??= make());
 };
 
-const known = new Map<string, Format>();
+const cache = new Map<string, Format>();
 
 export function formatFor(locale: string): Format {
-  const format = known.get(locale) ?? makeFormat(locale);
-  known.set(locale, format);
+  const format = cache.get(locale) ?? makeFormat(locale);
+  cache.set(locale, format);
   return format;
 }
 
 function makeFormat(locale: string): Format {
-  const dates = (options: Intl.DateTimeFormatOptions) => once(() => new Intl.DateTimeFormat(locale, options));
-  const number = once(() => new Intl.NumberFormat(locale, { maximumFractionDigits: 1 }));
-  const percent = once(() => new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 }));
+  const dates = (options: Intl.DateTimeFormatOptions) =>
+    lazy(() => new Intl.DateTimeFormat(locale, options));
+  const number = lazy(() => new Intl.NumberFormat(locale, { maximumFractionDigits: 1 }));
+  const percent = lazy(
+    () => new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 }),
+  );
   const time = dates({ dateStyle: "short", timeStyle: "medium" });
   const clock = dates({ timeStyle: "medium" });
   const minute = dates({ timeStyle: "short" });
-  // A mission's day is a day of the calendar: it must not move with the time zone of whoever looks.
+  // The days of a mission are calendar days: they must not depend on the time zone.
   const day = dates({ dateStyle: "short", timeZone: "UTC" });
-  const relative = once(() => new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" }));
-  const spanIn = (unit: string) => once(() => new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 }));
-  const spans = new Map(UNITS.map(([unit]) => [unit, spanIn(unit)]));
-  const span = (seconds: number) => {
-    const [unit, size] = largest(seconds);
-    return spans.get(unit)!().format(seconds / size);
+  const relative = lazy(
+    () => new Intl.RelativeTimeFormat(locale, { style: "narrow", numeric: "always" }),
+  );
+  const spanIn = (unit: string) =>
+    lazy(
+      () =>
+        new Intl.NumberFormat(locale, {
+          style: "unit",
+          unit,
+          unitDisplay: "short",
+          maximumFractionDigits: 1,
+        }),
+    );
+  const spans = {
+    day: spanIn("day"),
+    hour: spanIn("hour"),
+    minute: spanIn("minute"),
+    second: spanIn("second"),
   };
-  const millis = once(() => new Intl.NumberFormat(locale, { style: "unit", unit: "millisecond", unitDisplay: "short", maximumFractionDigits: 0 }));
+  const duration = (seconds: number) => {
+    const [unit, size] = largestUnit(seconds);
+    return spans[unit]().format(seconds / size);
+  };
+  const millis = lazy(
+    () =>
+      new Intl.NumberFormat(locale, {
+        style: "unit",
+        unit: "millisecond",
+        unitDisplay: "short",
+        maximumFractionDigits: 0,
+      }),
+  );
   const dayOf = (iso: string) => day().format(new Date(`${iso}T00:00:00Z`));
   return {
     number: (value) => number().format(value),
@@ -71,11 +99,12 @@ function makeFormat(locale: string): Format {
     minute: (at) => minute().format(at),
     day: dayOf,
     days: (from, to) => (from === to ? dayOf(from) : `${dayOf(from)} – ${dayOf(to)}`),
-    span,
-    took: (milliseconds) => (milliseconds < 1000 ? millis().format(milliseconds) : span(milliseconds / 1000)),
+    duration,
+    milliseconds: (milliseconds) =>
+      milliseconds < 1000 ? millis().format(milliseconds) : duration(milliseconds / 1000),
     ago: (iso, now = Date.now()) => {
       const seconds = (Date.parse(iso) - now) / 1000;
-      const [unit, size] = largest(seconds);
+      const [unit, size] = largestUnit(seconds);
       return relative().format(Math.trunc(seconds / size), unit);
     },
   };

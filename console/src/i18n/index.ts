@@ -1,7 +1,7 @@
-// Two complete languages. A message id that does not exist, or that one language lacks, does not compile.
+// Two languages. Unknown and missing message ids are compile errors.
 import { type Messages, setupI18n } from "@lingui/core";
-import { useLingui } from "@lingui/react";
 import { compileMessage } from "@lingui/message-utils/compileMessage";
+import { useLingui } from "@lingui/react";
 import { useMemo } from "react";
 import type { en } from "./en";
 
@@ -11,10 +11,10 @@ export type Language = "en" | "pt-BR";
 export type Translate = (id: MessageId, values?: Record<string, string | number>) => string;
 
 export const LANGUAGES: Record<Language, string> = { "pt-BR": "Português", en: "English" };
-const KEPT_AS = "regente.language";
+const STORAGE_KEY = "regente.language";
 
 export const i18n = setupI18n();
-// Lingui compiles a message whenever it is shown; once is enough.
+// Lingui compiles a message at each use; the cache compiles it once.
 const compiled = new Map<string, ReturnType<typeof compileMessage>>();
 i18n.setMessagesCompiler((message) => {
   const known = compiled.get(message) ?? compileMessage(message);
@@ -25,7 +25,7 @@ i18n.setMessagesCompiler((message) => {
 const load = async (language: Language): Promise<Messages> =>
   language === "en" ? (await import("./en")).en : (await import("./pt-BR")).ptBR;
 
-export function preferred(kept: string | null, wanted: readonly string[]): Language {
+export function preferredLanguage(kept: string | null, wanted: readonly string[]): Language {
   if (kept === "en" || kept === "pt-BR") return kept;
   for (const tag of wanted) {
     if (tag.toLowerCase().startsWith("pt")) return "pt-BR";
@@ -34,16 +34,17 @@ export function preferred(kept: string | null, wanted: readonly string[]): Langu
   return "en";
 }
 
-export async function speak(language: Language): Promise<void> {
+export async function activateLanguage(language: Language): Promise<void> {
   i18n.loadAndActivate({ locale: language, messages: await load(language) });
   document.documentElement.lang = language;
 }
 
-export const speakPreferred = (): Promise<void> => speak(preferred(localStorage.getItem(KEPT_AS), navigator.languages));
+export const activatePreferredLanguage = (): Promise<void> =>
+  activateLanguage(preferredLanguage(localStorage.getItem(STORAGE_KEY), navigator.languages));
 
-export function choose(language: Language): Promise<void> {
-  localStorage.setItem(KEPT_AS, language);
-  return speak(language);
+export function chooseLanguage(language: Language): Promise<void> {
+  localStorage.setItem(STORAGE_KEY, language);
+  return activateLanguage(language);
 }
 
 export function useT(): Translate {
@@ -51,5 +52,5 @@ export function useT(): Translate {
   return useMemo<Translate>(() => (id, values) => lingui.i18n._(id, values), [lingui]);
 }
 
-// For texts that the server gives codes to: ours when we know the code, else the server's own.
-export const knownId = (id: string): id is MessageId => i18n.messages[id] !== undefined;
+// True for ids with a message: codes of the server that have a translation.
+export const isMessageId = (id: string): id is MessageId => i18n.messages[id] !== undefined;

@@ -6,4 +6,11 @@ import { overview } from "./pt-BR/overview";
 import { results } from "./pt-BR/results";
 import { shell } from "./pt-BR/shell";
 
-export const ptBR: Catalog = { ...shell, ...missions, ...overview, ...fleet, ...engine, ...results };
+export const ptBR: Catalog = {
+  ...shell,
+  ...missions,
+  ...overview,
+  ...fleet,
+  ...engine,
+  ...results,
+};

@@ -13,14 +13,19 @@ export function LiveBadge() {
         <span className="live-dot" aria-hidden="true" />
         {t(`live.${state}`)}
       </span>
-      <Button size="compact-xs" variant="subtle" onClick={paused ? retry : pause} className="live-pause">
-        {t(paused ? "live.goOn" : "live.pause")}
+      <Button
+        size="compact-xs"
+        variant="subtle"
+        onClick={paused ? retry : pause}
+        className="live-pause"
+      >
+        {t(paused ? "live.resume" : "live.pause")}
       </Button>
     </>
   );
 }
 
-// What is old is said to be old, with the time it is from.
+// Warns that the data is stale or paused, with the time of the last update.
 export function StaleWarning() {
   const t = useT();
   const format = useFormat();
@@ -28,11 +33,20 @@ export function StaleWarning() {
   if (state !== "stale" && state !== "paused") return null;
   const paused = state === "paused";
   return (
-    <Alert color={paused ? "gray" : "orange"} role={paused ? "status" : "alert"} title={t(paused ? "live.pausedTitle" : "live.staleTitle")} mb="md">
+    <Alert
+      color={paused ? "gray" : "orange"}
+      role={paused ? "status" : "alert"}
+      title={t(paused ? "live.pausedTitle" : "live.staleTitle")}
+      mb="md"
+    >
       <Group justify="space-between">
-        <Text size="sm">{lastFrameAt ? t("live.staleSince", { time: format.clock(lastFrameAt) }) : t("live.neverHeard")}</Text>
+        <Text size="sm">
+          {lastFrameAt
+            ? t("live.staleSince", { time: format.clock(lastFrameAt) })
+            : t("live.noUpdateYet")}
+        </Text>
         <Button size="xs" color={paused ? "gray" : "orange"} variant="outline" onClick={retry}>
-          {t(paused ? "live.goOn" : "live.retry")}
+          {t(paused ? "live.resume" : "live.retry")}
         </Button>
       </Group>
     </Alert>

@@ -1,55 +1,68 @@
-// Turns what the stream says into fresh data: of what changed, only what is on the screen is fetched again.
+// Invalidates the queries that an event may have changed; only mounted ones are refetched.
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, createContext, useContext, useEffect, useMemo, useSyncExternalStore } from "react";
+import {
+  createContext,
+  type ReactNode,
+  useContext,
+  useEffect,
+  useMemo,
+  useSyncExternalStore,
+} from "react";
 import { batchesKey, eventsKey, failuresKey, runnersKey } from "../api/engine";
 import { fleetKeys } from "../api/fleet";
 import { missionKeys } from "../api/missions";
-import { settingsKey, statsKey } from "../api/operations";
-import { kindsHeard, resultsKey } from "../api/results";
-import { addressOf } from "../app/root";
+import { statsKey } from "../api/overview";
+import { kindsInEvents, resultsKey } from "../api/results";
+import { settingsKey } from "../api/settings";
+import { urlOf } from "../app/basePath";
 import { type LiveEvent, type LiveSnapshot, LiveStream } from "./stream";
 
-type MissionsHeard = (ids: Set<number>) => void;
+type MissionListener = (ids: Set<number>) => void;
 
 interface Live {
   stream: LiveStream;
-  missionsHeard: Set<MissionsHeard>;
+  missionListeners: Set<MissionListener>;
 }
 
 const Context = createContext<Live | null>(null);
 
-const FAILED = /fail|dead|discard|retr/;
+const FAILURE_EVENT = /fail|dead|discard|retr/;
 
 function refresh(queries: QueryClient, events: LiveEvent[]): void {
-  const stale = (queryKey: readonly unknown[]) => void queries.invalidateQueries({ queryKey });
-  const missions = new Set(events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])));
-  for (const id of missions) stale(missionKeys.one(id));
-  if (missions.size) stale(missionKeys.counts);
-  if (events.some(({ batch_id }) => batch_id !== null)) stale(batchesKey);
-  for (const kind of kindsHeard(events)) stale(resultsKey(kind));
-  if (events.some(({ event }) => FAILED.test(event))) stale(failuresKey);
-  if (events.some(({ event }) => event.startsWith("runner"))) stale(runnersKey);
-  if (events.some(({ event }) => event === "setting_changed")) stale(settingsKey);
-  if (events.some(({ event, pipeline }) => pipeline === null || !/^task_/.test(event))) stale(fleetKeys.all);
-  for (const key of [statsKey, eventsKey, ["orchestrator"]]) stale(key);
+  const invalidate = (queryKey: readonly unknown[]) => void queries.invalidateQueries({ queryKey });
+  const missions = new Set(
+    events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])),
+  );
+  for (const id of missions) invalidate(missionKeys.one(id));
+  if (missions.size) invalidate(missionKeys.counts);
+  if (events.some(({ batch_id }) => batch_id !== null)) invalidate(batchesKey);
+  for (const kind of kindsInEvents(events)) invalidate(resultsKey(kind));
+  if (events.some(({ event }) => FAILURE_EVENT.test(event))) invalidate(failuresKey);
+  if (events.some(({ event }) => event.startsWith("runner"))) invalidate(runnersKey);
+  if (events.some(({ event }) => event === "setting_changed")) invalidate(settingsKey);
+  if (events.some(({ event, pipeline }) => pipeline === null || !/^task_/.test(event)))
+    invalidate(fleetKeys.all);
+  for (const key of [statsKey, eventsKey, ["orchestrator"]]) invalidate(key);
 }
 
 const open = (after: string | null): EventSource =>
-  new EventSource(addressOf(after ? `api/stream?after=${encodeURIComponent(after)}` : "api/stream"));
+  new EventSource(urlOf(after ? `api/stream?after=${encodeURIComponent(after)}` : "api/stream"));
 
 export function LiveProvider({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const live = useMemo<Live>(() => {
-    const missionsHeard = new Set<MissionsHeard>();
+    const missionListeners = new Set<MissionListener>();
     const stream = new LiveStream(open, {
-      events: (events) => {
+      onEvents: (events) => {
         refresh(queries, events);
-        const ids = new Set(events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])));
-        if (ids.size) for (const hear of missionsHeard) hear(ids);
+        const ids = new Set(
+          events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])),
+        );
+        if (ids.size) for (const listener of missionListeners) listener(ids);
       },
-      gap: () => void queries.invalidateQueries(),
+      onGap: () => void queries.invalidateQueries(),
     });
-    return { stream, missionsHeard };
+    return { stream, missionListeners };
   }, [queries]);
   useEffect(() => {
     live.stream.start();
@@ -60,19 +73,23 @@ export function LiveProvider({ children }: { children: ReactNode }) {
 
 function useLiveContext(): Live {
   const live = useContext(Context);
-  if (!live) throw new Error("there is no LiveProvider around this");
+  if (!live) throw new Error("useLive needs a LiveProvider");
   return live;
 }
 
 export function useLive(): LiveSnapshot & { retry: () => void; pause: () => void } {
   const { stream } = useLiveContext();
-  return { ...useSyncExternalStore(stream.subscribe, stream.snapshot), retry: stream.retry, pause: stream.pause };
+  return {
+    ...useSyncExternalStore(stream.subscribe, stream.snapshot),
+    retry: stream.retry,
+    pause: stream.pause,
+  };
 }
 
-export function useMissionsHeard(hear: MissionsHeard): void {
-  const { missionsHeard } = useLiveContext();
+export function useMissionEvents(listener: MissionListener): void {
+  const { missionListeners } = useLiveContext();
   useEffect(() => {
-    missionsHeard.add(hear);
-    return () => void missionsHeard.delete(hear);
-  }, [missionsHeard, hear]);
+    missionListeners.add(listener);
+    return () => void missionListeners.delete(listener);
+  }, [missionListeners, listener]);
 }

@@ -1,10 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type LiveEvent, LiveStream, STALE_AFTER_MS, type Source, waitBefore } from "./stream";
+import {
+  type EventSourceLike,
+  type LiveEvent,
+  LiveStream,
+  reconnectDelay,
+  STALE_AFTER_MS,
+} from "./stream";
 
-class FakeSource implements Source {
-  onopen: Source["onopen"] = null;
-  onmessage: Source["onmessage"] = null;
-  onerror: Source["onerror"] = null;
+class FakeSource implements EventSourceLike {
+  onopen: EventSourceLike["onopen"] = null;
+  onmessage: EventSourceLike["onmessage"] = null;
+  onerror: EventSourceLike["onerror"] = null;
   closed = false;
   readonly named = new Map<string, (event: MessageEvent<string>) => void>();
 
@@ -19,11 +25,15 @@ class FakeSource implements Source {
   }
 
   heartbeat(position: string): void {
-    this.named.get("heartbeat")?.(new MessageEvent("heartbeat", { data: "{}", lastEventId: position }));
+    this.named.get("heartbeat")?.(
+      new MessageEvent("heartbeat", { data: "{}", lastEventId: position }),
+    );
   }
 
   say(event: Partial<LiveEvent>, position: string): void {
-    this.onmessage?.(new MessageEvent("message", { data: JSON.stringify(event), lastEventId: position }));
+    this.onmessage?.(
+      new MessageEvent("message", { data: JSON.stringify(event), lastEventId: position }),
+    );
   }
 
   break(): void {
@@ -33,20 +43,23 @@ class FakeSource implements Source {
 
 describe("the live stream", () => {
   const sources: FakeSource[] = [];
-  const heard: LiveEvent[][] = [];
+  const received: LiveEvent[][] = [];
   const gap = vi.fn();
   let stream: LiveStream;
   const latest = () => sources.at(-1)!;
 
   beforeEach(() => {
     vi.useFakeTimers();
-    sources.length = heard.length = 0;
+    sources.length = received.length = 0;
     gap.mockReset();
     const open = (after: string | null) => {
       sources.push(new FakeSource(after));
       return latest();
     };
-    stream = new LiveStream(open, { events: (events) => heard.push(events), gap });
+    stream = new LiveStream(open, {
+      onEvents: (events) => received.push(events),
+      onGap: gap,
+    });
     stream.start();
   });
 
@@ -55,34 +68,34 @@ describe("the live stream", () => {
     vi.useRealTimers();
   });
 
-  it("is live as soon as a frame comes", () => {
+  it("is live after the first frame", () => {
     expect(stream.snapshot().state).toBe("connecting");
     latest().heartbeat("1-1");
     expect(stream.snapshot()).toEqual({ state: "live", lastFrameAt: Date.now() });
     expect(gap).not.toHaveBeenCalled();
   });
 
-  it("gathers events that come together", () => {
+  it("delivers events that arrive together as one batch", () => {
     latest().say({ mission_id: 1 }, "1-1");
     latest().say({ mission_id: 2 }, "1-2");
     vi.advanceTimersByTime(500);
-    expect(heard.map((events) => events.map(({ mission_id }) => mission_id))).toEqual([[1, 2]]);
+    expect(received.map((events) => events.map(({ mission_id }) => mission_id))).toEqual([[1, 2]]);
   });
 
-  it("tells the first event at once, and a flood a few times a second", () => {
+  it("delivers the first event at once, and a flood a few times a second", () => {
     latest().say({ mission_id: 1 }, "1-1");
     vi.advanceTimersByTime(50);
-    expect(heard).toHaveLength(1);
+    expect(received).toHaveLength(1);
     for (let number = 2; number < 102; number++) {
       latest().say({ mission_id: number }, `1-${number}`);
       vi.advanceTimersByTime(10);
     }
     vi.advanceTimersByTime(500);
-    expect(heard.flat()).toHaveLength(101);
-    expect(heard.length).toBeLessThan(8);
+    expect(received.flat()).toHaveLength(101);
+    expect(received.length).toBeLessThan(8);
   });
 
-  it("is silent while it is paused, and fetches everything when one goes on", () => {
+  it("receives nothing while paused, and reports a gap when resumed", () => {
     latest().heartbeat("1-1");
     stream.pause();
     expect(latest().closed).toBe(true);
@@ -96,7 +109,7 @@ describe("the live stream", () => {
     expect(gap).toHaveBeenCalledTimes(1);
   });
 
-  it("comes again by itself, after the last position, and later each time", () => {
+  it("reconnects after the last position, with growing delays", () => {
     latest().heartbeat("7-9");
     latest().break();
     expect(stream.snapshot().state).toBe("reconnecting");
@@ -110,14 +123,14 @@ describe("the live stream", () => {
     expect(sources).toHaveLength(3);
   });
 
-  it("gives up a connection that has gone silent", () => {
+  it("closes a connection without heartbeats", () => {
     latest().heartbeat("1-1");
     vi.advanceTimersByTime(30_000);
     expect(sources.length).toBeGreaterThan(1);
     expect(stream.snapshot().state).toBe("reconnecting");
   });
 
-  it("is stale after 60 s without a frame, says since when, and live again with the next frame", () => {
+  it("is stale after 60 s without a frame, keeps the time of the last one, and is live with the next", () => {
     const at = Date.now();
     latest().heartbeat("1-1");
     vi.advanceTimersByTime(STALE_AFTER_MS - 2000);
@@ -129,28 +142,28 @@ describe("the live stream", () => {
     expect(stream.snapshot().state).toBe("live");
   });
 
-  it("is stale when nothing was ever heard", () => {
+  it("is stale when no frame was ever received", () => {
     latest().break();
     vi.advanceTimersByTime(STALE_AFTER_MS + 1000);
     expect(stream.snapshot()).toEqual({ state: "stale", lastFrameAt: null });
   });
 
-  it("tells of a gap when the server cannot go on from the position, or there was none", () => {
+  it("reports a gap when the server cannot resume from the position", () => {
     latest().heartbeat("1-1");
     latest().named.get("resync")?.(new MessageEvent("resync", { data: "{}", lastEventId: "9-9" }));
     expect(gap).toHaveBeenCalledTimes(1);
   });
 
-  it("refetches when it was away before it had a position", () => {
+  it("reports a gap when it was disconnected before the first position", () => {
     latest().break();
     vi.advanceTimersByTime(2000);
     latest().heartbeat("3-3");
     expect(gap).toHaveBeenCalledTimes(1);
   });
 
-  it("waits for 30 s at most, and never all clients at the same moment", () => {
-    expect(waitBefore(0, 0)).toBe(750);
-    expect(waitBefore(0, 1)).toBe(1250);
-    expect(waitBefore(20, 0.5)).toBe(30_000);
+  it("waits at most 30 s, with jitter", () => {
+    expect(reconnectDelay(0, 0)).toBe(750);
+    expect(reconnectDelay(0, 1)).toBe(1250);
+    expect(reconnectDelay(20, 0.5)).toBe(30_000);
   });
 });

@@ -1,4 +1,4 @@
-// One event stream per tab. It says how live it is, and never pretends: a connection that is silent counts as broken.
+// The event stream of a tab and its state. A connection without heartbeats counts as broken.
 export type LiveState = "connecting" | "live" | "reconnecting" | "stale" | "paused";
 
 export interface LiveEvent {
@@ -16,8 +16,8 @@ export interface LiveSnapshot {
   lastFrameAt: number | null;
 }
 
-// The part of `EventSource` that is used.
-export interface Source {
+// The part of EventSource that LiveStream uses.
+export interface EventSourceLike {
   onopen: ((event: Event) => void) | null;
   onmessage: ((event: MessageEvent<string>) => void) | null;
   onerror: ((event: Event) => void) | null;
@@ -25,140 +25,149 @@ export interface Source {
   close(): void;
 }
 
-export interface Listener {
-  events: (events: LiveEvent[]) => void;
-  gap: () => void;
+export interface StreamListener {
+  onEvents: (events: LiveEvent[]) => void;
+  onGap: () => void;
 }
 
 export const STALE_AFTER_MS = 60_000;
-// The server's heartbeat comes every 10 s: after two of them went missing the connection is given up.
+// The server sends a heartbeat every 10 s: after two missing ones the client reconnects.
 export const SILENT_AFTER_MS = 25_000;
-const LOOK_EVERY_MS = 1000;
-// The first of several events is told at once, or nearly; a flood is told four times a second.
-const FIRST_GATHER_MS = 40;
-const GATHER_MS = 250;
-const FIRST_WAIT_MS = 1000;
-const LONGEST_WAIT_MS = 30_000;
+const SILENCE_CHECK_MS = 1000;
+// Events are delivered in batches: the first almost at once, then at most four times a second.
+const MIN_BATCH_MS = 40;
+const BATCH_MS = 250;
+const MIN_RECONNECT_MS = 1000;
+const MAX_RECONNECT_MS = 30_000;
 
-export const waitBefore = (tries: number, chance: number): number =>
-  Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries) * (0.75 + chance / 2);
+export const reconnectDelay = (attempts: number, random: number): number =>
+  Math.min(MAX_RECONNECT_MS, MIN_RECONNECT_MS * 2 ** attempts) * (0.75 + random / 2);
 
 export class LiveStream {
   #snapshot: LiveSnapshot = { state: "connecting", lastFrameAt: null };
-  #source: Source | null = null;
+  #source: EventSourceLike | null = null;
   #position: string | null = null;
-  #tries = 0;
+  #attempts = 0;
   #openedAt = 0;
   #startedAt = 0;
-  #toldAt = 0;
-  #gathered: LiveEvent[] = [];
-  #watch: ReturnType<typeof setInterval> | undefined;
-  #again: ReturnType<typeof setTimeout> | undefined;
-  #flush: ReturnType<typeof setTimeout> | undefined;
-  readonly #watchers = new Set<() => void>();
+  #flushedAt = 0;
+  #pending: LiveEvent[] = [];
+  #silenceTimer: ReturnType<typeof setInterval> | undefined;
+  #reconnectTimer: ReturnType<typeof setTimeout> | undefined;
+  #flushTimer: ReturnType<typeof setTimeout> | undefined;
+  readonly #subscribers = new Set<() => void>();
 
   constructor(
-    private readonly open: (after: string | null) => Source,
-    private readonly listener: Listener,
+    private readonly open: (after: string | null) => EventSourceLike,
+    private readonly listener: StreamListener,
   ) {}
 
-  readonly subscribe = (watcher: () => void): (() => void) => {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
+  readonly subscribe = (subscriber: () => void): (() => void) => {
+    this.#subscribers.add(subscriber);
+    return () => this.#subscribers.delete(subscriber);
   };
 
   readonly snapshot = (): LiveSnapshot => this.#snapshot;
 
   start(): void {
     this.#startedAt = Date.now();
-    this.#watch = setInterval(() => this.#look(), LOOK_EVERY_MS);
+    this.#silenceTimer = setInterval(() => this.#checkSilence(), SILENCE_CHECK_MS);
     this.#connect();
   }
 
   stop(): void {
-    clearInterval(this.#watch);
-    clearTimeout(this.#again);
-    clearTimeout(this.#flush);
-    this.#drop();
+    clearInterval(this.#silenceTimer);
+    clearTimeout(this.#reconnectTimer);
+    clearTimeout(this.#flushTimer);
+    this.#closeSource();
   }
 
-  // What the retry button does.
+  // Reconnects at once.
   readonly retry = (): void => {
-    this.#tries = 0;
-    clearTimeout(this.#again);
-    if (this.#snapshot.state === "paused") this.#become({ ...this.#snapshot, state: "reconnecting" });
+    this.#attempts = 0;
+    clearTimeout(this.#reconnectTimer);
+    if (this.#snapshot.state === "paused")
+      this.#setSnapshot({ ...this.#snapshot, state: "reconnecting" });
     this.#connect();
   };
 
-  // Nothing moves until one goes on; then everything is fetched anew.
+  // Closes the stream until retry, which then reports a gap.
   readonly pause = (): void => {
-    clearTimeout(this.#again);
-    clearTimeout(this.#flush);
-    this.#flush = undefined;
-    this.#gathered.length = 0;
+    clearTimeout(this.#reconnectTimer);
+    clearTimeout(this.#flushTimer);
+    this.#flushTimer = undefined;
+    this.#pending.length = 0;
     this.#position = null;
-    this.#drop();
-    this.#become({ ...this.#snapshot, state: "paused" });
+    this.#closeSource();
+    this.#setSnapshot({ ...this.#snapshot, state: "paused" });
   };
 
   #connect(): void {
-    this.#drop();
+    this.#closeSource();
     this.#openedAt = Date.now();
     const source = this.open(this.#position);
     this.#source = source;
-    source.onmessage = (message) => this.#heard(message);
-    source.addEventListener("heartbeat", (message) => this.#frame(message));
+    source.onmessage = (message) => this.#receive(message);
+    source.addEventListener("heartbeat", (message) => this.#markLive(message));
     source.addEventListener("resync", (message) => {
-      this.#frame(message);
-      this.listener.gap();
+      this.#markLive(message);
+      this.listener.onGap();
     });
-    // A browser gives up for good on some errors and comes again by itself on others: we always do it ourselves.
-    source.onerror = () => this.#broken();
+    // Browsers reconnect after some errors and give up after others; the client always reconnects.
+    source.onerror = () => this.#reconnectLater();
   }
 
-  #heard(message: MessageEvent<string>): void {
-    this.#frame(message);
-    this.#gathered.push(JSON.parse(message.data) as LiveEvent);
-    const since = Date.now() - this.#toldAt;
-    this.#flush ??= setTimeout(() => {
-      this.#flush = undefined;
-      this.#toldAt = Date.now();
-      this.listener.events(this.#gathered.splice(0));
-    }, Math.max(FIRST_GATHER_MS, GATHER_MS - since));
+  #receive(message: MessageEvent<string>): void {
+    this.#markLive(message);
+    this.#pending.push(JSON.parse(message.data) as LiveEvent);
+    const since = Date.now() - this.#flushedAt;
+    this.#flushTimer ??= setTimeout(
+      () => {
+        this.#flushTimer = undefined;
+        this.#flushedAt = Date.now();
+        this.listener.onEvents(this.#pending.splice(0));
+      },
+      Math.max(MIN_BATCH_MS, BATCH_MS - since),
+    );
   }
 
-  #frame(message: MessageEvent<string>): void {
-    // Without a position we may have missed something while we were away.
+  #markLive(message: MessageEvent<string>): void {
+    // Without a position, events may have been missed while disconnected.
     const missed = this.#position === null && this.#snapshot.state !== "connecting";
     if (message.lastEventId) this.#position = message.lastEventId;
-    this.#tries = 0;
-    this.#become({ state: "live", lastFrameAt: Date.now() });
-    if (missed) this.listener.gap();
+    this.#attempts = 0;
+    this.#setSnapshot({ state: "live", lastFrameAt: Date.now() });
+    if (missed) this.listener.onGap();
   }
 
-  #broken(): void {
-    this.#drop();
-    if (this.#snapshot.state !== "stale") this.#become({ ...this.#snapshot, state: "reconnecting" });
-    clearTimeout(this.#again);
-    this.#again = setTimeout(() => this.#connect(), waitBefore(this.#tries++, Math.random()));
+  #reconnectLater(): void {
+    this.#closeSource();
+    if (this.#snapshot.state !== "stale")
+      this.#setSnapshot({ ...this.#snapshot, state: "reconnecting" });
+    clearTimeout(this.#reconnectTimer);
+    this.#reconnectTimer = setTimeout(
+      () => this.#connect(),
+      reconnectDelay(this.#attempts++, Math.random()),
+    );
   }
 
-  #look(): void {
+  #checkSilence(): void {
     if (this.#snapshot.state === "paused") return;
     const now = Date.now();
     const last = this.#snapshot.lastFrameAt ?? this.#startedAt;
-    if (now - last >= STALE_AFTER_MS && this.#snapshot.state !== "stale") this.#become({ ...this.#snapshot, state: "stale" });
+    if (now - last >= STALE_AFTER_MS && this.#snapshot.state !== "stale")
+      this.#setSnapshot({ ...this.#snapshot, state: "stale" });
     const silentSince = Math.max(this.#openedAt, this.#snapshot.lastFrameAt ?? 0);
-    if (this.#source && now - silentSince >= SILENT_AFTER_MS) this.#broken();
+    if (this.#source && now - silentSince >= SILENT_AFTER_MS) this.#reconnectLater();
   }
 
-  #drop(): void {
+  #closeSource(): void {
     this.#source?.close();
     this.#source = null;
   }
 
-  #become(next: LiveSnapshot): void {
+  #setSnapshot(next: LiveSnapshot): void {
     this.#snapshot = next;
-    for (const watcher of this.#watchers) watcher();
+    for (const subscriber of this.#subscribers) subscriber();
   }
 }

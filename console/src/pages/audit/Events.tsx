@@ -1,13 +1,14 @@
-import { Button, Group, Table, Text, TextInput } from "@mantine/core";
+import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { type FormEvent, useMemo } from "react";
 import { Link, useSearchParams } from "wouter";
-import { eventList } from "../../api/engine";
-import { addressOf } from "../../app/root";
+import { type Event, eventListQuery } from "../../api/engine";
+import { urlOf } from "../../app/basePath";
+import { type Columns, DataTable, PagedList } from "../../components/DataTable";
+import { EmptyState } from "../../components/States";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Empty, Failed, Loading } from "../../parts/States";
-import { FIELDS, exportQuery, filterOf } from "./filter";
+import { exportQuery, FIELDS, filterOf } from "./filter";
 
 export function Events() {
   const t = useT();
@@ -24,29 +25,38 @@ export function Events() {
     }
     setSearch(next);
   };
-  const field = (name: (typeof FIELDS)[number]) => ({ size: "xs", name, label: t(`audit.${name}`), defaultValue: search.get(name) ?? "" }) as const;
-  const download = (format: "csv" | "json") => addressOf(`api/events/export?${exportQuery(filter, format)}`);
+  const field = (name: (typeof FIELDS)[number]) =>
+    ({
+      size: "xs",
+      name,
+      label: t(`audit.${name}`),
+      defaultValue: search.get(name) ?? "",
+    }) as const;
+  const download = (format: "csv" | "json") =>
+    urlOf(`api/events/export?${exportQuery(filter, format)}`);
   return (
     <>
-      <form onSubmit={submit} key={address} role="search" aria-label={t("filter.label")}>
-        <Group align="flex-end" mb="xs" gap="xs">
-          <TextInput {...field("mission")} inputMode="numeric" w={68} />
-          <TextInput {...field("task")} inputMode="numeric" w={68} />
-          <TextInput {...field("batch")} inputMode="numeric" w={68} />
-          <TextInput {...field("types")} placeholder="scrape_failed, operator_action" w={180} />
-          <TextInput {...field("worker")} w={110} />
-          <TextInput {...field("since")} type="datetime-local" w={182} />
-          <TextInput {...field("until")} type="datetime-local" w={182} />
-          <Button size="xs" type="submit">
-            {t("filter.apply")}
-          </Button>
-          {address && (
-            <Button size="xs" variant="subtle" onClick={() => setSearch({})}>
-              {t("filter.clear")}
+      <search aria-label={t("filter.label")}>
+        <form onSubmit={submit} key={address}>
+          <Group align="flex-end" mb="xs" gap="xs">
+            <TextInput {...field("mission")} inputMode="numeric" w={68} />
+            <TextInput {...field("task")} inputMode="numeric" w={68} />
+            <TextInput {...field("batch")} inputMode="numeric" w={68} />
+            <TextInput {...field("types")} placeholder="scrape_failed, operator_action" w={180} />
+            <TextInput {...field("worker")} w={110} />
+            <TextInput {...field("since")} type="datetime-local" w={182} />
+            <TextInput {...field("until")} type="datetime-local" w={182} />
+            <Button size="xs" type="submit">
+              {t("filter.apply")}
             </Button>
-          )}
-        </Group>
-      </form>
+            {address && (
+              <Button size="xs" variant="subtle" onClick={() => setSearch({})}>
+                {t("filter.clear")}
+              </Button>
+            )}
+          </Group>
+        </form>
+      </search>
       <Group mb="md" gap="xs">
         <Button size="xs" component="a" variant="default" href={download("csv")} download>
           {t("audit.csv")}
@@ -55,7 +65,7 @@ export function Events() {
           {t("audit.json")}
         </Button>
         <Text size="xs" c="dimmed">
-          {t("audit.exportHow")}
+          {t("audit.exportHelp")}
         </Text>
       </Group>
       <EventTable filter={filter} />
@@ -66,40 +76,27 @@ export function Events() {
 function EventTable({ filter }: { filter: ReturnType<typeof filterOf> }) {
   const t = useT();
   const format = useFormat();
-  const list = useInfiniteQuery(useMemo(() => eventList(filter), [filter]));
-  const events = list.data?.pages.flatMap((page) => page.items);
-  if (!events) return list.error ? <Failed error={list.error} retry={() => void list.refetch()} /> : <Loading />;
-  if (!events.length) return <Empty>{t("audit.none")}</Empty>;
+  const list = useInfiniteQuery(useMemo(() => eventListQuery(filter), [filter]));
+  const columns: Columns<Event> = [
+    [t("audit.at"), ({ at }) => format.time(at), "nowrap"],
+    [t("audit.event"), ({ event }) => event, "code nowrap"],
+    [
+      t("audit.task"),
+      ({ task_id }) => task_id && <Link href={`/audit?task=${task_id}`}>{task_id}</Link>,
+    ],
+    [t("audit.details"), ({ details }) => (details ? JSON.stringify(details) : null), "details"],
+  ];
   return (
-    <>
-      {list.error && <Failed error={list.error} retry={() => void list.refetch()} />}
-      <Table.ScrollContainer minWidth={700} type="native" tabIndex={0} role="region" aria-label={t("audit.tab.events")}>
-        <Table highlightOnHover>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>{t("audit.at")}</Table.Th>
-              <Table.Th>{t("audit.event")}</Table.Th>
-              <Table.Th>{t("audit.task")}</Table.Th>
-              <Table.Th>{t("audit.details")}</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {events.map((event) => (
-              <Table.Tr key={event.position}>
-                <Table.Td className="nowrap">{format.time(event.at)}</Table.Td>
-                <Table.Td className="code nowrap">{event.event}</Table.Td>
-                <Table.Td>{event.task_id && <Link href={`/audit?task=${event.task_id}`}>{event.task_id}</Link>}</Table.Td>
-                <Table.Td className="details">{event.details ? JSON.stringify(event.details) : ""}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
-      {list.hasNextPage && (
-        <Button variant="default" mt="md" loading={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-          {t("act.more")}
-        </Button>
+    <PagedList list={list} empty={<EmptyState>{t("audit.none")}</EmptyState>}>
+      {(events) => (
+        <DataTable
+          label={t("audit.tab.events")}
+          columns={columns}
+          rows={events}
+          keyOf={({ position }) => position}
+          minWidth={700}
+        />
       )}
-    </>
+    </PagedList>
   );
 }

@@ -2,7 +2,7 @@ import type { EventFilter } from "../../api/engine";
 
 export const FIELDS = ["mission", "task", "batch", "types", "worker", "since", "until"] as const;
 
-// A time of the field is the operator's own; the API is told the moment.
+// The field holds local time; the API takes UTC.
 const moment = (value: string | null): string | undefined => {
   const at = value ? new Date(value) : null;
   return at && !Number.isNaN(at.getTime()) ? at.toISOString() : undefined;

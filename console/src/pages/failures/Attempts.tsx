@@ -1,21 +1,21 @@
 import { Code, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { Schemas } from "../../api/client";
-import { failureOne } from "../../api/engine";
+import { failureQuery } from "../../api/engine";
+import { Section } from "../../components/Section";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Part } from "../../parts/Part";
 import { Snapshot } from "./Snapshot";
 
-// All of a task, under a heading; nothing when none has failed.
+// The failed attempts of a task, or nothing when there are none.
 export function FailedAttempts({ id }: { id: number }) {
   const t = useT();
-  const { data } = useQuery(failureOne(id));
+  const { data } = useQuery(failureQuery(id));
   if (!data?.attempts.length) return null;
   return (
-    <Part title={t("mission.attempts")}>
+    <Section title={t("mission.attempts")}>
       <Attempts attempts={data.attempts} />
-    </Part>
+    </Section>
   );
 }
 
@@ -32,10 +32,21 @@ export function Attempts({ attempts }: { attempts: Schemas["FailedAttempt"][] })
           <Text size="sm">
             <span className="code">{attempt.code}</span> {attempt.message}
           </Text>
-          {attempt.stack && <Folded title={t("failures.stack")} text={attempt.stack} />}
-          {hasContent(attempt.details) && <Folded title={t("failures.details")} text={JSON.stringify(attempt.details, null, 2)} />}
+          {attempt.stack && <Collapsible title={t("failures.stack")} text={attempt.stack} />}
+          {hasContent(attempt.details) && (
+            <Collapsible
+              title={t("failures.details")}
+              text={JSON.stringify(attempt.details, null, 2)}
+            />
+          )}
           {attempt.snapshots.map(({ name, bytes, content_type }) => (
-            <Snapshot key={name} failureId={attempt.id} name={name} size={format.number(bytes)} contentType={content_type} />
+            <Snapshot
+              key={name}
+              failureId={attempt.id}
+              name={name}
+              size={format.number(bytes)}
+              contentType={content_type}
+            />
           ))}
         </div>
       ))}
@@ -43,9 +54,10 @@ export function Attempts({ attempts }: { attempts: Schemas["FailedAttempt"][] })
   );
 }
 
-const hasContent = (value: unknown): boolean => typeof value === "object" && value !== null && Object.keys(value).length > 0;
+const hasContent = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && Object.keys(value).length > 0;
 
-function Folded({ title, text }: { title: string; text: string }) {
+function Collapsible({ title, text }: { title: string; text: string }) {
   return (
     <details>
       <summary>{title}</summary>

@@ -3,22 +3,29 @@ import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { fireEvent, render, screen } from "@testing-library/react";
 import { beforeAll, expect, it } from "vitest";
-import { snapshotText } from "../../api/engine";
-import { i18n, speak } from "../../i18n";
-import { Snapshot, harmless } from "./Snapshot";
+import { snapshotQuery } from "../../api/engine";
+import { activateLanguage, i18n } from "../../i18n";
+import { Snapshot, sandboxedHtml } from "./Snapshot";
 
 const HOSTILE = `<script>parent.document.title = "taken"</script><img src=x onerror="alert(1)">`;
 
-beforeAll(() => speak("en"));
+beforeAll(() => activateLanguage("en"));
 
-it("the policy comes before anything that was scraped", () => {
-  expect(harmless(HOSTILE).indexOf("default-src 'none'")).toBeLessThan(harmless(HOSTILE).indexOf("<script"));
+it("the policy precedes the scraped content", () => {
+  expect(sandboxedHtml(HOSTILE).indexOf("default-src 'none'")).toBeLessThan(
+    sandboxedHtml(HOSTILE).indexOf("<script"),
+  );
 });
 
-it("is text at first, and a page only in a frame that may do nothing", async () => {
-  window.matchMedia ??= () => ({ matches: false, addEventListener: () => undefined, removeEventListener: () => undefined }) as unknown as MediaQueryList;
+it("is text first, and a page only in a sandboxed frame", async () => {
+  window.matchMedia ??= () =>
+    ({
+      matches: false,
+      addEventListener: () => undefined,
+      removeEventListener: () => undefined,
+    }) as unknown as MediaQueryList;
   const queries = new QueryClient();
-  queries.setQueryData(snapshotText(1, "page").queryKey, HOSTILE);
+  queries.setQueryData(snapshotQuery(1, "page").queryKey, HOSTILE);
   render(
     <I18nProvider i18n={i18n}>
       <MantineProvider>

@@ -1,7 +1,11 @@
 import { type FailureGroup, failuresKey } from "../../api/engine";
 import { missionKeys } from "../../api/missions";
-import { statsKey } from "../../api/operations";
+import { statsKey } from "../../api/overview";
 
-export const STALE = [failuresKey, missionKeys.all, statsKey];
+export const AFFECTED_QUERIES = [failuresKey, missionKeys.all, statsKey];
 
-export const filterOf = ({ pipeline, code, fingerprint }: FailureGroup) => ({ pipeline, code, fingerprint });
+export const groupFilter = ({ pipeline, code, fingerprint }: FailureGroup) => ({
+  pipeline,
+  code,
+  fingerprint,
+});

@@ -1,49 +1,76 @@
-import { Button, Group, Paper, Table, Text, Title } from "@mantine/core";
+import { Button, Group, Paper, Text, Title } from "@mantine/core";
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import { Link } from "wouter";
-import { type Kind, type Proxy, type Worker, type Writer, proxies, workers, writers } from "../../api/fleet";
-import { useMay } from "../../app/access";
-import { type MessageId, useT } from "../../i18n";
+import {
+  type FleetKind,
+  type FleetProxy,
+  type FleetWorker,
+  type FleetWriter,
+  proxiesQuery,
+  workersQuery,
+  writersQuery,
+} from "../../api/fleet";
+import { useHasRole } from "../../app/session";
+import { type Columns, DataTable } from "../../components/DataTable";
+import { EmptyState, PageHeader, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
+import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Empty, Loaded, PageHead } from "../../parts/States";
-import { Status } from "../../parts/Status";
 import { MemberActions } from "./MemberActions";
 import { type Known, MemberDialog } from "./MemberDialog";
-
-type Cells<T> = [title: MessageId, cell: (member: T) => ReactNode][];
 
 export default function Fleet() {
   const t = useT();
   const format = useFormat();
-  const share = (good: number, all: number) => (all ? `${Math.round((100 * good) / all)} % (${format.number(good)}/${format.number(all)})` : "–");
-  const workerCells: Cells<Worker> = [
-    ["fleet.state", (one) => <Status of={one.active ? one.status : "inactive"} />],
-    ["fleet.session", (one) => (one.session_count ? format.number(one.session_count) : "")],
-    ["fleet.mission", (one) => one.current_mission_id && <Link href={`/missions/${one.current_mission_id}`}>{one.current_mission_id}</Link>],
-    ["mission.proxy", (one) => one.proxy],
-    ["fleet.progressAge", (one) => one.progress_at && format.ago(one.progress_at)],
-    ["fleet.good", (one) => share(one.good_sessions, one.sessions)],
-    ["fleet.missions", (one) => format.number(one.missions)],
-    ["mission.error", (one) => one.error_code && <span title={one.error_message ?? ""}>{one.error_code}</span>],
+  const share = (good: number, all: number) =>
+    all
+      ? `${Math.round((100 * good) / all)} % (${format.number(good)}/${format.number(all)})`
+      : "–";
+  const workerColumns: Columns<FleetWorker> = [
+    [t("fleet.state"), (one) => <StatusBadge status={one.active ? one.status : "inactive"} />],
+    [t("fleet.session"), (one) => (one.session_count ? format.number(one.session_count) : "")],
+    [
+      t("fleet.mission"),
+      (one) =>
+        one.current_mission_id && (
+          <Link href={`/missions/${one.current_mission_id}`}>{one.current_mission_id}</Link>
+        ),
+    ],
+    [t("mission.proxy"), (one) => one.proxy],
+    [t("fleet.progressAge"), (one) => one.progress_at && format.ago(one.progress_at)],
+    [t("fleet.good"), (one) => share(one.good_sessions, one.sessions)],
+    [t("fleet.missions"), (one) => format.number(one.missions)],
+    [
+      t("mission.error"),
+      (one) => one.error_code && <span title={one.error_message ?? ""}>{one.error_code}</span>,
+    ],
   ];
-  const proxyCells: Cells<Proxy> = [
-    ["fleet.state", (one) => <Status of={one.status} />],
-    ["field.host", (one) => (one.port ? `${one.host}:${one.port}` : one.host)],
-    ["mission.worker", (one) => one.worker],
-    ["fleet.failures", (one) => (one.fail_count ? <span title={one.last_failure ?? ""}>{format.number(one.fail_count)}</span> : "0")],
-    ["fleet.good", (one) => share(one.good_sessions, one.sessions)],
+  const proxyColumns: Columns<FleetProxy> = [
+    [t("fleet.state"), (one) => <StatusBadge status={one.status} />],
+    [t("field.host"), (one) => (one.port ? `${one.host}:${one.port}` : one.host)],
+    [t("mission.worker"), (one) => one.worker],
+    [
+      t("fleet.failures"),
+      (one) =>
+        one.fail_count ? (
+          <span title={one.last_failure ?? ""}>{format.number(one.fail_count)}</span>
+        ) : (
+          "0"
+        ),
+    ],
+    [t("fleet.good"), (one) => share(one.good_sessions, one.sessions)],
   ];
-  const writerCells: Cells<Writer> = [
-    ["fleet.state", (one) => <Status of={one.active ? "ready" : "inactive"} />],
-    ["field.url", (one) => one.url],
+  const writerColumns: Columns<FleetWriter> = [
+    [t("fleet.state"), (one) => <StatusBadge status={one.active ? "ready" : "inactive"} />],
+    [t("field.url"), (one) => one.url],
   ];
   return (
     <>
-      <PageHead title={t("nav.fleet")} />
-      <Members kind="workers" query={useQuery(workers)} cells={workerCells} />
-      <Members kind="proxies" query={useQuery(proxies)} cells={proxyCells} />
-      <Members kind="writers" query={useQuery(writers)} cells={writerCells} />
+      <PageHeader title={t("nav.fleet")} />
+      <Members kind="workers" query={useQuery(workersQuery)} columns={workerColumns} />
+      <Members kind="proxies" query={useQuery(proxiesQuery)} columns={proxyColumns} />
+      <Members kind="writers" query={useQuery(writersQuery)} columns={writerColumns} />
     </>
   );
 }
@@ -55,9 +82,23 @@ interface Common extends Known {
   last_test_message: string | null;
 }
 
-function Members<T extends Common>({ kind, query, cells }: { kind: Kind; query: UseQueryResult<T[]>; cells: Cells<T> }) {
+function Members<T extends Common>({
+  kind,
+  query,
+  columns,
+}: {
+  kind: FleetKind;
+  query: UseQueryResult<T[]>;
+  columns: Columns<T>;
+}) {
   const t = useT();
-  const mayAdd = useMay("admin");
+  const allColumns: Columns<T> = [
+    [t("field.name"), (member) => member.name, "nowrap"],
+    ...columns,
+    [t("fleet.lastTest"), (member) => <LastTest member={member} />],
+    [t("common.actions"), (member) => <MemberActions kind={kind} member={member} />, "right"],
+  ];
+  const mayAdd = useHasRole("admin");
   const [adding, setAdding] = useState(false);
   return (
     <Paper withBorder p="md" mb="md">
@@ -71,47 +112,23 @@ function Members<T extends Common>({ kind, query, cells }: { kind: Kind; query: 
           </Button>
         )}
       </Group>
-      <Loaded query={query}>{(members) => (members.length ? <Rows kind={kind} members={members} cells={cells} /> : <Empty>{t("fleet.none")}</Empty>)}</Loaded>
+      <QueryView query={query}>
+        {(members) =>
+          members.length ? (
+            <DataTable
+              label={t(`fleet.${kind}`)}
+              columns={allColumns}
+              rows={members}
+              keyOf={({ id }) => id}
+              minWidth={700}
+            />
+          ) : (
+            <EmptyState>{t("fleet.none")}</EmptyState>
+          )
+        }
+      </QueryView>
       <MemberDialog kind={kind} opened={adding} close={() => setAdding(false)} />
     </Paper>
-  );
-}
-
-function Rows<T extends Common>({ kind, members, cells }: { kind: Kind; members: T[]; cells: Cells<T> }) {
-  const t = useT();
-  return (
-    <Table.ScrollContainer minWidth={700} type="native" tabIndex={0} role="region" aria-label={t(`fleet.${kind}`)}>
-      <Table highlightOnHover className="tight dense">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t("field.name")}</Table.Th>
-            {cells.map(([title]) => (
-              <Table.Th key={title}>{t(title)}</Table.Th>
-            ))}
-            <Table.Th>{t("fleet.lastTest")}</Table.Th>
-            <Table.Th>
-              <span className="hidden-text">{t("act.actions")}</span>
-            </Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {members.map((member) => (
-            <Table.Tr key={member.id}>
-              <Table.Td className="nowrap">{member.name}</Table.Td>
-              {cells.map(([title, cell]) => (
-                <Table.Td key={title}>{cell(member)}</Table.Td>
-              ))}
-              <Table.Td>
-                <LastTest member={member} />
-              </Table.Td>
-              <Table.Td>
-                <MemberActions kind={kind} member={member} />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
   );
 }
 
@@ -119,7 +136,11 @@ function LastTest({ member }: { member: Common }) {
   const format = useFormat();
   if (!member.last_test_at) return <>–</>;
   return (
-    <Text size="sm" className={member.last_test_ok ? "good" : "bad"} title={member.last_test_message ?? ""}>
+    <Text
+      size="sm"
+      className={member.last_test_ok ? "good" : "bad"}
+      title={member.last_test_message ?? ""}
+    >
       {member.last_test_ok ? "✓" : "✗"} {format.ago(member.last_test_at)}
     </Text>
   );

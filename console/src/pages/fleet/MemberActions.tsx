@@ -1,12 +1,19 @@
 import { Button, Group, Text } from "@mantine/core";
 import { useState } from "react";
-import { type Kind, fleetKeys, removeMember, switchMember, testMember } from "../../api/fleet";
-import { statsKey } from "../../api/operations";
-import { useMay } from "../../app/access";
+import {
+  type FleetKind,
+  fleetKeys,
+  removeMember,
+  setMemberActive,
+  type TestResult,
+  testMember,
+} from "../../api/fleet";
+import { statsKey } from "../../api/overview";
+import { toProblem } from "../../api/problem";
+import { useHasRole } from "../../app/session";
+import { ConfirmButton, useAction } from "../../components/ActionButton";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { asProblem } from "../../api/problem";
-import { Confirmed, useAct } from "../../parts/act";
 import { type Known, MemberDialog } from "./MemberDialog";
 
 interface Member extends Known {
@@ -14,40 +21,44 @@ interface Member extends Known {
   status?: string;
 }
 
-export function MemberActions({ kind, member }: { kind: Kind; member: Member }) {
+// A busy member finishes its mission before it is deactivated.
+const isBusy = ({ active, status }: Member): boolean =>
+  active && status !== undefined && !["idle", "free", "ready", "error"].includes(status);
+
+export function MemberActions({ kind, member }: { kind: FleetKind; member: Member }) {
   const t = useT();
-  const format = useFormat();
-  const mayAct = useMay("operator");
-  const mayEdit = useMay("admin");
+  const mayAct = useHasRole("operator");
+  const mayEdit = useHasRole("admin");
   const [editing, setEditing] = useState(false);
-  const stale = [fleetKeys.all, statsKey];
-  const test = useAct(() => testMember(kind, member.id), stale);
-  const toggle = useAct(() => switchMember(kind, member.id, !member.active), stale);
+  const affected = [fleetKeys.all, statsKey];
+  const test = useAction(() => testMember(kind, member.id), affected);
+  const toggle = useAction(() => setMemberActive(kind, member.id, !member.active), affected);
   if (!mayAct) return null;
   const error = test.error ?? toggle.error;
-  // Whoever is at work is not torn away from it: it finishes, and gets no more.
-  const busy = member.active && member.status !== undefined && !["idle", "free", "ready", "error"].includes(member.status);
+  const busy = isBusy(member);
   const off = busy ? "fleet.drain" : "fleet.deactivate";
   return (
     <Group gap={6} justify="flex-end" wrap="nowrap">
-      {test.data && (
-        <Text size="xs" className={test.data.ok ? "good" : "bad"} role="status">
-          {test.data.ok ? "✓" : "✗"} {test.data.message} ({format.number(test.data.milliseconds)} ms)
-        </Text>
-      )}
+      {test.data && <TestResultText result={test.data} />}
       {error && (
         <Text size="xs" className="bad" role="alert">
-          {asProblem(error).message}
+          {toProblem(error).message}
         </Text>
       )}
-      <Button size="compact-xs" variant="default" loading={test.isPending} aria-label={`${t("fleet.test")} ${member.name}`} onClick={() => test.mutate(undefined)}>
+      <Button
+        size="compact-xs"
+        variant="default"
+        loading={test.isPending}
+        aria-label={`${t("fleet.test")} ${member.name}`}
+        onClick={() => test.mutate(undefined)}
+      >
         {t("fleet.test")}
       </Button>
       <Button
         size="compact-xs"
         variant="default"
         loading={toggle.isPending}
-        title={busy ? t("fleet.drainHow") : undefined}
+        title={busy ? t("fleet.drainHelp") : undefined}
         aria-label={`${t(member.active ? off : "fleet.activate")} ${member.name}`}
         onClick={() => toggle.mutate(undefined)}
       >
@@ -55,23 +66,42 @@ export function MemberActions({ kind, member }: { kind: Kind; member: Member }) 
       </Button>
       {mayEdit && (
         <>
-          <Button size="compact-xs" variant="default" aria-label={`${t("fleet.edit")} ${member.name}`} onClick={() => setEditing(true)}>
+          <Button
+            size="compact-xs"
+            variant="default"
+            aria-label={`${t("fleet.edit")} ${member.name}`}
+            onClick={() => setEditing(true)}
+          >
             {t("fleet.edit")}
           </Button>
-          <Confirmed
+          <ConfirmButton
             size="compact-xs"
             variant="outline"
             color="red"
             label={`${t("fleet.remove")} ${member.name}`}
-            act={() => removeMember(kind, member.id)}
-            stale={stale}
+            action={() => removeMember(kind, member.id)}
+            invalidates={affected}
             question={t("fleet.removeQuestion", { name: member.name })}
           >
             {t("fleet.remove")}
-          </Confirmed>
-          <MemberDialog kind={kind} member={member} opened={editing} close={() => setEditing(false)} />
+          </ConfirmButton>
+          <MemberDialog
+            kind={kind}
+            member={member}
+            opened={editing}
+            close={() => setEditing(false)}
+          />
         </>
       )}
     </Group>
+  );
+}
+
+function TestResultText({ result: { ok, message, milliseconds } }: { result: TestResult }) {
+  const format = useFormat();
+  return (
+    <Text size="xs" className={ok ? "good" : "bad"} role="status">
+      {ok ? "✓" : "✗"} {message} ({format.milliseconds(milliseconds)})
+    </Text>
   );
 }

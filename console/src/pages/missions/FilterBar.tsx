@@ -2,46 +2,73 @@ import { Button, Group, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useSearchParams } from "wouter";
-import { missionCounts } from "../../api/missions";
+import { missionCountsQuery } from "../../api/missions";
+import { useStatusName } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { useStatusName } from "../../parts/Status";
-import { CHECKPOINTS, MEDIA_TYPES, STATUSES, changed, filterOf, isEmpty } from "./filter";
+import { CHECKPOINTS, filterOf, isEmpty, MEDIA_TYPES, STATUSES, withParam } from "./filter";
 
 export function FilterBar() {
   const t = useT();
   const [search, setSearch] = useSearchParams();
-  const set = (name: string, ...values: string[]) => setSearch((now) => changed(now, name, values), { replace: true });
+  const set = (name: string, ...values: string[]) =>
+    setSearch((now) => withParam(now, name, values), { replace: true });
   return (
     <Group gap="xs" mb="sm" align="flex-end" role="search" aria-label={t("filter.label")}>
-      <StatusChips chosen={search.getAll("status")} choose={(statuses) => set("status", ...statuses)} />
+      <StatusChips
+        chosen={search.getAll("status")}
+        choose={(statuses) => set("status", ...statuses)}
+      />
       <NativeSelect
         size="xs"
         aria-label={t("mission.checkpoint")}
         value={search.get("checkpoint") ?? ""}
-        data={[{ value: "", label: t("mission.checkpoint") }, ...CHECKPOINTS.map((one) => ({ value: one, label: t(`checkpoint.${one}`) }))]}
+        data={[
+          { value: "", label: t("mission.checkpoint") },
+          ...CHECKPOINTS.map((one) => ({ value: one, label: t(`checkpoint.${one}`) })),
+        ]}
         onChange={(event) => set("checkpoint", event.currentTarget.value)}
       />
       <NativeSelect
         size="xs"
         aria-label={t("mission.media")}
         value={search.get("media") ?? ""}
-        data={[{ value: "", label: t("mission.media") }, ...MEDIA_TYPES.map((one) => ({ value: one, label: t(`media.${one}`) }))]}
+        data={[
+          { value: "", label: t("mission.media") },
+          ...MEDIA_TYPES.map((one) => ({ value: one, label: t(`media.${one}`) })),
+        ]}
         onChange={(event) => set("media", event.currentTarget.value)}
       />
-      <LateInput label={t("mission.language")} value={search.get("language") ?? ""} change={(value) => set("language", value)} />
-      <LateInput label={t("mission.error")} value={search.get("code") ?? ""} change={(value) => set("code", value)} />
-      {/* The two stay together on one line, with the name before the field. */}
+      <DebouncedInput
+        label={t("mission.language")}
+        value={search.get("language") ?? ""}
+        change={(value) => set("language", value)}
+      />
+      <DebouncedInput
+        label={t("mission.error")}
+        value={search.get("code") ?? ""}
+        change={(value) => set("code", value)}
+      />
+      {/* Keeps both dates on one line, with the label before the field. */}
       <Group gap="xs" wrap="nowrap">
         {(["from", "to"] as const).map((name) => (
           <label key={name} className="inline-label">
             {t(`create.${name}`)}
-            <TextInput size="xs" type="date" value={search.get(name) ?? ""} onChange={(event) => set(name, event.currentTarget.value)} />
+            <TextInput
+              size="xs"
+              type="date"
+              value={search.get(name) ?? ""}
+              onChange={(event) => set(name, event.currentTarget.value)}
+            />
           </label>
         ))}
       </Group>
       {!isEmpty(filterOf(search)) && (
-        <Button size="xs" variant="subtle" onClick={() => setSearch(new URLSearchParams(), { replace: true })}>
+        <Button
+          size="xs"
+          variant="subtle"
+          onClick={() => setSearch(new URLSearchParams(), { replace: true })}
+        >
           {t("filter.clear")}
         </Button>
       )}
@@ -49,13 +76,19 @@ export function FilterBar() {
   );
 }
 
-function StatusChips({ chosen, choose }: { chosen: string[]; choose: (statuses: string[]) => void }) {
+function StatusChips({
+  chosen,
+  choose,
+}: {
+  chosen: string[];
+  choose: (statuses: string[]) => void;
+}) {
   const t = useT();
   const format = useFormat();
   const nameOf = useStatusName();
-  const counts = useQuery(missionCounts);
+  const counts = useQuery(missionCountsQuery);
   return (
-    <div className="chips" role="group" aria-label={t("mission.status")}>
+    <fieldset className="chips" aria-label={t("mission.status")}>
       {STATUSES.map((status) => {
         const on = chosen.includes(status);
         const count = counts.data?.[status];
@@ -65,19 +98,31 @@ function StatusChips({ chosen, choose }: { chosen: string[]; choose: (statuses: 
             size="xs"
             variant={on ? "filled" : "default"}
             aria-pressed={on}
-            onClick={() => choose(on ? chosen.filter((one) => one !== status) : [...chosen, status])}
+            onClick={() =>
+              choose(on ? chosen.filter((one) => one !== status) : [...chosen, status])
+            }
           >
             {nameOf(status)}
-            {count !== undefined && <span className="chip-count">{`${format.number(count)}${counts.data?.capped.includes(status) ? "+" : ""}`}</span>}
+            {count !== undefined && (
+              <span className="chip-count">{`${format.number(count)}${counts.data?.capped.includes(status) ? "+" : ""}`}</span>
+            )}
           </Button>
         );
       })}
-    </div>
+    </fieldset>
   );
 }
 
-// Asks once the typing pauses, not at every letter.
-function LateInput({ label, value, change }: { label: string; value: string; change: (value: string) => void }) {
+// Calls change after a pause in typing.
+function DebouncedInput({
+  label,
+  value,
+  change,
+}: {
+  label: string;
+  value: string;
+  change: (value: string) => void;
+}) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
   useEffect(() => {
@@ -85,5 +130,14 @@ function LateInput({ label, value, change }: { label: string; value: string; cha
     const later = setTimeout(() => change(text), 350);
     return () => clearTimeout(later);
   });
-  return <TextInput size="xs" w={110} aria-label={label} placeholder={label} value={text} onChange={(event) => setText(event.currentTarget.value)} />;
+  return (
+    <TextInput
+      size="xs"
+      w={110}
+      aria-label={label}
+      placeholder={label}
+      value={text}
+      onChange={(event) => setText(event.currentTarget.value)}
+    />
+  );
 }

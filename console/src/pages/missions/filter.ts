@@ -1,25 +1,33 @@
-// A list's filter lives in the address: a link shows what its sender saw.
+// The filter of the list is kept in the search parameters, so that links contain it.
 import type { MissionFilter, MissionStatus } from "../../api/missions";
 
-export const STATUSES: MissionStatus[] = ["draft", "queued", "running", "completed", "failed", "canceled"];
+export const STATUSES: MissionStatus[] = [
+  "draft",
+  "queued",
+  "running",
+  "completed",
+  "failed",
+  "canceled",
+];
 export const CHECKPOINTS = ["atribuido", "extracao", "armazenamento", "finalizado"] as const;
 export const MEDIA_TYPES = ["all", "video", "image"] as const;
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
-function oneOf<T extends string>(value: string | null, known: readonly T[]): T | undefined {
+function parseOption<T extends string>(value: string | null, known: readonly T[]): T | undefined {
   return known.find((one) => one === value);
 }
 
-// What cannot be understood is left out: an old or mangled link shows more, never an error.
+// Invalid values are ignored.
 export function filterOf(search: URLSearchParams): MissionFilter {
   const statuses = STATUSES.filter((status) => search.getAll("status").includes(status));
   const text = (name: string) => search.get(name)?.trim() || undefined;
-  const day = (name: string) => (DAY.test(search.get(name) ?? "") ? (search.get(name) ?? undefined) : undefined);
+  const day = (name: string) =>
+    DAY.test(search.get(name) ?? "") ? (search.get(name) ?? undefined) : undefined;
   const found: MissionFilter = {
     statuses: statuses.length ? statuses : undefined,
-    checkpoint: oneOf(search.get("checkpoint"), CHECKPOINTS),
-    media_type: oneOf(search.get("media"), MEDIA_TYPES),
+    checkpoint: parseOption(search.get("checkpoint"), CHECKPOINTS),
+    media_type: parseOption(search.get("media"), MEDIA_TYPES),
     language: text("language"),
     date_from: day("from"),
     date_to: day("to"),
@@ -30,7 +38,11 @@ export function filterOf(search: URLSearchParams): MissionFilter {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
-export function changed(search: URLSearchParams, name: string, values: readonly string[]): URLSearchParams {
+export function withParam(
+  search: URLSearchParams,
+  name: string,
+  values: readonly string[],
+): URLSearchParams {
   const next = new URLSearchParams(search);
   next.delete(name);
   for (const value of values) if (value) next.append(name, value);

@@ -1,20 +1,20 @@
-// An installation in which no mission has been completed yet explains itself, and ticks off what has been done.
+// First steps, shown until the first mission is completed.
 import { Anchor, Paper, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { fleetKeys, proxies, workers, writers } from "../../api/fleet";
-import { missionCounts, missionKeys } from "../../api/missions";
-import { demo, startDemo, statsKey } from "../../api/operations";
-import { useMay } from "../../app/access";
+import { fleetKeys, proxiesQuery, workersQuery, writersQuery } from "../../api/fleet";
+import { missionCountsQuery, missionKeys } from "../../api/missions";
+import { demoQuery, startDemo, statsKey } from "../../api/overview";
+import { useHasRole } from "../../app/session";
+import { ActionButton } from "../../components/ActionButton";
+import { CopyableCommand } from "../../components/CopyableCommand";
 import { useT } from "../../i18n";
-import { Copyable } from "../../parts/Copy";
-import { ActButton } from "../../parts/act";
 
 const COMMAND = "regente up --demo";
 
 export function FirstRun() {
-  const { data } = useQuery(missionCounts);
+  const { data } = useQuery(missionCountsQuery);
   if (!data || data.completed > 0) return null;
   return <Steps counts={data} />;
 }
@@ -30,22 +30,50 @@ interface Counts {
 
 function Steps({ counts }: { counts: Counts }) {
   const t = useT();
-  const active = (members: { active: boolean }[] | undefined) => members?.filter((one) => one.active).length ?? 0;
-  const fleet = { workers: active(useQuery(workers).data), proxies: active(useQuery(proxies).data), writers: active(useQuery(writers).data) };
-  const made = counts.draft + counts.queued + counts.running + counts.completed + counts.failed + counts.canceled;
+  const active = (members: { active: boolean }[] | undefined) =>
+    members?.filter((one) => one.active).length ?? 0;
+  const fleet = {
+    workers: active(useQuery(workersQuery).data),
+    proxies: active(useQuery(proxiesQuery).data),
+    writers: active(useQuery(writersQuery).data),
+  };
+  const made =
+    counts.draft +
+    counts.queued +
+    counts.running +
+    counts.completed +
+    counts.failed +
+    counts.canceled;
   return (
-    <Paper withBorder p="md" mb="md" component="section" aria-label={t("first.title")} className="first">
+    <Paper
+      withBorder
+      p="md"
+      mb="md"
+      component="section"
+      aria-label={t("first.title")}
+      className="first"
+    >
       <Title order={2} size="h4" mb="sm">
         {t("first.title")}
       </Title>
       <ol className="steps">
-        <Step done={Object.values(fleet).every((count) => count > 0)} now={t("first.fleetNow", fleet)}>
-          <Anchor component={Link} href="/fleet">{t("first.fleet")}</Anchor>
+        <Step
+          done={Object.values(fleet).every((count) => count > 0)}
+          now={t("first.fleetCount", fleet)}
+        >
+          <Anchor component={Link} href="/fleet">
+            {t("first.fleet")}
+          </Anchor>
         </Step>
-        <Step done={made > 0} now={t("first.missionNow", { count: made })}>
-          <Anchor component={Link} href="/missions?new=1">{t("first.mission")}</Anchor>
+        <Step done={made > 0} now={t("first.missionCount", { count: made })}>
+          <Anchor component={Link} href="/missions?new=1">
+            {t("first.mission")}
+          </Anchor>
         </Step>
-        <Step done={counts.completed > 0} now={t("first.doneNow", { running: counts.running, queued: counts.queued })}>
+        <Step
+          done={counts.completed > 0}
+          now={t("first.doneCount", { running: counts.running, queued: counts.queued })}
+        >
           {t("first.done")}
         </Step>
       </ol>
@@ -58,10 +86,15 @@ function Step({ done, now, children }: { done: boolean; now: string; children: R
   const t = useT();
   return (
     <li data-done={done}>
-      <span className="tick" aria-hidden="true">{done ? "✓" : ""}</span>
+      <span className="tick" aria-hidden="true">
+        {done ? "✓" : ""}
+      </span>
       <span>
-        {children} <span className="hidden-text">({t(done ? "first.isDone" : "first.isOpen")})</span>
-        <span className="quiet step-now" role="status">{now}</span>
+        {children}{" "}
+        <span className="hidden-text">({t(done ? "first.isDone" : "first.isOpen")})</span>
+        <span className="quiet step-now" role="status">
+          {now}
+        </span>
       </span>
     </li>
   );
@@ -69,22 +102,29 @@ function Step({ done, now, children }: { done: boolean; now: string; children: R
 
 function Demo() {
   const t = useT();
-  const mayStart = useMay("admin");
-  const { data } = useQuery(demo);
+  const mayStart = useHasRole("admin");
+  const { data } = useQuery(demoQuery);
   return (
     <Stack gap="xs" mt="md">
       <Text size="sm">{t("first.demo")}</Text>
-      {data?.state === "running" && <Text size="sm" role="status">{t("first.demoRuns")}</Text>}
+      {data?.state === "running" && (
+        <Text size="sm" role="status">
+          {t("first.demoRuns")}
+        </Text>
+      )}
       {data?.state === "possible" && mayStart && (
         <div>
-          <ActButton act={startDemo} stale={[["demo"], fleetKeys.all, missionKeys.all, statsKey]}>
+          <ActionButton
+            action={startDemo}
+            invalidates={[["demo"], fleetKeys.all, missionKeys.all, statsKey]}
+          >
             {t("first.runDemo")}
-          </ActButton>
+          </ActionButton>
         </div>
       )}
       {data?.state === "impossible" && (
         <Text size="sm" component="div">
-          {t("first.demoHow")} <Copyable text={COMMAND} />
+          {t("first.demoHelp")} <CopyableCommand text={COMMAND} />
         </Text>
       )}
     </Stack>

@@ -1,33 +1,51 @@
 import { Alert, Anchor, NativeSelect, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "wouter";
-import { type Stats, WINDOWS, type Window, orchestrator, startOrchestrator, statsKey, statsOver, stopOrchestrator } from "../../api/operations";
-import { useMay } from "../../app/access";
-import { knownId, useT } from "../../i18n";
+import {
+  orchestratorQuery,
+  type Stats,
+  type StatsWindow,
+  startOrchestrator,
+  statsKey,
+  statsQuery,
+  stopOrchestrator,
+  WINDOWS,
+} from "../../api/overview";
+import { useHasRole } from "../../app/session";
+import { ActionButton, ConfirmButton } from "../../components/ActionButton";
+import { PageHeader, QueryView } from "../../components/States";
+import { isMessageId, useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Loaded, PageHead } from "../../parts/States";
-import { ActButton, Confirmed } from "../../parts/act";
 import { Charts } from "./Charts";
-import { FirstRun } from "./FirstRun";
 import { Errors, Fleet, Missions, Queues } from "./cards";
+import { FirstRun } from "./FirstRun";
 
-const CAUSE: Record<string, string> = {
-  DEAD_LETTERS: "/failures", STALLED_BATCHES: "/batches", STUCK_TASKS: "/runners", PROXIES_FAIL: "/fleet", WORKERS_FAIL: "/fleet",
-  PROXIES_OUT: "/fleet", NO_PROXY: "/fleet", NO_WORKER: "/fleet", NO_WRITER: "/fleet", NO_RUNNER: "/runners", RUNNERS_LOST: "/runners",
-}; // prettier-ignore
+const ATTENTION_PATHS: Record<string, string> = {
+  DEAD_LETTERS: "/failures",
+  STALLED_BATCHES: "/batches",
+  STUCK_TASKS: "/runners",
+  PROXIES_FAIL: "/fleet",
+  WORKERS_FAIL: "/fleet",
+  PROXIES_OUT: "/fleet",
+  NO_PROXY: "/fleet",
+  NO_WORKER: "/fleet",
+  NO_WRITER: "/fleet",
+  NO_RUNNER: "/runners",
+  RUNNERS_LOST: "/runners",
+};
 
 export default function Overview() {
   const t = useT();
   const [search, setSearch] = useSearchParams();
-  const chosen: Window = WINDOWS.find((one) => String(one) === search.get("window")) ?? 3600;
-  const query = useQuery(statsOver(chosen));
+  const chosen: StatsWindow = WINDOWS.find((one) => String(one) === search.get("window")) ?? 3600;
+  const query = useQuery(statsQuery(chosen));
   return (
     <>
-      <PageHead title={t("nav.overview")}>
+      <PageHeader title={t("nav.overview")}>
         <Orchestrator />
-      </PageHead>
+      </PageHeader>
       <FirstRun />
-      <Loaded query={query}>
+      <QueryView query={query}>
         {(stats) => (
           <>
             <Verdict stats={stats} />
@@ -42,37 +60,48 @@ export default function Overview() {
               size="xs"
               aria-label={t("overview.window")}
               value={chosen}
-              data={WINDOWS.map((one) => ({ value: String(one), label: t(`overview.window.${one}`) }))}
-              onChange={(event) => setSearch({ window: event.currentTarget.value }, { replace: true })}
+              data={WINDOWS.map((one) => ({
+                value: String(one),
+                label: t(`overview.window.${one}`),
+              }))}
+              onChange={(event) =>
+                setSearch({ window: event.currentTarget.value }, { replace: true })
+              }
             />
             <Charts stats={stats} window={chosen} />
           </>
         )}
-      </Loaded>
+      </QueryView>
     </>
   );
 }
 
 function Orchestrator() {
   const t = useT();
-  const mayAct = useMay("operator");
-  const { data } = useQuery(orchestrator);
+  const mayAct = useHasRole("operator");
+  const { data } = useQuery(orchestratorQuery);
   if (!data) return null;
-  const stale = [["orchestrator"], statsKey];
+  const affected = [["orchestrator"], statsKey];
   return (
     <>
       <Text size="sm" role="status">
         {t(`orchestrator.${data.state}`)}
       </Text>
       {mayAct && data.state === "open" && (
-        <Confirmed variant="outline" color="red" act={stopOrchestrator} stale={stale} question={t("orchestrator.stopQuestion")}>
+        <ConfirmButton
+          variant="outline"
+          color="red"
+          action={stopOrchestrator}
+          invalidates={affected}
+          question={t("orchestrator.stopQuestion")}
+        >
           {t("orchestrator.stop")}
-        </Confirmed>
+        </ConfirmButton>
       )}
       {mayAct && data.state !== "open" && (
-        <ActButton act={startOrchestrator} stale={stale}>
+        <ActionButton action={startOrchestrator} invalidates={affected}>
           {t("orchestrator.start")}
-        </ActButton>
+        </ActionButton>
       )}
     </>
   );
@@ -81,14 +110,30 @@ function Orchestrator() {
 function Verdict({ stats: { attention } }: { stats: Stats }) {
   const t = useT();
   const format = useFormat();
-  if (!attention.length) return <Alert color="green" className="verdict" title={t("verdict.fine")} mb="md" />;
+  if (!attention.length)
+    return <Alert color="green" className="verdict" title={t("verdict.fine")} mb="md" />;
   return (
-    <Alert color="orange" className="verdict" title={t("verdict.needs", { count: attention.length })} mb="md">
+    <Alert
+      color="orange"
+      className="verdict"
+      title={t("verdict.needs", { count: attention.length })}
+      mb="md"
+    >
       <ul className="needs">
         {attention.map(({ code, count, message }) => {
           const id = `attention.${code}`;
-          const text = knownId(id) ? t(id, { count }) : `${format.number(count)} ${message}`;
-          return <li key={code}>{CAUSE[code] ? <Anchor component={Link} href={CAUSE[code]}>{text}</Anchor> : text}</li>;
+          const text = isMessageId(id) ? t(id, { count }) : `${format.number(count)} ${message}`;
+          return (
+            <li key={code}>
+              {ATTENTION_PATHS[code] ? (
+                <Anchor component={Link} href={ATTENTION_PATHS[code]}>
+                  {text}
+                </Anchor>
+              ) : (
+                text
+              )}
+            </li>
+          );
         })}
       </ul>
     </Alert>

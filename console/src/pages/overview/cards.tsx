@@ -1,15 +1,17 @@
-// The overview's figures of the moment.
-import { Anchor, Card, Group, Table, Text, Title } from "@mantine/core";
+// Cards with current counts.
+import { Anchor, Card, Group, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { missionCounts } from "../../api/missions";
-import type { Stats } from "../../api/operations";
-import { knownId, useT } from "../../i18n";
+import { type MissionStatus, missionCountsQuery } from "../../api/missions";
+import type { Stats } from "../../api/overview";
+import { type Columns, DataTable } from "../../components/DataTable";
+import { useStatusName } from "../../components/StatusBadge";
+import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
 import { STATUSES } from "../missions/filter";
 
-export function Part({ title, children }: { title: string; children: ReactNode }) {
+export function OverviewCard({ title, children }: { title: string; children: ReactNode }) {
   return (
     <Card withBorder component="section" aria-label={title}>
       <Title order={2} size="h5" mb="xs">
@@ -20,12 +22,22 @@ export function Part({ title, children }: { title: string; children: ReactNode }
   );
 }
 
-function Figures({ rows }: { rows: [name: ReactNode, value: ReactNode][] }) {
+interface Count {
+  name: string;
+  href: string;
+  value: string;
+}
+
+function Counts({ counts }: { counts: Count[] }) {
   return (
-    <dl className="figures">
-      {rows.map(([name, value], index) => (
-        <Group key={index} justify="space-between" wrap="nowrap" align="baseline">
-          <dt>{name}</dt>
+    <dl className="counts">
+      {counts.map(({ name, href, value }) => (
+        <Group key={name} justify="space-between" wrap="nowrap" align="baseline">
+          <dt>
+            <Anchor component={Link} href={href}>
+              {name}
+            </Anchor>
+          </dt>
           <dd>{value}</dd>
         </Group>
       ))}
@@ -36,72 +48,80 @@ function Figures({ rows }: { rows: [name: ReactNode, value: ReactNode][] }) {
 export function Missions() {
   const t = useT();
   const format = useFormat();
-  const { data } = useQuery(missionCounts);
-  const rows = STATUSES.map((status): [ReactNode, ReactNode] => [
-    <Anchor key={status} component={Link} href={`/missions?status=${status}`}>
-      {t(`status.${status}`)}
-    </Anchor>,
-    data ? `${format.number(data[status])}${data.capped.includes(status) ? "+" : ""}` : "–",
-  ]);
+  const { data } = useQuery(missionCountsQuery);
+  const countOf = (status: MissionStatus) =>
+    data ? `${format.number(data[status])}${data.capped.includes(status) ? "+" : ""}` : "–";
   return (
-    <Part title={t("nav.missions")}>
-      <Figures rows={rows} />
-    </Part>
+    <OverviewCard title={t("nav.missions")}>
+      <Counts
+        counts={STATUSES.map((status) => ({
+          name: t(`status.${status}`),
+          href: `/missions?status=${status}`,
+          value: countOf(status),
+        }))}
+      />
+    </OverviewCard>
   );
 }
 
-// What waits is all that is queued: a mission is held until a worker is ready for it, and waits all the same.
+// Queued tasks count as waiting, including the missions that wait for a worker.
 export function Queues({ stats: { queues } }: { stats: Stats }) {
   const t = useT();
   const format = useFormat();
+  const columns: Columns<Stats["queues"][number]> = [
+    [t("overview.pipeline"), ({ pipeline }) => pipeline, "breaks"],
+    [t("overview.waiting"), ({ queued }) => format.number(queued), "right"],
+    [t("overview.running"), ({ running }) => format.number(running), "right"],
+    [
+      t("overview.oldest"),
+      ({ oldest_waiting_seconds: seconds }) => (seconds === null ? "–" : format.duration(seconds)),
+      "right",
+    ],
+  ];
   return (
-    <Part title={t("overview.queues")}>
+    <OverviewCard title={t("overview.queues")}>
       {queues.length ? (
-        <Table className="tight">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>{t("overview.pipeline")}</Table.Th>
-              <Table.Th className="right">{t("overview.due")}</Table.Th>
-              <Table.Th className="right">{t("overview.running")}</Table.Th>
-              <Table.Th className="right">{t("overview.oldest")}</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {queues.map((queue) => (
-              <Table.Tr key={queue.pipeline}>
-                <Table.Td className="breaks">{queue.pipeline}</Table.Td>
-                <Table.Td className="right">{format.number(queue.queued)}</Table.Td>
-                <Table.Td className="right">{format.number(queue.running)}</Table.Td>
-                <Table.Td className="right">{queue.oldest_waiting_seconds === null ? "–" : format.span(queue.oldest_waiting_seconds)}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
+        <DataTable
+          label={t("overview.queues")}
+          columns={columns}
+          rows={queues}
+          keyOf={({ pipeline }) => pipeline}
+          minWidth={280}
+        />
       ) : (
         <Text c="dimmed">{t("overview.noQueues")}</Text>
       )}
-    </Part>
+    </OverviewCard>
   );
 }
 
 export function Fleet({ stats: { health } }: { stats: Stats }) {
   const t = useT();
   const format = useFormat();
-  const workers = Object.entries(health.workers).map(([state, count]) => {
-    const id = `status.${state}`;
-    return `${format.number(count)} ${knownId(id) ? t(id) : state}`;
+  const nameOf = useStatusName();
+  const workers = Object.entries(health.workers).map(
+    ([state, count]) => `${format.number(count)} ${nameOf(state)}`,
+  );
+  const proxies = t("overview.proxies", {
+    active: health.active_proxies,
+    used: health.proxies_in_use,
+    failing: health.failing_proxies,
   });
   return (
-    <Part title={t("nav.fleet")}>
-      <Figures
-        rows={[
-          [<Anchor key="w" component={Link} href="/fleet">{t("fleet.workers")}</Anchor>, workers.join(", ") || "0"],
-          [<Anchor key="p" component={Link} href="/fleet">{t("fleet.proxies")}</Anchor>, t("overview.proxies", { active: health.active_proxies, used: health.proxies_in_use, failing: health.failing_proxies })],
-          [<Anchor key="s" component={Link} href="/fleet">{t("fleet.writers")}</Anchor>, format.number(health.active_writers)],
-          [<Anchor key="r" component={Link} href="/runners">{t("nav.runners")}</Anchor>, format.number(health.runners)],
+    <OverviewCard title={t("nav.fleet")}>
+      <Counts
+        counts={[
+          { name: t("fleet.workers"), href: "/fleet", value: workers.join(", ") || "0" },
+          { name: t("fleet.proxies"), href: "/fleet", value: proxies },
+          {
+            name: t("fleet.writers"),
+            href: "/fleet",
+            value: format.number(health.active_writers),
+          },
+          { name: t("nav.runners"), href: "/runners", value: format.number(health.runners) },
         ]}
       />
-    </Part>
+    </OverviewCard>
   );
 }
 
@@ -109,12 +129,18 @@ export function Errors({ stats: { errors } }: { stats: Stats }) {
   const t = useT();
   const format = useFormat();
   return (
-    <Part title={t("overview.errors")}>
+    <OverviewCard title={t("overview.errors")}>
       {errors.length ? (
-        <Figures rows={errors.slice(0, 8).map(({ pipeline, code, tasks }) => [<Anchor key="e" component={Link} href="/failures">{`${code ?? "?"} · ${pipeline}`}</Anchor>, format.number(tasks)])} />
+        <Counts
+          counts={errors.slice(0, 8).map(({ pipeline, code, tasks }) => ({
+            name: `${code ?? "?"} · ${pipeline}`,
+            href: "/failures",
+            value: format.number(tasks),
+          }))}
+        />
       ) : (
         <Text c="dimmed">{t("overview.noErrors")}</Text>
       )}
-    </Part>
+    </OverviewCard>
   );
 }

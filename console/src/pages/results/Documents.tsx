@@ -3,31 +3,43 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link, useSearchParams } from "wouter";
 import { batchesKey, failuresKey, reprocessBatch, resumeBatch } from "../../api/engine";
-import { statsKey } from "../../api/operations";
-import { type DocumentResult, type Execution, documentList, executionList, executionOne, executionStanding, resultsKey } from "../../api/results";
-import { useMay } from "../../app/access";
+import { statsKey } from "../../api/overview";
+import {
+  type DocumentResult,
+  documentListQuery,
+  type Execution,
+  executionListQuery,
+  executionQuery,
+  executionStatusQuery,
+  resultsKey,
+} from "../../api/results";
+import { useHasRole } from "../../app/session";
+import { ActionButton } from "../../components/ActionButton";
+import { type Columns, DataTable, PagedList } from "../../components/DataTable";
+import { DescriptionList, Section } from "../../components/Section";
+import { EmptyState, PageHeader, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { type Columns, DataTable, Paged } from "../../parts/List";
-import { FactList, Part } from "../../parts/Part";
-import { Empty, Loaded, PageHead } from "../../parts/States";
-import { Status } from "../../parts/Status";
-import { ActButton } from "../../parts/act";
-import { Begin } from "./Begin";
-import { chosenOf } from "./states";
+import { EmptyWithCommand } from "./EmptyWithCommand";
+import { parseOption } from "./status";
 
 const STATES = ["PENDENTE", "PROCESSANDO", "CONCLUIDO", "ERRO", "PULADO", "CANCELADO"] as const;
-const FIRST = "regente documents classify ./inbox";
-const STALE = [resultsKey("documents"), batchesKey, failuresKey, statsKey];
+const COMMAND = "regente documents classify ./inbox";
+const AFFECTED_QUERIES = [resultsKey("documents"), batchesKey, failuresKey, statsKey];
 
 export function Executions() {
   const t = useT();
   const format = useFormat();
-  const list = useInfiniteQuery(executionList);
+  const list = useInfiniteQuery(executionListQuery);
   const columns: Columns<Execution> = [
-    [t("executions.name"), (one) => <Link href={`/results/executions/${one.id}`}>{one.nome}</Link>, "breaks"],
+    [
+      t("executions.name"),
+      (one) => <Link href={`/results/executions/${one.id}`}>{one.nome}</Link>,
+      "breaks",
+    ],
     [t("executions.project"), (one) => one.projeto],
-    [t("mission.status"), (one) => <Status of={one.status} />],
+    [t("mission.status"), (one) => <StatusBadge status={one.status} />],
     [t("executions.progress"), (one) => `${format.percent(one.progresso_pct / 100)}`, "right"],
     [t("executions.documents"), (one) => format.number(one.total), "right"],
     ["ERRO", (one) => format.number(one.documentos.ERRO), "right"],
@@ -35,71 +47,104 @@ export function Executions() {
     [t("results.created"), (one) => format.time(one.criado_em), "nowrap"],
   ];
   return (
-    <Part title={t("executions.title")}>
-      <Paged list={list} empty={<Begin command={FIRST}>{t("executions.none")}</Begin>}>
-        {(executions) => <DataTable label={t("executions.title")} columns={columns} rows={executions} keyOf={({ id }) => id} minWidth={760} />}
-      </Paged>
-    </Part>
+    <Section title={t("executions.title")}>
+      <PagedList
+        list={list}
+        empty={<EmptyWithCommand command={COMMAND}>{t("executions.none")}</EmptyWithCommand>}
+      >
+        {(executions) => (
+          <DataTable
+            label={t("executions.title")}
+            columns={columns}
+            rows={executions}
+            keyOf={({ id }) => id}
+            minWidth={760}
+          />
+        )}
+      </PagedList>
+    </Section>
   );
 }
 
 export function ExecutionPage({ id }: { id: number }) {
   const t = useT();
-  const execution = useQuery(executionOne(id));
+  const execution = useQuery(executionQuery(id));
   return (
-    <Loaded query={execution}>
+    <QueryView query={execution}>
       {(one) => (
         <>
-          <PageHead title={t("executions.one", { name: one.nome })}>
-            <Status of={one.status} />
-          </PageHead>
+          <PageHeader title={t("executions.one", { name: one.nome })}>
+            <StatusBadge status={one.status} />
+          </PageHeader>
           <Stack>
-            {one.status === "TRAVADO" ? <Stuck execution={one} /> : one.documentos.ERRO > 0 && <Deeds execution={one} />}
+            {one.status === "TRAVADO" ? (
+              <StalledAlert execution={one} />
+            ) : (
+              one.documentos.ERRO > 0 && <ExecutionActions execution={one} />
+            )}
             <Counts execution={one} />
             <Documents id={id} />
           </Stack>
         </>
       )}
-    </Loaded>
+    </QueryView>
   );
 }
 
-function Deeds({ execution }: { execution: Execution }) {
+function ExecutionActions({ execution }: { execution: Execution }) {
   const t = useT();
-  const mayAct = useMay("operator");
+  const mayAct = useHasRole("operator");
   if (!mayAct) return null;
   const noErrors = execution.documentos.ERRO === 0;
-  const look = execution.status === "TRAVADO" ? ({ color: "orange", variant: "outline" } as const) : ({ variant: "default" } as const);
+  const look =
+    execution.status === "TRAVADO"
+      ? ({ color: "orange", variant: "outline" } as const)
+      : ({ variant: "default" } as const);
   return (
     <Group gap="xs">
       {execution.status === "TRAVADO" && (
-        <ActButton size="xs" {...look} act={() => resumeBatch(execution.id)} stale={STALE}>
+        <ActionButton
+          size="xs"
+          {...look}
+          action={() => resumeBatch(execution.id)}
+          invalidates={AFFECTED_QUERIES}
+        >
           {t("batches.resume")}
-        </ActButton>
+        </ActionButton>
       )}
-      <ActButton size="xs" {...look} disabled={noErrors} title={noErrors ? t("batches.noErrors") : undefined} act={() => reprocessBatch(execution.id)} stale={STALE}>
+      <ActionButton
+        size="xs"
+        {...look}
+        disabled={noErrors}
+        title={noErrors ? t("batches.noErrors") : undefined}
+        action={() => reprocessBatch(execution.id)}
+        invalidates={AFFECTED_QUERIES}
+      >
         {t("batches.reprocess")}
-      </ActButton>
+      </ActionButton>
     </Group>
   );
 }
 
-function Stuck({ execution }: { execution: Execution }) {
+function StalledAlert({ execution }: { execution: Execution }) {
   const t = useT();
   const format = useFormat();
-  const { data } = useQuery(executionStanding(execution.id));
+  const { data } = useQuery(executionStatusQuery(execution.id));
   return (
     <Alert color="orange" role="alert" title={t("batches.stalledTitle")}>
       <Text size="sm">{t("batches.stalled", { ago: format.ago(execution.ultimo_heartbeat) })}</Text>
       {data?.motivo && <Text size="sm">{data.motivo}</Text>}
       {data?.parado_em && (
         <Text size="sm">
-          {t("executions.stoppedAt")} <span className="code">{data.parado_em.codigo}</span> {data.parado_em.etapa}
+          {t("executions.stoppedAt")} <span className="code">{data.parado_em.codigo}</span>{" "}
+          {data.parado_em.etapa}
         </Text>
       )}
-      {data?.ultimo_codigo_processado && <Text size="sm">{t("batches.lastKey", { key: data.ultimo_codigo_processado })}</Text>}
+      {data?.ultimo_codigo_processado && (
+        <Text size="sm">{t("batches.lastKey", { key: data.ultimo_codigo_processado })}</Text>
+      )}
       <div className="below">
-        <Deeds execution={execution} />
+        <ExecutionActions execution={execution} />
       </div>
     </Alert>
   );
@@ -109,21 +154,36 @@ function Counts({ execution }: { execution: Execution }) {
   const t = useT();
   const format = useFormat();
   return (
-    <Part title={t("executions.counts")}>
-      <FactList
+    <Section title={t("executions.counts")}>
+      <DescriptionList
         facts={[
           [t("executions.project"), execution.projeto],
           [t("executions.documents"), format.number(execution.total)],
           [t("executions.progress"), format.percent(execution.progresso_pct / 100)],
-          ...STATES.map((state) => [state, execution.documentos[state] > 0 && format.number(execution.documentos[state])] as const),
-          [t("executions.resumes"), execution.tentativas_retry > 0 && t("results.share", { part: execution.tentativas_retry, all: execution.max_retries })],
-          [t("results.eta"), execution.eta_segundos !== null && execution.status === "EM_ANDAMENTO" && format.span(execution.eta_segundos)],
+          ...STATES.map(
+            (state) =>
+              [
+                state,
+                execution.documentos[state] > 0 && format.number(execution.documentos[state]),
+              ] as const,
+          ),
+          [
+            t("executions.resumes"),
+            execution.tentativas_retry > 0 &&
+              t("results.share", { part: execution.tentativas_retry, all: execution.max_retries }),
+          ],
+          [
+            t("results.eta"),
+            execution.eta_segundos !== null &&
+              execution.status === "EM_ANDAMENTO" &&
+              format.duration(execution.eta_segundos),
+          ],
           [t("executions.by"), execution.criado_por],
           [t("results.created"), format.time(execution.criado_em)],
           [t("mission.finished"), execution.concluido_em && format.time(execution.concluido_em)],
         ]}
       />
-    </Part>
+    </Section>
   );
 }
 
@@ -131,39 +191,64 @@ function Documents({ id }: { id: number }) {
   const t = useT();
   const format = useFormat();
   const [search, setSearch] = useSearchParams();
-  const chosen = chosenOf(STATES, search.get("status"));
-  const list = useInfiniteQuery(useMemo(() => documentList(id, chosen && [chosen]), [id, chosen]));
+  const chosen = parseOption(STATES, search.get("status"));
+  const list = useInfiniteQuery(
+    useMemo(() => documentListQuery(id, chosen && [chosen]), [id, chosen]),
+  );
   const columns: Columns<DocumentResult> = [
     [t("executions.document"), (one) => one.codigo, "breaks"],
-    [t("mission.status"), (one) => <Status of={one.status} />],
+    [t("mission.status"), (one) => <StatusBadge status={one.status} />],
     [t("executions.class"), (one) => one.categoria],
-    [t("executions.confidence"), (one) => one.confianca !== null && format.percent(one.confianca), "right"],
+    [
+      t("executions.confidence"),
+      (one) => one.confianca !== null && format.percent(one.confianca),
+      "right",
+    ],
     [t("executions.reason"), (one) => <Reason document={one} />, "breaks"],
     [t("rounds.attempts"), (one) => format.number(one.tentativas), "right"],
     [t("executions.pages"), (one) => one.paginas !== null && format.number(one.paginas), "right"],
   ];
   return (
-    <Part title={t("executions.results")}>
+    <Section title={t("executions.results")}>
       <Group mb="xs">
         <NativeSelect
           size="xs"
           aria-label={t("executions.filter")}
           value={chosen ?? ""}
           data={[{ value: "", label: t("batches.all") }, ...STATES]}
-          onChange={({ currentTarget: { value } }) => setSearch(value ? { status: value } : {}, { replace: true })}
+          onChange={({ currentTarget: { value } }) =>
+            setSearch(value ? { status: value } : {}, { replace: true })
+          }
         />
       </Group>
-      <Paged list={list} empty={<Empty>{t(chosen ? "executions.noneMatch" : "executions.noDocuments")}</Empty>}>
-        {(documents) => <DataTable label={t("executions.results")} columns={columns} rows={documents} keyOf={({ id }) => id} minWidth={820} />}
-      </Paged>
-    </Part>
+      <PagedList
+        list={list}
+        empty={
+          <EmptyState>{t(chosen ? "executions.noneMatch" : "executions.noDocuments")}</EmptyState>
+        }
+      >
+        {(documents) => (
+          <DataTable
+            label={t("executions.results")}
+            columns={columns}
+            rows={documents}
+            keyOf={({ id }) => id}
+            minWidth={820}
+          />
+        )}
+      </PagedList>
+    </Section>
   );
 }
 
-// Why it is of that class, why it was left out, or what went wrong.
+// Justification of the class, or the reason for a skip or an error.
 function Reason({ document: one }: { document: DocumentResult }) {
   const [code, text] =
-    one.status === "PULADO" ? [one.pulado_codigo, one.pulado_motivo] : one.status === "ERRO" ? [one.erro_codigo, one.erro_mensagem] : [null, one.justificativa];
+    one.status === "PULADO"
+      ? [one.pulado_codigo, one.pulado_motivo]
+      : one.status === "ERRO"
+        ? [one.erro_codigo, one.erro_mensagem]
+        : [null, one.justificativa];
   return (
     <>
       {code && <span className="code">{code}</span>} {text}

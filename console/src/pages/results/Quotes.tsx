@@ -2,26 +2,32 @@ import { Group, NativeSelect, Progress, Stack } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link, useSearchParams } from "wouter";
-import { type Quote, type QuoteLot, lotList, lotOne, quoteList } from "../../api/results";
+import {
+  lotListQuery,
+  lotQuery,
+  type Quote,
+  type QuoteLot,
+  quoteListQuery,
+} from "../../api/results";
+import { type Columns, DataTable, PagedList } from "../../components/DataTable";
+import { DescriptionList, Section } from "../../components/Section";
+import { EmptyState, PageHeader, QueryView } from "../../components/States";
+import { StatusBadge, useStatusName } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { type Columns, DataTable, Paged } from "../../parts/List";
-import { FactList, Part } from "../../parts/Part";
-import { Empty, Loaded, PageHead } from "../../parts/States";
-import { Status, useStatusName } from "../../parts/Status";
-import { Begin } from "./Begin";
-import { chosenOf, stateName } from "./states";
+import { EmptyWithCommand } from "./EmptyWithCommand";
+import { parseOption, toTaskStatus } from "./status";
 
 const STATES = ["PENDING", "PROCESSING", "DONE", "ERROR", "CANCELLED"] as const;
-const FIRST = 'regente quotes submit "Cadeira de escritório ergonômica" --lot "inventário"';
+const COMMAND = 'regente quotes submit "Cadeira de escritório ergonômica" --lot "inventário"';
 
 export function Quotes() {
   const t = useT();
   return (
     <Stack>
-      <Part title={t("lots.title")}>
+      <Section title={t("lots.title")}>
         <Lots />
-      </Part>
+      </Section>
       <QuoteTable title={t("quotes.all")} />
     </Stack>
   );
@@ -30,53 +36,77 @@ export function Quotes() {
 function Lots() {
   const t = useT();
   const format = useFormat();
-  const list = useInfiniteQuery(lotList);
+  const list = useInfiniteQuery(lotListQuery);
   const columns: Columns<QuoteLot> = [
     [t("lots.name"), (one) => <Link href={`/results/lots/${one.id}`}>{one.name}</Link>, "breaks"],
-    [t("mission.status"), (one) => <Status of={one.status} />],
-    [t("lots.quoted"), (one) => t("results.share", { part: format.number(one.quoted), all: format.number(one.total) }), "right"],
-    [t("quotes.value"), (one) => one.value !== null && format.money(one.value, one.currency), "right nowrap"],
+    [t("mission.status"), (one) => <StatusBadge status={one.status} />],
+    [
+      t("lots.quoted"),
+      (one) =>
+        t("results.share", { part: format.number(one.quoted), all: format.number(one.total) }),
+      "right",
+    ],
+    [
+      t("quotes.value"),
+      (one) => one.value !== null && format.money(one.value, one.currency),
+      "right nowrap",
+    ],
     [t("results.created"), (one) => format.time(one.created_at), "nowrap"],
   ];
   return (
-    <Paged list={list} empty={<Empty>{t("lots.none")}</Empty>}>
-      {(lots) => <DataTable label={t("lots.title")} columns={columns} rows={lots} keyOf={({ id }) => id} />}
-    </Paged>
+    <PagedList list={list} empty={<EmptyState>{t("lots.none")}</EmptyState>}>
+      {(lots) => (
+        <DataTable label={t("lots.title")} columns={columns} rows={lots} keyOf={({ id }) => id} />
+      )}
+    </PagedList>
   );
 }
 
 export function LotPage({ id }: { id: number }) {
   const t = useT();
   const format = useFormat();
-  const lot = useQuery(lotOne(id));
+  const lot = useQuery(lotQuery(id));
   return (
-    <Loaded query={lot}>
+    <QueryView query={lot}>
       {(one) => (
         <>
-          <PageHead title={t("lots.one", { name: one.name })}>
-            <Status of={one.status} />
-          </PageHead>
+          <PageHeader title={t("lots.one", { name: one.name })}>
+            <StatusBadge status={one.status} />
+          </PageHeader>
           <Stack>
-            <Part title={t("lots.worth")}>
-              <FactList
+            <Section title={t("lots.total")}>
+              <DescriptionList
                 facts={[
-                  [t("quotes.value"), one.value === null ? "–" : <strong key="value">{format.money(one.value, one.currency)}</strong>],
-                  [t("lots.quoted"), t("results.share", { part: format.number(one.quoted), all: format.number(one.total) })],
+                  [
+                    t("quotes.value"),
+                    one.value === null ? (
+                      "–"
+                    ) : (
+                      <strong key="value">{format.money(one.value, one.currency)}</strong>
+                    ),
+                  ],
+                  [
+                    t("lots.quoted"),
+                    t("results.share", {
+                      part: format.number(one.quoted),
+                      all: format.number(one.total),
+                    }),
+                  ],
                   [t("status.pending"), format.number(one.pending)],
                   [t("status.running"), format.number(one.processing)],
                   [t("status.failed"), format.number(one.failed)],
                   [t("status.canceled"), one.cancelled > 0 && format.number(one.cancelled)],
-                  [t("results.eta"), one.eta_seconds !== null && format.span(one.eta_seconds)],
+                  [t("results.eta"), one.eta_seconds !== null && format.duration(one.eta_seconds)],
                   [t("results.created"), format.time(one.created_at)],
                   [t("mission.finished"), one.finished_at && format.time(one.finished_at)],
                 ]}
               />
-            </Part>
+            </Section>
             <QuoteTable title={t("quotes.ofLot")} lot={id} />
           </Stack>
         </>
       )}
-    </Loaded>
+    </QueryView>
   );
 }
 
@@ -84,43 +114,94 @@ function QuoteTable({ title, lot }: { title: string; lot?: number }) {
   const t = useT();
   const nameOf = useStatusName();
   const [search, setSearch] = useSearchParams();
-  const chosen = chosenOf(STATES, search.get("status"));
-  const list = useInfiniteQuery(useMemo(() => quoteList({ ...(lot ? { lot_id: lot } : {}), ...(chosen ? { status: [chosen] } : {}) }), [lot, chosen]));
+  const chosen = parseOption(STATES, search.get("status"));
+  const list = useInfiniteQuery(
+    useMemo(
+      () =>
+        quoteListQuery({
+          ...(lot ? { lot_id: lot } : {}),
+          ...(chosen ? { status: [chosen] } : {}),
+        }),
+      [lot, chosen],
+    ),
+  );
   const columns = useColumns(lot === undefined);
   return (
-    <Part title={title}>
+    <Section title={title}>
       <Group mb="xs">
         <NativeSelect
           size="xs"
           aria-label={t("quotes.filter")}
           value={chosen ?? ""}
-          data={[{ value: "", label: t("quotes.any") }, ...STATES.map((one) => ({ value: one, label: nameOf(stateName(one)) }))]}
-          onChange={({ currentTarget: { value } }) => setSearch(value ? { status: value } : {}, { replace: true })}
+          data={[
+            { value: "", label: t("quotes.any") },
+            ...STATES.map((one) => ({ value: one, label: nameOf(toTaskStatus(one)) })),
+          ]}
+          onChange={({ currentTarget: { value } }) =>
+            setSearch(value ? { status: value } : {}, { replace: true })
+          }
         />
       </Group>
-      <Paged list={list} empty={chosen ? <Empty>{t("quotes.noneMatch")}</Empty> : <Begin command={FIRST}>{t("quotes.none")}</Begin>}>
-        {(quotes) => <DataTable label={title} columns={columns} rows={quotes} keyOf={({ id }) => id} minWidth={760} />}
-      </Paged>
-    </Part>
+      <PagedList
+        list={list}
+        empty={
+          chosen ? (
+            <EmptyState>{t("quotes.noneMatch")}</EmptyState>
+          ) : (
+            <EmptyWithCommand command={COMMAND}>{t("quotes.none")}</EmptyWithCommand>
+          )
+        }
+      >
+        {(quotes) => (
+          <DataTable
+            label={title}
+            columns={columns}
+            rows={quotes}
+            keyOf={({ id }) => id}
+            minWidth={760}
+          />
+        )}
+      </PagedList>
+    </Section>
   );
 }
 
 function useColumns(withLot: boolean): Columns<Quote> {
   const t = useT();
   const format = useFormat();
-  const lot: Columns<Quote> = withLot ? [[t("quotes.lot"), (one) => one.batch_id && <Link href={`/results/lots/${one.batch_id}`}>{one.lot}</Link>, "breaks"]] : [];
+  const lot: Columns<Quote> = withLot
+    ? [
+        [
+          t("quotes.lot"),
+          (one) => one.batch_id && <Link href={`/results/lots/${one.batch_id}`}>{one.lot}</Link>,
+          "breaks",
+        ],
+      ]
+    : [];
   return [
     [t("mission.id"), (one) => <Link href={`/results/quotes/${one.id}`}>{one.id}</Link>],
-    [t("quotes.description"), (one) => <Described quote={one} />, "breaks"],
-    [t("mission.status"), (one) => <Status of={stateName(one.status)} />],
-    [t("quotes.value"), (one) => one.value !== null && format.money(one.value, one.currency), "right nowrap"],
-    [t("mission.checkpoint"), (one) => <Standing quote={one} />],
+    [t("quotes.description"), (one) => <QuoteDescription quote={one} />, "breaks"],
+    [t("mission.status"), (one) => <StatusBadge status={toTaskStatus(one.status)} />],
+    [
+      t("quotes.value"),
+      (one) => one.value !== null && format.money(one.value, one.currency),
+      "right nowrap",
+    ],
+    [t("mission.checkpoint"), (one) => <QuoteCheckpoint quote={one} />],
     ...lot,
-    [t("mission.error"), (one) => one.error_code && <span className="code" title={one.error_message ?? ""}>{one.error_code}</span>],
+    [
+      t("mission.error"),
+      (one) =>
+        one.error_code && (
+          <span className="code" title={one.error_message ?? ""}>
+            {one.error_code}
+          </span>
+        ),
+    ],
   ];
 }
 
-function Described({ quote }: { quote: Quote }) {
+function QuoteDescription({ quote }: { quote: Quote }) {
   return (
     <>
       {quote.description.length > 120 ? `${quote.description.slice(0, 119)}…` : quote.description}
@@ -129,12 +210,14 @@ function Described({ quote }: { quote: Quote }) {
   );
 }
 
-function Standing({ quote }: { quote: Quote }) {
+function QuoteCheckpoint({ quote }: { quote: Quote }) {
   if (!quote.processing_checkpoint) return null;
   return (
     <>
       <span className="code">{quote.processing_checkpoint}</span>
-      {quote.status === "PROCESSING" && <Progress value={quote.progress_percentage} size="sm" aria-hidden="true" />}
+      {quote.status === "PROCESSING" && (
+        <Progress value={quote.progress_percentage} size="sm" aria-hidden="true" />
+      )}
     </>
   );
 }

@@ -1,85 +1,101 @@
-import { Table } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { type Runner, drainRunner, resumeRunner, runners, runnersKey } from "../../api/engine";
-import { useMay } from "../../app/access";
+import { drainRunner, type Runner, resumeRunner, runnersKey, runnersQuery } from "../../api/engine";
+import { useHasRole } from "../../app/session";
+import { ActionButton } from "../../components/ActionButton";
+import { type Columns, DataTable } from "../../components/DataTable";
+import { EmptyState, PageHeader, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Empty, Loaded, PageHead } from "../../parts/States";
-import { Status } from "../../parts/Status";
-import { ActButton } from "../../parts/act";
-
-const TITLES = ["runners.name", "runners.state", "runners.heartbeat", "runners.lease", "runners.tasks", "runners.stuck", "runners.done", "runners.pipelines", "runners.version"] as const;
 
 export default function Runners() {
   const t = useT();
-  const query = useQuery(runners);
+  const columns = useColumns();
+  const query = useQuery(runnersQuery);
   return (
     <>
-      <PageHead title={t("nav.runners")} />
-      <Loaded query={query}>
+      <PageHeader title={t("nav.runners")} />
+      <QueryView query={query}>
         {(found) =>
           found.length ? (
-            <Table.ScrollContainer minWidth={900} type="native" tabIndex={0} role="region" aria-label={t("nav.runners")}>
-              <Table highlightOnHover>
-                <Table.Thead>
-                  <Table.Tr>
-                    {TITLES.map((title) => (
-                      <Table.Th key={title}>{t(title)}</Table.Th>
-                    ))}
-                    <Table.Th>
-                      <span className="hidden-text">{t("act.actions")}</span>
-                    </Table.Th>
-                  </Table.Tr>
-                </Table.Thead>
-                <Table.Tbody>
-                  {found.map((runner) => (
-                    <Row key={runner.id} runner={runner} />
-                  ))}
-                </Table.Tbody>
-              </Table>
-            </Table.ScrollContainer>
+            <DataTable
+              label={t("nav.runners")}
+              columns={columns}
+              rows={found}
+              keyOf={({ id }) => id}
+              minWidth={900}
+            />
           ) : (
-            <Empty>{t("runners.none")}</Empty>
+            <EmptyState>{t("runners.none")}</EmptyState>
           )
         }
-      </Loaded>
+      </QueryView>
     </>
   );
 }
 
-function Row({ runner }: { runner: Runner }) {
+const isActive = ({ status }: Runner): boolean => status === "running" || status === "draining";
+
+function useColumns(): Columns<Runner> {
   const t = useT();
   const format = useFormat();
-  const mayAct = useMay("operator");
-  const silent = !runner.alive && (runner.status === "running" || runner.status === "draining");
+  return [
+    [
+      t("runners.name"),
+      ({ name, host, pid }) => (
+        <>
+          {name} <span className="quiet">{`${host} · ${pid}`}</span>
+        </>
+      ),
+    ],
+    [
+      t("runners.state"),
+      // A runner whose lease has expired is lost, even while its row still says running.
+      (one) => <StatusBadge status={isActive(one) && !one.alive ? "lost" : one.status} />,
+    ],
+    [t("runners.heartbeat"), ({ heartbeat_at }) => format.ago(heartbeat_at), "nowrap"],
+    [
+      t("runners.lease"),
+      (one) => (isActive(one) ? format.clock(Date.parse(one.lease_until)) : "–"),
+      "nowrap",
+    ],
+    [
+      t("runners.tasks"),
+      ({ running, concurrency }) => `${format.number(running)} / ${format.number(concurrency)}`,
+    ],
+    [
+      t("runners.stuck"),
+      ({ stuck }) => <span className={stuck ? "bad" : undefined}>{format.number(stuck)}</span>,
+    ],
+    [
+      t("runners.done"),
+      ({ completed, failed }) =>
+        t("runners.counts", {
+          completed: format.number(completed),
+          failed: format.number(failed),
+        }),
+    ],
+    [t("runners.pipelines"), ({ pipelines }) => pipelines.join(", ")],
+    [t("runners.version"), ({ version }) => version],
+    [t("common.actions"), (one) => <RunnerActions runner={one} />, "right"],
+  ];
+}
+
+function RunnerActions({ runner: { id, name, alive, status } }: { runner: Runner }) {
+  const t = useT();
+  const mayAct = useHasRole("operator");
+  if (!mayAct || !alive || (status !== "running" && status !== "draining")) return null;
+  const [label, change] =
+    status === "running" ? [t("runners.drain"), drainRunner] : [t("runners.resume"), resumeRunner];
   return (
-    <Table.Tr>
-      <Table.Td>
-        {runner.name} <span className="quiet">{`${runner.host} · ${runner.pid}`}</span>
-      </Table.Td>
-      <Table.Td>
-        {/* A runner whose lease has run out is not shown as running, whatever its row says. */}
-        <Status of={silent ? "lost" : runner.status} />
-      </Table.Td>
-      <Table.Td className="nowrap">{format.ago(runner.heartbeat_at)}</Table.Td>
-      <Table.Td className="nowrap">{runner.status === "running" || runner.status === "draining" ? format.clock(Date.parse(runner.lease_until)) : "–"}</Table.Td>
-      <Table.Td>{`${format.number(runner.running)} / ${format.number(runner.concurrency)}`}</Table.Td>
-      <Table.Td className={runner.stuck ? "bad" : ""}>{format.number(runner.stuck)}</Table.Td>
-      <Table.Td>{t("runners.counts", { completed: format.number(runner.completed), failed: format.number(runner.failed) })}</Table.Td>
-      <Table.Td>{runner.pipelines.join(", ")}</Table.Td>
-      <Table.Td>{runner.version}</Table.Td>
-      <Table.Td>
-        {mayAct && runner.alive && runner.status === "running" && (
-          <ActButton size="compact-xs" variant="default" act={() => drainRunner(runner.id)} stale={[runnersKey]} aria-label={`${t("runners.drain")} ${runner.name}`}>
-            {t("runners.drain")}
-          </ActButton>
-        )}
-        {mayAct && runner.alive && runner.status === "draining" && (
-          <ActButton size="compact-xs" variant="default" act={() => resumeRunner(runner.id)} stale={[runnersKey]} aria-label={`${t("runners.resume")} ${runner.name}`}>
-            {t("runners.resume")}
-          </ActButton>
-        )}
-      </Table.Td>
-    </Table.Tr>
+    <ActionButton
+      size="compact-xs"
+      variant="default"
+      action={() => change(id)}
+      invalidates={[runnersKey]}
+      aria-label={`${label} ${name}`}
+    >
+      {label}
+    </ActionButton>
   );
 }

@@ -1,20 +1,31 @@
-import { Alert, Button, Code, Group, NativeSelect, Paper, Stack, Table, TextInput, Title } from "@mantine/core";
+import {
+  Alert,
+  Button,
+  Code,
+  Group,
+  NativeSelect,
+  Paper,
+  Stack,
+  Table,
+  TextInput,
+  Title,
+} from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { type Key, createKey, keys, revokeKey, signInLink } from "../../api/operations";
 import type { Role } from "../../api/session";
+import { createKey, createSignInLink, type Key, keysQuery, revokeKey } from "../../api/settings";
+import { ConfirmButton, useAction } from "../../components/ActionButton";
+import { ErrorAlert, QueryView } from "../../components/States";
+import { StatusBadge } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Failed, Loaded } from "../../parts/States";
-import { Status } from "../../parts/Status";
-import { Confirmed, useAct } from "../../parts/act";
 
 const ROLES: Role[] = ["viewer", "operator", "admin"];
-const STALE = [["keys"]];
+const AFFECTED_QUERIES = [["keys"]];
 
 export function Keys() {
   const t = useT();
-  const query = useQuery(keys);
+  const query = useQuery(keysQuery);
   const [shown, setShown] = useState<string | null>(null);
   return (
     <Paper withBorder p="md">
@@ -24,11 +35,18 @@ export function Keys() {
         </Title>
         <NewKey show={setShown} />
         {shown && (
-          <Alert color="green" title={t("keys.once")} withCloseButton closeButtonLabel={t("act.close")} onClose={() => setShown(null)} role="status">
+          <Alert
+            color="green"
+            title={t("keys.once")}
+            withCloseButton
+            closeButtonLabel={t("common.close")}
+            onClose={() => setShown(null)}
+            role="status"
+          >
             <Code block>{shown}</Code>
           </Alert>
         )}
-        <Loaded query={query}>{(found) => <KeyTable found={found} show={setShown} />}</Loaded>
+        <QueryView query={query}>{(found) => <KeyTable found={found} show={setShown} />}</QueryView>
       </Stack>
     </Paper>
   );
@@ -38,26 +56,42 @@ function NewKey({ show }: { show: (secret: string) => void }) {
   const t = useT();
   const [name, setName] = useState("");
   const [role, setRole] = useState<Role>("viewer");
-  const make = useAct(createKey, STALE);
+  const make = useAction(createKey, AFFECTED_QUERIES);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    make.mutate({ name, role }, { onSuccess: ({ api_key }) => (show(api_key), setName("")) });
+    make.mutate(
+      { name, role },
+      {
+        onSuccess: ({ api_key }) => {
+          show(api_key);
+          setName("");
+        },
+      },
+    );
   };
   return (
     <form onSubmit={submit}>
       <Group align="flex-end">
-        <TextInput label={t("field.name")} required maxLength={100} value={name} onChange={(event) => setName(event.currentTarget.value)} />
+        <TextInput
+          label={t("field.name")}
+          required
+          maxLength={100}
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
         <NativeSelect
           label={t("keys.role")}
           value={role}
           data={ROLES.map((one) => ({ value: one, label: t(`role.${one}`) }))}
-          onChange={(event) => setRole(ROLES.find((one) => one === event.currentTarget.value) ?? "viewer")}
+          onChange={(event) =>
+            setRole(ROLES.find((one) => one === event.currentTarget.value) ?? "viewer")
+          }
         />
         <Button type="submit" loading={make.isPending}>
-          {t("keys.make")}
+          {t("keys.create")}
         </Button>
       </Group>
-      {make.error && <Failed error={make.error} />}
+      {make.error && <ErrorAlert error={make.error} />}
     </form>
   );
 }
@@ -66,7 +100,13 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
   const t = useT();
   const format = useFormat();
   return (
-    <Table.ScrollContainer minWidth={600} type="native" tabIndex={0} role="region" aria-label={t("keys.title")}>
+    <Table.ScrollContainer
+      minWidth={600}
+      type="native"
+      tabIndex={0}
+      role="region"
+      aria-label={t("keys.title")}
+    >
       <Table>
         <Table.Tbody>
           {found.map((key) => (
@@ -75,9 +115,11 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
               <Table.Td className="code">{key.prefix}…</Table.Td>
               <Table.Td>{t(`role.${key.role}`)}</Table.Td>
               <Table.Td>
-                <Status of={key.status} />
+                <StatusBadge status={key.status} />
               </Table.Td>
-              <Table.Td>{key.last_used_at && t("keys.used", { ago: format.ago(key.last_used_at) })}</Table.Td>
+              <Table.Td>
+                {key.last_used_at && t("keys.used", { ago: format.ago(key.last_used_at) })}
+              </Table.Td>
               <Table.Td>{key.status === "valid" && <KeyActions of={key} show={show} />}</Table.Td>
             </Table.Tr>
           ))}
@@ -89,15 +131,27 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
 
 function KeyActions({ of, show }: { of: Key; show: (secret: string) => void }) {
   const t = useT();
-  const link = useAct(() => signInLink(of.id), STALE);
+  const link = useAction(() => createSignInLink(of.id), AFFECTED_QUERIES);
   return (
     <Group gap="xs" justify="flex-end" wrap="nowrap">
-      <Button size="compact-xs" variant="default" loading={link.isPending} onClick={() => link.mutate(undefined, { onSuccess: ({ url }) => show(url) })}>
+      <Button
+        size="compact-xs"
+        variant="default"
+        loading={link.isPending}
+        onClick={() => link.mutate(undefined, { onSuccess: ({ url }) => show(url) })}
+      >
         {t("keys.link")}
       </Button>
-      <Confirmed size="compact-xs" variant="outline" color="red" act={() => revokeKey(of.id)} stale={STALE} question={t("keys.revokeQuestion", { name: of.name })}>
+      <ConfirmButton
+        size="compact-xs"
+        variant="outline"
+        color="red"
+        action={() => revokeKey(of.id)}
+        invalidates={AFFECTED_QUERIES}
+        question={t("keys.revokeQuestion", { name: of.name })}
+      >
         {t("keys.revoke")}
-      </Confirmed>
+      </ConfirmButton>
     </Group>
   );
 }

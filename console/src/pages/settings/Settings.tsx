@@ -1,23 +1,33 @@
 import { useLingui } from "@lingui/react";
-import { Group, type MantineColorScheme, NativeSelect, Paper, Stack, Title, useMantineColorScheme } from "@mantine/core";
+import {
+  Group,
+  type MantineColorScheme,
+  NativeSelect,
+  Paper,
+  Stack,
+  Title,
+  useMantineColorScheme,
+} from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { settings } from "../../api/operations";
-import { useMay } from "../../app/access";
-import { LANGUAGES, type Language, choose, useT } from "../../i18n";
-import { Loaded, PageHead } from "../../parts/States";
+import { settingsQuery } from "../../api/settings";
+import { useHasRole } from "../../app/session";
+import { PageHeader, QueryView } from "../../components/States";
+import { chooseLanguage, LANGUAGES, type Language, useT } from "../../i18n";
 import { Keys } from "./Keys";
 import { SettingsForm } from "./SettingsForm";
 
 export default function Settings() {
   const t = useT();
-  const query = useQuery(settings);
-  const mayChange = useMay("admin");
+  const query = useQuery(settingsQuery);
+  const mayChange = useHasRole("admin");
   return (
     <>
-      <PageHead title={t("nav.settings")} />
+      <PageHeader title={t("nav.settings")} />
       <Stack>
-        <Loaded query={query}>{(found) => <SettingsForm found={found} mayChange={mayChange} />}</Loaded>
-        <Look />
+        <QueryView query={query}>
+          {(found) => <SettingsForm found={found} mayChange={mayChange} />}
+        </QueryView>
+        <Appearance />
         {mayChange && <Keys />}
       </Stack>
     </>
@@ -26,21 +36,21 @@ export default function Settings() {
 
 const THEMES: MantineColorScheme[] = ["auto", "light", "dark"];
 
-function Look() {
+function Appearance() {
   const t = useT();
   const { i18n } = useLingui();
   const { colorScheme, setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   return (
     <Paper withBorder p="md">
       <Title order={2} size="h4" mb="sm">
-        {t("settings.look")}
+        {t("settings.appearance")}
       </Title>
       <Group>
         <NativeSelect
           label={t("nav.language")}
           value={i18n.locale}
           data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
-          onChange={(event) => void choose(event.currentTarget.value as Language)}
+          onChange={(event) => void chooseLanguage(event.currentTarget.value as Language)}
         />
         <NativeSelect
           label={t("settings.theme")}

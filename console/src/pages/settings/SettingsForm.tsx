@@ -1,12 +1,12 @@
-// What may be changed while everything runs. Only what was edited is sent: the rest may have been changed by others meanwhile.
+// Runtime settings. Sends only the edited fields: others may have changed since the form was loaded.
 import { Button, Group, Paper, Stack, Switch, Text, TextInput, Title } from "@mantine/core";
 import type { FormEvent } from "react";
-import { type Settings, changeSettings, settingsKey } from "../../api/operations";
+import { changeSettings, type Settings, settingsKey } from "../../api/settings";
+import { useAction } from "../../components/ActionButton";
+import { ErrorAlert } from "../../components/States";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
-import { Failed } from "../../parts/States";
-import { useAct } from "../../parts/act";
-import { type Draft, useDraft } from "./draft";
+import { type Draft, useDraft } from "./useDraft";
 
 const HOUR_IN_DAYS = 1 / 24;
 
@@ -23,7 +23,7 @@ type Drafts = ReturnType<typeof useDrafts>;
 
 const number = ({ isEdited, value }: Draft<string>) => (isEdited ? Number(value) : null);
 
-const edited = (drafts: Drafts) => ({
+const changedSettings = (drafts: Drafts) => ({
   session_limit: number(drafts.session_limit),
   max_retries: number(drafts.max_retries),
   auto_start: drafts.auto_start.isEdited ? drafts.auto_start.value : null,
@@ -33,19 +33,21 @@ const edited = (drafts: Drafts) => ({
 export function SettingsForm({ found, mayChange }: { found: Settings; mayChange: boolean }) {
   const t = useT();
   const drafts = useDrafts(found);
-  const save = useAct(changeSettings, [settingsKey]);
+  const save = useAction(changeSettings, [settingsKey]);
   const anyEdited = Object.values(drafts).some(({ isEdited }) => isEdited);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const { session_limit, max_retries, auto_start, retention_days } = drafts;
     const sent = () => {
-      for (const draft of [session_limit, max_retries, retention_days]) draft.drop(draft.value);
-      auto_start.drop(auto_start.value);
+      for (const draft of [session_limit, max_retries, retention_days]) draft.reset(draft.value);
+      auto_start.reset(auto_start.value);
     };
-    save.mutate(edited(drafts), { onSuccess: sent });
+    save.mutate(changedSettings(drafts), { onSuccess: sent });
   };
   const field = { mayChange, isSaving: save.isPending };
-  const forgetsMore = drafts.retention_days.value !== "" && Number(drafts.retention_days.value) < found.retention_days;
+  const isShorterRetention =
+    drafts.retention_days.value !== "" &&
+    Number(drafts.retention_days.value) < found.retention_days;
   return (
     <Paper withBorder p="md">
       <form onSubmit={submit}>
@@ -53,16 +55,57 @@ export function SettingsForm({ found, mayChange }: { found: Settings; mayChange:
           <Title order={2} size="h4">
             {t("nav.missions")}
           </Title>
-          <NumberField {...field} name="session_limit" draft={drafts.session_limit} stored={found.session_limit} min={1} max={1000} label={t("settings.sessionLimit")} how={t("settings.sessionLimitHow")} />
-          <NumberField {...field} name="max_retries" draft={drafts.max_retries} stored={found.max_retries} min={0} max={100} label={t("settings.maxRetries")} how={t("settings.maxRetriesHow")} />
-          <Switch label={t("settings.autoStart")} checked={drafts.auto_start.value} disabled={!mayChange} onChange={(event) => drafts.auto_start.set(event.currentTarget.checked)} />
+          <NumberField
+            {...field}
+            name="session_limit"
+            draft={drafts.session_limit}
+            stored={found.session_limit}
+            min={1}
+            max={1000}
+            label={t("settings.sessionLimit")}
+            how={t("settings.sessionLimitHelp")}
+          />
+          <NumberField
+            {...field}
+            name="max_retries"
+            draft={drafts.max_retries}
+            stored={found.max_retries}
+            min={0}
+            max={100}
+            label={t("settings.maxRetries")}
+            how={t("settings.maxRetriesHelp")}
+          />
+          <Switch
+            label={t("settings.autoStart")}
+            checked={drafts.auto_start.value}
+            disabled={!mayChange}
+            onChange={(event) => drafts.auto_start.set(event.currentTarget.checked)}
+          />
           <Title order={2} size="h4">
             {t("settings.retention")}
           </Title>
-          <NumberField {...field} name="retention_days" draft={drafts.retention_days} stored={found.retention_days} min={HOUR_IN_DAYS} max={36_500} step="any" label={t("settings.retentionDays")} how={t("settings.retentionHow")} />
-          {forgetsMore && <Text size="sm" className="bad" role="status">{t("settings.retentionLess")}</Text>}
-          {save.error && <Failed error={save.error} />}
-          {save.isSuccess && !anyEdited && <Text size="sm" className="good" role="status">{t("settings.saved")}</Text>}
+          <NumberField
+            {...field}
+            name="retention_days"
+            draft={drafts.retention_days}
+            stored={found.retention_days}
+            min={HOUR_IN_DAYS}
+            max={36_500}
+            step="any"
+            label={t("settings.retentionDays")}
+            how={t("settings.retentionHelp")}
+          />
+          {isShorterRetention && (
+            <Text size="sm" className="bad" role="status">
+              {t("settings.retentionLess")}
+            </Text>
+          )}
+          {save.error && <ErrorAlert error={save.error} />}
+          {save.isSuccess && !anyEdited && (
+            <Text size="sm" className="good" role="status">
+              {t("settings.saved")}
+            </Text>
+          )}
           {mayChange ? (
             <Group>
               <Button type="submit" loading={save.isPending} disabled={!anyEdited}>
@@ -70,11 +113,11 @@ export function SettingsForm({ found, mayChange }: { found: Settings; mayChange:
               </Button>
             </Group>
           ) : (
-            <Text c="dimmed">{t("state.forbiddenHow")}</Text>
+            <Text c="dimmed">{t("state.forbiddenHelp")}</Text>
           )}
         </Stack>
       </form>
-      <Fixed fixed={found.fixed} />
+      <FixedParameters fixed={found.fixed} />
     </Paper>
   );
 }
@@ -92,7 +135,16 @@ interface NumberFieldProps {
   isSaving: boolean;
 }
 
-function NumberField({ name, label, how, draft, stored, mayChange, isSaving, ...limits }: NumberFieldProps) {
+function NumberField({
+  name,
+  label,
+  how,
+  draft,
+  stored,
+  mayChange,
+  isSaving,
+  ...limits
+}: NumberFieldProps) {
   const t = useT();
   const format = useFormat();
   return (
@@ -110,8 +162,13 @@ function NumberField({ name, label, how, draft, stored, mayChange, isSaving, ...
       {draft.hasChangedElsewhere && !isSaving && (
         <Group gap="xs" mt={4} role="status">
           <Text size="sm">{t("settings.changedElsewhere", { value: format.number(stored) })}</Text>
-          <Button size="compact-sm" variant="default" aria-label={`${label}: ${t("settings.takeTheirs")}`} onClick={() => draft.drop()}>
-            {t("settings.takeTheirs")}
+          <Button
+            size="compact-sm"
+            variant="default"
+            aria-label={`${label}: ${t("settings.useStored")}`}
+            onClick={() => draft.reset()}
+          >
+            {t("settings.useStored")}
           </Button>
         </Group>
       )}
@@ -119,13 +176,13 @@ function NumberField({ name, label, how, draft, stored, mayChange, isSaving, ...
   );
 }
 
-function Fixed({ fixed }: { fixed: Settings["fixed"] }) {
+function FixedParameters({ fixed }: { fixed: Settings["fixed"] }) {
   const t = useT();
   const format = useFormat();
   return (
     <details className="fixed">
       <summary>{t("settings.fixed")}</summary>
-      <dl className="facts">
+      <dl className="descriptions">
         {Object.entries(fixed).map(([name, value]) => (
           <div key={name}>
             <dt className="code">{name}</dt>

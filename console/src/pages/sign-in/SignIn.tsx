@@ -1,56 +1,41 @@
 import { Alert, Button, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useState } from "react";
 import { useLocation } from "wouter";
-import type { Schemas } from "../../api/client";
-import { asProblem } from "../../api/problem";
-import { type Session, sessionQuery, signIn } from "../../api/session";
+import { toProblem } from "../../api/problem";
+import { sessionQuery, signIn } from "../../api/session";
 import { useT } from "../../i18n";
 
-let spending: Promise<Session> | null = null;
-
-// A link's token stands behind the #, which is sent to no server. It works once, so it is taken out and spent once.
-function spendLink(): Promise<Session> | null {
+// The token of a sign-in link is in the fragment, which browsers do not send to the server. It is
+// valid once, so it is removed from the address.
+function takeToken(): string | null {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token) {
-    history.replaceState(null, "", location.pathname);
-    spending = signIn({ token });
-  }
-  return spending;
+  if (token) history.replaceState(null, "", location.pathname);
+  return token;
 }
 
 export function SignIn() {
   const t = useT();
   const queries = useQueryClient();
-  const [here, go] = useLocation();
+  const [path, navigate] = useLocation();
   const [key, setKey] = useState("");
-  const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState(false);
-
-  const finish = async (asked: Promise<Session>) => {
-    setBusy(true);
-    try {
-      const session = await asked;
-      spending = null;
-      if (here.startsWith("/sign-in")) go("/", { replace: true });
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: signIn,
+    onSuccess: (session) => {
+      if (path.startsWith("/sign-in")) navigate("/", { replace: true });
       queries.setQueryData(sessionQuery.queryKey, session);
-    } catch (failure) {
-      spending = null;
-      const problem = asProblem(failure);
-      setError(problem.status === 401 ? t("signIn.refused") : problem.message);
-      setBusy(false);
-    }
-  };
+    },
+  });
+  const problem = error && toProblem(error);
 
   useEffect(() => {
-    const asked = spendLink();
-    if (asked) void finish(asked);
-  }, []);
+    const token = takeToken();
+    if (token) mutate({ token });
+  }, [mutate]);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const credentials: Schemas["Credentials"] = { api_key: key.trim() };
-    void finish(signIn(credentials));
+    mutate({ api_key: key.trim() });
   };
 
   return (
@@ -59,10 +44,10 @@ export function SignIn() {
         <form onSubmit={submit}>
           <Stack>
             <Title order={1}>Regente</Title>
-            <Text>{t("signIn.how")}</Text>
-            {error && (
+            <Text>{t("signIn.help")}</Text>
+            {problem && (
               <Alert color="red" role="alert">
-                {error}
+                {problem.status === 401 ? t("signIn.refused") : problem.message}
               </Alert>
             )}
             <TextInput
@@ -73,8 +58,8 @@ export function SignIn() {
               value={key}
               onChange={(event) => setKey(event.currentTarget.value)}
             />
-            <Button type="submit" loading={busy}>
-              {t("signIn.enter")}
+            <Button type="submit" loading={isPending}>
+              {t("signIn.submit")}
             </Button>
           </Stack>
         </form>

@@ -1,0 +1,8 @@
+import type { ReactNode } from "react";
+import { CopyableCommand } from "../../components/CopyableCommand";
+import { EmptyState } from "../../components/States";
+
+// An empty state with the shell command that creates the first item.
+export function EmptyWithCommand({ children, command }: { children: ReactNode; command: string }) {
+  return <EmptyState action={<CopyableCommand text={command} />}>{children}</EmptyState>;
+}
