@@ -202,7 +202,7 @@ SELECT t.id, t.attempt, r.avoid_proxy_id, a.name AS avoided, t.error_code,
 FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id LEFT
 JOIN regente.proxies a ON a.id = r.avoid_proxy_id
 WHERE t.pipeline = 'missions' AND t.status = 'queued'
-  AND t.run_at > regente.clock() + interval '100 years'
+  AND regente.is_held(t.run_at)
   AND (r.not_before IS NULL OR r.not_before <= regente.clock())
   AND (r.avoid_proxy_id IS DISTINCT FROM %(proxy_id)s
        OR NOT EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.id <> %(proxy_id)s))
@@ -216,7 +216,7 @@ ORDER BY t.queued_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
 -- Whether a mission waits that avoids this proxy, while another one is free.
 SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
 WHERE t.pipeline = 'missions' AND t.status = 'queued'
-  AND t.run_at > regente.clock() + interval '100 years'
+  AND regente.is_held(t.run_at)
   AND (r.not_before IS NULL OR r.not_before <= regente.clock()) AND r.avoid_proxy_id = %(proxy_id)s
   AND EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL)
 LIMIT 1
@@ -268,7 +268,7 @@ SELECT state FROM regente.orchestrator
 SELECT count(*) AS waiting FROM (
   SELECT FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
   WHERE t.pipeline = 'missions' AND t.status = 'queued'
-    AND t.run_at > regente.clock() + interval '100 years'
+    AND regente.is_held(t.run_at)
     AND (r.not_before IS NULL OR r.not_before <= regente.clock())
   LIMIT 200) AS w
 

@@ -12,8 +12,8 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from regente.engine.client import Client
-from regente.engine.enqueue import HELD
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.engine.holding import HELD
 from regente.engine.why import Why
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.dispatcher import open_dispatcher
