@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from regente.api.access.roles import Viewer
 from regente.api.limits import MAX_PAGE, Id
-from regente.api.models.missions import TimelineEvent
 from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import ApiDep
+from regente.pipelines.missions.read_models import TimelineEvent
 
 routes = resource("/api/reports", "reports")
 

@@ -408,21 +408,6 @@ FROM regente.tasks t
 WHERE r.mission_id = ANY (%(ids)s::bigint[]) AND t.id = r.mission_id
   AND t.status IN ('failed', 'canceled')
 
--- name: list_missions
-SELECT m.*, w.name AS worker_name, t.progress, t.run_at, t.priority,
-       t.cancel_requested_at IS NOT NULL AS canceling, t.result
-FROM regente.missions m JOIN regente.tasks t ON t.id = m.id LEFT
-JOIN regente.workers w ON w.id = m.worker_id
-WHERE (%(statuses)s::text[] IS NULL OR m.status = ANY (%(statuses)s::text[]))
-  AND (%(before_id)s::bigint IS NULL OR m.id < %(before_id)s)
-  AND (%(ids)s::bigint[] IS NULL OR m.id = ANY (%(ids)s::bigint[]))
-ORDER BY m.id DESC LIMIT %(limit)s
-
--- name: mission_ids
-SELECT m.id FROM regente.missions m
-WHERE (%(statuses)s::text[] IS NULL OR m.status = ANY (%(statuses)s::text[])) ORDER BY m.id
-LIMIT %(limit)s
-
 -- name: timeline
 -- What was written in one transaction has one time: the number says which came first.
 SELECT l.timestamp, l.event, l.details FROM regente.mission_logs l
@@ -432,9 +417,6 @@ ORDER BY l.timestamp, split_part(l.id, '-', 2)::bigint
 -- name: failed_items
 SELECT index, data, error FROM regente.mission_failed_items WHERE mission_id = %(mission_id)s
 ORDER BY index LIMIT %(limit)s
-
--- name: count_missions
-SELECT status, count(*) FROM regente.missions GROUP BY status
 
 -- name: why_not
 SELECT o.state, o.stopped_by, r.checkpoint::text AS checkpoint,
