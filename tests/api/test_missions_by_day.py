@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from regente.pipelines.missions.api.missions import goes_by_day
-from regente.pipelines.missions.api.models import MissionFilter
+from regente.pipelines.missions.read_models import MissionFilter
 from tests.api.conftest import Served
 
 MEDIA = ("all", "video", "image")
@@ -38,7 +37,7 @@ async def test_a_range_of_days_gives_its_missions_newest_first_page_by_page(
     api: Served, chosen: dict[str, str]
 ) -> None:
     """O19: the same as if each had been looked at, whatever the size of a page."""
-    assert goes_by_day(MissionFilter.model_validate(chosen))
+    assert MissionFilter.model_validate(chosen).by_day
     created = await api.operator.post("/api/missions", json={"missions": MISSIONS})
     ids: list[int] = created.json()["ids"]
     expected = [number for number, one in zip(ids, MISSIONS, strict=True) if _matches(one, chosen)]

@@ -8,8 +8,8 @@ import asyncio
 import pytest
 
 from regente import Regente, Transient
-from regente.engine.enqueue import HELD
 from regente.engine.errors import LeaseLost
+from regente.engine.holding import HELD
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.reaper import Reaper

@@ -249,6 +249,23 @@ class Database:
             yield connection
 
 
+class FilteredReads:
+    """The database for reads with any combination of filters: a plan that serves all of them
+    serves none, so each statement is planned for its values."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def run(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
+        """As `Database.run`."""
+        return await self._database.insist(lambda: self._once(work), None)
+
+    async def _once(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
+        async with self._database.connection() as connection, connection.transaction():
+            await connection.execute(query("plan_for_these_values"))
+            return await work(connection)
+
+
 class DedicatedConnection:
     """A connection beside the pools, for who asks often, one statement at a time.
 

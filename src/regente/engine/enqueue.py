@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import psycopg
@@ -42,8 +42,6 @@ CHUNK = 5_000
 COPY_CHUNK = 1_000
 MAX_KEY_CHARACTERS = 500
 MAX_TIES = 5
-HELD = datetime(9000, 1, 1, tzinfo=UTC)  # the `run_at` of a task that waits to be released
-HELD_SECONDS = 100_000_000_000.0  # the same, counted from now
 
 
 class NewTask(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 from regente.engine.codec import MAX_OUTPUT_BYTES, encode
-from regente.engine.enqueue import HELD_SECONDS
 from regente.engine.errors import (
     Blocked,
     ControlFlow,
@@ -143,7 +143,7 @@ def held(task: Task[Any], hold: Held) -> Ended:
     return Ended(
         "queued",
         "task_held",
-        delay_seconds=HELD_SECONDS,
+        delay_seconds=math.inf,
         failure=failure,
         details={"reason": hold.reason},
     )

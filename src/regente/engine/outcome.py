@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import traceback
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from regente.engine.codec import encode
 from regente.engine.errors import InvalidInput
+from regente.engine.holding import HELD
 
 MAX_MESSAGE_CHARACTERS = 4_000
 MAX_STACK_CHARACTERS = 32_000
@@ -70,6 +72,7 @@ class Ended:
     event: str
     charged: int = 0
     delay_seconds: float = 0.0
+    """Before it is due again; infinite for a task that is held."""
     failure: Failure | None = None
     details: dict[str, Any] = field(default_factory=dict)
     sleep_step: str | None = None
@@ -89,7 +92,8 @@ class Ended:
             "event": self.event,
             "charged": self.charged,
             "crashed": 0,
-            "delay_seconds": self.delay_seconds,
+            "run_at": HELD.isoformat() if math.isinf(self.delay_seconds) else None,
+            "delay_seconds": None if math.isinf(self.delay_seconds) else self.delay_seconds,
             "failure": self.failure.as_json(pipeline) if self.failure else None,
             "details": storable_details(self.details) or None,
             "sleep": {"step": self.sleep_step} if self.sleep_step else None,

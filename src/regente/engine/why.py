@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-HELD_BEYOND_SECONDS = 3_000_000_000.0  # nobody schedules a task for a century from now
-
 _WAITS = {
     "task_sleeping": "it sleeps",
     "task_throttled": "it was throttled and waits",
@@ -27,7 +25,7 @@ class Why:
 
 def explain(row: dict[str, Any]) -> Why:
     code, summary = _answer(row)
-    return Why(code, summary, row)
+    return Why(code, summary, {name: value for name, value in row.items() if name != "held"})
 
 
 def _answer(row: dict[str, Any]) -> tuple[str, str]:
@@ -51,8 +49,8 @@ def _answer(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _why_waiting(row: dict[str, Any]) -> tuple[str, str]:
-    if row["due_in_seconds"] > HELD_BEYOND_SECONDS:
-        return "HELD", "It is held back until somebody releases it."
+    if row["held"]:
+        return "HELD", "It is held back until it is released."
     if row["due_in_seconds"] > 0:
         reason = _WAITS.get(row["last_event"], "it is scheduled")
         cause = (

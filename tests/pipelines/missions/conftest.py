@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.operations import Mission
+from regente.pipelines.missions.read_models import Mission
 from regente.settings import Settings
 from tests.support.eventually import eventually_async
 from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter

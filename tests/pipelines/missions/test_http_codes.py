@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import StreamingResponse
 
 from regente import Regente
-from regente.pipelines.missions.operations import Mission
+from regente.pipelines.missions.read_models import Mission
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,

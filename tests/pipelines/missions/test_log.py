@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from regente import Regente
-from regente.pipelines.missions.operations import Mission
+from regente.pipelines.missions.operations import mission_filter
+from regente.pipelines.missions.read_models import Mission
 from regente.queries import Queries
 from tests.pipelines.missions.conftest import MISSION, conducting, events_of, finished, rows, until
 from tests.pipelines.missions.test_sessions import session
@@ -214,4 +215,4 @@ async def test_the_log_of_a_failure_does_not_change_when_the_mission_is_tried_ag
 async def test_questions_for_unknown_states_are_refused(app: Regente, wrong: list[str]) -> None:
     """O18: a clear error that names the known ones."""
     with pytest.raises(Exception, match="is not a status; known: draft, queued"):
-        await app.missions.find(statuses=wrong)
+        await app.missions.find(mission_filter(wrong))

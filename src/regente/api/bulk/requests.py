@@ -3,6 +3,7 @@ action that does it."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -15,6 +16,7 @@ from regente.api.models.basics import Action, DryRun, Named
 from regente.api.queries import QUERIES
 from regente.api.state import Api
 
+Select = Callable[[int], Awaitable[list[int]]]
 MAX_SELECTED = 1_000_000
 SAMPLE = 20
 
@@ -27,11 +29,11 @@ async def run(
     note: AuditNote,
     kind: ActionKind,
     chosen: Named,
-    query: str,
-    params: dict[str, Any],
+    select: Select,
 ) -> Action | DryRun:
-    """`query` finds the ids that the filter leaves. 202 when it goes on in the background."""
-    ids = await _ids(api, chosen, query, params)
+    """`select` finds the ids that the filter leaves, up to a limit. 202 when it goes on in the
+    background."""
+    ids = await _ids(chosen, select)
     if chosen.dry_run:
         note.only_looked()
         return await _would(api, kind, ids)
@@ -59,13 +61,21 @@ async def run(
     return Action.model_validate(row)
 
 
-async def _ids(api: Api, chosen: Named, query: str, params: dict[str, Any]) -> list[int]:
+async def _ids(chosen: Named, select: Select) -> list[int]:
     limit = chosen.limit or MAX_SELECTED
     if chosen.ids is not None:
         return list(dict.fromkeys(chosen.ids))[:limit]
-    return [
-        row["id"] for row in await QUERIES.fetch_all(api.database, query, limit=limit, **params)
-    ]
+    return await select(limit)
+
+
+def selection(api: Api, query: str, params: dict[str, Any]) -> Select:
+    """By a statement that takes these parameters and a limit."""
+
+    async def select(limit: int) -> list[int]:
+        rows = await QUERIES.fetch_all(api.database, query, limit=limit, **params)
+        return [row["id"] for row in rows]
+
+    return select
 
 
 async def _would(api: Api, kind: ActionKind, ids: list[int]) -> DryRun:

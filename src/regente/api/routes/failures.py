@@ -84,8 +84,7 @@ async def retry(
         note,
         ActionKind.RETRY_FAILURES,
         body,
-        "select_failures",
-        _chosen(body),
+        bulk.selection(api, "select_failures", _chosen(body)),
     )
 
 
@@ -109,8 +108,7 @@ async def discard(
         note,
         ActionKind.DISCARD_FAILURES,
         body,
-        "select_failures",
-        _chosen(body),
+        bulk.selection(api, "select_failures", _chosen(body)),
     )
 
 

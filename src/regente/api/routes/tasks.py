@@ -58,8 +58,7 @@ async def cancel_many(
         note,
         ActionKind.CANCEL_TASKS,
         body,
-        "select_tasks",
-        _chosen(body),
+        bulk.selection(api, "select_tasks", _chosen(body)),
     )
 
 
@@ -82,8 +81,7 @@ async def retry_many(
         note,
         ActionKind.RETRY_TASKS,
         body,
-        "select_tasks",
-        _chosen(body),
+        bulk.selection(api, "select_tasks", _chosen(body)),
     )
 
 

@@ -73,9 +73,3 @@ SELECT t.id FROM regente.tasks t
 WHERE t.status = 'failed'
 -- include: failures_where
 ORDER BY t.id LIMIT %(limit)s
-
--- name: select_missions
-SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
-WHERE t.pipeline = 'missions'
--- include: missions_where
-ORDER BY t.id LIMIT %(limit)s

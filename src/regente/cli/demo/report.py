@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from regente.app import Regente
 from regente.cli.demo.plan import Expectation
 from regente.cli.output import Column, duration, figure, status_text, table
-from regente.pipelines.missions.operations import Mission
+from regente.pipelines.missions.read_models import Mission
 from regente.queries import Queries
 
 if TYPE_CHECKING:

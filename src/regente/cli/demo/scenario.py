@@ -17,7 +17,7 @@ from regente.cli.demo.screen import Screen
 from regente.cli.output import plural
 from regente.cli.up.stack import LocalStack
 from regente.engine.errors import RegenteError
-from regente.pipelines.missions.operations import Mission
+from regente.pipelines.missions.read_models import Mission
 
 STUCK_SECONDS = 180.0
 POLL_SECONDS = 0.3

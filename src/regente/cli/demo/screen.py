@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regente.cli.output import console, plain, status_text
-from regente.pipelines.missions.operations import Mission
+from regente.pipelines.missions.read_models import Mission
 
 LINE_EVERY_SECONDS = 3.0
 BAR_COLUMNS = 24

@@ -60,6 +60,7 @@ SELECT t.id, t.status::text AS status, t.pipeline, t.attempt, t.tries, t.crashes
        t.run_at, t.heartbeat_at, t.runner_id, r.name AS runner, r.lease_until,
        t.cancel_requested_at,
        extract(epoch FROM t.run_at - regente.clock())::double precision AS due_in_seconds,
+       regente.is_held(t.run_at) AS held,
        extract(epoch FROM regente.clock() - t.heartbeat_at)::double precision AS silent_seconds,
        extract(epoch FROM p.stall_after)::double precision AS stall_after_seconds,
        coalesce(p.paused, false) AS paused,

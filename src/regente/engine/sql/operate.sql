@@ -72,7 +72,7 @@ FROM target LEFT JOIN requeued ON requeued.id = target.id
 WITH released AS (
   UPDATE regente.tasks SET run_at = regente.clock()
   WHERE id = ANY (%(ids)s::bigint[]) AND status = 'queued'
-    AND run_at > regente.clock() + interval '100 years'
+    AND regente.is_held(run_at)
   RETURNING id, pipeline
 ),
 woken AS (SELECT pg_notify('regente_queued', pipeline)

@@ -38,7 +38,8 @@ WITH fenced AS MATERIALIZED (
 ),
 outcome AS (
   SELECT id, (value ->> 'charged')::smallint AS charged, (value ->> 'crashed')::smallint AS crashed,
-         (value ->> 'delay_seconds')::double precision AS delay_seconds,
+         coalesce((value ->> 'run_at')::timestamptz, regente.clock()
+           + make_interval(secs => (value ->> 'delay_seconds')::double precision)) AS run_at,
          value -> 'failure' AS failure,
          value -> 'sleep' AS sleep,
          CASE WHEN value ->> 'status' = 'queued' AND unwanted THEN 'canceled'
@@ -53,8 +54,7 @@ settled AS (
   UPDATE regente.tasks t
   SET status = o.status, runner_id = NULL, tries = t.tries + o.charged,
       crashes = t.crashes + o.crashed,
-      run_at = CASE WHEN o.status = 'queued' THEN regente.clock()
-          + make_interval(secs => o.delay_seconds) ELSE t.run_at END,
+      run_at = CASE WHEN o.status = 'queued' THEN o.run_at ELSE t.run_at END,
       finished_at = CASE WHEN o.status >= 'completed' THEN regente.clock() END,
       cancel_requested_at = NULL,
       error_code = coalesce(o.failure ->> 'code', t.error_code),

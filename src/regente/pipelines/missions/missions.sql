@@ -202,7 +202,7 @@ SELECT t.id, t.attempt, r.avoid_proxy_id, a.name AS avoided, t.error_code,
 FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id LEFT
 JOIN regente.proxies a ON a.id = r.avoid_proxy_id
 WHERE t.pipeline = 'missions' AND t.status = 'queued'
-  AND t.run_at > regente.clock() + interval '100 years'
+  AND regente.is_held(t.run_at)
   AND (r.not_before IS NULL OR r.not_before <= regente.clock())
   AND (r.avoid_proxy_id IS DISTINCT FROM %(proxy_id)s
        OR NOT EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.id <> %(proxy_id)s))
@@ -216,7 +216,7 @@ ORDER BY t.queued_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
 -- Whether a mission waits that avoids this proxy, while another one is free.
 SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
 WHERE t.pipeline = 'missions' AND t.status = 'queued'
-  AND t.run_at > regente.clock() + interval '100 years'
+  AND regente.is_held(t.run_at)
   AND (r.not_before IS NULL OR r.not_before <= regente.clock()) AND r.avoid_proxy_id = %(proxy_id)s
   AND EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL)
 LIMIT 1
@@ -268,7 +268,7 @@ SELECT state FROM regente.orchestrator
 SELECT count(*) AS waiting FROM (
   SELECT FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
   WHERE t.pipeline = 'missions' AND t.status = 'queued'
-    AND t.run_at > regente.clock() + interval '100 years'
+    AND regente.is_held(t.run_at)
     AND (r.not_before IS NULL OR r.not_before <= regente.clock())
   LIMIT 200) AS w
 
@@ -408,21 +408,6 @@ FROM regente.tasks t
 WHERE r.mission_id = ANY (%(ids)s::bigint[]) AND t.id = r.mission_id
   AND t.status IN ('failed', 'canceled')
 
--- name: list_missions
-SELECT m.*, w.name AS worker_name, t.progress, t.run_at, t.priority,
-       t.cancel_requested_at IS NOT NULL AS canceling, t.result
-FROM regente.missions m JOIN regente.tasks t ON t.id = m.id LEFT
-JOIN regente.workers w ON w.id = m.worker_id
-WHERE (%(statuses)s::text[] IS NULL OR m.status = ANY (%(statuses)s::text[]))
-  AND (%(before_id)s::bigint IS NULL OR m.id < %(before_id)s)
-  AND (%(ids)s::bigint[] IS NULL OR m.id = ANY (%(ids)s::bigint[]))
-ORDER BY m.id DESC LIMIT %(limit)s
-
--- name: mission_ids
-SELECT m.id FROM regente.missions m
-WHERE (%(statuses)s::text[] IS NULL OR m.status = ANY (%(statuses)s::text[])) ORDER BY m.id
-LIMIT %(limit)s
-
 -- name: timeline
 -- What was written in one transaction has one time: the number says which came first.
 SELECT l.timestamp, l.event, l.details FROM regente.mission_logs l
@@ -432,9 +417,6 @@ ORDER BY l.timestamp, split_part(l.id, '-', 2)::bigint
 -- name: failed_items
 SELECT index, data, error FROM regente.mission_failed_items WHERE mission_id = %(mission_id)s
 ORDER BY index LIMIT %(limit)s
-
--- name: count_missions
-SELECT status, count(*) FROM regente.missions GROUP BY status
 
 -- name: why_not
 SELECT o.state, o.stopped_by, r.checkpoint::text AS checkpoint,

@@ -6,18 +6,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from psycopg import AsyncConnection
 
 from regente.engine.client import Client
-from regente.engine.enqueue import HELD
+from regente.engine.database import FilteredReads
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.engine.holding import HELD
 from regente.engine.why import Why
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.dispatcher import open_dispatcher
-from regente.pipelines.missions.queries import QUERIES
+from regente.pipelines.missions.queries import LISTS, QUERIES
+from regente.pipelines.missions.read_models import MISSION_STATUSES, Mission, MissionFilter
 from regente.pipelines.missions.settings import (
     MissionSettings,
     checked_setting,
@@ -25,40 +27,9 @@ from regente.pipelines.missions.settings import (
     read_settings_on,
 )
 from regente.pipelines.missions.why import explain_waiting
-from regente.queries import Row
+from regente.queries import LendsConnections, Row
 
-MISSION_STATUSES = ("draft", "queued", "running", "completed", "failed", "canceled")
 MAX_PAGE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Mission:
-    """A mission as people see it: the original specification's columns, and a few more."""
-
-    id: int
-    date_start: date
-    date_end: date
-    media_type: str
-    languages: list[str]
-    status: str
-    checkpoint: str | None
-    worker_id: str | None
-    worker_name: str | None
-    worker_job_id: str | None
-    worker_data_url: str | None
-    proxy_used: str | None
-    writer_job_id: str | None
-    ads_count: int | None
-    error_code: str | None
-    error_message: str | None
-    retry_count: int
-    progress: float | None
-    canceling: bool
-    created_at: datetime
-    queued_at: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    result: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +43,13 @@ class OrchestratorState:
 
 
 class MissionOperations:
-    def __init__(self, client: Client) -> None:
+    """`reads` is where lists are read, if not on the engine's own connections."""
+
+    def __init__(self, client: Client, reads: LendsConnections | None = None) -> None:
         client.registry.declare("missions", "orchestrator")
         self._client = client
         self._database = client.database
+        self._reads = reads or FilteredReads(client.database)
 
     async def create(
         self, missions: Sequence[MissionArgs], *, queue: bool = False, by: str = "user"
@@ -138,7 +112,7 @@ class MissionOperations:
                 await open_dispatcher(self._client, connection, by=by, on_request=False)
         return done
 
-    # Questions.
+    # Reads.
 
     async def get(self, mission_id: int) -> Mission:
         found = await self.find(ids=[mission_id])
@@ -148,37 +122,45 @@ class MissionOperations:
 
     async def find(
         self,
+        chosen: MissionFilter | None = None,
         *,
-        statuses: Sequence[str] | None = None,
         ids: Sequence[int] | None = None,
         before_id: int | None = None,
         limit: int = 100,
     ) -> list[Mission]:
         """Newest first; the next page begins with `before_id` of the last one seen."""
-        rows = await QUERIES.fetch_all(
-            self._database,
-            "list_missions",
-            statuses=_checked(statuses),
+        chosen = chosen or MissionFilter()
+        rows = await LISTS.fetch_all(
+            self._reads,
+            "list_missions_by_day" if chosen.by_day and ids is None else "list_missions",
+            **chosen.params(),
             ids=_ids(ids),
             before_id=before_id,
-            limit=max(1, min(limit, MAX_PAGE)),
+            limit=max(1, min(limit, MAX_PAGE + 1)),
         )
-        return [Mission(**{name: row[name] for name in Mission.__slots__}) for row in rows]
+        return [Mission(**row) for row in rows]
 
-    async def ids(self, statuses: Sequence[str] | None = None, limit: int = 1_000_000) -> list[int]:
-        return [
-            row["id"]
-            for row in await QUERIES.fetch_all(
-                self._database, "mission_ids", statuses=_checked(statuses), limit=limit
-            )
-        ]
+    async def ids(self, chosen: MissionFilter | None = None, limit: int = 1_000_000) -> list[int]:
+        """Oldest first."""
+        params = (chosen or MissionFilter()).params()
+        rows = await LISTS.fetch_all(self._reads, "select_missions", **params, limit=limit)
+        return [row["id"] for row in rows]
 
-    async def counts(self) -> dict[str, int]:
-        found = {
-            row["status"]: row["count"]
-            for row in await QUERIES.fetch_all(self._database, "count_missions")
-        }
-        return dict.fromkeys(MISSION_STATUSES, 0) | found
+    async def count(self, chosen: MissionFilter, cap: int) -> int:
+        """How many match; `cap + 1` for more than `cap`."""
+        row = await LISTS.fetch_one(self._reads, "count_missions", **chosen.params(), cap=cap)
+        return row["count"] if row else 0
+
+    async def counts(self, cap: int | None = None) -> dict[str, int]:
+        """By status; those between two attempts count as running. `cap + 1` for more than `cap`."""
+        rows = await LISTS.fetch_all(self._reads, "missions_by_state", cap=cap)
+        found: dict[str, int] = {row["status"]: row["count"] for row in rows}
+        between = await LISTS.fetch_one(self._reads, "missions_between_attempts", cap=cap)
+        waiting = between["count"] if between else 0
+        found["running"] += waiting
+        if cap is None or found["queued"] <= cap:
+            found["queued"] = max(0, found["queued"] - waiting)
+        return found
 
     async def timeline(self, mission_id: int) -> list[Row]:
         """Its log (10.2), with the events of the sessions that it ran on."""
@@ -249,13 +231,14 @@ class MissionOperations:
         return found
 
 
-def _checked(statuses: Sequence[str] | None) -> list[str] | None:
+def mission_filter(statuses: Sequence[str] | None) -> MissionFilter:
+    """Checked, with an error that people understand."""
     unknown = [status for status in statuses or () if status not in MISSION_STATUSES]
     if unknown:
         raise InvalidInput(
             f"{', '.join(unknown)} is not a status; known: {', '.join(MISSION_STATUSES)}"
         )
-    return None if statuses is None else list(statuses)
+    return MissionFilter.model_validate({"statuses": statuses and list(dict.fromkeys(statuses))})
 
 
 def _ids(values: Sequence[int] | None) -> list[int] | None:

@@ -12,6 +12,7 @@ from regente.engine.task import Task
 from regente.queries import Queries
 
 QUERIES = Queries(Path(__file__).with_name("missions.sql"))
+LISTS = Queries(Path(__file__).with_name("lists.sql"), prepare=False)
 
 
 @contextlib.asynccontextmanager

@@ -59,16 +59,16 @@ class EventKind(StrEnum):
     SUBSTITUTION = "substitution"
 
 
-class PageModel(BaseModel):
+class Sheet(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ListedMatch(PageModel):
+class ListedMatch(Sheet):
     match_id: MatchId
     url: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
-class RoundPage(PageModel):
+class RoundSheet(Sheet):
     """A round's page."""
 
     league: League
@@ -77,7 +77,7 @@ class RoundPage(PageModel):
     matches: Annotated[list[ListedMatch], Field(max_length=MAX_MATCHES)]
 
     @model_validator(mode="after")
-    def _complete(self) -> RoundPage:
+    def _complete(self) -> RoundSheet:
         if len(self.matches) != self.matches_said:
             raise ValueError(
                 f"the page says {self.matches_said} matches and lists {len(self.matches)}"
@@ -87,7 +87,7 @@ class RoundPage(PageModel):
         return self
 
 
-class Fixture(PageModel):
+class Fixture(Sheet):
     """What every match's page says, played or not."""
 
     match_id: MatchId
@@ -95,27 +95,27 @@ class Fixture(PageModel):
     kickoff_at: AwareDatetime
 
 
-class TeamOnPage(PageModel):
+class TeamSheet(Sheet):
     side: Side
     slug: Slug
     name: Text
     goals: Annotated[Whole, Field(le=99)]
 
 
-class EventOnPage(PageModel):
+class EventSheet(Sheet):
     minute: Minute
     kind: EventKind
     side: Side
     player: Text
 
 
-class StatOnPage(PageModel):
+class StatSheet(Sheet):
     name: Slug
     side: Side
     value: Whole
 
 
-class MatchPage(PageModel):
+class MatchSheet(Sheet):
     """A finished match, whole."""
 
     match_id: MatchId
@@ -123,14 +123,14 @@ class MatchPage(PageModel):
     kickoff_at: AwareDatetime
     venue: Text
     attendance: Whole | None = None
-    teams: Annotated[list[TeamOnPage], Field(min_length=2, max_length=2)]
+    teams: Annotated[list[TeamSheet], Field(min_length=2, max_length=2)]
     events_said: Annotated[Whole, Field(le=MAX_ROWS)]
-    events: Annotated[list[EventOnPage], Field(max_length=MAX_ROWS)]
+    events: Annotated[list[EventSheet], Field(max_length=MAX_ROWS)]
     stats_said: Annotated[Whole, Field(ge=1, le=MAX_ROWS)]
-    stats: Annotated[list[StatOnPage], Field(max_length=MAX_ROWS)]
+    stats: Annotated[list[StatSheet], Field(max_length=MAX_ROWS)]
 
     @model_validator(mode="after")
-    def _consistent(self) -> MatchPage:
+    def _consistent(self) -> MatchSheet:
         home, away = self._sides()
         if home.slug == away.slug:
             raise ValueError("both teams are the same")
@@ -149,7 +149,7 @@ class MatchPage(PageModel):
                 )
         return self
 
-    def _sides(self) -> tuple[TeamOnPage, TeamOnPage]:
+    def _sides(self) -> tuple[TeamSheet, TeamSheet]:
         by_side = {team.side: team for team in self.teams}
         if len(by_side) != 2:
             raise ValueError("both teams play on the same side")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from regente.engine.errors import Fatal, Transient
-from regente.pipelines.rounds.models import Fixture, MatchPage, PlayState, RoundPage
+from regente.pipelines.rounds.models import Fixture, MatchSheet, PlayState, RoundSheet
 
 MAX_ERRORS = 20
 MAX_SHOWN_CHARACTERS = 100
@@ -33,7 +33,7 @@ class PageIncomplete(Transient):
     code = "PAGE_INCOMPLETE"
 
 
-def parse_round(html: str, url: str) -> RoundPage:
+def parse_round(html: str, url: str) -> RoundSheet:
     main = _needed(_document(html), "main#round")
     listed = _needed(main, "ol.matches")
     matches = [
@@ -46,10 +46,10 @@ def parse_round(html: str, url: str) -> RoundPage:
         "matches_said": _attribute(main, "data-matches"),
         "matches": matches,
     }
-    return _checked(RoundPage, said)
+    return _checked(RoundSheet, said)
 
 
-def parse_match(html: str) -> Fixture | MatchPage:
+def parse_match(html: str) -> Fixture | MatchSheet:
     """The match; only its fixture while it is not finished."""
     article = _needed(_document(html), "article#match")
     said: dict[str, Any] = {
@@ -66,7 +66,7 @@ def parse_match(html: str) -> Fixture | MatchPage:
         raise LayoutChanged("the page has no section.team", details={"missing": "section.team"})
     attendance = article.css_first("span.attendance")
     return _checked(
-        MatchPage,
+        MatchSheet,
         said
         | {
             "venue": _text(article, "span.venue"),

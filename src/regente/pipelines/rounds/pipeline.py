@@ -10,7 +10,7 @@ from regente.engine.client import Client
 from regente.engine.errors import Fatal, Throttled
 from regente.engine.task import Task
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs
-from regente.pipelines.rounds.models import Fixture, MatchPage, PlayState, RoundPage
+from regente.pipelines.rounds.models import Fixture, MatchSheet, PlayState, RoundSheet
 from regente.pipelines.rounds.parsing import InvalidData, parse_match, parse_round
 from regente.pipelines.rounds.queries import QUERIES
 from regente.pipelines.rounds.settings import RoundSettings
@@ -48,7 +48,7 @@ class RoundPipeline:
         )[0]
         return {"round_id": args.round_id, "matches": row["listed"]}
 
-    async def _sheet(self, task: Task[RoundArgs], args: RoundArgs) -> RoundPage:
+    async def _sheet(self, task: Task[RoundArgs], args: RoundArgs) -> RoundSheet:
         page = await self._site.round_page(task, args.league, args.number)
         sheet = parse_round(page.text, page.url)
         if (sheet.league, sheet.number) != (args.league, args.number):
@@ -64,7 +64,7 @@ class RoundPipeline:
         return sheet
 
     async def _write(
-        self, connection: Any, task: Task[RoundArgs], args: RoundArgs, sheet: RoundPage
+        self, connection: Any, task: Task[RoundArgs], args: RoundArgs, sheet: RoundSheet
     ) -> None:
         ids = await self._client.enqueue_many(
             "matches",
@@ -120,14 +120,14 @@ class MatchPipeline:
             "stats": known[0]["stats_said"],
         }
 
-    async def _finished(self, task: Task[MatchArgs], args: MatchArgs) -> MatchPage:
+    async def _finished(self, task: Task[MatchArgs], args: MatchArgs) -> MatchSheet:
         page = await self._site.match_page(task, args.url)
         sheet = parse_match(page.text)
         if sheet.match_id != args.match_id:
             raise InvalidData(
                 f"asked for match {args.match_id}, the page is about {sheet.match_id}"
             )
-        if isinstance(sheet, MatchPage):
+        if isinstance(sheet, MatchSheet):
             return sheet
         await self._later(task, sheet)
 

@@ -6,13 +6,13 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from regente.pipelines.rounds.args import MatchArgs
-from regente.pipelines.rounds.models import MatchPage
+from regente.pipelines.rounds.models import MatchSheet
 from regente.pipelines.rounds.queries import QUERIES
 from regente.queries import Row
 
 
 async def store_match(
-    connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchPage
+    connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchSheet
 ) -> Row:
     # A runner that is frozen in here must not keep its teams from the other matches.
     await QUERIES.execute(connection, "be_brief")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 
-from regente.pipelines.missions.operations import Mission
+from regente.pipelines.missions.read_models import Mission
 from tests.pipelines.missions.faults.campaign import Campaign
 from tests.pipelines.missions.faults.peers import overlaps
 from tests.pipelines.missions.faults.plan import Ending

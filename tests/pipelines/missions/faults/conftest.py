@@ -17,6 +17,7 @@ import pytest
 from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.pipelines.missions.args import MissionArgs
+from regente.pipelines.missions.read_models import MissionFilter
 from regente.settings import Settings
 from tests.pipelines.missions.conftest import QUICK, fleet_of
 from tests.pipelines.missions.faults.orchestrators import Nursery, Orchestrator
@@ -118,7 +119,7 @@ class Theatre:
         missions = [
             str(mission)
             for mission in await self.app.missions.find(
-                statuses=["queued", "running", "failed"], limit=5
+                MissionFilter(statuses=["queued", "running", "failed"]), limit=5
             )
         ]
         state = await self.app.missions.orchestrator()

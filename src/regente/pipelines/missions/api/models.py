@@ -1,96 +1,17 @@
-"""Missions."""
+"""What the API takes and answers about missions, beside the missions themselves."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from datetime import date
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from regente.api.models.basics import Named, PageQuery, Strict, Word
+from regente.api.models.basics import Named, PageQuery, Strict
 from regente.pipelines.missions.args import MediaType, MissionArgs
+from regente.pipelines.missions.read_models import MissionFilter, MissionStatus
 
-MissionStatus = Literal["draft", "queued", "running", "completed", "failed", "canceled"]
-Checkpoint = Literal["atribuido", "extracao", "armazenamento", "finalizado"]
 MAX_MISSIONS = 20_000
-
-
-class Mission(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "id": 42,
-                "date_start": "2025-01-15",
-                "date_end": "2025-01-15",
-                "media_type": "video",
-                "languages": ["pt"],
-                "status": "running",
-                "checkpoint": "extracao",
-                "worker_id": "wk_0f3a",
-                "worker_name": "w1",
-                "worker_job_id": "scrape_3c434995",
-                "worker_data_url": None,
-                "proxy_used": "proxy-br-1",
-                "writer_job_id": None,
-                "ads_count": None,
-                "success_count": None,
-                "failed_count": None,
-                "error_code": None,
-                "error_message": None,
-                "retry_count": 0,
-                "attempt": 1,
-                "progress": 0.4,
-                "canceling": False,
-                "waits_until": None,
-                "created_at": "2025-01-15T10:00:00Z",
-                "queued_at": "2025-01-15T10:00:01Z",
-                "started_at": "2025-01-15T10:00:46Z",
-                "heartbeat_at": "2025-01-15T10:05:00Z",
-                "finished_at": None,
-            }
-        }
-    )
-
-    id: int
-    date_start: date
-    date_end: date
-    media_type: str
-    languages: list[str]
-    status: MissionStatus
-    checkpoint: Checkpoint | None
-    worker_id: str | None
-    worker_name: str | None
-    worker_job_id: str | None
-    worker_data_url: str | None
-    proxy_used: str | None
-    writer_job_id: str | None
-    ads_count: int | None
-    success_count: int | None
-    failed_count: int | None
-    error_code: str | None
-    error_message: str | None
-    retry_count: int
-    attempt: int
-    progress: float | None
-    canceling: bool = Field(description="Its worker is being told to stop.")
-    waits_until: datetime | None = Field(description="The target asked for patience until then.")
-    created_at: datetime
-    queued_at: datetime | None
-    started_at: datetime | None
-    heartbeat_at: datetime | None
-    finished_at: datetime | None
-
-
-class MissionFilter(Strict):
-    statuses: list[MissionStatus] | None = Field(None, max_length=6, examples=[["draft"]])
-    checkpoint: Checkpoint | None = None
-    media_type: MediaType | None = None
-    language: str | None = Field(None, max_length=20, examples=["pt"])
-    date_from: date | None = Field(None, description="Missions whose first day is this or later.")
-    date_to: date | None = Field(None, description="Missions whose first day is this or earlier.")
-    worker_id: Word | None = None
-    proxy: Word | None = Field(None, description="The name of the proxy that it went through.")
-    error_code: Word | None = Field(None, examples=["ERROR203"])
 
 
 class MissionQuery(MissionFilter, PageQuery):
@@ -164,22 +85,6 @@ class CreatedMissions(BaseModel):
     count: int = Field(examples=[62])
     ids: list[int] = Field(description="Empty after a dry run.", examples=[[41, 42]])
     dry_run: bool = False
-
-
-class TimelineEvent(BaseModel):
-    timestamp: datetime
-    event: str = Field(examples=["scrape_completed"])
-    details: dict[str, Any] | None = Field(
-        examples=[{"worker_job_id": "scrape_3c434995", "ads_count": 1500}]
-    )
-
-
-class FailedItem(BaseModel):
-    """A row that the writer could not store."""
-
-    index: int = Field(examples=[42])
-    data: Any = Field(examples=[{"id": "ad42"}])
-    error: str = Field(examples=["duplicate key violates unique constraint"])
 
 
 class MissionCounts(BaseModel):

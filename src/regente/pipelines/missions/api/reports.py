@@ -14,7 +14,7 @@ from regente.api.limits import MAX_PAGE, Id
 from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import ApiDep
-from regente.pipelines.missions.api.models import TimelineEvent
+from regente.pipelines.missions.read_models import TimelineEvent
 
 routes = resource("/api/reports", "reports")
 

@@ -25,9 +25,9 @@ from regente.cli.output import (
     word,
 )
 from regente.engine.errors import InvalidInput
-from regente.engine.models import as_dict
 from regente.pipelines.missions.args import MEDIA_TYPES, missions_of
-from regente.pipelines.missions.operations import Mission
+from regente.pipelines.missions.operations import mission_filter
+from regente.pipelines.missions.read_models import Mission
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -116,7 +116,7 @@ async def list_missions(
 ) -> None:
     """List missions, newest first."""
     async with call.app("missions") as app:
-        found = await app.missions.find(statuses=status, before_id=before, limit=limit)
+        found = await app.missions.find(mission_filter(status), before_id=before, limit=limit)
         counts = await app.missions.counts()
     total = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     nothing = (
@@ -125,7 +125,7 @@ async def list_missions(
         else "No missions yet. Make some with: regente missions create 2025-01-15 --queue"
     )
     call.answer(
-        {"missions": [as_dict(mission) for mission in found], "counts": counts},
+        {"missions": [_document(mission) for mission in found], "counts": counts},
         lambda: group(table(_COLUMNS, map(_row, found)), total) if found else nothing,
     )
 
@@ -139,7 +139,7 @@ async def show(call: CommandContext, mission_id: MissionId) -> None:
         items = await app.missions.failed_items(mission_id, limit=20)
         why = await app.missions.why(mission_id)
     document = {
-        **as_dict(mission),
+        **_document(mission),
         "why": {"code": why.code, "summary": why.summary},
         "log": log,
         "failed_items": items,
@@ -221,7 +221,11 @@ async def _chosen(
 ) -> list[int]:
     if bool(ids) == everything:
         raise InvalidInput("name missions by their ids, or say --all")
-    return unique(ids) if ids else await app.missions.ids(statuses)
+    return unique(ids) if ids else await app.missions.ids(mission_filter(statuses))
+
+
+def _document(mission: Mission) -> dict[str, Any]:
+    return {**mission.model_dump(), "result": mission.result}
 
 
 def _day(text: str) -> date:

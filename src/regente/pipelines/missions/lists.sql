@@ -1,4 +1,4 @@
--- Lists of missions.
+-- Lists of missions, with any combination of filters.
 
 -- name: missions_where
 -- One that waits for another attempt counts as running, as in the view `missions`. Asked for those
@@ -27,25 +27,14 @@
   AND (%(error_code)s::text IS NULL OR t.error_code = %(error_code)s)
 
 -- name: missions_of_page
-SELECT t.id, (t.args ->> 'date_start')::date AS date_start,
-       (t.args ->> 'date_end')::date AS date_end,
-       t.args ->> 'media_type' AS media_type, t.args -> 'languages' AS languages,
-       CASE WHEN t.status = 'queued' AND r.checkpoint IN ('extracao', 'armazenamento')
-           THEN 'running' ELSE t.status::text END AS status,
-       CASE t.status WHEN 'completed' THEN 'finalizado' ELSE r.checkpoint::text END AS checkpoint,
-       r.worker_id, w.name AS worker_name, r.worker_job_id, r.worker_data_url, r.proxy_used,
-       r.writer_job_id, r.ads_count,
-       r.success_count, r.failed_count,
-       CASE WHEN t.error_code ~ '^ERROR[0-9]{3}$' THEN t.error_code
-            WHEN t.status = 'failed' THEN 'ERROR500' END AS error_code,
-       t.error_message, r.retry_count, t.attempt, t.progress,
+SELECT m.*, w.name AS worker_name, r.success_count, r.failed_count, t.attempt, t.progress,
        t.cancel_requested_at IS NOT NULL AS canceling,
        CASE WHEN r.not_before > regente.clock() AND t.status = 'queued' THEN r.not_before END
-           AS waits_until,
-       t.created_at, t.queued_at, t.started_at, t.heartbeat_at, t.finished_at
-FROM page JOIN regente.tasks t ON t.id = page.id JOIN regente.mission_runs r ON r.mission_id = t.id
-LEFT JOIN regente.workers w ON w.id = r.worker_id
-ORDER BY t.id DESC
+           AS waits_until, t.heartbeat_at, t.result
+FROM page JOIN regente.missions m ON m.id = page.id JOIN regente.tasks t ON t.id = page.id
+JOIN regente.mission_runs r ON r.mission_id = page.id
+LEFT JOIN regente.workers w ON w.id = m.worker_id
+ORDER BY m.id DESC
 
 -- name: list_missions
 -- First the ids, which the indexes alone can tell for most filters; then the rows of this one page.
@@ -54,7 +43,7 @@ SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t
 WHERE t.pipeline = 'missions'
   AND (%(before_id)s::bigint IS NULL OR t.id < %(before_id)s)
   AND (%(before_id)s::bigint IS NULL OR r.mission_id < %(before_id)s)
-  AND (%(id)s::bigint IS NULL OR t.id = %(id)s)
+  AND (%(ids)s::bigint[] IS NULL OR t.id = ANY (%(ids)s::bigint[]))
 -- include: missions_where
 ORDER BY t.id DESC LIMIT %(limit)s
 )
@@ -89,7 +78,7 @@ SELECT count(*) AS count FROM (
   LIMIT %(cap)s + 1) AS c
 
 -- name: missions_by_state
--- Counted to the cap and no further, state by state.
+-- State by state, each counted to the cap and no further; without one, to the end.
 SELECT s.status, (
   SELECT count(*) FROM (
     SELECT FROM regente.tasks t WHERE t.pipeline = 'missions'
@@ -102,3 +91,9 @@ SELECT count(*) AS count FROM (
   WHERE t.pipeline = 'missions' AND t.status = 'queued' AND t.attempt > 0
     AND r.checkpoint IN ('extracao', 'armazenamento')
   LIMIT %(cap)s + 1) AS c
+
+-- name: select_missions
+SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
+WHERE t.pipeline = 'missions'
+-- include: missions_where
+ORDER BY t.id LIMIT %(limit)s

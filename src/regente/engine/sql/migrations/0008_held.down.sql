@@ -1,0 +1,1 @@
+DROP FUNCTION regente.is_held(timestamptz);
