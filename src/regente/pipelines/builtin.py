@@ -34,11 +34,15 @@ class Host:
     """Where stand-ins answer for providers without a key."""
 
 
+async def _nothing_to_close() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """What a built-in holds in a process that runs it."""
 
-    close: Callable[[], Awaitable[None]]
+    close: Callable[[], Awaitable[None]] = _nothing_to_close
     fit: Callable[[list[Pipeline], int], list[Pipeline]] = lambda pipelines, _: pipelines
     """Adapts the pipelines that a runner selected to its number of slots."""
 

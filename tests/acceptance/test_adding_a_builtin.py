@@ -1,0 +1,90 @@
+"""The page that tells how to add a built-in pipeline is itself followed, as a reader would."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import regente.pipelines
+from regente import Regente
+from regente.api.app import create_app
+from regente.engine.pipeline import Registry
+from regente.pipelines import builtins
+from regente.settings import Settings
+from tests.acceptance.conftest import Cli
+from tests.api.conftest import body_of, served
+
+PAGE = Path(__file__).parents[2] / "docs" / "pipelines" / "adding-a-builtin.md"
+NAME = "greetings"
+
+
+@pytest.fixture
+def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's files in a folder among the built-ins', and its line in their list."""
+    text = PAGE.read_text("utf-8")
+    files = re.findall(r"^ +`([\w./]+)`\n\n +```\w+\n(.*?)^ +```$", text, re.DOTALL | re.MULTILINE)
+    for path, body in files:
+        file = tmp_path / NAME / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(body), "utf-8")
+    [line] = re.findall(r'^ +"([\w.]+)",$', text, re.MULTILINE)
+    monkeypatch.setattr(regente.pipelines, "__path__", [*regente.pipelines.__path__, str(tmp_path)])
+    monkeypatch.setattr(builtins, "MODULES", (*builtins.MODULES, line))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+
+
+@pytest.mark.usefixtures("added")
+async def test_a_sixth_built_in_is_a_folder_and_a_line(
+    cli: Cli, database_url: str, settings: Settings
+) -> None:
+    """Its tables, command, pipeline and route work, and are told of, without another edit."""
+    assert NAME in await cli.text("--help")
+    assert (await cli.json("migrate", "status"))["newest"][NAME] == 1
+    added = await cli.json(NAME, "add", "Ana")
+    assert (await cli.json("migrate", "status"))["version"][NAME] == 1
+    app = Regente(database_url, settings=settings, pipelines=Registry(), components=[NAME])
+    async with app:
+        app.conduct([NAME])
+        await app.run(until_idle=True)
+        greeting = {"task_id": added["id"], "text": "Hello, Ana!"}
+        async with served(app) as api:
+            assert body_of(await api.viewer.get("/api/greetings")) == [greeting]
+            assert body_of(await api.nobody.get("/api/greetings"), 401)
+    assert await cli.json(NAME, "list") == [greeting]
+    assert "Hello, Ana!" in await cli.text(NAME, "list")
+    assert NAME in await cli.text("pipelines", "list")
+    assert {"name": NAME, "description": "Greetings that were written."} in create_app(
+        app
+    ).openapi()["tags"]
+
+
+@pytest.mark.usefixtures("added")
+async def test_one_that_is_off_has_no_tables_no_command_and_no_route(
+    cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q10: its tables are taken back alone, and do not come again."""
+    await cli.json("migrate", "up")
+    assert has_table(database_url)
+    await cli.json("migrate", "down", "0", "--component", NAME, "--yes")
+    monkeypatch.setenv("REGENTE_BUILTINS", "missions,quotes")
+    assert (await cli(NAME, "list", "--json")).error["code"] == "SWITCHED_OFF"
+    async with Regente(database_url, pipelines=Registry()) as app:
+        app.conduct()
+        assert NAME not in app.registry.names
+        async with served(app) as api:
+            assert (await api.viewer.get("/api/greetings")).status_code == 404
+            assert (await api.viewer.get("/api/quotes/1")).json()["code"] == "NOT_FOUND"
+    await cli.json("migrate", "up")
+    assert not has_table(database_url)
+
+
+def has_table(url: str) -> bool:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT to_regclass('regente.greetings') IS NOT NULL").fetchone()
+        assert row is not None
+        return bool(row[0])
