@@ -12,7 +12,6 @@ from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import PageQuery
 from regente.api.models.execucoes import (
-    DocumentCounts,
     DocumentError,
     DocumentErrors,
     Execution,
@@ -27,6 +26,7 @@ from regente.api.resource import resource
 from regente.api.routes import batches
 from regente.api.state import Api, ApiDep
 from regente.pipelines.documents.models import ExecutionStatus
+from regente.pipelines.documents.read_models import DocumentCounts
 
 routes = resource("/execucoes", "execucoes")
 
