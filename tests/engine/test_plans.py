@@ -210,7 +210,11 @@ QUESTIONS = [
         label="failed of a batch",
     ),
     Case("why", 10_000, {"task_id": 10}, label="queued", thrown_away=25_000),
-    Case("batch_ledger", 6_000, {"id": 50, "name": None, "limit": 1}),
+    Case(
+        "batch_ledger",
+        6_000,
+        {"id": 50, "name": None, "statuses": None, "before_id": None, "limit": 1},
+    ),
 ]
 
 

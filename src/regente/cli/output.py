@@ -16,6 +16,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from regente.logs import ESCAPES
 
 # rich is loaded where something is drawn: for services and for --json it would be a third of their
@@ -124,6 +126,8 @@ def _jsonable(value: Any) -> Any:
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump()
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, set | frozenset | tuple):

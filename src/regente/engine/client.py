@@ -200,10 +200,17 @@ class Client:
         return rows[0][0], rows[0][1], bytes(rows[0][2])
 
     async def runners(self, *, everyone: bool = False, limit: int = 100) -> list[RunnerInfo]:
-        rows = await self.database.fetch_dicts(
-            "list_runners", {"everyone": everyone, "limit": limit}
-        )
-        return [RunnerInfo(**row) for row in rows]
+        params = {"id": None, "everyone": everyone, "limit": limit}
+        return [
+            RunnerInfo(**row) for row in await self.database.fetch_dicts("list_runners", params)
+        ]
+
+    async def runner(self, runner_id: int) -> RunnerInfo:
+        params = {"id": _id(runner_id), "everyone": True, "limit": 1}
+        rows = await self.database.fetch_dicts("list_runners", params)
+        if not rows:
+            raise NotFound(f"there is no runner {runner_id}")
+        return RunnerInfo(**rows[0])
 
     async def feed(self, after: str = "0-0", limit: int = MAX_PAGE) -> list[Event]:
         """Events in their final order, after the given position. Nothing can appear before what was
@@ -326,12 +333,22 @@ class Client:
         params = _new_batch(name, stall_after, max_resumes, details)
         return int((await self.database.fetch("open_batch", params))[0][0])
 
-    async def batches(self, limit: int = 100) -> list[BatchInfo]:
-        return await self._ledgers(None, None, limit)
+    async def batches(
+        self,
+        limit: int = 100,
+        *,
+        statuses: Sequence[str] | None = None,
+        before_id: int | None = None,
+    ) -> list[BatchInfo]:
+        """Newest first; the next page begins with `before_id` of the last one seen."""
+        return await self._ledgers(limit, statuses=statuses, before_id=before_id)
 
     async def batch(self, batch: int | str) -> BatchInfo:
-        by_id = isinstance(batch, int)
-        found = await self._ledgers(_id(batch) if by_id else None, None if by_id else str(batch), 1)
+        found = await (
+            self._ledgers(1, id=_id(batch))
+            if isinstance(batch, int)
+            else self._ledgers(1, name=str(batch))
+        )
         if not found:
             raise NotFound(f"there is no batch {batch}")
         return found[0]
@@ -426,8 +443,9 @@ class Client:
             return await self.open_batch(batch)
         return int((await fetch_on(connection, "open_batch", _new_batch(batch)))[0][0])
 
-    async def _ledgers(self, batch_id: int | None, name: str | None, limit: int) -> list[BatchInfo]:
-        params = {"id": batch_id, "name": name, "limit": limit}
+    async def _ledgers(self, limit: int, **chosen: Any) -> list[BatchInfo]:
+        every = dict.fromkeys(("id", "name", "statuses", "before_id"))
+        params = {**every, **chosen, "limit": limit}
         return [BatchInfo(**row) for row in await self.database.fetch_dicts("batch_ledger", params)]
 
 

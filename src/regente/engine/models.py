@@ -64,6 +64,8 @@ class BatchInfo:
     canceled: int
     skipped: int
     eta_seconds: float | None
+    pipeline: str | None
+    """Of its tasks, or of one of them where they have several."""
 
     @property
     def balanced(self) -> bool:

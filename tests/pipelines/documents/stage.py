@@ -12,8 +12,9 @@ from typing import Any
 
 from regente import Regente, Task
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.models import Execution, ExecutionStatus
+from regente.pipelines.documents.models import ExecutionStatus
 from regente.pipelines.documents.operations import DocumentOperations
+from regente.pipelines.documents.read_models import DocumentExecution
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
@@ -48,7 +49,7 @@ class Stage:
 
     async def run(
         self, execution_id: int | None = None, *, within_seconds: float = 60.0
-    ) -> Execution:
+    ) -> DocumentExecution:
         """Submit, if it is not yet, and run to the end; waits between attempts are cut short."""
         found = execution_id or await self.submit()
         async with runner_in(self.app):
@@ -56,8 +57,8 @@ class Stage:
 
     async def ended(
         self, execution_id: int, *, within_seconds: float = 60.0, hurry: bool = True
-    ) -> Execution:
-        async def over() -> Execution | None:
+    ) -> DocumentExecution:
+        async def over() -> DocumentExecution | None:
             if hurry:
                 await self.hurry(execution_id)
             execution = await self.operations.execution(execution_id)
@@ -90,12 +91,12 @@ class Stage:
 
     async def until(
         self,
-        condition: Callable[[Execution], bool],
+        condition: Callable[[DocumentExecution], bool],
         execution_id: int,
         *,
         within_seconds: float = 20.0,
-    ) -> Execution:
-        async def met() -> Execution | None:
+    ) -> DocumentExecution:
+        async def met() -> DocumentExecution | None:
             execution = await self.operations.execution(execution_id)
             return execution if condition(execution) else None
 

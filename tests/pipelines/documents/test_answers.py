@@ -17,7 +17,7 @@ from regente.engine.errors import Throttled
 from regente.engine.pipeline import Registry
 from regente.pipelines.documents.chat import ChatAnswer
 from regente.pipelines.documents.classifier import WrongAnswer, checked
-from regente.pipelines.documents.models import Document, DocumentClass, DocumentStatus
+from regente.pipelines.documents.models import Document, DocumentClass
 from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.rate_gate import RateGate
 from regente.pipelines.documents.settings import DocumentSettings
@@ -50,7 +50,7 @@ async def test_a_wrong_answer_is_asked_for_again_and_kept(
     stage.write("bad.txt", "a bad contrato")
     stage.write("good.txt", "a fine contrato")
     execution = await stage.run()
-    assert (execution.status, execution.documentos[DocumentStatus.ERRO]) == ("CONCLUIDO", 1)
+    assert (execution.status, execution.documentos.ERRO) == ("CONCLUIDO", 1)
     found = await stage.results(execution.id)
     row = found["bad.txt"]
     assert (row["status"], row["erro_codigo"], row["tentativas"]) == ("ERRO", code, 3)
@@ -80,7 +80,7 @@ async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(
     asked = chat.calls[ROUTE]
     assert len(await stage.operations.reprocess(execution.id)) == 1
     execution = await stage.run(execution.id)
-    assert execution.documentos[DocumentStatus.CONCLUIDO] == 2
+    assert execution.documentos.CONCLUIDO == 2
     assert (chat.calls[ROUTE], chat.calls["replayed"]) == (asked + 1, 0)
 
 
@@ -108,7 +108,7 @@ async def test_an_answer_that_got_lost_is_paid_for_once(stage: Stage, chat: Open
     chat.break_with(ChatFault.SERVER_ERROR, times=1, lost=True)
     stage.write("a.txt", "um contrato")
     execution = await stage.run()
-    assert execution.documentos[DocumentStatus.CONCLUIDO] == 1
+    assert execution.documentos.CONCLUIDO == 1
     assert (list(chat.paid.values()), chat.calls["replayed"]) == ([1], 1)
 
 
@@ -120,7 +120,7 @@ async def test_a_rate_limit_is_waited_out_and_costs_no_attempt(
     for number in range(6):
         stage.write(f"{number}.txt", f"um contrato {number}")
     execution = await stage.run()
-    assert execution.documentos[DocumentStatus.CONCLUIDO] == 6
+    assert execution.documentos.CONCLUIDO == 6
     rows = (await stage.results(execution.id)).values()
     assert {row["tentativas"] for row in rows} == {1}
     assert {row["erro_codigo"] for row in rows} == {None}
@@ -136,9 +136,7 @@ async def test_a_long_rate_limit_is_waited_out_in_the_queue(stage: Stage, chat: 
     execution_id = await stage.submit()
     async with runner_in(stage.app):
         await stage.until(
-            lambda one: (
-                one.documentos[DocumentStatus.PROCESSANDO] == 0 and chat.calls["throttled"] > 0
-            ),
+            lambda one: one.documentos.PROCESSANDO == 0 and chat.calls["throttled"] > 0,
             execution_id,
         )
         waiting = await stage.sql(

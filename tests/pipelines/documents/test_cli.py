@@ -65,7 +65,7 @@ async def test_files_are_uploaded_for_runners_elsewhere_and_followed(
     path = stage.write("a.txt", "um contrato")
     made = await cli.json("documents", "classify", str(stage.folder), "--upload")
     path.unlink()
-    assert (await stage.run(made["id"])).documentos["CONCLUIDO"] == 1  # type: ignore[index]
+    assert (await stage.run(made["id"])).documentos.CONCLUIDO == 1
 
 
 async def test_projects_are_made_and_shown(stage: Stage, cli: Cli) -> None:

@@ -21,7 +21,9 @@ async def test_a_folder_of_documents_is_classified(stage: Stage, chat: OpenRoute
     stage.write("c.txt", "Ofício nº 12, à secretaria".encode("cp1252"))
     execution = await stage.run()
     assert execution.status == "CONCLUIDO"
-    assert execution.documentos == {one: 3 if one == "CONCLUIDO" else 0 for one in DocumentStatus}
+    assert dict(execution.documentos) == {
+        one: 3 if one == "CONCLUIDO" else 0 for one in DocumentStatus
+    }
     found = await stage.results(execution.id)
     assert {name: row["categoria"] for name, row in found.items()} == {
         "a.pdf": "contrato",
@@ -56,7 +58,7 @@ async def test_what_cannot_be_read_is_skipped_with_its_reason(
     }.items():
         stage.write(name, content)
     execution = await stage.run()
-    assert (execution.status, execution.documentos[DocumentStatus.PULADO]) == ("CONCLUIDO", 12)
+    assert (execution.status, execution.documentos.PULADO) == ("CONCLUIDO", 12)
     found = await stage.results(execution.id)
     assert {name: row["pulado_codigo"] for name, row in found.items()} == {
         "corrupt.pdf": "PDF_UNREADABLE",

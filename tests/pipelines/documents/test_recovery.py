@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.models import DocumentStatus, ExecutionStatus
+from regente.pipelines.documents.models import ExecutionStatus
 from regente.pipelines.documents.standins.openrouter import ChatFault, OpenRouter
 from tests.pipelines.documents import pdfs
 from tests.pipelines.documents.stage import Stage, stalled, watchdog
@@ -28,7 +28,7 @@ async def test_of_three_resumes_at_once_one_wins_and_the_others_learn_so(
     }
     execution = await stage.operations.execution(execution_id)
     assert (execution.status, execution.tentativas_retry) == (ExecutionStatus.EM_ANDAMENTO, 1)
-    assert (await stage.run(execution_id)).documentos[DocumentStatus.CONCLUIDO] == 3
+    assert (await stage.run(execution_id)).documentos.CONCLUIDO == 3
 
 
 async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(
@@ -47,11 +47,11 @@ async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(
     await stage.age(execution_id)
     async with watchdog(stage.app, registry):
         execution = await stage.until(lambda one: one.status is ExecutionStatus.ERRO, execution_id)
-    assert (execution.documentos[DocumentStatus.ERRO], execution.max_retries) == (1, 1)
+    assert (execution.documentos.ERRO, execution.max_retries) == (1, 1)
     assert (await stage.results(execution_id))["a.txt"]["erro_codigo"] == "BATCH_STALLED"
     assert not (await stage.operations.resume(execution_id)).resumed
     assert len(await stage.operations.reprocess(execution_id)) == 1
-    assert (await stage.run(execution_id)).documentos[DocumentStatus.CONCLUIDO] == 1
+    assert (await stage.run(execution_id)).documentos.CONCLUIDO == 1
 
 
 async def test_a_document_that_hangs_is_resumed_where_it_stopped(
@@ -74,7 +74,7 @@ async def test_a_document_that_hangs_is_resumed_where_it_stopped(
         await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
         assert (await stage.operations.resume(execution_id)).released == 1
         execution = await stage.ended(execution_id)
-    assert (execution.status, execution.documentos[DocumentStatus.CONCLUIDO]) == (
+    assert (execution.status, execution.documentos.CONCLUIDO) == (
         ExecutionStatus.CONCLUIDO,
         1,
     )
@@ -103,7 +103,7 @@ async def test_a_file_that_comes_back_is_reprocessed(stage: Stage) -> None:
     assert await stage.operations.reprocess(execution_id, codes=["HTTP_500"]) == []
     assert await stage.operations.reprocess(execution_id, codes=["FILE_MISSING"]) == [row["id"]]
     execution = await stage.run(execution_id)
-    assert {state.value: count for state, count in execution.documentos.items() if count} == {
+    assert {state: count for state, count in execution.documentos if count} == {
         "CONCLUIDO": 2,
         "PULADO": 1,
     }

@@ -11,7 +11,8 @@ import pytest
 from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.pipelines.quotes.models import QuoteArgs
-from regente.pipelines.quotes.operations import QuoteDetail, QuoteOperations
+from regente.pipelines.quotes.operations import QuoteOperations
+from regente.pipelines.quotes.read_models import QuoteDetail
 from regente.pipelines.quotes.settings import QuotesSettings
 from regente.pipelines.quotes.setup import register_quotes
 from regente.pipelines.quotes.standins.quotes import QuotesStandin
@@ -68,7 +69,7 @@ async def ended(
 ) -> QuoteDetail:
     async def look() -> QuoteDetail | None:
         found = await operations.get(quote_id)
-        return found if found.quote.status in ("DONE", "ERROR", "CANCELLED") else None
+        return found if found.status in ("DONE", "ERROR", "CANCELLED") else None
 
     found = await eventually_async(look, within_seconds=within_seconds)
     assert found is not None
@@ -77,7 +78,7 @@ async def ended(
 
 async def standing_at(operations: QuoteOperations, quote_id: int, checkpoint: str) -> None:
     async def there() -> bool:
-        return (await operations.get(quote_id)).quote.processing_checkpoint == checkpoint
+        return (await operations.get(quote_id)).processing_checkpoint == checkpoint
 
     assert await eventually_async(there, within_seconds=20.0)
 

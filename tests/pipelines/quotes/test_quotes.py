@@ -78,8 +78,7 @@ async def test_a_product_is_priced_with_evidence_for_each_source(
     """Q1, Q2, Q6: value, statistics, every source, and the fields of the specification."""
     (quote_id,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)
-    found = await operations.get(quote_id)
-    quote = found.quote
+    quote = found = await operations.get(quote_id)
     assert (quote.status, quote.processing_checkpoint, quote.progress_percentage) == (
         "DONE",
         "COMPLETED",
@@ -122,14 +121,14 @@ async def test_a_vehicle_is_looked_up_in_the_fipe_table(
     await app.run(until_idle=True)
     found = await operations.get(quote_id)
     (source,) = found.sources
-    assert (found.quote.status, found.quote.kind, source.source, source.method) == (
+    assert (found.status, found.kind, source.source, source.method) == (
         "DONE",
         "vehicle",
         "FIPE",
         "fipe",
     )
     assert (source.details["model"], source.details["modelYear"]) == ("Gol 1.0 Flex 12V 5p", 2015)
-    assert found.quote.value == source.price
+    assert found.value == source.price
     paid_once(market, analyses=1, searches=0)
 
 
@@ -185,15 +184,15 @@ async def test_no_price_anywhere_is_an_error_with_its_evidence(
     (nothing,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)
     assert (
-        (await operations.get(nothing)).quote.status,
-        (await operations.get(nothing)).quote.error_code,
+        (await operations.get(nothing)).status,
+        (await operations.get(nothing)).error_code,
     ) == (
         "ERROR",
         "NOTHING_FOUND",
     )
     await app.retry(nothing)
     await app.run(until_idle=True)
-    assert (await operations.get(nothing)).quote.status == "DONE"
+    assert (await operations.get(nothing)).status == "DONE"
     paid_once(market, analyses=1, searches=1)
 
 
@@ -204,7 +203,7 @@ async def test_an_analysis_that_makes_no_sense_is_not_ordered_again_by_itself(
     market.break_with(Route.ANALYSIS, MarketFaultKind.UNUSABLE)
     (quote_id,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)
-    found = (await operations.get(quote_id)).quote
+    found = await operations.get(quote_id)
     assert (found.status, found.error_code, found.attempt_number) == (
         "ERROR",
         "ANALYSIS_UNUSABLE",
@@ -220,7 +219,7 @@ async def test_pages_that_stay_away_do_not_hold_up_a_quote(
     async with runner_in(app):
         (quote_id,) = (await operations.submit([CHAIR])).ids
         found = await ended(operations, quote_id)
-    assert (found.quote.status, found.quote.attempt_number) == ("DONE", 3)
+    assert (found.status, found.attempt_number) == ("DONE", 3)
     assert {source.method for source in found.sources} == {"listing"}
     assert {source.error for source in found.sources} == {"HTTP_503"}
     paid_once(market, analyses=1, searches=1)

@@ -83,7 +83,7 @@ async def test_the_fipe_table_is_read_in_both_versions(
             ).ids
             await app.run(until_idle=True)
             found = await operations.get(quote_id)
-            values.append((found.quote.value, found.sources[0].details))
+            values.append((found.value, found.sources[0].details))
             await pipelines.close()
     assert values[0] == values[1]
     assert values[0][1]["model"] == "ONIX HATCH 1.0 12V Flex 5p Mec."

@@ -70,7 +70,7 @@ async def test_a_stuck_quote_is_recovered_by_the_schedule(
         assert await result_of(app, "recover_stuck_quotes") == {"recovered": [quote_id]}
         market.mend()
         found = await ended(operations, quote_id)
-    assert (found.quote.status, found.quote.attempt_number) == ("DONE", 2)
+    assert (found.status, found.attempt_number) == ("DONE", 2)
     events = [
         event.details
         for event in await app.task_events(quote_id)
@@ -94,7 +94,7 @@ async def test_recovery_takes_only_what_is_stuck(
         await app.enqueue("recover_stuck_quotes")
         assert await result_of(app, "recover_stuck_quotes") == {"recovered": [stuck]}
         market.mend()
-        found = [(await ended(operations, one)).quote.attempt_number for one in (stuck, slow)]
+        found = [(await ended(operations, one)).attempt_number for one in (stuck, slow)]
     assert found == [2, 1]
     paid_once(market, analyses=2, searches=2)
 
@@ -120,11 +120,11 @@ async def test_what_is_older_than_a_day_ends_with_an_error(
             (await result_of(app, "cleanup_old_processing"))["marked_as_error"]
         ) == sorted([old, waiting])
         found = await operations.get(old)
-        assert (found.quote.status, found.quote.error_code) == ("ERROR", "EXPIRED")
+        assert (found.status, found.error_code) == ("ERROR", "EXPIRED")
         market.mend()
-        assert (await ended(operations, young)).quote.status == "DONE"
+        assert (await ended(operations, young)).status == "DONE"
         await app.retry(old)
-        assert (await ended(operations, old)).quote.status == "DONE"
+        assert (await ended(operations, old)).status == "DONE"
     paid_once(market, analyses=3, searches=3)
 
 
@@ -141,11 +141,11 @@ async def test_a_quote_that_waits_for_its_next_attempt_for_a_day_ends_too(
 
     async with runner_in(app):
         assert await eventually_async(throttled)
-        assert (await operations.get(quote_id)).quote.status == "PROCESSING"
+        assert (await operations.get(quote_id)).status == "PROCESSING"
         await change(app, AGE, id=quote_id, age="25 hours")
         await app.enqueue("cleanup_old_processing")
         assert await result_of(app, "cleanup_old_processing") == {"marked_as_error": [quote_id]}
-    assert (await operations.get(quote_id)).quote.status == "ERROR"
+    assert (await operations.get(quote_id)).status == "ERROR"
 
 
 async def test_the_figures_of_the_specification_show_quotes(

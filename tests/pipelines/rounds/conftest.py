@@ -14,7 +14,8 @@ from psycopg.rows import dict_row
 from regente import Regente
 from regente.engine.pipeline import Registry
 from regente.http_client.client import HttpClient
-from regente.pipelines.rounds.operations import RoundMatch, RoundOperations
+from regente.pipelines.rounds.operations import RoundOperations
+from regente.pipelines.rounds.read_models import RoundMatch
 from regente.pipelines.rounds.settings import RoundSettings
 from regente.pipelines.rounds.setup import register_rounds
 from regente.pipelines.rounds.standins.league import League

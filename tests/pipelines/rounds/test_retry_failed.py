@@ -43,7 +43,8 @@ async def test_what_is_still_broken_fails_again_and_stays(
     await operations.retry_failed(1)
     await app.run(until_idle=True)
     detail = await operations.match(1, victim)
-    assert (detail.match.status, [one["code"] for one in detail.failures]) == (
+    failures = await app.failures(detail.task_id)
+    assert (detail.status, [one["code"] for one in failures]) == (
         "FAILED",
         ["LAYOUT_CHANGED"] * 2,
     )

@@ -50,13 +50,11 @@ async def test_what_is_stored_of_a_match_is_what_the_page_says(
     truth = league.calendar.round(LEAGUE, 12)[3]
     detail = await operations.match(1, truth.id)
     assert (detail.venue, detail.attendance) == (truth.venue, truth.attendance)
-    assert [
-        (one["minute"], one["kind"], one["side"], one["player"]) for one in detail.event_list
-    ] == [(one.minute, one.kind, one.side, one.player) for one in truth.events]
-    assert {(one["name"], one["side"], one["value"]) for one in detail.stat_list} == set(
-        truth.stats
-    )
-    assert detail.failures == []
+    assert [(one.minute, one.kind, one.side, one.player) for one in detail.event_list] == [
+        (one.minute, one.kind, one.side, one.player) for one in truth.events
+    ]
+    assert {(one.name, one.side, one.value) for one in detail.stat_list} == set(truth.stats)
+    assert await app.failures(detail.task_id) == []
     with pytest.raises(NotFound, match="has no match nothing"):
         await operations.match(1, "nothing")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query
 
@@ -25,6 +25,7 @@ from regente.api.queries import QUERIES
 from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
+from regente.engine.models import BatchInfo
 
 routes = resource("/api/batches", "batches")
 
@@ -33,20 +34,11 @@ routes = resource("/api/batches", "batches")
 async def list_batches(
     query: Annotated[BatchQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Batch]:
-    rows = await QUERIES.fetch_all(
-        api.database,
-        "list_batches",
-        before_id=query.before_id,
-        statuses=query.statuses,
-        limit=query.limit + 1,
+    found = await api.regente.batches(
+        query.limit + 1, statuses=query.statuses, before_id=query.before_id
     )
-    more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
-    return Page(
-        items=[
-            Batch(**{**row, "details": redacted(row["details"])}) for row in rows[: query.limit]
-        ],
-        next=more,
-    )
+    more = str(found[query.limit - 1].id) if len(found) > query.limit else None
+    return Page(items=[Batch(**_shown(one)) for one in found[: query.limit]], next=more)
 
 
 @routes.get("/{batch_id}", summary="Show a batch: its ledger, its error mix, what ended last")
@@ -92,16 +84,18 @@ async def detail(api: Api, batch_id: int) -> BatchDetail:
     ledger = await api.regente.batch(batch_id)
     mix = await QUERIES.fetch_all(api.database, "batch_errors", batch_id=batch_id)
     last = await QUERIES.fetch_one(api.database, "batch_last", batch_id=batch_id)
-    served = await QUERIES.fetch_one(api.database, "batch_pipeline", batch_id=batch_id)
     route = ledger.details.get("route")
     return BatchDetail(
-        **{**asdict(ledger), "details": redacted(ledger.details)},
+        **_shown(ledger),
         errors=[ErrorCount(**row) for row in mix],
         last_task_id=last["id"] if last else None,
         last_key=last["key"] if last else None,
         route=route if isinstance(route, str) else None,
-        pipeline=served["pipeline"] if served else None,
     )
+
+
+def _shown(ledger: BatchInfo) -> dict[str, Any]:
+    return {**asdict(ledger), "details": redacted(ledger.details)}
 
 
 __all__ = ["detail", "routes"]

@@ -12,10 +12,9 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNote, AuditNoteDep
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.tasks import Runner
-from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
-from regente.engine.errors import IllegalTransition, NotFound
+from regente.engine.errors import IllegalTransition
 from regente.engine.models import RunnerInfo
 
 routes = resource("/api/runners", "runners")
@@ -35,7 +34,7 @@ async def list_runners(
 
 @routes.get("/{runner_id}", summary="Show a runner")
 async def show(runner_id: Id, api: ApiDep, who: Viewer) -> Runner:
-    return _runner(await _find(api, runner_id))
+    return _runner(await api.regente.runner(runner_id))
 
 
 @routes.post(
@@ -54,7 +53,7 @@ async def resume(runner_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) 
 async def _move(
     api: Api, runner_id: int, before: str, after: str, by: str, note: AuditNote
 ) -> Runner:
-    found = await _find(api, runner_id)
+    found = await api.regente.runner(runner_id)
     if found.status != before or not found.alive:
         state = found.status if found.alive else "not alive"
         raise IllegalTransition(
@@ -67,14 +66,7 @@ async def _move(
         before={"status": before},
         after={"status": after},
     )
-    return _runner(await _find(api, runner_id))
-
-
-async def _find(api: Api, runner_id: int) -> RunnerInfo:
-    rows = await QUERIES.fetch_all(api.database, "one_runner", id=runner_id)
-    if not rows:
-        raise NotFound(f"there is no runner {runner_id}")
-    return RunnerInfo(**rows[0])
+    return _runner(await api.regente.runner(runner_id))
 
 
 def _runner(found: RunnerInfo) -> Runner:

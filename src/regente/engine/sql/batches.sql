@@ -31,8 +31,16 @@ SELECT b.id, b.name, b.status::text AS status, b.total, b.resumes, b.max_resumes
        CASE WHEN c.finished > 0 AND c.finished < b.total AND b.status < 'completed'
             THEN extract(epoch FROM regente.clock() - b.created_at)::double precision
                  / c.finished * (b.total - c.finished)
-       END AS eta_seconds
-FROM regente.batches b CROSS JOIN LATERAL (
+       END AS eta_seconds,
+       (SELECT t.pipeline FROM regente.tasks t WHERE t.batch_id = b.id LIMIT 1) AS pipeline
+FROM (SELECT * FROM regente.batches b
+      WHERE (%(id)s::bigint IS NULL OR b.id = %(id)s)
+        AND (%(name)s::text IS NULL OR b.name = %(name)s)
+        AND (%(before_id)s::bigint IS NULL OR b.id < %(before_id)s)
+        AND (%(statuses)s::regente.batch_status[] IS NULL
+             OR b.status = ANY (%(statuses)s::regente.batch_status[]))
+      ORDER BY b.id DESC LIMIT %(limit)s) AS b
+CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE t.status = 'draft') AS draft,
          count(*) FILTER (WHERE t.status = 'queued') AS queued,
          count(*) FILTER (WHERE t.status = 'running') AS running,
@@ -42,8 +50,7 @@ FROM regente.batches b CROSS JOIN LATERAL (
          count(*) FILTER (WHERE t.status = 'skipped') AS skipped,
          count(*) FILTER (WHERE t.status >= 'completed') AS finished
   FROM regente.tasks t WHERE t.batch_id = b.id) AS c
-WHERE (%(id)s::bigint IS NULL OR b.id = %(id)s) AND (%(name)s::text IS NULL OR b.name = %(name)s)
-ORDER BY b.id DESC LIMIT %(limit)s
+ORDER BY b.id DESC
 
 -- name: review_batches
 -- One look at open batches: has it started, moved, stopped moving, ended? `touched` moved just now,

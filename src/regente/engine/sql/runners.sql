@@ -88,6 +88,6 @@ SELECT r.id, r.name, r.host, r.pid, r.version, r.status::text AS status, r.pipel
         WHERE t.runner_id = r.id AND t.status = 'running'
           AND t.heartbeat_at < regente.clock() - p.stall_after) AS stuck
 FROM regente.runners r
-WHERE %(everyone)s OR r.status < 'stopped'
+WHERE (%(id)s::bigint IS NULL OR r.id = %(id)s) AND (%(everyone)s OR r.status < 'stopped')
 ORDER BY r.id DESC
 LIMIT %(limit)s

@@ -4,7 +4,6 @@ resume, reprocess."""
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,11 +28,11 @@ from regente.cli.output import (
 from regente.cli.progress import follow_batch
 from regente.pipelines.documents.models import (
     DocumentStatus,
-    Execution,
     ExecutionStatus,
     Project,
 )
 from regente.pipelines.documents.operations import DocumentOperations
+from regente.pipelines.documents.read_models import DocumentExecution
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import documents_in, with_contents
 from regente.queries import Row
@@ -111,7 +110,7 @@ async def classify(
         if follow:
             await _follow(app, execution_id)
         execution = await operations.execution(execution_id)
-    call.answer(asdict(execution), lambda: facts(_facts(execution)))
+    call.answer(execution, lambda: facts(_facts(execution)))
 
 
 @command(documents, "projects", example="regente documents projects")
@@ -190,7 +189,7 @@ async def list_executions(call: CommandContext, limit: LimitOption = 50) -> None
     )
     nothing = "No executions yet. Start one with: regente documents classify DIR"
     call.answer(
-        [asdict(one) for one in found],
+        found,
         lambda: table(columns, map(_row, found)) if found else nothing,
     )
 
@@ -208,7 +207,7 @@ async def show(
         found = await operations.execution(batch_reference(execution))
         rows = await operations.documents(found.id, statuses=status, limit=limit)
     if call.json:
-        output.write_json({**asdict(found), "itens": rows})
+        output.write_json({**found.model_dump(), "itens": rows})
         return
     columns = (
         figure("ID"),
@@ -291,18 +290,18 @@ def _project_row(project: Project) -> tuple[RenderableType, ...]:
     return project.name, *retries, project.model or "", classes
 
 
-def _row(one: Execution) -> tuple[RenderableType, ...]:
+def _row(one: DocumentExecution) -> tuple[RenderableType, ...]:
     counts = one.documentos
-    waiting = counts[DocumentStatus.PENDENTE] + counts[DocumentStatus.PROCESSANDO]
+    waiting = counts.PENDENTE + counts.PROCESSANDO
     return (
         str(one.id),
         one.nome,
         one.projeto,
         _state(one.status),
         number(one.total),
-        number(counts[DocumentStatus.CONCLUIDO]),
-        number(counts[DocumentStatus.PULADO]),
-        number(counts[DocumentStatus.ERRO]),
+        number(counts.CONCLUIDO),
+        number(counts.PULADO),
+        number(counts.ERRO),
         number(waiting),
         duration(one.eta_segundos),
     )
@@ -325,7 +324,7 @@ def _error_row(row: Row) -> tuple[RenderableType, ...]:
     )
 
 
-def _facts(one: Execution) -> list[tuple[str, Any]]:
+def _facts(one: DocumentExecution) -> list[tuple[str, Any]]:
     return [
         ("Execution", str(one.id)),
         ("Name", one.nome),
@@ -333,7 +332,7 @@ def _facts(one: Execution) -> list[tuple[str, Any]]:
         ("Status", _state(one.status)),
         ("Folder", one.pasta),
         ("Documents", number(one.total)),
-        *((state.value, number(count)) for state, count in one.documentos.items() if count),
+        *((state, number(count)) for state, count in one.documentos if count),
         ("Progress", f"{one.progresso_pct:g} %"),
         ("ETA", duration(one.eta_segundos)),
         ("Resumes", f"{one.tentativas_retry} of {one.max_retries}"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -127,25 +126,3 @@ class Classification(BaseModel):
     category: str
     confidence: float = Field(ge=0, le=1)
     rationale: str = Field(max_length=2_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """An execution in the words of its specification."""
-
-    id: int
-    nome: str
-    projeto: str
-    status: ExecutionStatus
-    origem: str
-    pasta: str | None
-    total: int
-    documentos: dict[DocumentStatus, int]
-    progresso_pct: float
-    tentativas_retry: int
-    max_retries: int
-    eta_segundos: float | None
-    criado_por: str | None
-    criado_em: datetime
-    ultimo_heartbeat: datetime
-    concluido_em: datetime | None

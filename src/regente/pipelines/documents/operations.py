@@ -20,11 +20,11 @@ from regente.pipelines.documents.models import (
     ORIGIN,
     STALL_SECONDS,
     DocumentStatus,
-    Execution,
     ExecutionStatus,
     Project,
 )
 from regente.pipelines.documents.queries import QUERIES
+from regente.pipelines.documents.read_models import DocumentCounts, DocumentExecution
 from regente.pipelines.documents.sources import NewDocument, checked, documents_in
 from regente.queries import Row
 
@@ -136,11 +136,13 @@ class DocumentOperations:
 
     # Questions.
 
-    async def executions(self, *, before_id: int | None = None, limit: int = 50) -> list[Execution]:
+    async def executions(
+        self, *, before_id: int | None = None, limit: int = 50
+    ) -> list[DocumentExecution]:
         """Newest first."""
         return [_execution(row) for row in await self._executions(None, before_id, limit)]
 
-    async def execution(self, execution: int | str) -> Execution:
+    async def execution(self, execution: int | str) -> DocumentExecution:
         execution_id = execution if isinstance(execution, int) else await self._named(execution)
         rows = await self._executions(execution_id, None, 1)
         if not rows:
@@ -239,12 +241,12 @@ async def _add(
             )
 
 
-def _execution(row: Row) -> Execution:
-    counts = {status: row.pop(status.value) for status in DocumentStatus}
-    ended = row["total"] - counts[DocumentStatus.PENDENTE] - counts[DocumentStatus.PROCESSANDO]
+def _execution(row: Row) -> DocumentExecution:
+    counts = DocumentCounts(**{status.value: row.pop(status.value) for status in DocumentStatus})
+    ended = row["total"] - counts.PENDENTE - counts.PROCESSANDO
     progress = round(100 * ended / row["total"], 2) if row["total"] else 0.0
     status = ExecutionStatus.of_batch(row.pop("status"))
-    return Execution(**row, status=status, documentos=counts, progresso_pct=progress)
+    return DocumentExecution(**row, status=status, documentos=counts, progresso_pct=progress)
 
 
 def _classes(project: Project) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +14,8 @@ from regente.cli.output import Column, facts, figure, number, plural, table, whe
 from regente.cli.progress import follow_batch
 from regente.engine.errors import InvalidInput
 from regente.engine.models import BatchInfo, as_dict
-from regente.pipelines.embeddings.operations import Added, EmbeddingOperations, Stats
+from regente.pipelines.embeddings.operations import EmbeddingOperations
+from regente.pipelines.embeddings.read_models import AddedTexts, EmbeddingStats
 from regente.pipelines.embeddings.sources import Format, Source
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ async def add(
                 progress=lambda count: bar.update(bar.task_ids[0], completed=count),
             )
         found = await follow_batch(app, added.batch_id, "Embedding") if follow else None
-    document = asdict(added) | ({"outcome": as_dict(found)} if found else {})
+    document = added.model_dump() | ({"outcome": as_dict(found)} if found else {})
     call.answer(document, lambda: _told(added, found))
     if found is not None and (found.status != "completed" or found.failed):
         raise typer.Exit(FAILURE_EXIT)
@@ -151,7 +151,7 @@ async def pgvector(
     )
 
 
-def _told(added: Added, found: BatchInfo | None) -> str:
+def _told(added: AddedTexts, found: BatchInfo | None) -> str:
     queued = (
         f"{plural(added.texts, 'text')} in {plural(added.tasks, 'task')}, model {added.model}, "
         f"batch {added.batch_id}"
@@ -164,7 +164,7 @@ def _told(added: Added, found: BatchInfo | None) -> str:
     )
 
 
-def _facts(found: Stats) -> list[tuple[str, RenderableType | None]]:
+def _facts(found: EmbeddingStats) -> list[tuple[str, RenderableType | None]]:
     under_way = ", ".join(
         f"{number(count)} {state}" for state, count in found.tasks.items() if count
     )

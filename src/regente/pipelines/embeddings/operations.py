@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +13,14 @@ from regente.http_client.client import HttpClient
 from regente.pipelines.embeddings.contents import checked_text
 from regente.pipelines.embeddings.embedders import Embedders, checked_model
 from regente.pipelines.embeddings.queries import QUERIES
-from regente.pipelines.embeddings.search import Match, Search
+from regente.pipelines.embeddings.read_models import (
+    AddedTexts,
+    Embedding,
+    EmbeddingStats,
+    FoundText,
+    ModelFigures,
+)
+from regente.pipelines.embeddings.search import Search
 from regente.pipelines.embeddings.settings import EmbeddingSettings
 from regente.pipelines.embeddings.storage import convert, layout
 
@@ -24,41 +30,6 @@ MAX_PAGE = 1000
 MAX_MATCHES = 1000
 
 Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    batch_id: int
-    batch: str
-    model: str
-    texts: int
-    tasks: int
-
-
-@dataclass(frozen=True, slots=True)
-class ModelStats:
-    model: str
-    dimensions: int
-    vectors: int
-    newest_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    storage: str
-    bytes: int
-    vectors: int
-    models: list[ModelStats]
-    tasks: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    id: int
-    model: str
-    text: str
-    created_at: datetime
-    task_id: int
 
 
 class EmbeddingOperations:
@@ -78,7 +49,7 @@ class EmbeddingOperations:
         model: str | None = None,
         batch: int | str | None = None,
         progress: Progress | None = None,
-    ) -> Added:
+    ) -> AddedTexts:
         """Into the queue, as they come: a long file is never held as a whole. A text that cannot be
         embedded ends it; what came before stays queued, and adding everything again does no harm.
         """
@@ -102,14 +73,26 @@ class EmbeddingOperations:
                     progress(count)
         if slab:
             tasks += len(await self._client.enqueue_many("embeddings", slab, batch=batch_id))
-        return Added(batch_id, ledger.name if ledger else str(name), chosen, count, tasks)
+        return AddedTexts(
+            batch_id=batch_id,
+            batch=ledger.name if ledger else str(name),
+            model=chosen,
+            texts=count,
+            tasks=tasks,
+        )
 
-    async def stats(self) -> Stats:
-        models = [ModelStats(**row) for row in await QUERIES.fetch_all(self._database, "models")]
+    async def stats(self) -> EmbeddingStats:
+        models = [ModelFigures(**row) for row in await QUERIES.fetch_all(self._database, "models")]
         kind = (await layout(self._database)).kind
         size = (await QUERIES.fetch_all(self._database, "size"))[0]["bytes"]
         vectors = sum(one.vectors for one in models)
-        return Stats(kind.value, size, vectors, models, await self._client.counts("embeddings"))
+        return EmbeddingStats(
+            storage=kind.value,
+            bytes=size,
+            vectors=vectors,
+            models=models,
+            tasks=await self._client.counts("embeddings"),
+        )
 
     async def find(
         self, *, model: str | None = None, before_id: int | None = None, limit: int = 100
@@ -120,7 +103,9 @@ class EmbeddingOperations:
             Embedding(**row) for row in await QUERIES.fetch_all(self._database, "list", **params)
         ]
 
-    async def search(self, text: str, *, model: str | None = None, limit: int = 10) -> list[Match]:
+    async def search(
+        self, text: str, *, model: str | None = None, limit: int = 10
+    ) -> list[FoundText]:
         """The nearest texts of the model, best first."""
         if not 1 <= limit <= MAX_MATCHES:
             raise InvalidInput(f"a search finds 1 to {MAX_MATCHES:,} texts, not {limit}")
@@ -159,6 +144,3 @@ def chunks(texts: Iterable[str], most: int) -> Iterator[list[str]]:
         characters += len(text)
     if chunk:
         yield chunk
-
-
-__all__ = ["Added", "EmbeddingOperations", "Match", "Stats", "chunks"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 
 from psycopg import sql
 
@@ -17,6 +15,7 @@ from regente.pipelines.embeddings.contents import checked_text, content_of
 from regente.pipelines.embeddings.embedders import Embedders
 from regente.pipelines.embeddings.openai_api import Refused
 from regente.pipelines.embeddings.queries import QUERIES
+from regente.pipelines.embeddings.read_models import FoundText
 from regente.pipelines.embeddings.storage import Kind, layout
 from regente.pipelines.embeddings.vectors import Vector, check_vectors, literal, norm_of, vector_of
 
@@ -26,20 +25,12 @@ SEARCH_MILLISECONDS = 30_000
 MAX_INDEXED_DIMENSIONS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    id: int
-    similarity: float
-    text: str
-    created_at: datetime
-
-
 class Search:
     def __init__(self, database: Database, embedders: Embedders) -> None:
         self._database = database
         self._embedders = embedders
 
-    async def nearest(self, text: str, model: str, limit: int) -> list[Match]:
+    async def nearest(self, text: str, model: str, limit: int) -> list[FoundText]:
         dimensions = await self._dimensions(model)
         vector = await self._vector(checked_text(text, "the text"), model, dimensions)
         found = await layout(self._database)
@@ -64,10 +55,7 @@ class Search:
                 rows = await QUERIES.fetch_all(
                     connection, "nearest_by_array", model=model, norm=norm_of(vector), **params
                 )
-        return [
-            Match(row["id"], round(row["similarity"], 6), row["text"], row["created_at"])
-            for row in rows
-        ]
+        return [FoundText(**{**row, "similarity": round(row["similarity"], 6)}) for row in rows]
 
     async def index(self, model: str) -> str:
         """Build pgvector's index for a model; the name it has. Searches are fast from then on, and

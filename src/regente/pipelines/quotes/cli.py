@@ -33,9 +33,9 @@ from regente.cli.output import (
 )
 from regente.cli.progress import follow_batch
 from regente.engine.errors import InvalidInput
-from regente.engine.models import as_dict
 from regente.pipelines.quotes.models import QuoteArgs
-from regente.pipelines.quotes.operations import Lot, Quote, QuoteDetail, QuoteOperations, quote_args
+from regente.pipelines.quotes.operations import QuoteOperations, quote_args
+from regente.pipelines.quotes.read_models import Quote, QuoteDetail, QuoteLot
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -143,7 +143,7 @@ async def list_quotes(
         )
     nothing = 'No quotes match. Submit one with: regente quotes submit "Cadeira de escritório"'
     call.answer(
-        [as_dict(one) for one in found],
+        [one.model_dump() for one in found],
         lambda: table(_QUOTES, map(_row, found)) if found else nothing,
     )
 
@@ -154,11 +154,7 @@ async def show(call: CommandContext, quote_id: QuoteId) -> None:
     that it passed."""
     async with call.app("quotes") as app:
         found = await QuoteOperations(app).get(quote_id)
-    document = {
-        **as_dict(found.quote),
-        **{name: value for name, value in as_dict(found).items() if name != "quote"},
-    }
-    call.answer(document, lambda: _shown(found))
+    call.answer(found.model_dump(), lambda: _shown(found))
 
 
 @command(quotes, "lots", example="regente quotes lots")
@@ -168,7 +164,7 @@ async def lots(call: CommandContext, limit: LimitOption = 50) -> None:
         found = await QuoteOperations(app).lots(limit=limit)
     nothing = "No lots yet. Open one with: regente quotes submit items.csv --lot NAME"
     call.answer(
-        [as_dict(one) for one in found],
+        [one.model_dump() for one in found],
         lambda: table(_LOTS, map(_lot_row, found)) if found else nothing,
     )
 
@@ -185,7 +181,7 @@ async def _follow(call: CommandContext, app: Regente, batch_id: int) -> None:
     ledger = await follow_batch(app, batch_id, "Quotes")
     lot, _ = await QuoteOperations(app).lot(batch_id)
     document = {
-        **as_dict(lot),
+        **lot.model_dump(),
         "completed": ledger.completed,
         "failed": ledger.failed,
         "canceled": ledger.canceled,
@@ -272,7 +268,7 @@ def _row(quote: Quote) -> tuple[RenderableType, ...]:
     )
 
 
-def _lot_row(lot: Lot) -> tuple[RenderableType, ...]:
+def _lot_row(lot: QuoteLot) -> tuple[RenderableType, ...]:
     return (
         str(lot.id),
         lot.name,
@@ -284,8 +280,8 @@ def _lot_row(lot: Lot) -> tuple[RenderableType, ...]:
     )
 
 
-def _shown(found: QuoteDetail) -> RenderableType:
-    quote, statistics = found.quote, found.statistics or {}
+def _shown(quote: QuoteDetail) -> RenderableType:
+    statistics = quote.statistics or {}
     error = f"{quote.error_code} {quote.error_message}" if quote.error_code else None
     about: list[tuple[str, RenderableType | None]] = [
         ("Quote", str(quote.id)),
@@ -294,7 +290,7 @@ def _shown(found: QuoteDetail) -> RenderableType:
         ("Reference", quote.reference),
         ("Lot", quote.lot),
         ("Kind", quote.kind),
-        ("Searched for", found.search_query),
+        ("Searched for", quote.search_query),
         ("Value", _money(quote.value, quote.currency)),
         ("Checkpoint", quote.processing_checkpoint),
         ("Progress", f"{quote.progress_percentage:g} %"),
@@ -311,7 +307,7 @@ def _shown(found: QuoteDetail) -> RenderableType:
             heading("Statistics"),
             facts([(name.capitalize(), str(value)) for name, value in statistics.items()]),
         ]
-    if found.sources:
+    if quote.sources:
         rows = [
             (
                 str(one.position),
@@ -322,13 +318,11 @@ def _shown(found: QuoteDetail) -> RenderableType:
                 one.title[:60],
                 one.url or "",
             )
-            for one in found.sources
+            for one in quote.sources
         ]
         parts += [heading("Evidence"), table(_SOURCES, rows)]
-    if found.checkpoints:
-        passed = [
-            (when(one["at"]), one["checkpoint"], str(one["attempt"])) for one in found.checkpoints
-        ]
+    if quote.checkpoints:
+        passed = [(when(one.at), one.checkpoint, str(one.attempt)) for one in quote.checkpoints]
         parts += [
             heading("Checkpoints"),
             table((word("TIME"), word("CHECKPOINT"), figure("ATTEMPT")), passed),

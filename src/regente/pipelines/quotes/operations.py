@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,84 +15,21 @@ from regente.pipelines.quotes.checkpoints import Checkpoint, percentage
 from regente.pipelines.quotes.maintenance import CLEAN_UP, QUOTES, RECOVER, ensure_timetable
 from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.queries import QUERIES
+from regente.pipelines.quotes.read_models import (
+    QUOTE_STATUSES,
+    PassedCheckpoint,
+    Quote,
+    QuoteDetail,
+    QuoteLot,
+    QuoteSource,
+)
 from regente.pipelines.quotes.store import note_new
 from regente.queries import Row
 
-QUOTE_STATUSES = ("PENDING", "PROCESSING", "DONE", "ERROR", "CANCELLED")
 MAX_PAGE = 1000
 MAX_SUBMITTED = 100_000
 LOT_STALL_SECONDS = 1800.0
 LOT_RESUMES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A quote as people see it: the original specification's fields, and what came out."""
-
-    id: int
-    status: str
-    description: str
-    reference: str | None
-    lot: str | None
-    batch_id: int | None
-    kind: str | None
-    value: Decimal | None
-    currency: str | None
-    processing_checkpoint: str | None
-    progress_percentage: float
-    last_heartbeat: datetime | None
-    worker_id: str | None
-    attempt_number: int
-    created_at: datetime
-    started_at: datetime | None
-    completed_at: datetime | None
-    error_code: str | None
-    error_message: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One place that was looked at."""
-
-    position: int
-    source: str
-    title: str
-    url: str | None
-    price: Decimal | None
-    currency: str | None
-    method: str | None
-    excerpt: str | None
-    page_sha256: str | None
-    fetched_at: datetime
-    error: str | None
-    outlier: bool
-    details: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteDetail:
-    """With its evidence, and what a later attempt would go on from."""
-
-    quote: Quote
-    search_query: str | None
-    statistics: dict[str, Any] | None
-    analysis: dict[str, Any] | None
-    sources: list[Source]
-    resume_data: dict[str, Any]
-    checkpoints: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Lot:
-    id: int
-    name: str
-    status: str
-    total: int
-    quoted: int
-    value: Decimal | None
-    currency: str | None
-    created_at: datetime
-    finished_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +86,9 @@ class QuoteOperations:
                 f"{', '.join(unknown)} is not a status; known: {', '.join(QUOTE_STATUSES)}"
             )
         wanted = list(statuses) if statuses is not None else None
-        return [_quote(row) for row in await self._rows(None, wanted, batch_id, before_id, limit)]
+        return [
+            Quote(**_far(row)) for row in await self._rows(None, wanted, batch_id, before_id, limit)
+        ]
 
     async def get(self, quote_id: int) -> QuoteDetail:
         rows = await self._rows([quote_id], None, None, None, 1)
@@ -161,29 +98,26 @@ class QuoteOperations:
         steps = await self._client.steps(quote_id)
         row = rows[0]
         return QuoteDetail(
-            _quote(row),
-            row["search_query"],
-            row["statistics"],
-            row["analysis"],
-            [Source(**one) for one in sources],
-            _resume_data(steps),
-            _passed(steps),
+            **_far(row),
+            sources=[QuoteSource(**one) for one in sources],
+            resume_data=_resume_data(steps),
+            checkpoints=_passed(steps),
         )
 
-    async def lots(self, *, before_id: int | None = None, limit: int = 100) -> list[Lot]:
+    async def lots(self, *, before_id: int | None = None, limit: int = 100) -> list[QuoteLot]:
         rows = await QUERIES.fetch_all(
             self._database, "list_lots", id=None, before_id=before_id, limit=_limited(limit)
         )
-        return [_lot(row) for row in rows]
+        return [QuoteLot(**row) for row in rows]
 
-    async def lot(self, batch_id: int) -> tuple[Lot, BatchInfo]:
+    async def lot(self, batch_id: int) -> tuple[QuoteLot, BatchInfo]:
         """What the lot is worth, and its ledger."""
         row = await QUERIES.fetch_one(
             self._database, "list_lots", id=batch_id, before_id=None, limit=1
         )
         if row is None:
             raise NotFound(f"there is no lot {batch_id}")
-        return _lot(row), await self._client.batch(batch_id)
+        return QuoteLot(**row), await self._client.batch(batch_id)
 
     async def _rows(
         self,
@@ -217,16 +151,8 @@ def _limited(limit: int) -> int:
     return max(1, min(limit, MAX_PAGE + 1))
 
 
-def _quote(row: dict[str, Any]) -> Quote:
-    far = percentage(row["processing_checkpoint"], row["tested"])
-    return Quote(
-        **{name: row[name] for name in Quote.__slots__ if name != "progress_percentage"},
-        progress_percentage=far,
-    )
-
-
-def _lot(row: dict[str, Any]) -> Lot:
-    return Lot(**{name: row[name] for name in Lot.__slots__})
+def _far(row: Row) -> Row:
+    return {**row, "progress_percentage": percentage(row["processing_checkpoint"], row["tested"])}
 
 
 def _resume_data(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -248,15 +174,15 @@ def _resume_data(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _passed(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _passed(steps: Sequence[Row]) -> list[PassedCheckpoint]:
     """The recorded checkpoints in the order in which they were reached."""
     return [
-        {
-            "checkpoint": one["name"],
-            "item": one["item"] if one["item"] >= 0 else None,
-            "attempt": one["attempt"],
-            "at": one["finished_at"],
-            "duration_ms": one["duration_ms"],
-        }
+        PassedCheckpoint(
+            checkpoint=one["name"],
+            item=one["item"] if one["item"] >= 0 else None,
+            attempt=one["attempt"],
+            at=one["finished_at"],
+            duration_ms=one["duration_ms"],
+        )
         for one in steps
     ]

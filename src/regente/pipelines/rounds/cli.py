@@ -25,8 +25,10 @@ from regente.cli.output import (
     word,
 )
 from regente.engine.models import as_dict
-from regente.pipelines.rounds.operations import MatchDetail, Round, RoundMatch, RoundOperations
+from regente.pipelines.rounds.operations import RoundOperations
+from regente.pipelines.rounds.read_models import Round, RoundMatch, StoredMatch
 from regente.pipelines.rounds.states import OPEN, JobState
+from regente.queries import Row
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -103,7 +105,7 @@ async def start(
         f"Round {found.number} of {found.league} is {found.status}. Look at it with: regente "
         f"rounds show {found.id}"
     )
-    call.answer(as_dict(found), lambda: text)
+    call.answer(found, lambda: text)
 
 
 @command(rounds, "list", example="regente rounds list --league brasileirao-2025")
@@ -121,7 +123,7 @@ async def list_rounds(
         found = await RoundOperations(app).find(league=league, before_id=before, limit=limit)
     nothing = "No rounds yet. Start one with: regente rounds start brasileirao-2025 12"
     call.answer(
-        [as_dict(one) for one in found],
+        found,
         lambda: table(_ROUNDS, map(_round_row, found)) if found else nothing,
     )
 
@@ -141,7 +143,8 @@ async def show(
         operations = RoundOperations(app)
         if match is not None:
             detail = await operations.match(round_id, match)
-            call.answer(as_dict(detail), lambda: _detail_shown(detail))
+            failures = await app.failures(detail.task_id)
+            call.answer(_match_document(detail, failures), lambda: _match_shown(detail, failures))
             return
         found, matches = await operations.get(round_id), await operations.matches(round_id)
     call.answer(_document(found, matches), lambda: _shown(found, matches))
@@ -200,7 +203,16 @@ async def _followed(
 
 
 def _document(found: Round, matches: list[RoundMatch]) -> dict[str, Any]:
-    return {**as_dict(found), "matches": [as_dict(one) for one in matches]}
+    return {**found.model_dump(), "matches": matches}
+
+
+def _match_document(one: StoredMatch, failures: list[Row]) -> dict[str, Any]:
+    match = set(RoundMatch.model_fields)
+    return {
+        "match": one.model_dump(include=match),
+        **one.model_dump(exclude=match),
+        "failures": failures,
+    }
 
 
 def _round_row(one: Round) -> tuple[RenderableType, ...]:
@@ -251,8 +263,7 @@ def _shown(found: Round, matches: list[RoundMatch]) -> RenderableType:
     return group(*parts)
 
 
-def _detail_shown(detail: MatchDetail) -> RenderableType:
-    one = detail.match
+def _match_shown(one: StoredMatch, failures: list[Row]) -> RenderableType:
     score = (
         ""
         if one.home_goals is None
@@ -263,8 +274,8 @@ def _detail_shown(detail: MatchDetail) -> RenderableType:
         ("Status", _state(one.status)),
         ("Score", score),
         ("Kick-off", when(one.kickoff_at)),
-        ("Venue", detail.venue),
-        ("Attendance", _number(detail.attendance)),
+        ("Venue", one.venue),
+        ("Attendance", _number(one.attendance)),
         ("Attempts", str(one.attempt_count)),
         ("Error", _error(one.error_code, one.error_message)),
         ("Reason", one.reason),
@@ -272,22 +283,20 @@ def _detail_shown(detail: MatchDetail) -> RenderableType:
         ("Page", one.url),
     ]
     parts: list[RenderableType] = [facts(about)]
-    if detail.event_list:
+    if one.event_list:
         rows = [
-            (str(row["minute"]), row["kind"], row["side"], row["player"])
-            for row in detail.event_list
+            (str(event.minute), event.kind, event.side, event.player) for event in one.event_list
         ]
         parts += [
             heading("Events"),
             table((figure("MINUTE"), word("KIND"), word("SIDE"), Column("PLAYER")), rows),
         ]
-    if detail.stat_list:
-        stats = [(row["name"], row["side"], str(row["value"])) for row in detail.stat_list]
+    if one.stat_list:
+        stats = [(stat.name, stat.side, str(stat.value)) for stat in one.stat_list]
         parts += [heading("Stats"), table((word("STAT"), word("SIDE"), figure("VALUE")), stats)]
-    if detail.failures:
+    if failures:
         rows = [
-            (when(row["at"]), str(row["attempt"]), row["code"], row["message"])
-            for row in detail.failures
+            (when(row["at"]), str(row["attempt"]), row["code"], row["message"]) for row in failures
         ]
         parts += [
             heading("Failed attempts"),

@@ -4,8 +4,7 @@ missing."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 from regente.engine.client import Client
@@ -13,75 +12,13 @@ from regente.engine.errors import InvalidInput, NotFound
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs, checked_round
 from regente.pipelines.rounds.pipeline import match_key
 from regente.pipelines.rounds.queries import QUERIES
-from regente.pipelines.rounds.states import JobState, MatchState
+from regente.pipelines.rounds.read_models import Round, RoundMatch, StoredMatch
+from regente.pipelines.rounds.states import MatchState
 from regente.queries import Row
 
 MAX_PAGE = 1000
 ROUNDS_AT_ONCE = 100
 MAX_ID = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A round and what became of its matches: `listed` is what its page said, the counts add up to
-    it."""
-
-    id: int
-    league: str
-    number: int
-    status: JobState
-    task_id: int | None
-    batch_id: int | None
-    listed: int
-    finished: int
-    pending: int
-    running: int
-    failed: int
-    skipped: int
-    canceled: int
-    missing: int
-    error_code: str | None
-    error_message: str | None
-    created_at: datetime
-    discovered_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class RoundMatch:
-    """One match of a round, stored or not."""
-
-    match_id: str
-    status: MatchState
-    url: str
-    task_id: int
-    attempt_count: int
-    tries: int
-    run_at: datetime | None
-    finished_at: datetime | None
-    error_code: str | None
-    error_message: str | None
-    reason: str | None
-    kickoff_at: datetime | None
-    home: str | None
-    home_goals: int | None
-    away: str | None
-    away_goals: int | None
-    events: int | None
-    stats: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class MatchDetail:
-    """A match with everything that is known: what was stored, or the failed attempts with their
-    snapshots."""
-
-    match: RoundMatch
-    venue: str | None
-    attendance: int | None
-    stored_at: datetime | None
-    event_list: list[Row] = field(default_factory=list)
-    stat_list: list[Row] = field(default_factory=list)
-    failures: list[Row] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +124,7 @@ class RoundOperations:
             before_id=before_id,
             limit=max(1, min(limit, MAX_PAGE)),
         )
-        return [_round(row) for row in rows]
+        return [Round(**row) for row in rows]
 
     async def named(self, league: str, number: int) -> Round:
         league, number = checked_round(league, number)
@@ -199,13 +136,13 @@ class RoundOperations:
     async def matches(self, round_id: int) -> list[RoundMatch]:
         """In the order of the round's page."""
         return [
-            _match(row)
+            RoundMatch(**row)
             for row in await QUERIES.fetch_all(
                 self._database, "matches_of_round", round_id=round_id, match_id=None
             )
         ]
 
-    async def match(self, round_id: int, match_id: str) -> MatchDetail:
+    async def match(self, round_id: int, match_id: str) -> StoredMatch:
         await self.get(round_id)
         row = await QUERIES.fetch_one(
             self._database, "matches_of_round", round_id=round_id, match_id=match_id
@@ -213,21 +150,16 @@ class RoundOperations:
         if row is None:
             raise NotFound(f"round {round_id} has no match {match_id:.100}")
         stored = row["stored_id"]
-        return MatchDetail(
-            _match(row),
-            row["venue"],
-            row["attendance"],
-            row["stored_at"],
-            await QUERIES.fetch_all(self._database, "events_of_match", match=stored)
-            if stored
-            else [],
-            await QUERIES.fetch_all(self._database, "stats_of_match", match=stored)
-            if stored
-            else [],
-            await self._client.failures(row["task_id"]),
+        return StoredMatch(
+            **row,
+            event_list=await self._rows_of("events_of_match", stored),
+            stat_list=await self._rows_of("stats_of_match", stored),
         )
 
     # Private.
+
+    async def _rows_of(self, query: str, stored: int | None) -> list[Any]:
+        return await QUERIES.fetch_all(self._database, query, match=stored) if stored else []
 
     async def _mend(
         self, one: Row, codes: Sequence[str] | None, by: str | None
@@ -277,14 +209,3 @@ class RoundOperations:
                 connection, "replace_tasks", round_id=one["id"], match_ids=names, task_ids=ids
             )
         return ids
-
-
-def _round(row: Row) -> Round:
-    return Round(
-        **{**{name: row[name] for name in Round.__slots__}, "status": JobState(row["status"])}
-    )
-
-
-def _match(row: Row) -> RoundMatch:
-    values: dict[str, Any] = {name: row[name] for name in RoundMatch.__slots__}
-    return RoundMatch(**{**values, "status": MatchState(row["status"])})

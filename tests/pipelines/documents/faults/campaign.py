@@ -17,8 +17,8 @@ from pathlib import Path
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.models import Execution
 from regente.pipelines.documents.operations import DocumentOperations
+from regente.pipelines.documents.read_models import DocumentExecution
 from regente.pipelines.documents.standins.openrouter import OpenRouter
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox.sandbox import Sandbox
@@ -31,7 +31,7 @@ from tests.pipelines.documents.stage import Stage, stalled
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    execution: Execution
+    execution: DocumentExecution
     faults: list[str]
     winners: int
     runner_status: int
@@ -78,7 +78,7 @@ async def _run(
     hurry: bool,
     kill: bool,
     wait_seconds: float,
-) -> tuple[Execution, int]:
+) -> tuple[DocumentExecution, int]:
     if kill:
         with DocumentRunner(url, sandbox_url, folder / "killed.log") as victim:
             await stage.until(
@@ -113,7 +113,7 @@ def main() -> int:
         )
         found = asyncio.run(work)
         server.release()
-    counts = {state.value: count for state, count in found.execution.documentos.items() if count}
+    counts = {state: count for state, count in found.execution.documentos if count}
     print(
         f"{found.execution.status}: {counts}; submitted in {found.submit_seconds:.1f} s, "
         f"ran {found.run_seconds:.1f} s"

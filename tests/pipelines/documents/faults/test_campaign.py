@@ -25,5 +25,5 @@ async def test_every_bad_document_is_explained_and_the_execution_ends(
         1,
         0,
     )
-    counts = {state.value: count for state, count in found.execution.documentos.items() if count}
+    counts = {state: count for state, count in found.execution.documentos if count}
     assert counts == summary(planned)

@@ -7,7 +7,6 @@ from typing import Any
 
 from regente import Regente
 from regente.engine.pipeline import Registry
-from regente.pipelines.documents.models import DocumentStatus
 from regente.pipelines.documents.operations import DocumentOperations
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
@@ -35,7 +34,7 @@ async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_ru
         stage.write(name, good + mark)
     execution = await stage.run(await stage.submit())
     await registered.close()
-    assert (execution.status, execution.documentos[DocumentStatus.ERRO]) == ("CONCLUIDO", 3)
+    assert (execution.status, execution.documentos.ERRO) == ("CONCLUIDO", 3)
     found = await stage.results(execution.id)
     assert (found["good.pdf"]["status"], found["good.pdf"]["categoria"]) == (
         "CONCLUIDO",

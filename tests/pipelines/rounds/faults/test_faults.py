@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from regente import Regente
-from regente.pipelines.rounds.operations import RoundMatch, RoundOperations
+from regente.pipelines.rounds.operations import RoundOperations
+from regente.pipelines.rounds.read_models import RoundMatch
 from regente.pipelines.rounds.standins.league import League
 from tests.pipelines.rounds.conftest import LEAGUE, Eye, config, run_round
 from tests.pipelines.rounds.whole import half_matches
@@ -65,7 +66,7 @@ async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
         bad = matches[match_id]
         assert (kind, bad.status, bad.error_code, bad.attempt_count) == (kind, "FAILED", code, 1)
         assert league.calls[f"match {match_id}"] == 1
-        (failure,) = (await operations.match(1, match_id)).failures
+        (failure,) = await app.failures(bad.task_id)
         assert (failure["class"], failure["code"]) == ("fatal", code)
         assert [one["name"] for one in failure["snapshots"]] == ["page.html"], kind
         content_type, truncated, body = await app.snapshot(failure["id"], "page.html")
@@ -83,11 +84,11 @@ async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
 
 
 async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(
-    app: Regente, operations: RoundOperations, league: League
+    app: Regente, league: League
 ) -> None:
     """Z3, Z4: the error as JSON."""
     bad = await failed_round(app, league, "missing_field")
-    (failure,) = (await operations.match(1, bad.match_id)).failures
+    (failure,) = await app.failures(bad.task_id)
     assert failure["details"]["page"] == "MatchSheet"
     (error,) = failure["details"]["errors"]
     assert (error["field"], error["value"]) == ("teams.0.name", "''")
@@ -124,12 +125,12 @@ async def test_a_passing_fault_is_retried_until_it_has_passed(
 
 @config(retries=3)
 async def test_a_fault_that_does_not_pass_ends_as_a_dead_letter_after_three_retries(
-    app: Regente, operations: RoundOperations, league: League
+    app: Regente, league: League
 ) -> None:
     """Z2, Z4: "Retry com Backoff (x3)"; the others are not kept waiting."""
     bad = await failed_round(app, league, "unavailable")
     assert (bad.status, bad.error_code, bad.tries) == ("FAILED", "HTTP_503", 4)
-    failures = (await operations.match(1, bad.match_id)).failures
+    failures = await app.failures(bad.task_id)
     assert [one["class"] for one in failures] == ["transient"] * 4
     assert all(one["snapshots"] for one in failures)
 
@@ -170,13 +171,13 @@ async def test_a_match_of_tomorrow_is_looked_at_when_it_must_be_over(
             ) == 1
 
         await eventually_async(the_others)
-        match = (await operations.match(1, victim)).match
+        match = await operations.match(1, victim)
 
         async def waits() -> bool:
             return (await app.get(match.task_id)).status == "queued"
 
         await eventually_async(waits)
-        match = (await operations.match(1, victim)).match
+        match = await operations.match(1, victim)
         assert (match.status, match.error_code) == ("PENDING", "MATCH_NOT_FINISHED")
         (row,) = eye.rows(
             "SELECT extract(epoch FROM run_at - now()) AS wait FROM regente.tasks WHERE id = %s",

@@ -20,7 +20,6 @@ from regente.api.state import Api, ApiDep
 from regente.api.uploads import files_of, text_of, uploaded
 from regente.pipelines.documents.api.models import (
     UPLOAD,
-    DocumentExecution,
     DocumentQuery,
     DocumentResult,
     FolderExecution,
@@ -28,6 +27,7 @@ from regente.pipelines.documents.api.models import (
 )
 from regente.pipelines.documents.models import MAX_DOCUMENTS, Project
 from regente.pipelines.documents.operations import DocumentOperations
+from regente.pipelines.documents.read_models import DocumentExecution
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import NewDocument, folder_below
 
@@ -97,14 +97,12 @@ async def executions(
 ) -> Page[DocumentExecution]:
     found = await _operations(api).executions(before_id=query.before_id, limit=query.limit + 1)
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
-    return Page(
-        items=[DocumentExecution.model_validate(one) for one in found[: query.limit]], next=more
-    )
+    return Page(items=found[: query.limit], next=more)
 
 
 @routes.get("/executions/{execution_id}", summary="Show an execution")
 async def show(execution_id: Id, api: ApiDep, who: Viewer) -> DocumentExecution:
-    return DocumentExecution.model_validate(await _operations(api).execution(execution_id))
+    return await _operations(api).execution(execution_id)
 
 
 @routes.get(
@@ -139,4 +137,4 @@ async def _submitted(api: Api, execution_id: int, note: AuditNoteDep) -> Documen
     execution = await _operations(api).execution(execution_id)
     after = {"documents": execution.total, "project": execution.projeto, "source": execution.origem}
     note.about({"execution_id": execution_id}, after=after)
-    return DocumentExecution.model_validate(execution)
+    return execution

@@ -17,7 +17,6 @@ from regente.api.resource import resource
 from regente.api.routes import batches
 from regente.api.state import Api, ApiDep
 from regente.pipelines.documents.api.execucoes_models import (
-    DocumentCounts,
     DocumentError,
     DocumentErrors,
     Execution,
@@ -27,6 +26,7 @@ from regente.pipelines.documents.api.execucoes_models import (
     StoppedAt,
 )
 from regente.pipelines.documents.models import ExecutionStatus
+from regente.pipelines.documents.read_models import DocumentCounts
 
 routes = resource("/execucoes", "execucoes")
 

@@ -9,15 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regente.api.models.basics import SomeId, Strict, Word
 from regente.pipelines.documents.models import ExecutionStatus
-
-
-class DocumentCounts(BaseModel):
-    PENDENTE: int
-    PROCESSANDO: int
-    CONCLUIDO: int
-    ERRO: int
-    PULADO: int
-    CANCELADO: int
+from regente.pipelines.documents.read_models import DocumentCounts
 
 
 class StoppedAt(BaseModel):

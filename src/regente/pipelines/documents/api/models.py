@@ -8,11 +8,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from regente.api.models.basics import PageQuery, Strict
-from regente.pipelines.documents.api.execucoes_models import DocumentCounts
 from regente.pipelines.documents.models import (
     DocumentClass,
     DocumentStatus,
-    ExecutionStatus,
     Retries,
 )
 
@@ -61,27 +59,6 @@ class FolderExecution(Strict):
     )
     project: Title = "default"
     name: Title = Field("", description="What to call it; empty: a new name.")
-
-
-class DocumentExecution(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    nome: str
-    projeto: str
-    status: ExecutionStatus
-    origem: str = Field(description="folder or upload", examples=["upload"])
-    pasta: str | None
-    total: int
-    documentos: DocumentCounts
-    progresso_pct: float
-    tentativas_retry: int
-    max_retries: int
-    eta_segundos: float | None
-    criado_por: str | None
-    criado_em: datetime
-    ultimo_heartbeat: datetime
-    concluido_em: datetime | None
 
 
 class DocumentQuery(PageQuery):

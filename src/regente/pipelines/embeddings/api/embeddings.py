@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from regente.api.access.roles import Operator, Viewer
@@ -11,15 +10,13 @@ from regente.api.problems import MEDIA_TYPE
 from regente.api.resource import resource
 from regente.api.state import ApiDep
 from regente.pipelines.embeddings.api.models import (
-    AddedTexts,
     AddTexts,
-    EmbeddingStats,
-    FoundText,
     FoundTexts,
     SearchTexts,
 )
 from regente.pipelines.embeddings.contents import checked_text
 from regente.pipelines.embeddings.operations import EmbeddingOperations
+from regente.pipelines.embeddings.read_models import AddedTexts, EmbeddingStats
 
 routes = resource("/api/embeddings", "embeddings")
 
@@ -41,12 +38,12 @@ async def add(body: AddTexts, api: ApiDep, who: Operator, note: AuditNoteDep) ->
         {"batch_id": added.batch_id},
         after={"texts": added.texts, "tasks": added.tasks, "model": added.model},
     )
-    return AddedTexts(**asdict(added))
+    return added
 
 
 @routes.get("/stats", summary="How many vectors there are, of which models, and what is under way")
 async def stats(api: ApiDep, who: Viewer) -> EmbeddingStats:
-    return EmbeddingStats(**asdict(await EmbeddingOperations(api.regente).stats()))
+    return await EmbeddingOperations(api.regente).stats()
 
 
 @routes.post(
@@ -58,6 +55,4 @@ async def search(body: SearchTexts, api: ApiDep, who: Operator, note: AuditNoteD
     note.only_looked()
     operations = EmbeddingOperations(api.regente)
     found = await operations.search(body.text, model=body.model, limit=body.limit)
-    return FoundTexts(
-        model=operations.model(body.model), items=[FoundText(**asdict(one)) for one in found]
-    )
+    return FoundTexts(model=operations.model(body.model), items=found)

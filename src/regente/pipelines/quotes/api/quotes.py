@@ -3,7 +3,6 @@ under the same id."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Query
@@ -17,15 +16,13 @@ from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
 from regente.pipelines.quotes.api.models import (
     NewQuotes,
-    Quote,
-    QuoteDetail,
-    QuoteLot,
     QuoteLotDetail,
     QuoteQuery,
     SubmittedQuotes,
 )
 from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.operations import QuoteOperations
+from regente.pipelines.quotes.read_models import Quote, QuoteDetail, QuoteLot
 
 routes = resource("/api/quotes", "quotes")
 
@@ -58,7 +55,7 @@ async def list_quotes(
         limit=query.limit + 1,
     )
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
-    return Page(items=[Quote(**asdict(one)) for one in found[: query.limit]], next=more)
+    return Page(items=found[: query.limit], next=more)
 
 
 @routes.get("/lots", summary="List lots, newest first")
@@ -67,14 +64,14 @@ async def list_lots(
 ) -> Page[QuoteLot]:
     found = await _operations(api).lots(before_id=query.before_id, limit=query.limit + 1)
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
-    return Page(items=[QuoteLot(**asdict(one)) for one in found[: query.limit]], next=more)
+    return Page(items=found[: query.limit], next=more)
 
 
 @routes.get("/lots/{lot_id}", summary="Show a lot: what it comes to, and its ledger")
 async def show_lot(lot_id: Id, api: ApiDep, who: Viewer) -> QuoteLotDetail:
     lot, ledger = await _operations(api).lot(lot_id)
     return QuoteLotDetail(
-        **asdict(lot),
+        **lot.model_dump(),
         pending=ledger.draft + ledger.queued,
         processing=ledger.running,
         completed=ledger.completed,
@@ -86,10 +83,8 @@ async def show_lot(lot_id: Id, api: ApiDep, who: Viewer) -> QuoteLotDetail:
 
 @routes.get("/{quote_id}", summary="Show a quote with its evidence")
 async def show(quote_id: Id, api: ApiDep, who: Viewer) -> QuoteDetail:
-    found = asdict(await _operations(api).get(quote_id))
-    return QuoteDetail(
-        **found.pop("quote"), **{**found, "resume_data": redacted(found["resume_data"])}
-    )
+    found = await _operations(api).get(quote_id)
+    return found.model_copy(update={"resume_data": redacted(found.resume_data)})
 
 
 def _operations(api: Api) -> QuoteOperations:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Path, Query
@@ -20,12 +19,11 @@ from regente.pipelines.rounds.api.models import (
     MatchDetail,
     RetriedFailed,
     RetryFailed,
-    Round,
     RoundDetail,
-    RoundMatch,
     RoundQuery,
 )
 from regente.pipelines.rounds.operations import RoundOperations
+from regente.pipelines.rounds.read_models import Round
 
 routes = resource("/api/rounds", "rounds")
 
@@ -46,14 +44,14 @@ async def list_rounds(
         limit=query.limit + 1,
     )
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
-    return Page(items=[Round(**asdict(one)) for one in found[: query.limit]], next=more)
+    return Page(items=found[: query.limit], next=more)
 
 
 @routes.get("/{round_id}", summary="Show a round and the table of its matches")
 async def show(round_id: Id, api: ApiDep, who: Viewer) -> RoundDetail:
     operations = RoundOperations(api.regente)
     found, matches = await operations.get(round_id), await operations.matches(round_id)
-    return RoundDetail(**asdict(found), matches=[RoundMatch(**asdict(one)) for one in matches])
+    return RoundDetail(**found.model_dump(), matches=matches)
 
 
 @routes.get(
@@ -61,9 +59,9 @@ async def show(round_id: Id, api: ApiDep, who: Viewer) -> RoundDetail:
     summary="Show a match: what was stored, and its failed attempts",
 )
 async def show_match(round_id: Id, match_id: MatchId, api: ApiDep, who: Viewer) -> MatchDetail:
-    found = asdict(await RoundOperations(api.regente).match(round_id, match_id))
-    failures = [_failed(row) for row in found.pop("failures")]
-    return MatchDetail(**found.pop("match"), **found, failures=failures)
+    found = await RoundOperations(api.regente).match(round_id, match_id)
+    failures = [_failed(row) for row in await api.regente.failures(found.task_id)]
+    return MatchDetail(**found.model_dump(), failures=failures)
 
 
 @routes.post(
