@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
+from tenacity import AsyncRetrying, retry_if_exception_type
 
 from regente.contracts.writer import WriterStatus
 from regente.services.writer.batch import Batch, make_batch
@@ -117,13 +118,11 @@ class JobRun:
 
     async def _refresh(self, job: Job) -> None:
         """An outage of the database costs no try: it is waited for."""
-        failures = 0
-        while True:
-            try:
-                return await self._jobs.refresh(job)
-            except psycopg.OperationalError:
-                failures += 1
-                await asyncio.sleep(self._pause_seconds(failures))
+        waiting = AsyncRetrying(
+            retry=retry_if_exception_type(psycopg.OperationalError),
+            wait=lambda state: self._pause_seconds(state.attempt_number),
+        )
+        await waiting(self._jobs.refresh, job)
 
     def _pause_seconds(self, tries: int) -> float:
         longest: float = min(
