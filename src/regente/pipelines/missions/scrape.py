@@ -13,7 +13,7 @@ from regente.engine.crashpoints import crash_point
 from regente.engine.task import Task
 from regente.fleet.models import Worker
 from regente.fleet.registry import Fleet
-from regente.http_client.client import TRANSIENT, CallFailed, CallFailure
+from regente.http_client.client import CallFailed, CallFailure
 from regente.pipelines.missions import error_codes
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.book import ask, brief_transaction, rows_on
@@ -71,21 +71,20 @@ class ScrapePhase(MissionPhase):
         """`POST /scrape`. When an answer got lost, the worker is asked what it does before anything
         is sent again."""
         key = f"mission-{self.task.id}-{self.run.scrape_no}"
-        deadline = time.monotonic() + self.fleet.config.outage_seconds
-        pause_seconds = min(0.5, self.fleet.config.outage_seconds / 10)
-        while True:
+
+        async def attempt() -> str:
+            nonlocal resent
             if resent and (known := await self._known_job(key)) is not None:
                 return known
-            self.task.check_lease()
-            try:
-                return await self._client.scrape(self.task.args.request, key)
-            except CallFailed as error:
-                if error.failure not in TRANSIENT or time.monotonic() + pause_seconds > deadline:
-                    await self._not_accepted(error)
             resent = True
-            await self.task.heartbeat()
-            await asyncio.sleep(pause_seconds)
-            pause_seconds = min(pause_seconds * 2, 10.0)
+            self.task.check_lease()
+            return await self._client.scrape(self.task.args.request, key)
+
+        seconds = self.fleet.config.outage_seconds
+        try:
+            return await with_retries(self.task, attempt, seconds, rests=False)
+        except CallFailed as error:
+            return await self._not_accepted(error)
 
     async def _known_job(self, key: str) -> str | None:
         try:
