@@ -95,6 +95,19 @@ async def test_axe_finds_nothing_before_signing_in(stranger: Page, demo: Demo) -
     assert await violations(stranger) == []
 
 
+async def test_axe_finds_nothing_in_the_documentation(page: Page, demo: Demo) -> None:
+    """O18, O19: an operation is open and has been tried."""
+    await page.goto(f"{demo.url}/docs")
+    operation = page.locator("main details").filter(has_text="List missions").first
+    for summary in ("List missions", "Try it"):
+        await operation.locator("summary").filter(has_text=summary).click()
+    await operation.get_by_role("button", name="Send").click()
+    await expect(operation.locator("pre").last).to_contain_text("200 OK")
+    for theme in THEMES:
+        await page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        assert await violations(page) == []
+
+
 async def test_everything_by_keyboard(page: Page, demo: Demo, completed: int) -> None:
     """O19: the palette, the keys, and the focus where it belongs."""
     await page.goto(f"{demo.url}/")

@@ -80,7 +80,7 @@ function tryIt(path, method, operation) {
   const inputs = (operation.parameters || []).map(resolve).map((one) => [one, make("input", { ariaLabel: one.name, placeholder: one.name })]);
   const schema = bodySchema(operation);
   const body = schema ? make("textarea", { ariaLabel: "body", value: JSON.stringify(exampleOf(schema), null, 2) }) : null;
-  const output = make("pre", { hidden: true });
+  const output = make("pre", { tabIndex: 0, hidden: true });
   const form = make("form", {}, ...inputs.map(([one, input]) => make("label", {}, `${one.name} (${one.in})`, input)), body,
     make("button", { type: "submit" }, "Send"), output);
   form.addEventListener("submit", async (event) => {
@@ -112,13 +112,13 @@ function operationNode(path, method, operation) {
     make("span", { className: "role" }, operation["x-required-role"] || "open"));
   const node = make("details", { id: operation.operationId }, head, make("p", {}, operation.description || ""));
   if (parameters.length) {
-    node.append(make("h4", {}, "Parameters"), make("table", {}, ...parameters.map((one) =>
+    node.append(make("h3", {}, "Parameters"), make("table", {}, ...parameters.map((one) =>
       make("tr", {}, make("td", {}, make("code", {}, one.name)), make("td", {}, one.in), make("td", {}, typeOf(one.schema)),
         make("td", {}, one.required ? "required" : ""), make("td", {}, one.description || "")))));
   }
-  if (schema) node.append(make("h4", {}, "Body"), fieldsTable(schema), make("pre", {}, JSON.stringify(exampleOf(schema), null, 2)));
-  node.append(make("h4", {}, "Answers"), answers(operation));
-  if (json && json.schema) node.append(make("pre", {}, JSON.stringify(exampleOf(json.schema), null, 2)));
+  if (schema) node.append(make("h3", {}, "Body"), fieldsTable(schema), make("pre", { tabIndex: 0 }, JSON.stringify(exampleOf(schema), null, 2)));
+  node.append(make("h3", {}, "Answers"), answers(operation));
+  if (json && json.schema) node.append(make("pre", { tabIndex: 0 }, JSON.stringify(exampleOf(json.schema), null, 2)));
   node.append(tryIt(path, method, operation));
   node.dataset.words = `${method} ${path} ${operation.summary || ""}`.toLowerCase();
   return node;
