@@ -20,6 +20,10 @@ logger = logging.getLogger("regente.api")
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
+class ClientTooSlow(Exception):
+    """Not a `TimeoutError`, which is an `OSError`: Starlette would take the client for gone."""
+
+
 class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
@@ -31,13 +35,16 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(self._feed.config.send_seconds):
-                await send(message)
+            try:
+                async with asyncio.timeout(self._feed.config.send_seconds):
+                    await send(message)
+            except TimeoutError:
+                raise ClientTooSlow from None
 
         try:
             async with contextlib.aclosing(self._frames):
                 await super().__call__(scope, receive, send_in_time)
-        except TimeoutError:
+        except ClientTooSlow:
             self._feed.dropped += 1
             logger.info("a stream's reader is too slow: dropped")
         finally:
