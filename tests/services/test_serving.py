@@ -1,4 +1,4 @@
-"""Applications on a real server: inside a test, and as a command that is told to stop."""
+"""Applications on a real server: inside a test, and as a command that is stopped."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_the_most_repeated_ads_come_first() -> None:
     assert len(set(counts)) > 1
 
 
-def test_nobody_advertises_on_the_13th() -> None:
+def test_no_ad_starts_on_the_13th() -> None:
     assert Catalogue(3).total(filters("2025-01-13", languages=("pt", "en", "es", "fr", "de"))) == 0
 
 

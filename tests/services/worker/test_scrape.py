@@ -1,5 +1,4 @@
-"""O21: real scrapes through real authenticated proxies; what is found is what
-is known to be there."""
+"""O21: real scrapes through real authenticated proxies find exactly the known ads."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ async def test_a_scrape_that_found_less_than_the_target_announced_says_so(
         total,
     )
     assert (
-        done["problem"]["message"] == f"the target speaks of {total} ads, its pages had {total - 2}"
+        done["problem"]["message"] == f"the target declares {total} ads, its pages had {total - 2}"
     )
 
 

@@ -1,5 +1,4 @@
-"""Stand-ins for services of others that cost money or are not ours to load: real HTTP, the same
-answers for the same seed.
+"""Stand-ins for paid or rate-limited services: real HTTP, the same answers for the same seed.
 
 Each is a class like `Standin`, served by the sandbox below its prefix. A new one is added to
 `standins`.
@@ -19,15 +18,15 @@ from regente.services.sandbox.standins.quotes import QuotesStandin
 
 class Standin(Protocol):
     prefix: str
-    """Where it lies, like `/league`."""
+    """Path below the sandbox's URL, like `/league`."""
     calls: dict[str, int]
-    """How often each of its routes was called: what a caller paid for. Shown at `/standins`."""
+    """How often each route was called, so what a caller would pay; shown at `/standins`."""
 
     def router(self) -> APIRouter:
         """Its routes, without the prefix."""
 
     def calm(self) -> None:
-        """As if nothing had happened: no faults, all counts at zero."""
+        """Remove all faults and set all counts to zero."""
 
 
 def standins(seed: int) -> list[Standin]:
