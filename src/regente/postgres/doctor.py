@@ -1,4 +1,4 @@
-"""Examines any PostgreSQL that Regente is to live on, and says what would hurt it. It reads only.
+"""Examines any PostgreSQL for Regente and reports problems. It only reads.
 
 A check that lacks a permission becomes an `info`, never a crash.
 """
@@ -46,8 +46,7 @@ _CHECKS: tuple[Check, ...] = (
 
 
 async def examine(database_url: str, *, data_dir: Path | None = None) -> list[Finding]:
-    """All findings, in the order of the checks; `data_dir` is the embedded
-    server's, if it is that."""
+    """Return all findings in the order of the checks; `data_dir` is the embedded server's."""
     findings = [await check_disk(data_dir)] if data_dir else []
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -68,13 +67,13 @@ async def _run(check: Check, examination: CheckContext) -> list[Finding]:
         async with asyncio.timeout(_CHECK_SECONDS):
             return await check(examination)
     except psycopg.errors.InsufficientPrivilege as error:
-        return [Finding(name, "info", f"This role may not examine it: {error}")]
+        return [Finding(name, "info", f"This role may not run the check: {error}")]
     except (psycopg.Error, TimeoutError) as error:
         lost = examination.connection.closed
         return [
             Finding(
                 name,
                 "error" if lost else "warning",
-                f"It could not be examined: {error or 'no answer'}",
+                f"This could not be checked: {error or 'no answer'}",
             )
         ]

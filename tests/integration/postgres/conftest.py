@@ -31,8 +31,7 @@ def shared_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def data_dir(shared_folder: Path) -> Iterator[Path]:
-    """A data folder whose server does not run. Its cluster is kept from test to test: initdb takes
-    most of a second."""
+    """A data folder whose server is down; tests share its cluster, since initdb is slow."""
     data_dir = shared_folder / "data"
     yield data_dir
     eventually(lambda: everything_ended(data_dir), within_seconds=30)
@@ -53,8 +52,7 @@ def start_user() -> Iterator[Callable[..., ServerUser]]:
 
 @pytest.fixture(scope="session")
 def ordinary_python() -> str:
-    """An interpreter that an ordinary user can run with our packages: root's own may lie in root's
-    closed home."""
+    """An interpreter with our packages that an ordinary user can run; root's home may be closed."""
     candidates = [sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"]
     for python in candidates:
         probe = [python, "-c", "import regente.postgres.embedded"]
