@@ -1,5 +1,4 @@
-"""The fleet's register: who belongs to it. Adding, changing, testing, switching on and off, each
-with its event."""
+"""The fleet's register: adds, changes, tests and switches members, each with its event."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ MAX_NAME_CHARACTERS = 100
 
 
 class Fleet:
-    """Who belongs to the fleet, and the means to speak to them."""
+    """The members of the fleet and clients for them."""
 
     def __init__(
         self, database: Database, secrets: Secrets, config: FleetConfig | None = None
@@ -49,7 +48,7 @@ class Fleet:
     def speak_to_writer(self, writer: Writer) -> WriterClient:
         return WriterClient(self.http, writer)
 
-    # Who is there.
+    # Reads.
 
     async def worker(self, worker_id: str) -> Worker:
         row = await self._one("worker", worker_id)
@@ -82,7 +81,7 @@ class Fleet:
         ]
 
     async def find(self, which: str) -> tuple[Kind, str]:
-        """A member by id or name."""
+        """Return a member by id or name."""
         rows = await self.rows("find_member", {"which": which})
         if not rows:
             raise NotFound(f"the fleet has no {which!r}")
@@ -98,7 +97,7 @@ class Fleet:
     ) -> str:
         if not storage_domain:
             raise InvalidInput(
-                "a worker needs a storage_domain: without it nobody finds its results"
+                "a worker needs a storage_domain: without it its results cannot be found"
             )
         fields = {"name": _name(name), "url": _url(url), "storage_domain": _storage(storage_domain)}
         return await self._add(
@@ -116,7 +115,7 @@ class Fleet:
         by: str = "user",
     ) -> str:
         if port is not None and _has_port(_host(host)):
-            raise InvalidInput("the port is given twice: in the host and by itself")
+            raise InvalidInput("the port is given twice: in the host and as port")
         fields = {
             "name": _name(name),
             "host": _host(host),
@@ -137,7 +136,7 @@ class Fleet:
     async def edit(
         self, kind: Kind, member_id: str, changes: dict[str, Any], *, by: str = "user"
     ) -> None:
-        """Change what is given; what is None stays."""
+        """Change the given fields; a field that is None stays."""
         checks: dict[str, Callable[[object], Any]] = {
             "name": _name,
             "url": _url,
@@ -164,7 +163,7 @@ class Fleet:
                 f"edit_{kind}", kind, member_id, values, f"{kind}_edited", by, sorted(changes)
             )
         except UniqueViolation:
-            raise InvalidInput(f"there is a {kind} called {values['name']!r} already") from None
+            raise InvalidInput(f"there is already a {kind} called {values['name']!r}") from None
 
     async def set_active(
         self, kind: Kind, member_id: str, active: bool, *, by: str = "user"
@@ -181,7 +180,7 @@ class Fleet:
                 f"the {kind} {member_id} is in use: deactivate it and wait until it is idle"
             ) from None
 
-    # Questions over the fleet's own connections.
+    # Queries on the fleet's own connections.
 
     async def rows(self, name: str, params: dict[str, Any]) -> list[dict[str, Any]]:
         async with (
@@ -191,7 +190,7 @@ class Fleet:
             await cursor.execute(QUERIES[name], params)
             return list(await cursor.fetchall()) if cursor.description is not None else []
 
-    # Private.
+    # Helpers.
 
     async def _one(self, kind: Kind, member_id: str) -> dict[str, Any]:
         rows = await self.database.ask(QUERIES[kind], {"id": member_id})
@@ -202,7 +201,7 @@ class Fleet:
     async def _add(self, kind: Kind, fields: dict[str, Any], by: str) -> str:
         rows = await self.rows(f"add_{kind}", fields)
         if not rows:
-            raise InvalidInput(f"there is a {kind} called {fields['name']!r} already")
+            raise InvalidInput(f"there is already a {kind} called {fields['name']!r}")
         await self._log(f"{kind}_added", {"id": rows[0]["id"], "name": fields["name"], "by": by})
         return str(rows[0]["id"])
 
