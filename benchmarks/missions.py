@@ -1,10 +1,8 @@
-"""`python -m benchmarks.missions`: what one orchestrator process costs, and how many missions it
-gets through.
+"""`python -m benchmarks.missions`: cost and throughput of one orchestrator process.
 
-* scale: 1,000 fake workers at the specification's own intervals (10 s, 30 s, 5 s): CPU and memory
-  of the orchestrator.
-* speed: 5,000 missions on 200 workers that answer at once: missions a second, and where the time
-  goes.
+* scale: 1,000 fake workers at the specification's intervals (10 s, 30 s, 5 s): CPU and memory.
+* speed: 5,000 missions on 200 workers that answer at once: missions per second, and time per
+phase.
 """
 
 from __future__ import annotations
@@ -51,8 +49,7 @@ class Use:
 
 
 async def scale(url: str, folder: Path, workers: int, seconds: float) -> dict[str, Any]:
-    """Missions that last for three minutes, on as many workers; looked at after they have all
-    begun."""
+    """Missions of three minutes on as many workers, measured after all have begun."""
     with fake_fleet(job_seconds=180.0) as port:
         async with Regente(url, settings=Settings(data_dir=folder)) as app:
             await enlist(app, port, workers)
@@ -105,7 +102,7 @@ async def speed(url: str, folder: Path, workers: int, missions: int) -> dict[str
 
 
 def phases(url: str) -> dict[str, float]:
-    """Median time of each leg of a mission's way, by its events."""
+    """Median time of each phase of a mission, by its events."""
     query = """
       SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch
                                                                  FROM assigned - queued) * 1000),
