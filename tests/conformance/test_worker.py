@@ -182,7 +182,7 @@ async def test_a_broken_answer_is_evidence_and_the_run_goes_on(reply: Any, evide
     assert report.findings[-1].verdict is Verdict.PASS
 
 
-async def test_a_service_that_limits_its_callers_is_given_the_time_it_asks_for() -> None:
+async def test_a_429_is_retried_after_its_retry_after() -> None:
     """O15: 429 with Retry-After does not break the contract."""
     worker, answers = WorkerApp(), [Response(status_code=429, headers={"retry-after": "1"})]
 

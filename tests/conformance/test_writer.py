@@ -119,7 +119,7 @@ async def test_a_missing_option_is_no_failure() -> None:
     assert report.conformant
 
 
-async def test_a_source_of_the_users_own_is_used() -> None:
+async def test_a_given_source_is_used() -> None:
     """O22: a clean document ends `completed`; checks that need the built-in document are
     skipped."""
     source = FastAPI()

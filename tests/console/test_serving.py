@@ -55,7 +55,7 @@ async def test_every_page_is_the_document_and_finds_its_files_from_where_it_is(
             assert answer.headers["cache-control"] == "no-cache"
 
 
-async def test_what_is_not_the_consoles_goes_to_the_api(folder: Path) -> None:
+async def test_other_paths_go_to_the_api(folder: Path) -> None:
     """O18: the API's routes, unknown paths and other methods pass through."""
     async with serving(Console(api, load(folder))) as url, client(url) as caller:
         for path in (

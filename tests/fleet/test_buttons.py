@@ -52,7 +52,7 @@ async def test_a_worker_is_asked_for_its_session(fleet: Fleet) -> None:
     assert (ok, "cannot connect" in says) == (False, True)
 
 
-async def test_a_writer_is_asked_for_its_health_and_lets_us_in(fleet: Fleet) -> None:
+async def test_a_writer_is_tested_by_its_health_and_its_key(fleet: Fleet) -> None:
     """O20: `/health` needs no key, so the key is tested too."""
     writer = ScriptedWriter()
     async with writer.served() as url:
@@ -66,7 +66,7 @@ async def test_a_writer_is_asked_for_its_health_and_lets_us_in(fleet: Fleet) -> 
     assert (await press(fleet, "writer", writer_id))[0] is False
 
 
-async def test_a_proxy_is_gone_through(fleet: Fleet) -> None:
+async def test_a_proxy_is_tested_by_a_request_through_it(fleet: Fleet) -> None:
     """O20: a forward proxy with the right, a wrong and no password; one that refuses."""
     async with Sandbox(proxies=1, seed=7) as sandbox:
         account = sandbox.proxies[0]

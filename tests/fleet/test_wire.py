@@ -93,7 +93,7 @@ async def asked(fleet: Fleet, answer: Callable[[], Response]) -> ScrapeJob:
         "forbidden",
     ],
 )
-async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
+async def test_an_invalid_response_fails_with_its_kind_and_evidence(
     fleet: Fleet, answer: Callable[[], Response], failure: CallFailure, says: str
 ) -> None:
     """O8, O15: never a crash, a guess, or an endless call."""
@@ -107,7 +107,7 @@ async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
 
 @pytest.mark.parametrize("settings", [0.3], indirect=True, ids=["0.3 s"])
 @pytest.mark.parametrize("answer", [silence, drip])
-async def test_an_answer_without_an_end_is_a_timeout(
+async def test_an_endless_response_is_a_timeout(
     fleet: Fleet, answer: Callable[[], AsyncIterator[bytes]]
 ) -> None:
     """O8, O15: also when a byte comes now and then."""
@@ -116,7 +116,7 @@ async def test_an_answer_without_an_end_is_a_timeout(
     assert failed.value.failure is CallFailure.TIMEOUT
 
 
-async def test_a_connection_that_breaks_in_the_midst_is_told_as_such(fleet: Fleet) -> None:
+async def test_a_broken_connection_is_reported_as_broken(fleet: Fleet) -> None:
     """O15: half a response is not a response."""
     with pytest.raises(CallFailed) as failed:
         await asked(fleet, lambda: StreamingResponse(cut_off()))

@@ -135,7 +135,7 @@ async def test_opentelemetrys_own_variable_turns_it_on(
     )
 
 
-async def test_it_is_not_even_loaded_unless_asked_for(
+async def test_opentelemetry_is_not_loaded_by_default(
     queued: int, database_url: str, collector: Collector
 ) -> None:
     """S7: off by default."""

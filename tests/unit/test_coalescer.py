@@ -46,7 +46,7 @@ async def coalescer(writer: Writer) -> AsyncIterator[Coalescer[int, int]]:
     await made.stop()
 
 
-async def test_what_gathers_during_a_statement_goes_out_with_the_next(
+async def test_items_that_arrive_during_a_statement_go_into_the_next(
     coalescer: Coalescer[int, int], writer: Writer
 ) -> None:
     """I1: no caller waits for a fuller batch, and each gets its own result."""

@@ -64,7 +64,7 @@ def test_an_exception_is_in_its_line(capsys: pytest.CaptureFixture[str]) -> None
     assert line["exception"].endswith("ValueError: no price")
 
 
-def test_what_a_page_says_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Security: control characters are escaped; multi-line texts are indented below."""
     configure_logs(log_format="text")
     LOGGER.warning(
@@ -105,7 +105,7 @@ def test_structlog_writes_the_same_lines(capsys: pytest.CaptureFixture[str]) -> 
     assert line["exception"].endswith("ValueError: no price")
 
 
-def test_where_structlog_is_not_installed_it_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_work_without_structlog(monkeypatch: pytest.MonkeyPatch) -> None:
     """structlog is optional."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     before = structlog.get_config()

@@ -183,7 +183,7 @@ def test_control_flow_is_no_exception() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "-a", "a" * 101, "a/b", "a\x00"])
-def test_what_cannot_name_a_pipeline_is_refused(name: str) -> None:
+def test_an_invalid_pipeline_name_is_refused(name: str) -> None:
     """F15: at import, not at run time."""
     with pytest.raises(ValueError, match="cannot name a pipeline"):
         Registry().pipeline(name)

@@ -10,11 +10,11 @@ from regente.conformance.http import Reply, Service
 
 async def expect_locked(service: Service, request: Callable[[Service], Awaitable[Reply]]) -> str:
     """Expect 401 without a key and with a wrong one."""
-    hide_secrets = (await request(service.with_key(None, "without a key"))).expect(401)
-    broken_replies = (
-        await request(service.with_key(secrets.token_hex(16), "with a wrong key"))
-    ).expect(401)
-    return f"{hide_secrets}; with a wrong key: {broken_replies.status}"
+    without_key = (await request(service.with_key(None, "without a key"))).expect(401)
+    wrong_key = (await request(service.with_key(secrets.token_hex(16), "with a wrong key"))).expect(
+        401
+    )
+    return f"{without_key}; with a wrong key: {wrong_key.status}"
 
 
 __all__ = ["expect_locked"]

@@ -44,9 +44,9 @@ async def _count(chunks: AsyncIterator[bytes], url: str) -> int:
             if read > MAX_DOCUMENT_BYTES:
                 raise CheckFailed(f"GET {url} → more than {MAX_DOCUMENT_BYTES:,} bytes")
             parser.send(chunk)
-            array_seen, ads = _keep_array_events(events, array_seen, ads)
+            array_seen, ads = _count_events(events, array_seen, ads)
         parser.close()
-        array_seen, ads = _keep_array_events(events, array_seen, ads)
+        array_seen, ads = _count_events(events, array_seen, ads)
     except (ijson.JSONError, UnicodeDecodeError) as error:
         raise CheckFailed(f"GET {url} → {read:,} bytes that are not JSON: {error}") from None
     if not array_seen:
@@ -54,7 +54,7 @@ async def _count(chunks: AsyncIterator[bytes], url: str) -> int:
     return ads
 
 
-def _keep_array_events(events: Any, array_seen: bool, ads: int) -> tuple[bool, int]:
+def _count_events(events: Any, array_seen: bool, ads: int) -> tuple[bool, int]:
     for prefix, event, _ in events:
         if prefix == "ads" and event == "start_array":
             array_seen = True

@@ -90,14 +90,14 @@ async def counts_add_up(context: WriterContext) -> str:
     job = context.ended_job()
     last: Any = job.last.get("progress")
     for progress in (*job.progress, last):
-        broken_replies = _wrong_counts(progress)
-        if broken_replies:
-            raise CheckFailed(f"{job.sent} → progress {progress}; {broken_replies}")
+        mistake = _wrong_counts(progress)
+        if mistake:
+            raise CheckFailed(f"{job.sent} → progress {progress}; {mistake}")
     if job.final == WriterStatus.FAILED:
         raise CheckInconclusive("the job failed: its counts have no meaning")
-    broken_replies = _wrong_end(last, None if context.local is None else len(context.local.rows))
-    if broken_replies:
-        raise CheckFailed(f"{job.sent} → {job.final}, progress {last}; {broken_replies}")
+    mistake = _wrong_end(last, None if context.local is None else len(context.local.rows))
+    if mistake:
+        raise CheckFailed(f"{job.sent} → {job.final}, progress {last}; {mistake}")
     if (last["failed_count"] > 0) != (job.final == WriterStatus.PARTIAL):
         raise CheckFailed(
             f"{job.sent} → {job.final}, progress {last}; `partial` means failed rows, "

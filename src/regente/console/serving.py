@@ -1,7 +1,7 @@
 """Serves the console's files and pages, and passes every other request to the API.
 
-The files hold no data, so they need no authentication. Every page is the same document; the
-browser routes.
+The files hold no data, so they need no authentication. Every page is the same document, whose
+script shows the page of the URL.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Console:
         return None
 
     def _page_of_depth(self, depth: int) -> File:
-        """The document refers to its files relatively, so a deeper page gets a longer prefix."""
+        """Return the document with the relative file references of a page at that depth."""
         index = self._files[INDEX]
         return (
             from_bytes(index.body.replace(b'="./', b'="' + b"../" * depth), "text/html")

@@ -19,8 +19,8 @@ from regente.fleet.models import Proxy, Worker, Writer
 from regente.http_client.client import HttpClient
 
 
-class _EmptyBody(BaseModel):
-    """A response body without defined fields: the contract requires only 200."""
+class _IgnoredBody(BaseModel):
+    """A response body that is ignored: the contract requires only 200."""
 
 
 class WorkerClient:
@@ -32,7 +32,7 @@ class WorkerClient:
     async def open_session(self, proxy: Proxy | None) -> None:
         request = SessionRequest(force_refresh=True, proxy=proxy.address if proxy else None)
         await self._http.call(
-            "POST", f"{self._url}/session", api_key=self._key, body=request, answer=_EmptyBody
+            "POST", f"{self._url}/session", api_key=self._key, body=request, answer=_IgnoredBody
         )
 
     async def session(self) -> Session:
@@ -42,7 +42,7 @@ class WorkerClient:
 
     async def end_session(self) -> None:
         await self._http.call(
-            "DELETE", f"{self._url}/session", api_key=self._key, answer=_EmptyBody
+            "DELETE", f"{self._url}/session", api_key=self._key, answer=_IgnoredBody
         )
 
     async def scrape(self, request: ScrapeRequest, key: str) -> str:
@@ -66,7 +66,7 @@ class WorkerClient:
             "POST",
             f"{self._url}/scrape/{_quoted(job_id)}/cancel",
             api_key=self._key,
-            answer=_EmptyBody,
+            answer=_IgnoredBody,
         )
 
 

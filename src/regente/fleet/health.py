@@ -71,7 +71,7 @@ async def _test_writer(fleet: Fleet, writer_id: str) -> tuple[bool, str]:
 
 
 async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
-    """Send a request through the proxy; without `url`, one that only a proxy answers in its way."""
+    """Request `url` through the proxy; without it a closed port, which the proxy itself answers."""
     auth = (proxy.username, proxy.password or "") if proxy.username else None
     try:
         through = httpx2.Proxy(proxy.url, auth=auth)

@@ -30,8 +30,7 @@ class Secrets:
 
     @classmethod
     def of(cls, secret_key: str | None, folder: Path) -> Secrets:
-        """Derive the key from the passphrase, or read it from the folder's key file (created
-        once)."""
+        """Derive the key from the passphrase, or read the folder's key file (created once)."""
         if secret_key:
             digest = hashlib.scrypt(
                 secret_key.encode(), salt=b"regente", n=2**14, r=8, p=1, dklen=32

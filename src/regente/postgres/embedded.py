@@ -121,8 +121,7 @@ class EmbeddedPostgres:
             stop_server(self._files)
 
     def _start(self) -> None:
-        """Start what is missing, and wait for a start, recovery or stop, until the server
-        answers."""
+        """Start what is missing, and wait (also for a recovery) until the server answers."""
         files, starts, timeout = self._files, 0, _StartTimeout(self._files.log)
         ensure_monitor(files)
         while not _answers(files):

@@ -53,8 +53,7 @@ class Lock:
         fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Release by closing, not by LOCK_UN, so that a forked child that shares the lock keeps
-        it."""
+        """Release by closing, not by LOCK_UN: a forked child that shares the lock keeps it."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

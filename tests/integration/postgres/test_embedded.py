@@ -85,7 +85,7 @@ def test_the_server_ends_after_kill_9_of_its_last_user(
     eventually(lambda: everything_ended(data_dir))
 
 
-def test_a_user_who_arrives_while_the_server_ends_gets_it_anew(
+def test_a_user_who_arrives_while_the_server_ends_gets_a_new_one(
     data_dir: Path, start_user: StartUser
 ) -> None:
     for _ in range(5):
@@ -185,7 +185,7 @@ def test_kill_9_of_everything_leaves_a_folder_that_starts_again(
         assert monitor_lives(data_dir)
 
 
-def test_a_recorded_pid_that_now_belongs_to_another_process_is_no_obstacle(data_dir: Path) -> None:
+def test_a_reused_recorded_pid_is_ignored(data_dir: Path) -> None:
     """As in a container after a restart, where pids start again."""
     EmbeddedPostgres.acquire(data_dir).release()
     lines = [
@@ -233,7 +233,7 @@ def test_eight_processes_at_once_on_a_fresh_folder_get_one_server(
     ],
     ids=["long", "quotes", "unicode"],
 )
-def test_the_folder_may_bear_any_name(folder: Path, name: str) -> None:
+def test_the_folder_may_have_any_name(folder: Path, name: str) -> None:
     with EmbeddedPostgres.acquire(folder / name) as server:
         assert fetch(server.url, "SELECT 1") == 1
         socket_folder = Path(str(fetch(server.url, "SHOW unix_socket_directories")))

@@ -94,7 +94,7 @@ def test_chance_follows_from_the_seed() -> None:
         injector = FaultInjector(seed)
         injector.add(Fault(kind=FaultKind.HANG, chance=0.5))
         return [
-            injector.strike(ObservedRequest(None, "/ads"), by_proxy=False) is not None
+            injector.take_match(ObservedRequest(None, "/ads"), by_proxy=False) is not None
             for _ in range(50)
         ]
 

@@ -27,7 +27,7 @@ WANTED = filters("2025-01-10", "2025-01-12")
         (FaultKind.DRIP, {"seconds": 0.5}),
     ],
 )
-async def test_a_passing_fault_costs_nothing(
+async def test_a_transient_fault_is_retried(
     sandbox: Sandbox, worker: Client, fault: FaultKind, scope: dict[str, Any]
 ) -> None:
     await worker.ready_session(sandbox.proxies[0])
@@ -79,9 +79,7 @@ async def test_a_lasting_fault_fails_the_job_with_its_cause(
     assert (await worker.results(job_id)).status_code == 404
 
 
-async def test_a_throttled_job_does_not_knock_again_before_its_time(
-    sandbox: Sandbox, worker: Client
-) -> None:
+async def test_a_throttled_job_waits_for_retry_after(sandbox: Sandbox, worker: Client) -> None:
     await worker.ready_session(sandbox.proxies[0])
     sandbox.break_with(FaultKind.THROTTLED, retry_after=90)
     await worker.finished(await worker.start(WANTED))

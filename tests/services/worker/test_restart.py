@@ -57,7 +57,7 @@ async def test_a_job_whose_worker_was_killed_has_failed_and_the_next_one_works(
         await client.http.aclose()
 
 
-async def test_a_worker_that_is_told_to_stop_ends_its_job(
+async def test_a_stopped_worker_ends_its_job(
     sandbox: Sandbox, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     folder = tmp_path / "worker"

@@ -18,7 +18,9 @@ WANTED = filters("2025-01-10", "2025-01-12")
 MEGABYTE = 1_000_000
 
 
-async def test_half_a_file_is_never_seen(sandbox: Sandbox, start_worker: StartWorker) -> None:
+async def test_results_are_absent_until_complete(
+    sandbox: Sandbox, start_worker: StartWorker
+) -> None:
     total, missing = sandbox.total(WANTED), 0
     async with start_worker(page_delay_seconds=0.02) as worker:
         await worker.ready_session(sandbox.proxies[0])

@@ -105,29 +105,29 @@ async def test_two_writers_never_work_on_one_job(
     assert sorted(visit.path for visit in source.visits) == [f"/{number}" for number in range(6)]
 
 
-async def test_a_writer_that_was_asleep_too_long_stores_nothing_more(
+async def test_a_writer_paused_past_its_lease_stores_nothing(
     database_url: str, source: SourceServer, sql: Sql
 ) -> None:
     """F5: paused past its lease, then woken; the writer that took over keeps the job."""
     valve = Valve(10_000)
-    with WriterProcess(database_url, "--lease-seconds", "1") as sleeper:
+    with WriterProcess(database_url, "--lease-seconds", "1") as paused:
         sql.execute(_NOTE_ARRIVALS)
-        [writer] = clients(sleeper)
+        [writer] = clients(paused)
         async with writer.http:
             job_id = await writer.process(source.on("/x", valve))
             await some_progress(writer, job_id)
-        sleeper.send(signal.SIGSTOP)
-        with WriterProcess(database_url, "--lease-seconds", "1") as heir:
-            [writer] = clients(heir)
+        paused.send(signal.SIGSTOP)
+        with WriterProcess(database_url, "--lease-seconds", "1") as successor:
+            [writer] = clients(successor)
             await eventually_async(lambda: _visited(source, 2))
             valve.open.set()
             async with writer.http:
                 job = await writer.ended(job_id)
-            sleeper.send(signal.SIGCONT)
-            async with WriterClient(sleeper.url).http as awake:
+            paused.send(signal.SIGCONT)
+            async with WriterClient(paused.url).http as awake:
                 assert (await awake.get("/health")).status_code == 200
-            sleeper.send(signal.SIGTERM)
-            await asyncio.to_thread(sleeper.wait)
+            paused.send(signal.SIGTERM)
+            await asyncio.to_thread(paused.wait)
     assert (job["status"], job["progress"]["success_count"]) == ("completed", 10_000)
     assert arrivals(sql) == (10_000, 10_000)
 
@@ -206,11 +206,11 @@ async def test_a_lost_connection_to_the_database_costs_nothing(
     assert arrivals(sql) == (8_000, 8_000)
 
 
-async def test_a_job_that_never_gets_anywhere_is_given_up(
+async def test_a_job_without_progress_is_given_up(
     open_writer: OpenWriter, source: SourceServer, sql: Sql
 ) -> None:
     """I7: a job that kills its writer each time is claimed a bounded number of times."""
-    writer = await open_writer(fruitless_claims=3)
+    writer = await open_writer(max_claims_without_rows=3)
     await writer.run(source.serve({"ads": []}), job_id="poison")
     sql.execute(
         "UPDATE regente_writer.jobs SET status = 'processing', completed_at = NULL, claims = 3"

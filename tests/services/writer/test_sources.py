@@ -180,7 +180,7 @@ async def test_a_source_that_changes_between_two_reads_fails_the_job(
 
 
 @pytest.mark.parametrize("told", [-50, 50])
-async def test_a_source_that_lies_about_its_length_is_not_believed(
+async def test_a_wrong_content_length_is_detected(
     writer: WriterClient, source: SourceServer, told: int
 ) -> None:
     """F8: shorter cuts the document off; longer never reaches its end."""
@@ -194,7 +194,7 @@ async def test_a_source_that_lies_about_its_length_is_not_believed(
     assert (job["status"], job["error_code"]) == ("failed", "ERROR400")
 
 
-async def test_passing_troubles_are_outlasted(writer: WriterClient, source: SourceServer) -> None:
+async def test_transient_errors_are_retried(writer: WriterClient, source: SourceServer) -> None:
     async def moody(visit: Visit) -> None:
         if visit.number < 4:
             await visit.head((500, 503, 429)[visit.number - 1], content_length=0)

@@ -74,7 +74,7 @@ async def test_rows_that_cannot_be_stored_are_found_by_their_index(
     assert sql.execute("SELECT count(*) FROM public.ads").fetchone() == {"count": 992}
 
 
-async def test_rows_that_are_no_json_of_their_own_fail_alone(
+async def test_rows_with_invalid_json_fail_alone(
     writer: WriterClient, source: SourceServer
 ) -> None:
     """F15: a lone surrogate, 10,000 levels, a number out of range: one failed item each."""
@@ -184,9 +184,7 @@ async def test_a_source_that_hangs_is_a_timeout(
     assert (job["status"], job["error_code"]) == ("failed", "ERROR302")
 
 
-async def test_more_jobs_than_places_wait_their_turn(
-    open_writer: OpenWriter, source: SourceServer
-) -> None:
+async def test_jobs_beyond_the_limit_wait(open_writer: OpenWriter, source: SourceServer) -> None:
     """A waiting job is `processing`, without `started_at`."""
     gate = asyncio.Event()
 

@@ -150,7 +150,7 @@ class FaultInjector:
             for fault in self.active().values()
         )
 
-    def strike(self, observed: ObservedRequest, *, by_proxy: bool) -> Fault | None:
+    def take_match(self, observed: ObservedRequest, *, by_proxy: bool) -> Fault | None:
         """Return the first fault that matches the request, and use up one of its `count`."""
         for fault_id, active_fault in list(self._active.items()):
             fault = active_fault.fault

@@ -76,7 +76,7 @@ class Library:
         )
 
     async def open_session(self, request: Request) -> Response:
-        fault = self._strike(request)
+        fault = self._take_fault(request)
         token = secrets.token_urlsafe(18)
         self._sessions[token] = LibrarySession(
             self._proxy_of(request), fault is not None and fault.kind is FaultKind.STUCK_SESSION
@@ -103,7 +103,7 @@ class Library:
             wanted = _search(request)
         except ValueError as error:
             return refusal(400, f"Invalid search: {error}")
-        fault = self._strike(request, wanted)
+        fault = self._take_fault(request, wanted)
         kind = fault.kind if fault else None
         page = redesigned_page if kind is FaultKind.LAYOUT else results_page
         answer = HTMLResponse(page(self._results_page(wanted, kind)))
@@ -115,7 +115,7 @@ class Library:
             wanted = _search(request)
         except ValueError as error:
             raise HTTPException(422, str(error)) from None
-        fault = self._strike(request, wanted)
+        fault = self._take_fault(request, wanted)
         answer = JSONResponse({"ads": [ad.as_dict() for ad in self.catalogue.ads(wanted.filters)]})
         return await apply_fault(fault, answer, request, self.closing) if fault else answer
 
@@ -144,20 +144,20 @@ class Library:
         return {"cleared": 1}
 
     async def _answer(self, request: Request, answer: Response) -> Response:
-        fault = self._strike(request)
+        fault = self._take_fault(request)
         return await apply_fault(fault, answer, request, self.closing) if fault else answer
 
-    def _strike(self, request: Request, search: Search | None = None) -> Fault | None:
+    def _take_fault(self, request: Request, search: Search | None = None) -> Fault | None:
         self.requests += 1
         path, proxy = request.url.path, self._proxy_of(request)
         if search is None:
-            return self.faults.strike(ObservedRequest(proxy, path), by_proxy=False)
+            return self.faults.take_match(ObservedRequest(proxy, path), by_proxy=False)
         chosen = search.filters
         days, languages = chosen.date_range, frozenset(chosen.languages)
         observed = ObservedRequest(
             proxy, path, days.start, days.end, chosen.format, languages, search.page
         )
-        return self.faults.strike(observed, by_proxy=False)
+        return self.faults.take_match(observed, by_proxy=False)
 
     def _results_page(self, search: Search, kind: FaultKind | None) -> ResultsPage:
         repeated = _REPEATED if kind is FaultKind.REPEATS else 0

@@ -134,7 +134,7 @@ class ForwardProxy:
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = _parse_head(await reader.readuntil(b"\r\n\r\n"))
-        await self._strike(writer)
+        await self._apply_fault(writer)
         if not self._is_authorized(head.header("proxy-authorization")):
             raise _Refusal(
                 407, "Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="sandbox"'
@@ -155,8 +155,8 @@ class ForwardProxy:
             self._proxy_ports.pop(local_port, None)
             await _close(upstream)
 
-    async def _strike(self, writer: asyncio.StreamWriter) -> None:
-        fault = self._faults.strike(ObservedRequest(self.account.name), by_proxy=True)
+    async def _apply_fault(self, writer: asyncio.StreamWriter) -> None:
+        fault = self._faults.take_match(ObservedRequest(self.account.name), by_proxy=True)
         if fault is None:
             return
         if fault.kind is FaultKind.PROXY_407:

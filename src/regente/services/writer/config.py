@@ -38,7 +38,7 @@ class WriterConfig:
 
     lease_seconds: float = 20.0
     poll_seconds: float = 1.0
-    fruitless_claims: int = 5
+    max_claims_without_rows: int = 5
     """Claims without a stored row after which a job fails."""
     shown_failed_items: int = 1_000
     keep_days: float = 30.0

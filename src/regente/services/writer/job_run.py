@@ -73,7 +73,7 @@ class JobRun:
     async def run(self, job: Job) -> None:
         failure: JobFailure | None = None
         try:
-            if job.claims > self._config.fruitless_claims:
+            if job.claims > self._config.max_claims_without_rows:
                 raise JobFailure(
                     WriterCode.GENERIC,
                     f"given up: claimed {job.claims - 1} times without storing a row",

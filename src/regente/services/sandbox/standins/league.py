@@ -137,7 +137,7 @@ class League:
         self._count(f"round {number}")
         if not LEAGUE.fullmatch(league) or not 1 <= number <= ROUNDS:
             return refusal(404, "There is no such round")
-        fault = self._strike(league, round_number=number)
+        fault = self._take_fault(league, round_number=number)
         matches = self.calendar.round(league, number)
         lost = fault is not None and fault.kind is LeagueFault.WRONG_COUNT
         page = round_page(
@@ -150,13 +150,13 @@ class League:
         found = self.calendar.match(league, match_id) if LEAGUE.fullmatch(league) else None
         if found is None:
             return refusal(404, "There is no such match")
-        fault = self._strike(league, match_id=match_id)
+        fault = self._take_fault(league, match_id=match_id)
         return await self._with_fault(fault, _page(found, fault), request)
 
     def _count(self, route: str) -> None:
         self.calls[route] = self.calls.get(route, 0) + 1
 
-    def _strike(
+    def _take_fault(
         self, league: str, *, match_id: str | None = None, round_number: int | None = None
     ) -> Fault | None:
         for key, (fault, left) in list(self._faults.items()):

@@ -124,7 +124,7 @@ class OpenRouter:
         if known is not None:
             self.calls["replayed"] += 1
             return known
-        fault = self._strike(question.text)
+        fault = self._take_fault(question.text)
         if (
             fault is not None
             and not fault.lost
@@ -143,7 +143,7 @@ class OpenRouter:
         )
         return lost or made
 
-    def _strike(self, text: str) -> Fault | None:
+    def _take_fault(self, text: str) -> Fault | None:
         fault = next((one for one in self.faults if one.contains in text), None)
         if fault is not None and fault.times is not None:
             fault.times -= 1

@@ -159,7 +159,9 @@ class QuotesStandin:
         if not 1 <= number <= len(SHOPS):
             raise HTTPException(404)
         padding = (
-            f"<!-- {'x' * HUGE_BYTES} -->" if self._strike(Route.PAGE, MarketFaultKind.HUGE) else ""
+            f"<!-- {'x' * HUGE_BYTES} -->"
+            if self._take_fault(Route.PAGE, MarketFaultKind.HUGE)
+            else ""
         )
         return HTMLResponse(self.market.page(goods, number) + padding)
 
@@ -230,7 +232,7 @@ class QuotesStandin:
                 self._answers[route, key] = known
         else:
             self.calls[f"{route}_repeated"] += 1
-        fault = self._strike(route, MarketFaultKind.LOST)
+        fault = self._take_fault(route, MarketFaultKind.LOST)
         answer = JSONResponse(known)
         return (
             answer
@@ -239,20 +241,20 @@ class QuotesStandin:
         )
 
     async def _refusal(self, request: Request, route: Route) -> Response | None:
-        if fault := self._strike(route, MarketFaultKind.UNAVAILABLE):
+        if fault := self._take_fault(route, MarketFaultKind.UNAVAILABLE):
             return JSONResponse({"error": "unavailable on request"}, fault.status)
-        if fault := self._strike(route, MarketFaultKind.THROTTLED):
+        if fault := self._take_fault(route, MarketFaultKind.THROTTLED):
             return JSONResponse(
                 {"error": "slow down"}, 429, {"retry-after": f"{fault.retry_after:g}"}
             )
-        if self._strike(route, MarketFaultKind.UNUSABLE):
+        if self._take_fault(route, MarketFaultKind.UNUSABLE):
             return JSONResponse({"content": [], "shopping_results": [], "price": "?"})
-        if fault := self._strike(route, MarketFaultKind.HANG):
+        if fault := self._take_fault(route, MarketFaultKind.HANG):
             while any(one is fault for one in self.faults) and not await request.is_disconnected():
                 await asyncio.sleep(_POLL_SECONDS)
         return None
 
-    def _strike(self, route: Route, kind: MarketFaultKind) -> MarketFault | None:
+    def _take_fault(self, route: Route, kind: MarketFaultKind) -> MarketFault | None:
         for fault in self.faults:
             if fault.route is route and fault.kind is kind:
                 if fault.count is not None and kind is not MarketFaultKind.HANG:
