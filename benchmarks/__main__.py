@@ -41,7 +41,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--tasks", type=int, default=20_000, help="tasks per drain and per bulk enqueue"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="one round of few tasks, nothing is written"
+        "--quick", action="store_true", help="one round of few tasks, without writing results"
     )
     parser.add_argument(
         "--long", action="store_true", help="also the memory of a runner over a million tasks"

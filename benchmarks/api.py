@@ -347,8 +347,8 @@ def main() -> None:
     )
     parser.add_argument("--only", choices=("lists", "ingest", "stream"))
     parser.add_argument("--rows", type=int, default=1_000_000, help="missions in the table")
-    parser.add_argument("--times", type=int, default=20, help="that each list is asked for")
-    parser.add_argument("--seconds", type=float, default=15.0, help="that events are sent for")
+    parser.add_argument("--times", type=int, default=20, help="requests per list")
+    parser.add_argument("--seconds", type=float, default=15.0, help="duration of the event stream")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="regente-bench-", ignore_cleanup_errors=True) as name,

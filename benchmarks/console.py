@@ -132,9 +132,7 @@ async def measure(runs: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.console", description=__doc__)
-    parser.add_argument(
-        "--runs", type=int, default=3, help="how often Lighthouse looks; the median counts"
-    )
+    parser.add_argument("--runs", type=int, default=3, help="Lighthouse runs; the median counts")
     options = parser.parse_args()
     fetch_lighthouse()
     return 0 if asyncio.run(measure(options.runs)) else 1

@@ -230,9 +230,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", choices=("scale", "speed"))
-    parser.add_argument("--workers", type=int, default=1000, help="of the scale test")
-    parser.add_argument("--seconds", type=float, default=60.0, help="that the scale test looks for")
-    parser.add_argument("--missions", type=int, default=5000, help="of the speed test")
+    parser.add_argument("--workers", type=int, default=1000, help="workers of the scale test")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of the scale test")
+    parser.add_argument("--missions", type=int, default=5000, help="missions of the speed test")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="regente-bench-", ignore_cleanup_errors=True) as name,
