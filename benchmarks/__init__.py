@@ -1,2 +1,1 @@
-"""Regente beside its peers: the same measurements, in one run, on one machine. Start it with
-`python -m benchmarks`."""
+"""Measures Regente and other queues in one run on one machine: `python -m benchmarks`."""

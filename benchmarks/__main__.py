@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measures Regente beside its peers and writes `benchmarks/results`."""
+"""`python -m benchmarks`: measures Regente and its peers, and writes `benchmarks/results`."""
 
 import argparse
 import signal
@@ -41,7 +41,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--tasks", type=int, default=20_000, help="tasks per drain and per bulk enqueue"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="one round of few tasks, nothing is written"
+        "--quick", action="store_true", help="one round of few tasks, without writing results"
     )
     parser.add_argument(
         "--long", action="store_true", help="also the memory of a runner over a million tasks"
@@ -99,8 +99,8 @@ def environments(peers: list[Peer], run: Run) -> list[Environment]:
 
 
 class Session:
-    """Runs the measurements and collects their samples; a peer that fails is noted and never ends
-    the run."""
+    """Runs the measurements and collects samples; a failing peer is recorded and the run goes
+    on."""
 
     def __init__(self, options: argparse.Namespace, run: Run, stages: list[Stage]) -> None:
         self.options = options
@@ -121,7 +121,7 @@ class Session:
                 self._try("idle", stage, 0, lambda stage=stage: self._idle(stage))  # type: ignore[misc]
 
     def _rotated(self, number: int) -> Iterator[Stage]:
-        """Another contestant begins each round."""
+        """Rotate the peers, so that another one begins each round."""
         count = len(self.stages)
         return (self.stages[(position + number) % count] for position in range(count))
 
@@ -166,8 +166,7 @@ class Session:
                 )
 
     def _memory(self, stage: Stage) -> Figures:
-        """The history that the drains beside it need is made by one runner, whose memory is worth a
-        look anyway."""
+        """Create the history for the drains with one runner, and measure that runner's memory."""
         found = solo.finish_many(stage, self.options.history)
         return {"memory_early": found.early, "memory_late": found.late}
 
@@ -200,7 +199,7 @@ def main(arguments: list[str]) -> None:
     options = parse(arguments)
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that every server and worker is taken down
+    )  # so that the servers and workers are stopped
     shown = {"rounds": options.rounds, "tasks": options.tasks, "measured": ", ".join(options.only)}
     run = Run(machine.describe(), shown, {}, {})
     ready = environments(chosen_peers(options.peers), run)

@@ -1,9 +1,8 @@
-"""`python -m benchmarks.api`: what the HTTP API takes under load.
+"""`python -m benchmarks.api`: the HTTP API under load.
 
-* lists: p95 of every filter that the console offers on a million missions (limit: 50 ms), and of
-  /metrics beside them.
+* lists: p95 of the console's filters on a million missions (limit: 50 ms), and of /metrics.
 * ingest: 10,000 missions in one call (limit: 3 s).
-* stream: 1,000 events a second to 100 clients: how late they arrive.
+* stream: 1,000 events a second to 100 clients, and their delay.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ LIST_LIMIT_MS, INGEST_LIMIT_SECONDS = 50.0, 3.0
 PER_TRANSACTION = 25
 _SENT = re.compile(rb'"sent":([0-9.]+)')
 
-# A year of missions: nearly all are done, some failed, few wait or run. Some values are common,
-# some rare, some are nowhere.
+# A year of missions: most completed, some failed, few waiting or running. Values are common, rare
+# or absent.
 _FILL = """
 INSERT INTO regente.workers (id, name, url, api_key)
   SELECT 'wk_' || lpad(to_hex(n), 12, '0'), 'w' || n, 'http://127.0.0.1:1', 'x'
@@ -88,7 +87,7 @@ SELECT setval(pg_get_serial_sequence('regente.tasks', 'id'), {rows});
 
 
 def filters(rows: int) -> dict[str, dict[str, Any]]:
-    """Every filter of the console's list of missions, common and rare, and some together."""
+    """Every filter of the console's list of missions, with common and rare values."""
     one = {
         f"status {status}": {"statuses": status}
         for status in ("draft", "queued", "running", "completed", "failed", "canceled")
@@ -180,7 +179,7 @@ def fill(url: str, rows: int) -> None:
 
 @contextlib.asynccontextmanager
 async def api(database_url: str, folder: Path) -> AsyncIterator[str]:
-    """`regente serve` as a process of its own, open to everybody on the loopback interface."""
+    """`regente serve` as a separate process, without keys on the loopback interface."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -262,7 +261,7 @@ async def ingest(base: str, count: int) -> dict[str, Any]:
 async def fan_out(
     base: str, url: str, clients: int, per_second: int, seconds: float
 ) -> dict[str, Any]:
-    """Those of the first second meet a reader that rests: they are told apart."""
+    """Delays of the first second, in which the reader was idle, are reported separately."""
     lags: list[tuple[float, float]] = []
     expected = int(per_second * seconds)
     reading = [asyncio.create_task(_follow(base, expected, lags)) for _ in range(clients)]
@@ -349,8 +348,8 @@ def main() -> None:
     )
     parser.add_argument("--only", choices=("lists", "ingest", "stream"))
     parser.add_argument("--rows", type=int, default=1_000_000, help="missions in the table")
-    parser.add_argument("--times", type=int, default=20, help="that each list is asked for")
-    parser.add_argument("--seconds", type=float, default=15.0, help="that events are sent for")
+    parser.add_argument("--times", type=int, default=20, help="requests per list")
+    parser.add_argument("--seconds", type=float, default=15.0, help="duration of the event stream")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="regente-bench-", ignore_cleanup_errors=True) as name,

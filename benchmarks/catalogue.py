@@ -1,5 +1,4 @@
-"""The contestants: what to install, how each proves that a task is done, and the settings it runs
-with."""
+"""The peers: their packages, how each proves that a task is done, and their settings."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,8 +17,7 @@ class Store(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One queue. `completed` and `unfinished` are SQL that counts tasks; None where the peer keeps
-    no trace."""
+    """A queue. `completed` and `unfinished` are SQL that counts tasks; None without a record."""
 
     name: str
     label: str
@@ -37,8 +35,7 @@ class Peer:
         return self.recorded_steps is not None
 
 
-# Awa writes receipts and rolls them up into a counter a moment later, together with the jobs
-# themselves.
+# Awa writes receipts and rolls them up into a counter later, together with the jobs.
 AWA_RECEIPTS = (
     "SELECT coalesce((SELECT sum(completed_count) FROM awa.receipt_completion_batches), 0)"
     " + (SELECT count(*) FROM awa.done_entries)"
@@ -51,7 +48,7 @@ OURS = Peer(
     module="benchmarks.peers.regente",
     settings="psycopg 3, uvloop; concurrency 1,000; every task keeps its row, its fence and its "
     "audit events",
-    # Each from its own index: a look must not cost what it is to measure beside a long history.
+    # Each count uses its own index, so that it stays cheap beside a long history.
     unfinished="SELECT (SELECT count(*) FROM regente.tasks WHERE status = 'queued') "
     "+ (SELECT count(*) FROM regente.tasks WHERE status = 'running')",
     completed="SELECT count(*) FROM regente.tasks WHERE status = 'completed'",

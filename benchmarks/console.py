@@ -1,11 +1,9 @@
-"""`python -m benchmarks.console`: what the console costs whoever opens it, on a real `regente up
---demo` in a real Chromium.
+"""`python -m benchmarks.console`: the console of a real `regente up --demo` in a real Chromium.
 
-* Lighthouse on the overview, desktop preset: limits are 95 for performance and 100 for
-  accessibility; the median of --runs.
-* live: 20 missions change state through the API, now and then; how long from the answer until the
-  page shows it (limit for
-  the worst: 1 s).
+* Lighthouse on the overview, desktop preset: at least 95 for performance and 100 for
+accessibility; the median of --runs.
+* live: 20 missions change state through the API; the time from the response until the page shows
+it (limit for the worst: 1 s).
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ async def live(demo: Demo, browser: Browser) -> list[float]:
     for number, mission in enumerate(ids):
         await asyncio.sleep(
             LONGEST_PAUSE_SECONDS * number / CHANGES
-        )  # after a while in which nothing happens, the feed rests
+        )  # after a while without changes, when the feed is idle
         late.append(await _change(page, script, mission, demo.api_key))
     return late
 
@@ -96,7 +94,7 @@ async def _change(page: Page, script: str, mission: int, key: str) -> float:
 
 
 def report(runs: list[dict[str, Any]], late: list[float]) -> bool:
-    """What was found, for people; whether it is within the limits."""
+    """Print the results and return whether they are within the limits."""
     print(f"Lighthouse {runs[0]['version']}, desktop, the overview; load {load():.1f}")
     for run in runs:
         metrics = ", ".join(
@@ -134,9 +132,7 @@ async def measure(runs: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.console", description=__doc__)
-    parser.add_argument(
-        "--runs", type=int, default=3, help="how often Lighthouse looks; the median counts"
-    )
+    parser.add_argument("--runs", type=int, default=3, help="Lighthouse runs; the median counts")
     options = parser.parse_args()
     fetch_lighthouse()
     return 0 if asyncio.run(measure(options.runs)) else 1

@@ -1,5 +1,4 @@
-"""Installs every peer in its own environment under `benchmarks/.envs`, and skips one that cannot be
-had."""
+"""Installs every peer in its own environment under `benchmarks/.envs`; skips failing ones."""
 
 import json
 import os
@@ -21,12 +20,12 @@ INSTALL_SECONDS = 900.0
 
 
 class CannotInstallError(RuntimeError):
-    """The peer is left out of this run, with this reason."""
+    """The peer is left out of this run, for this reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """How a peer's program is started, and which version it is."""
+    """The command of a peer's program, and its version."""
 
     peer: Peer
     program: tuple[str, ...]
@@ -44,7 +43,7 @@ class Environment:
 
 
 def prepare(peer: Peer) -> Environment:
-    """The peer's environment, installed now if it is not there yet."""
+    """The peer's environment, installed on first use."""
     match peer.runtime:
         case Runtime.OURS:
             return Environment(

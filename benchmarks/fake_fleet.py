@@ -1,5 +1,4 @@
-"""Many fake workers and one fake writer on one port, as light as can be: what they cost must not be
-what is measured.
+"""Many fake workers and one fake writer on one port, as cheap as possible.
 
 `/w/<n>/…` is worker n. Every session is ready at once; a job lasts `--job-seconds`.
 """

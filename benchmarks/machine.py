@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine that the results were measured on."""
 
 import os
 import platform
@@ -32,7 +32,7 @@ def _processor() -> str:
 
 
 def _revision() -> str:
-    """The commit that was measured; empty outside a clone."""
+    """The measured commit; empty outside a clone."""
     command = ["git", "describe", "--always", "--dirty"]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent

@@ -1,8 +1,8 @@
-"""The measurements that every peer takes part in: drain, bulk enqueue, latency and durable steps.
+"""The measurements of every peer: drain, bulk enqueue, latency and durable steps.
 
-All of them start from an empty database, ask the peer's own program to do the work and then check
-in the database that the work was really done. A drain is timed from the first claim to the moment
-the last completion is visible as committed.
+All start from an empty database, run the peer's own program and then check in the database that
+the work was done. A drain is timed from the first claim until the last completion is visible as
+committed.
 """
 
 import time
@@ -21,7 +21,7 @@ CELERY_LEFT = ("LLEN celery", "HLEN unacked")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One peer in front of its server."""
+    """One peer and its server."""
 
     environment: Environment
     postgres: PostgresServer
@@ -43,7 +43,7 @@ class Stage:
         return self.redis.url
 
     def clear(self) -> None:
-        """An empty database with the peer's schema in it."""
+        """Create an empty database with the peer's schema."""
         if self.peer.store is Store.POSTGRES:
             self.postgres.fresh_database(self.database)
         else:
@@ -75,7 +75,7 @@ class Stage:
         return int(str(row[0]))
 
     def wait_until_committed(self, timeout_seconds: float = DRAIN_SECONDS) -> int:
-        """The monotonic time at which no task is left unfinished."""
+        """Wait until no task is unfinished; return the monotonic time."""
         deadline = time.monotonic() + timeout_seconds
         if self.peer.store is Store.REDIS:
             while self.unfinished():
@@ -94,7 +94,7 @@ class Stage:
                 time.sleep(0.001)
 
     def verify(self, working: Crew, count: int) -> None:
-        """Every task ran once and is recorded as done, as far as the peer records it."""
+        """Check that every task ran once and is recorded as done, if the peer records it."""
         if (handled := working.handled()) != count:
             raise PeerFailedError(f"{count} tasks, but {handled} handler calls")
         if self.peer.completed and (completed := self.count(self.peer.completed)) != count:

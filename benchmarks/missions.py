@@ -1,10 +1,8 @@
-"""`python -m benchmarks.missions`: what one orchestrator process costs, and how many missions it
-gets through.
+"""`python -m benchmarks.missions`: cost and throughput of one orchestrator process.
 
-* scale: 1,000 fake workers at the specification's own intervals (10 s, 30 s, 5 s): CPU and memory
-  of the orchestrator.
-* speed: 5,000 missions on 200 workers that answer at once: missions a second, and where the time
-  goes.
+* scale: 1,000 fake workers at the specification's intervals (10 s, 30 s, 5 s): CPU and memory.
+* speed: 5,000 missions on 200 workers that answer at once: missions per second, and time per
+phase.
 """
 
 from __future__ import annotations
@@ -51,8 +49,7 @@ class Use:
 
 
 async def scale(url: str, folder: Path, workers: int, seconds: float) -> dict[str, Any]:
-    """Missions that last for three minutes, on as many workers; looked at after they have all
-    begun."""
+    """Missions of three minutes on as many workers, measured after all have begun."""
     with fake_fleet(job_seconds=180.0) as port:
         async with Regente(url, settings=Settings(data_dir=folder), components=["missions"]) as app:
             await enlist(app, port, workers)
@@ -105,7 +102,7 @@ async def speed(url: str, folder: Path, workers: int, missions: int) -> dict[str
 
 
 def phases(url: str) -> dict[str, float]:
-    """Median time of each leg of a mission's way, by its events."""
+    """Median time of each phase of a mission, by its events."""
     query = """
       SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch
                                                                  FROM assigned - queued) * 1000),
@@ -233,9 +230,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", choices=("scale", "speed"))
-    parser.add_argument("--workers", type=int, default=1000, help="of the scale test")
-    parser.add_argument("--seconds", type=float, default=60.0, help="that the scale test looks for")
-    parser.add_argument("--missions", type=int, default=5000, help="of the speed test")
+    parser.add_argument("--workers", type=int, default=1000, help="workers of the scale test")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of the scale test")
+    parser.add_argument("--missions", type=int, default=5000, help="missions of the speed test")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="regente-bench-", ignore_cleanup_errors=True) as name,

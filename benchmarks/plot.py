@@ -1,4 +1,4 @@
-"""Draws the main figures as horizontal bars, in plain SVG."""
+"""Draws the main results as horizontal bars in plain SVG."""
 
 from html import escape
 
@@ -13,7 +13,7 @@ INK, OURS_COLOUR, PEER_COLOUR = "#1f2933", "#c2410c", "#94a3b8"
 
 
 def draw(run: Run, labels: dict[str, str]) -> str:
-    """Two panels a row; every panel is scaled to its own longest bar."""
+    """Two panels per row; every panel is scaled to its longest bar."""
     panels = [FIGURES[name] for name in SHOWN if run.peers_of(name)]
     body: list[str] = []
     y = MARGIN

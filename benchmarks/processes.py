@@ -1,4 +1,4 @@
-"""Starts the peer programs and reads what they say."""
+"""Starts the peer programs and reads their messages."""
 
 import json
 import os
@@ -21,7 +21,7 @@ STOP_SECONDS = 20.0
 
 
 class PeerFailedError(RuntimeError):
-    """A peer program ended early or said something unexpected."""
+    """A peer program ended early or sent an unexpected message."""
 
 
 def command(environment: Environment, *arguments: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Worker:
         return self.process.pid
 
     def expect(self, event: str) -> dict[str, Any]:
-        """The next message of that kind."""
+        """Return the next message of that kind."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith("{"):
@@ -91,7 +91,7 @@ class Worker:
             self.process.wait(timeout=STOP_SECONDS)
 
     def kill(self) -> None:
-        """End it together with whatever it forked."""
+        """End the process with its children."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -99,7 +99,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Crew:
-    """The workers of one measurement and the files in which they count."""
+    """The workers of one measurement and their counter files."""
 
     workers: list[Worker]
     counters: Path
@@ -113,7 +113,7 @@ class Crew:
         return total
 
     def go(self) -> None:
-        """Let all of them work; the measurement starts with the first claim of the first one."""
+        """Start all workers; the measurement begins with the first claim of any."""
         for worker in self.workers:
             worker.go()
         self.started_ns = min(worker.expect("started")["ns"] for worker in self.workers)
@@ -139,7 +139,7 @@ class Crew:
 
 @contextmanager
 def crew(environment: Environment, url: str, kind: str, *, size: int = 1) -> Iterator[Crew]:
-    """Workers that are connected and wait for `go`; whatever happens, none survives the block."""
+    """Yield workers that are connected and wait for `go`; all are ended after the block."""
     with tempfile.TemporaryDirectory(prefix="bench-counters-") as counters:
         workers = [Worker.start(environment, url, kind, Path(counters)) for _ in range(size)]
         try:
@@ -160,6 +160,6 @@ def resident_kib(pid: int) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time a process has used so far, in user and kernel mode."""
+    """Processor time that a process has used, in user and kernel mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,8 +1,7 @@
-"""`python -m benchmarks.quotes`: 10,000 quotes on 5 runner processes × 20, 50 database connections,
-runners killed at random.
+"""`python -m benchmarks.quotes`: 10,000 quotes on 5 runners × 20, with random kills.
 
-The oracle is the provider: it counts what was paid for, by order. All quotes must end, none may be
-lost, none paid for twice.
+The provider's counts of charges are the check: all quotes end, none is lost, none is charged
+twice.
 """
 
 from __future__ import annotations
@@ -32,10 +31,9 @@ from regente.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE_CONNECTIONS = 7
-"""Of one runner, besides those of its pipelines: the engine's pool, the claims', the listener's,
-the lease's."""
+"""Connections of one runner besides its pipelines': pool, claims, listener, lease."""
 OWN_CONNECTIONS = 5
-"""Of the benchmark itself, which cannot be told from a runner's."""
+"""Connections of the benchmark itself, which look like a runner's."""
 LOOK_SECONDS = 0.2
 VEHICLE_EVERY = 10
 
@@ -184,7 +182,7 @@ def descriptions(plan: Plan) -> list[QuoteArgs]:
 
 
 async def conduct(plan: Plan, app: Regente, crew: Crew, database_url: str) -> tuple[int, int]:
-    """Until every quote has ended: kills spread over the work, at places that the seed decides."""
+    """Wait until every quote has ended, and kill runners at moments that the seed decides."""
     chance = random.Random(plan.seed)
     due = sorted(chance.uniform(0.05, 0.9) for _ in range(plan.kills))
     most = kills = 0
@@ -203,8 +201,7 @@ async def conduct(plan: Plan, app: Regente, crew: Crew, database_url: str) -> tu
             await asyncio.sleep(LOOK_SECONDS)
 
 
-# Those of the benchmark's own app are among them, and those of killed runners until the server
-# notices.
+# Includes the benchmark's own app, and killed runners until the server notices.
 _CONNECTIONS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE 'regente%' AND client_port IS NOT NULL
@@ -220,7 +217,7 @@ def _paid(sandbox_url: str) -> dict[str, dict[str, int]]:
 
 @contextlib.contextmanager
 def sandbox_process() -> Iterator[str]:
-    """A process of its own, so that serving the providers is not part of anybody's measurement."""
+    """The sandbox as a separate process, so that serving the providers is not measured."""
     words = [
         sys.executable,
         "-m",

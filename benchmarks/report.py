@@ -1,4 +1,4 @@
-"""Writes a run down: everything as JSON, the table as Markdown, the picture as SVG."""
+"""Writes a run: results as JSON, a table as Markdown, a chart as SVG."""
 
 import json
 from datetime import UTC, datetime
@@ -79,7 +79,7 @@ def _row(run: Run, figure: Figure, peer: str, *, first: bool) -> str:
 
 
 def verdicts(run: Run, figure: str) -> str:
-    """Each target of that figure with what was reached."""
+    """The targets of a figure with the reached values."""
     shown = []
     for target in TARGETS:
         if target.figure == figure and (outcome := target.reached(run)):

@@ -1,4 +1,4 @@
-"""What was measured: samples, what they are called, and how they are summed up."""
+"""The samples of a run, their names and their summaries."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -79,7 +79,7 @@ class Summary:
 
 @dataclass(slots=True)
 class Run:
-    """One run of the benchmark, complete enough to be read years later."""
+    """One run of the benchmark with everything needed to read it later."""
 
     machine: dict[str, Any]
     options: dict[str, Any]
@@ -89,7 +89,7 @@ class Run:
     skipped: dict[str, str] = field(default_factory=dict)
 
     def peers_of(self, figure: str) -> list[str]:
-        """Best first."""
+        """Peers in order, best first."""
         names = {sample.peer for sample in self.samples if sample.figure == figure}
         worst_last = FIGURES[figure].lower_is_better
         return sorted(
@@ -109,14 +109,14 @@ class Run:
         return summary.median if summary else None
 
     def ratio(self, figure: str, peer: str, *, ours: str = "regente") -> float | None:
-        """How many times better than that peer we are."""
+        """Ratio of our value to that peer's; above 1 is better."""
         mine, theirs = self.median(figure, ours), self.median(figure, peer)
         if not mine or not theirs:
             return None
         return theirs / mine if FIGURES[figure].lower_is_better else mine / theirs
 
     def figures(self) -> Iterable[Figure]:
-        """Those that have samples, in their fixed order."""
+        """Figures with samples, in their fixed order."""
         measured = {sample.figure for sample in self.samples}
         return (figure for name, figure in FIGURES.items() if name in measured)
 

@@ -1,7 +1,6 @@
-"""The servers under test: one PostgreSQL with default settings and one Redis with default settings,
-both thrown away.
+"""The measured servers: temporary PostgreSQL and Redis with default settings.
 
-PostgreSQL comes from the same wheel that Regente embeds. Nothing is tuned: `fsync`,
+PostgreSQL comes from the wheel that Regente embeds. Nothing is tuned: `fsync`,
 `synchronous_commit` and `full_page_writes` stay on. Every client connects through a unix socket.
 """
 
@@ -45,7 +44,7 @@ class PostgresServer:
     def __enter__(self) -> Self:
         account = choose_account(self.directory / "data")
         self.directory.chmod(0o755)
-        account.give(self.directory)
+        account.chown(self.directory)
         programs, data = programs_for(account, self.directory), self.directory / "data"
         options: dict[str, Any] = {"cwd": "/", "env": server_environment(), **account.switch}
         subprocess.run(
@@ -86,16 +85,14 @@ class PostgresServer:
         return self.url(name)
 
     def settle(self, database: str) -> None:
-        """Statistics and a checkpoint before every measurement, so that none pays for the one
-        before."""
+        """Run VACUUM ANALYZE and a checkpoint, so that measurements do not affect the next."""
         with self.connect(database) as connection:
             connection.execute("VACUUM ANALYZE")
             connection.execute("CHECKPOINT")
 
     @contextmanager
     def without_autovacuum(self) -> Iterator[None]:
-        """Its workers' transactions are counted in the database that they clean, and nobody could
-        tell them apart."""
+        """Switch autovacuum off during the block: its transactions would be counted."""
         try:
             self._set_autovacuum("off")
             yield
@@ -108,8 +105,7 @@ class PostgresServer:
             connection.execute("SELECT pg_reload_conf()")
 
     def transactions(self, database: str) -> int:
-        """Commits and rollbacks in that database; asked from another database, so the question is
-        not counted."""
+        """Commits and rollbacks of that database, read from another database so as not to count."""
         with self.connect() as connection:
             row = connection.execute(
                 "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s",
@@ -148,7 +144,7 @@ class PostgresServer:
 
 @dataclass(slots=True)
 class RedisServer:
-    """Redis as its defaults have it: snapshots every so often, no append-only file."""
+    """Redis with its default settings: snapshots, no append-only file."""
 
     directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bench-redis-")))
     process: subprocess.Popen[bytes] | None = None
@@ -195,7 +191,7 @@ class RedisServer:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def ask(self, command: str) -> str:
-        """One inline command, one short reply; enough to count a queue without a client library."""
+        """Send one inline command and return its short reply."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self.socket_path))
             connection.sendall(command.encode() + b"\r\n")

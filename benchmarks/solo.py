@@ -1,5 +1,4 @@
-"""The measurements that concern mainly ourselves: idling, a long history, memory and many sleeping
-tasks."""
+"""Measurements of Regente alone: an idle runner, a long history, memory, sleeping tasks."""
 
 import time
 from dataclasses import dataclass
@@ -7,8 +6,8 @@ from dataclasses import dataclass
 from benchmarks.measurements import DRAIN_SECONDS, Stage, drain_backlog
 from benchmarks.processes import cpu_seconds, crew, resident_kib
 
-# What a runner asks once at its start does not count, and an idle server process reports with up to
-# ten seconds of delay.
+# A runner's start-up queries are excluded, and an idle server process reports with up to ten
+# seconds delay.
 REPORTING_SECONDS = 20.0
 SLEEPERS = 5_000
 SLEEPING_SECONDS = 30.0
@@ -29,7 +28,7 @@ class Memory:
 
 
 def idle(stage: Stage, seconds: float) -> Idle:
-    """A runner with nothing to do: what it asks of the database and of the processor."""
+    """Transactions and processor time of an idle runner."""
     stage.clear()
     stage.settle()
     with stage.postgres.without_autovacuum(), crew(stage.environment, stage.url, "noop") as working:
@@ -48,7 +47,7 @@ def idle(stage: Stage, seconds: float) -> Idle:
 
 
 def finish_many(stage: Stage, count: int) -> Memory:
-    """Run that many tasks through one runner, for real, and leave them in the database."""
+    """Run that many tasks through one runner and leave them in the database."""
     stage.clear()
     stage.enqueue("noop", count)
     stage.settle()
@@ -66,22 +65,21 @@ def finish_many(stage: Stage, count: int) -> Memory:
 
 
 def drain_again(stage: Stage, count: int) -> float:
-    """Tasks per second in a database that keeps its history from before."""
+    """Tasks per second in a database with a history."""
     stage.enqueue("noop", count)
     return drain_backlog(stage, count, verify=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Sleeping:
-    """Per second: everything that the runner asks, and the rows that it writes to
-    keep its tasks."""
+    """Transactions and updated rows per second for tasks that sleep."""
 
     transactions: float
     updates: float
 
 
 def sleeping(stage: Stage, count: int = SLEEPERS) -> Sleeping:
-    """What many tasks cost the database while all of them sleep in one runner."""
+    """Measure the database load of many tasks that sleep in one runner."""
     stage.clear()
     stage.enqueue("sleep", count)
     stage.settle()

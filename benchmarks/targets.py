@@ -1,4 +1,4 @@
-"""What the figures have to reach."""
+"""The targets of the results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,7 @@ OURS = "regente"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`reached` gives the value to show and whether it suffices, or None when it
-    was not measured."""
+    """A target; `reached` gives the value to show and whether it suffices, or None unmeasured."""
 
     figure: str
     wanted: str
@@ -37,7 +36,7 @@ def at_most(limit: float, figure: str) -> Callable[[Run], tuple[str, bool] | Non
 def between(
     low: float, high: float, figure: str, base: str
 ) -> Callable[[Run], tuple[str, bool] | None]:
-    """Our own figure as a part of another one of ours."""
+    """One of our figures as a fraction of another one."""
 
     def reached(run: Run) -> tuple[str, bool] | None:
         value, reference = run.median(figure, OURS), run.median(base, OURS)

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.writer`: the reference Writer beside raw COPY + upsert of the very same
-rows, in one run.
+"""`python -m benchmarks.writer`: the reference Writer against raw COPY + upsert of the same
+rows.
 
-Both store the same ads in the same kind of table, on a fresh one and on one that has them all
-already, taking turns. The raw side gets the rows ready-made as COPY text: it pays for nothing but
-PostgreSQL. The writer is a process of its own, and gets them as JSON over loopback HTTP.
+Both store the same ads in the same kind of table, fresh and full, taking turns. The raw side
+gets the rows as prepared COPY text and pays for PostgreSQL only. The writer is a separate
+process and gets them as JSON over loopback HTTP.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def ads(count: int) -> Iterator[dict[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The same rows twice."""
+    """The same rows as JSON and as COPY text."""
 
     json_path: Path
     copy_path: Path
@@ -125,7 +125,7 @@ def file_server(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def writer_process(database_url: str) -> Iterator[tuple[str, int]]:
-    """Gives its URL and its process id."""
+    """Run a writer process; yield its URL and process id."""
     command = [
         sys.executable,
         "-m",
@@ -169,7 +169,7 @@ def run_writer(writer_url: str, source_url: str, rows: int) -> float:
 
 
 def run_raw(database_url: str, material: Material) -> float:
-    """One transaction: COPY into a staging table, then the writer's own upsert statement."""
+    """In one transaction: COPY into a staging table, then the writer's upsert statement."""
     names = ", ".join(COLUMNS)
     assignments = ", ".join(
         [*(f"{name} = EXCLUDED.{name}" for name in COLUMNS), "last_seen_at = DEFAULT"]
@@ -241,8 +241,7 @@ class Contest:
         )
 
     def verdict(self) -> bool:
-        """The median of each round's own ratio: what disturbs the machine disturbs
-        both of a round."""
+        """The median of each round's ratio, since a disturbance affects both sides of a round."""
         fine = True
         print(
             f"\n{'table':<6} {'raw rows/s':>11} {'writer rows/s':>14} {'ratio':>6}   "

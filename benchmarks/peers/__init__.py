@@ -1,2 +1,1 @@
-"""One standalone program per peer. Each runs in its peer's own environment and speaks the protocol
-of `protocol.py`."""
+"""One program per peer, run in the peer's environment with the commands of `protocol.py`."""

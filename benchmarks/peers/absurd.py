@@ -1,5 +1,4 @@
-"""Absurd (its Python SDK): several async workers in the process, each with its own connection and a
-claimed batch."""
+"""Absurd (its Python SDK): several async workers, each with a connection and claimed batches."""
 
 import asyncio
 import os
@@ -30,7 +29,7 @@ def setup(url):
 
 
 async def enqueue(url, kind, count):
-    """There is no bulk call; many spawns in one transaction is the fastest form the SDK offers."""
+    """Enqueue in one transaction: the SDK has no bulk call, and this is its fastest form."""
     connection = await psycopg.AsyncConnection.connect(url)
     app = AsyncAbsurd(connection, queue_name=QUEUE)
     bodies = protocol.payloads(count)

@@ -25,8 +25,7 @@ class Ping:
 
 
 def connect(url, **options):
-    """Its URL parser wants a host name, although the socket directory in the query
-    is what counts."""
+    """Add a host name, which its URL parser requires beside the socket directory."""
     return AsyncClient(url.replace("@/", "@localhost/", 1), **options)
 
 
@@ -64,7 +63,7 @@ async def work(url, kind):
         gate.arrived(job.args.sent)
 
     gate.ready()
-    gate.started()  # the claim loop is inside the Rust core; `start()` begins it at once
+    gate.started()  # the claim loop is in the Rust core; `start()` starts it at once
     await client.start([(QUEUE, WORKERS)])
     await asyncio.Event().wait()
 

@@ -1,5 +1,4 @@
-"""Celery on Redis: late acknowledgement, no result backend, large prefetch, the quickest pool for
-short tasks."""
+"""Celery on Redis: late acknowledgement, no result backend, large prefetch, the fastest pool."""
 
 import os
 import time
@@ -40,11 +39,11 @@ def application(url):
 
 
 def setup(url):
-    """A queue in Redis needs no schema."""
+    """Do nothing: a queue in Redis needs no schema."""
 
 
 def enqueue(url, kind, count):
-    """There is no bulk call; a loop over one producer is what the documentation recommends."""
+    """Enqueue in a loop over one producer, as the documentation recommends without a bulk call."""
     app = application(url)
     bodies = protocol.payloads(count)
     with app.producer_pool.acquire(block=True) as producer, protocol.Stopwatch() as watch:

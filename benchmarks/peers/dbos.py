@@ -1,5 +1,4 @@
-"""DBOS Transact: workflows on a queue polled as often as it allows, with its thread pool and
-connection pool enlarged."""
+"""DBOS Transact: a queue at its fastest polling, with larger thread and connection pools."""
 
 import os
 import threading
@@ -71,8 +70,7 @@ def options(kind):
 
 
 def enqueue(url, kind, count):
-    """There is no bulk call; many enqueues in one transaction is the fastest form its client
-    offers."""
+    """Enqueue in one transaction: the client has no bulk call, and this is its fastest form."""
     client = DBOSClient(system_database_url=psycopg_url(url), application_name="bench")
     engine = sqlalchemy.create_engine(psycopg_url(url))
     wanted = options(kind)

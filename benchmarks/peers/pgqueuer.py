@@ -1,5 +1,4 @@
-"""PgQueuer at its best documented settings: asyncpg, uvloop, its recommended autovacuum settings,
-large batches."""
+"""PgQueuer at its best documented settings: asyncpg, uvloop, large batches."""
 
 import asyncio
 import json

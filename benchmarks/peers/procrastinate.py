@@ -1,5 +1,4 @@
-"""Procrastinate with its documented concurrency and the psycopg connector (binary), LISTEN/NOTIFY
-on."""
+"""Procrastinate with its documented concurrency, the psycopg connector and LISTEN/NOTIFY."""
 
 import logging
 import os

@@ -38,7 +38,7 @@ def say(**message):
 
 
 class Counter:
-    """How many handlers this process has finished, in a shared file of eight bytes."""
+    """The number of finished handlers of this process, in a shared file of eight bytes."""
 
     def __init__(self):
         self.count = 0
@@ -55,8 +55,7 @@ class Counter:
 
 
 class Gate:
-    """Holds the worker back until the driver says go, and ends the process when the driver closes
-    stdin."""
+    """Blocks the worker until the driver starts it; ends it when the driver closes stdin."""
 
     def __init__(self):
         self.counter = Counter()
@@ -70,7 +69,7 @@ class Gate:
         threading.Thread(target=self._exit_with_stdin, daemon=True).start()
 
     def started(self):
-        """Call it at the first claim; later calls are free."""
+        """Record the first claim; later calls cost nothing."""
         if not self.has_started:
             self.has_started = True
             say(event="started", ns=time.monotonic_ns())
@@ -125,7 +124,7 @@ def ping_gap():
 
 
 async def pinging(count, send: Callable):
-    """Await `send(sent_ns)` once per ping, with a random pause between two of them."""
+    """Await `send(sent_ns)` once per ping, with a random pause in between."""
     for _ in range(count):
         await asyncio.sleep(ping_gap())
         await send(time.monotonic_ns())

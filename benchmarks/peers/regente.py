@@ -1,5 +1,4 @@
-"""Regente through its public API. One pipeline per kind of task; durability, fence and audit events
-as always."""
+"""Regente through its public API: one pipeline per kind of task, with default durability."""
 
 import asyncio
 import os
@@ -61,7 +60,7 @@ async def ping(url, count):
 async def work(url, kind):
     TaskStore.survey = gate.watching(
         TaskStore.survey
-    )  # its first look at the queue comes just before its first claim
+    )  # its first query of the queue is just before its first claim
     async with Regente(database_url=url) as app:
         gate.ready()
         await app.run(pipelines=[kind], concurrency=SLEEPERS if kind == "sleep" else CONCURRENCY)

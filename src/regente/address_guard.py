@@ -1,9 +1,7 @@
-"""Keeps readers of other people's links from being a way into a network: each connection goes to an
-address that was looked at.
+"""Guards requests to untrusted URLs: each connection goes to a checked address.
 
-The name is resolved here, its addresses are checked, and the socket is opened to one of them, so a
-second answer of the name server changes nothing. Redirects open new connections and so pass through
-here as well.
+The name is resolved here, its addresses are checked, and the socket is opened to one of them, so
+a second DNS answer changes nothing. Redirects open new connections and are checked too.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ def origin_of(url: str) -> Origin:
 
 
 def check_url(url: str, *, allow_private: bool) -> None:
-    """What can be said before any name is resolved."""
+    """Refuse a URL by its text, before any name is resolved."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -49,18 +47,18 @@ def check_url(url: str, *, allow_private: bool) -> None:
     try:
         check_address(host, allow_private=allow_private)
     except ValueError:
-        return  # a name: its addresses are checked when it is connected to
+        return  # a name: its addresses are checked on connect
 
 
 def check_address(address: str, *, allow_private: bool) -> None:
-    for one in _meant(ip_address(address.split("%")[0])):
-        never = one.is_link_local or one.is_multicast or one.is_unspecified
-        if never or not (allow_private or one.is_global):
+    for one in _addresses_in(ip_address(address.split("%")[0])):
+        always_refused = one.is_link_local or one.is_multicast or one.is_unspecified
+        if always_refused or not (allow_private or one.is_global):
             raise AddressRefused(f"{address} is not a public address; nothing is read from it")
 
 
-def _meant(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | IPv6Address]:
-    """Also the IPv4 address that an IPv6 one leads to."""
+def _addresses_in(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | IPv6Address]:
+    """The address, and any IPv4 address that an IPv6 one embeds."""
     if isinstance(address, IPv4Address):
         return [address]
     inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -71,8 +69,7 @@ def _meant(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | IPv6Add
 
 
 class GuardedNetwork(httpcore2.AnyIOBackend):
-    """`trusted` is named by whoever runs this, not by a link: what it resolves to
-    is not looked at."""
+    """A network backend that checks addresses, except those of configured `trusted` origins."""
 
     def __init__(self, *, allow_private: bool, trusted: frozenset[Origin] = frozenset()) -> None:
         self._allow_private = allow_private
@@ -90,15 +87,15 @@ class GuardedNetwork(httpcore2.AnyIOBackend):
         if (host, port) not in self._trusted:
             for address in addresses:
                 check_address(address, allow_private=self._allow_private)
-        refused: Exception = httpcore2.ConnectError(f"{host} has no address")
+        last_error: Exception = httpcore2.ConnectError(f"{host} has no address")
         for address in addresses:
             try:
                 return await super().connect_tcp(
                     address, port, timeout, local_address, socket_options
                 )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                refused = error
-        raise refused
+                last_error = error
+        raise last_error
 
     async def _resolve(self, host: str, port: int, timeout: float | None) -> list[str]:
         loop = asyncio.get_running_loop()

@@ -1,9 +1,7 @@
-"""Log lines: one for each record of the standard `logging`, so that the engine's and the pipelines'
-own read alike.
+"""Formats every `logging` record as one line, from the engine and from pipelines.
 
-Every line is enriched with the task that the code belongs to (see
-`regente.engine.log.task_fields`). Lines go to stderr: JSON for machines, text for a terminal. Only
-the composition root calls this.
+Every line gets the fields of the current task (`regente.engine.log.task_fields`). Lines go to
+stderr: JSON for machines, text for a terminal. Only the composition root calls this.
 """
 
 from __future__ import annotations
@@ -22,12 +20,12 @@ from regente.engine.log import task_fields
 LogFormat = Literal["json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-# What a scraped page says must not steer the terminal.
+# Control characters of a scraped page must not reach the terminal.
 ESCAPES = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
 }
 
-_OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+_STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _COLOURS = {"debug": 2, "info": 32, "warning": 33, "error": 31, "critical": 31}
 
 
@@ -37,29 +35,33 @@ def configure_logs(
     log_format: LogFormat | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> None:
-    """Send every record to stderr. `fields` are for lines that know no better: the runner's name,
-    for threads of its own."""
+    """Send every record to stderr; `fields` are defaults, such as the runner's name."""
     as_json = log_format == "json" or (log_format is None and not sys.stderr.isatty())
     handler = _StderrHandler()
-    handler.setFormatter((_JsonLines if as_json else _TextLines)(dict(fields or {})))
+    handler.setFormatter((_JsonFormatter if as_json else _TextFormatter)(dict(fields or {})))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    # The pool repeats what the engine says once, in its own words, at every try.
+    # The pool logs at every try what the engine logs once.
     logging.getLogger("psycopg.pool").setLevel(logging.DEBUG if level == "debug" else logging.ERROR)
     logging.getLogger("httpx2").setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
 
 
 def adopt_structlog() -> None:
-    """Whoever logs with structlog writes such lines, too. It is the pipelines' choice: where it is
-    not installed, it is not missed."""
+    """Route structlog, where it is installed, through the standard `logging`."""
     if importlib.util.find_spec("structlog") is None:
         return
     import structlog
 
     def as_record(_: object, __: str, line: MutableMapping[str, Any]) -> dict[str, Any]:
-        kept = {name: line.pop(name) for name in ("exc_info", "stack_info") if name in line}
-        return {"msg": line.pop("event", ""), "extra": {"task_context": dict(line)}, **kept}
+        exception_fields = {
+            name: line.pop(name) for name in ("exc_info", "stack_info") if name in line
+        }
+        return {
+            "msg": line.pop("event", ""),
+            "extra": {"task_context": dict(line)},
+            **exception_fields,
+        }
 
     structlog.configure(
         processors=[
@@ -75,7 +77,7 @@ def adopt_structlog() -> None:
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to whatever `sys.stderr` is at the time, like the interpreter itself."""
+    """Writes to the current `sys.stderr`, like the interpreter."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -85,31 +87,30 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
         return sys.stderr
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
-        """A reader of the log that went away must not end the work."""
+        """Ignore a closed stderr, so that a lost log reader does not end the work."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
 
-class _Lines(logging.Formatter):
+class _LineFormatter(logging.Formatter):
     def __init__(self, fields: dict[str, Any]) -> None:
         super().__init__()
         self._fields = fields
 
     def _fields_of(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What the record says of itself, before what its task says of it, before what the process
-        does."""
-        own = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
-        told = own.pop("task_context", {})
+        """Merge the fields of the process, the task and the record; later ones win."""
+        own = {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
+        context = own.pop("task_context", {})
         if record.stack_info:
             own["stack"] = record.stack_info
         if record.exc_info:
             own["exception"] = self.formatException(record.exc_info)
-        return {**self._fields, **task_fields(), **told, **own}
+        return {**self._fields, **task_fields(), **context, **own}
 
 
-class _JsonLines(_Lines):
+class _JsonFormatter(_LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
-        always = {
+        standard = {
             "event": record.getMessage(),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -117,24 +118,24 @@ class _JsonLines(_Lines):
             .isoformat(timespec="microseconds")
             .replace("+00:00", "Z"),
         }
-        return json.dumps(always | self._fields_of(record) | always, default=str)
+        return json.dumps(standard | self._fields_of(record) | standard, default=str)
 
 
-class _TextLines(_Lines):
+class _TextFormatter(_LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = self._fields_of(record)
-        below = [str(fields.pop(name)) for name in ("stack", "exception") if fields.get(name)]
-        told = [f"{name}={_in_one_piece(value)}" for name, value in fields.items()]
-        moment = time.strftime("%H:%M:%S", time.localtime(record.created))
+        tracebacks = [str(fields.pop(name)) for name in ("stack", "exception") if fields.get(name)]
+        context = [f"{name}={_quoted(value)}" for name, value in fields.items()]
+        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         level = record.levelname.lower()
-        first = " ".join([record.getMessage(), *told])
-        text = "\n".join([first, *below]).translate(ESCAPES)
+        first = " ".join([record.getMessage(), *context])
+        text = "\n".join([first, *tracebacks]).translate(ESCAPES)
         if sys.stderr.isatty():
-            return f"\x1b[2m{moment}\x1b[0m \x1b[{_COLOURS.get(level, 0)}m{level:<8}\x1b[0m {text}"
-        return f"{moment} {level:<8} {text}"
+            return f"\x1b[2m{clock}\x1b[0m \x1b[{_COLOURS.get(level, 0)}m{level:<8}\x1b[0m {text}"
+        return f"{clock} {level:<8} {text}"
 
 
-def _in_one_piece(value: object) -> str:
+def _quoted(value: object) -> str:
     return (
         value
         if isinstance(value, str) and value.isprintable() and value and " " not in value

@@ -1,5 +1,4 @@
-"""What may be changed while everything runs: one list for the API and the command line, wherever
-each setting belongs."""
+"""The settings that can be changed at run time, as one list for the API and the command line."""
 
 from __future__ import annotations
 

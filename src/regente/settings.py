@@ -1,4 +1,4 @@
-"""Every setting, read from the environment once, by the composition root only."""
+"""All settings, read from the environment once, by the composition root only."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from regente.fleet.config import FleetConfig
 
 
 class Settings(BaseSettings):
-    """Each field is `REGENTE_<NAME>` in the environment; the lease's names of the original
-    specification work too."""
+    """Each field is `REGENTE_<NAME>` in the environment; the lease has the original names too."""
 
     model_config = SettingsConfigDict(
         env_prefix="REGENTE_", frozen=True, extra="ignore", populate_by_name=True
     )
 
     database_url: str | None = Field(
-        None, description="PostgreSQL to use; none: start the embedded one"
+        None, description="PostgreSQL to use; without it the embedded one is started"
     )
     builtins: str = Field(
         "all", description="pipelines that come with Regente and are on: all, none, or A,B"
@@ -40,7 +39,7 @@ class Settings(BaseSettings):
         100, ge=1, le=100_000, description="tasks that one runner runs at once"
     )
     drain_seconds: float = Field(
-        30.0, ge=0, description="how long running tasks may finish after SIGTERM"
+        30.0, ge=0, description="time for running tasks to finish after SIGTERM"
     )
     lock_ttl_ms: int = Field(
         60_000,
@@ -54,50 +53,50 @@ class Settings(BaseSettings):
             "REGENTE_HEARTBEAT_INTERVAL_MS", "JOB_HEARTBEAT_INTERVAL_MS", "heartbeat_interval_ms"
         ),
     )
-    sweep_seconds: float = Field(60.0, gt=0, description="how often expired leases are looked for")
-    batches_seconds: float = Field(10.0, gt=0, description="how often open batches are reviewed")
-    schedules_seconds: float = Field(10.0, gt=0, description="how often schedules are looked at")
+    sweep_seconds: float = Field(
+        60.0, gt=0, description="interval of the search for expired leases"
+    )
+    batches_seconds: float = Field(10.0, gt=0, description="interval of the review of open batches")
+    schedules_seconds: float = Field(10.0, gt=0, description="interval of the check of schedules")
     retention_days: float = Field(
-        30.0, gt=0, description="how long what has ended is kept, until somebody sets it"
+        30.0, gt=0, description="how long ended work is kept, unless the runtime setting is set"
     )
     secret_key: str | None = Field(
         None,
         repr=False,
-        description="encrypts the fleet's secrets; none: a key file in the data folder",
+        description="encrypts the fleet's secrets; without it a key file in the data folder does",
     )
     timeout_session: float = Field(180.0, gt=0, description="seconds until a session must be ready")
     timeout_job: float = Field(
         6000.0, gt=0, description="seconds that a scrape or a writer's job may take"
     )
-    polling_session: float = Field(10.0, gt=0, description="seconds between looks at a session")
-    polling_job: float = Field(30.0, gt=0, description="seconds between looks at a job")
+    polling_session: float = Field(10.0, gt=0, description="seconds between polls of a session")
+    polling_job: float = Field(30.0, gt=0, description="seconds between polls of a job")
     polling_orchestrator: float = Field(
         5.0, gt=0, description="seconds between rounds of the orchestrator"
     )
     outage_seconds: float = Field(
-        180.0, gt=0, description="how long a worker or writer may be away while it is needed"
+        180.0, gt=0, description="outage of a needed worker or writer that is tolerated"
     )
-    cancel_seconds: float = Field(
-        30.0, gt=0, description="how long a worker may take to confirm a cancel"
-    )
+    cancel_seconds: float = Field(30.0, gt=0, description="time for a worker to confirm a cancel")
     error_backoff: float = Field(
-        5.0, gt=0, description="first rest, in seconds, of a worker whose session failed"
+        5.0, gt=0, description="first pause, in seconds, of a worker whose session failed"
     )
     max_proxy_failures: int = Field(
-        3, ge=1, description="faults of its own after which a proxy is deactivated"
+        3, ge=1, description="failures of its own after which a proxy is deactivated"
     )
-    proxy_test_url: str | None = Field(None, description="what a proxy's test asks for through it")
+    proxy_test_url: str | None = Field(
+        None, description="URL that a proxy's test requests through it"
+    )
     watch_seconds: float = Field(
-        1.0, gt=0, description="how often a runner looks for what others did to its workers"
+        1.0, gt=0, description="interval at which a runner reads what others did to its workers"
     )
-    http_timeout: float = Field(
-        30.0, gt=0, description="seconds that a worker or writer may take to answer"
-    )
+    http_timeout: float = Field(30.0, gt=0, description="seconds for a worker or writer to respond")
     otel: str | None = Field(
         None, description="traces: on, off, or the URL of an OpenTelemetry collector"
     )
     max_crashes: int = Field(
-        3, ge=1, description="deaths of its runner after which a task is a dead letter"
+        3, ge=1, description="crashed runners of a task after which it is a dead letter"
     )
 
     def fleet_config(self) -> FleetConfig:

@@ -1,5 +1,4 @@
-"""Services that do not even speak HTTP properly: each request ends in time, with evidence, and the
-report is whole."""
+"""Services with broken HTTP: each request ends in time, with evidence in a complete report."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ async def service(answer: Answer) -> AsyncIterator[str]:
 
     async with await asyncio.start_server(connected, "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with asyncio.timeout(30):  # every client is gone: so are the answers
+        async with asyncio.timeout(30):  # every client has disconnected, so the responses end
             await asyncio.gather(*tasks)
 
 
@@ -67,14 +66,14 @@ async def service(answer: Answer) -> AsyncIterator[str]:
         (lies_about_its_length, "RemoteProtocolError", 2.0),
         (speaks_something_else, "RemoteProtocolError", 2.0),
         (closes_at_once, "no answer", 2.0),
-        (drips, "no whole answer within 0.1 s", 0.1),
+        (drips, "no complete answer within 0.1 s", 0.1),
         (never_stops, "200 with more than 1,048,576 bytes", 2.0),
     ],
 )
 async def test_no_answer_is_too_broken_for_a_report(
     answer: Answer, evidence: str, request_seconds: float
 ) -> None:
-    """O22: bounded in time and in size, whatever is on the other end."""
+    """O22: bounded in time and size for any response."""
     async with service(answer) as url:
         report = await examine_writer(
             WriterOptions(
@@ -94,7 +93,7 @@ async def test_no_answer_is_too_broken_for_a_report(
 
 
 async def test_a_name_that_no_resolver_takes_is_a_finding() -> None:
-    """O22: not an exception."""
+    """O22: no exception."""
     report = await examine_writer(
         WriterOptions(f"http://{'a' * 70}.invalid", "any-key", request_seconds=1.0)
     )

@@ -19,7 +19,7 @@ from tests.conformance.writer_app import WriterApp
 
 @pytest.fixture(autouse=True)
 def own_logging() -> Iterator[None]:
-    """The command line sets up the process's logs; the next test gets them as they were."""
+    """The command sets up the process's logs; restore them for the next test."""
     root, client = logging.getLogger(), logging.getLogger("httpx2")
     handlers, level, client_level = root.handlers, root.level, client.level
     yield
@@ -37,7 +37,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_conformant_worker_ends_with_0_and_a_table(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """O21: one line a check, and the sum at the end."""
+    """O21: one line per check, and a total at the end."""
     worker = WorkerApp()
     async with serving(worker.app()) as url:
         words = [
@@ -77,7 +77,7 @@ async def test_a_conformant_worker_ends_with_0_and_a_table(
 async def test_a_broken_writer_ends_with_1_and_json(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O22: a program reads the same findings."""
+    """O22: the same findings as JSON."""
     monkeypatch.setenv("REGENTE_CONFORMANCE_API_KEY", writer_app.KEY)
     async with serving(WriterApp(frozenset({"loses a row"})).app()) as url:
         code = await asyncio.to_thread(
@@ -111,7 +111,7 @@ async def test_a_broken_writer_ends_with_1_and_json(
 def test_options_that_make_no_request_are_refused(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O21, O22: wrong use is 2 and one line, before anything is sent."""
+    """O21, O22: wrong usage exits with 2 and one line, before any request."""
     monkeypatch.setenv("REGENTE_CONFORMANCE_API_KEY", "any")
     code = main(["conformance", *words])
     assert code == 2

@@ -1,5 +1,4 @@
-"""Our own services pass what we ask of everybody's: real proxies, a real library, a real
-PostgreSQL."""
+"""The reference services pass every check: real proxies, a real library, a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def assert_all_passed(report: Report) -> None:
 
 
 async def test_the_reference_worker_passes_every_check(tmp_path: Path) -> None:
-    """O21: through a proxy with a password, to the last ad of the sandbox's library; the extensions
-    too."""
+    """O21: through a proxy with a password, to the library's last ad; extensions too."""
     async with Sandbox(proxies=1) as sandbox:
         settings = WorkerSettings(
             api_key=SecretStr(KEY),
@@ -68,7 +66,7 @@ async def test_the_reference_worker_passes_every_check(tmp_path: Path) -> None:
 
 
 async def test_the_reference_writer_passes_every_check(database_url: str) -> None:
-    """O22: a document with a bad row, stored in a table of its own making."""
+    """O22: a document with a bad row, stored in a table that the test creates."""
     config = WriterConfig(
         database_url=database_url, api_key=KEY, create_ads=True, allow_private=True, source_tries=1
     )

@@ -1,4 +1,4 @@
-"""The result document: where it is, and how many ads it holds."""
+"""The result document: its URL, and its number of ads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from regente.conformance.results import count_ads, result_url
     ],
 )
 def test_the_formula(domain: str, url: str) -> None:
-    """O9: https by default, a scheme of its own as it is."""
+    """O9: https by default; a domain with a scheme stays as it is."""
     assert result_url(domain, "scrape_1") == url
 
 
@@ -52,7 +52,7 @@ async def count(body: str, status: int = 200) -> int:
     ],
 )
 async def test_ads_are_counted_as_they_come(document: object, ads: int) -> None:
-    """O9: items of the top array only, whatever they are."""
+    """O9: counts the items of the top array only, of any type."""
     assert await count(json.dumps(document)) == ads
 
 

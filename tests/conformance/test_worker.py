@@ -1,5 +1,4 @@
-"""Every way for a worker to break its contract is named by the check that it breaks, and by that
-one only."""
+"""Each way in which a worker can break its contract fails exactly the check for it."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ async def test_a_correct_worker_passes_every_check() -> None:
 
 
 async def test_the_payloads_are_those_of_the_contract() -> None:
-    """O6, O8: session and scrape, to the letter."""
+    """O6, O8: session and scrape requests, byte for byte."""
     worker = WorkerApp()
     await examine(worker, media_format="video", languages=("pt", "en"))
     proxy = {"server": "proxy.example.com:8080", "username": "user", "password": PASSWORD}
@@ -118,7 +117,7 @@ async def test_an_open_route_is_named(route: str) -> None:
 
 
 async def test_403_is_not_401() -> None:
-    """O21: 9.3 says 401."""
+    """O21: 9.3 requires 401."""
     report = await examine(WorkerApp(refused_with=403))
     assert report.failed == tuple(
         f"401 without the key: {method} {path}" for method, path in ROUTES
@@ -137,14 +136,14 @@ async def test_a_count_that_is_no_number_is_named(count: str) -> None:
     [("no idempotency", "Idempotency-Key is honoured"), ("no size limit", "oversize body is 413")],
 )
 async def test_a_missing_option_is_no_failure(fault: str, check: str) -> None:
-    """O21: what the contract leaves open may be left out."""
+    """O21: extensions of the contract may be missing."""
     report = await examine(broken(fault))
     assert report.verdict_of(check) is Verdict.OPTIONAL_MISSING
     assert report.conformant
 
 
 async def test_what_depends_on_a_session_is_skipped_without_one() -> None:
-    """O6: a stuck session ends the wait at once, and the rest of the run goes on."""
+    """O6: a stuck session ends the wait at once, and the run continues."""
     report = await examine(broken("never ready"), timeout_seconds=60.0)
     assert report.failed == ("session becomes ready",)
     assert report.verdict_of("POST /scrape gives a job_id") is Verdict.SKIPPED
@@ -153,7 +152,7 @@ async def test_what_depends_on_a_session_is_skipped_without_one() -> None:
 
 
 async def test_a_job_that_fails_is_named() -> None:
-    """O8: `failed` is a known status, and no success."""
+    """O8: `failed` is a known status but not a success."""
     report = await examine(broken("jobs fail"), timeout_seconds=60.0)
     assert report.failed == ("job is done",)
 
@@ -161,7 +160,7 @@ async def test_a_job_that_fails_is_named() -> None:
 @pytest.mark.parametrize(
     ("reply", "evidence"),
     [
-        (hang, "no whole answer within 1.5 s"),
+        (hang, "no complete answer within 1.5 s"),
         (html, "this is not JSON"),
         (garbage, "this is not JSON"),
         (deep, "this is not JSON"),
@@ -169,7 +168,7 @@ async def test_a_job_that_fails_is_named() -> None:
     ],
 )
 async def test_a_broken_answer_is_evidence_and_the_run_goes_on(reply: Any, evidence: str) -> None:
-    """O21: whatever comes back, the run ends with a report."""
+    """O21: the run ends with a report for any response."""
     report = await examine(
         WorkerApp(replies={"GET /session/status": reply}),
         request_seconds=1.5 if reply is hang else 5.0,
@@ -183,8 +182,8 @@ async def test_a_broken_answer_is_evidence_and_the_run_goes_on(reply: Any, evide
     assert report.findings[-1].verdict is Verdict.PASS
 
 
-async def test_a_service_that_limits_its_callers_is_given_the_time_it_asks_for() -> None:
-    """O15: 429 with Retry-After is no breach of the contract."""
+async def test_a_429_is_retried_after_its_retry_after() -> None:
+    """O15: 429 with Retry-After does not break the contract."""
     worker, answers = WorkerApp(), [Response(status_code=429, headers={"retry-after": "1"})]
 
     async def limited() -> Response:
@@ -196,8 +195,8 @@ async def test_a_service_that_limits_its_callers_is_given_the_time_it_asks_for()
     assert answers == []
 
 
-async def test_nobody_there_is_a_report_too() -> None:
-    """O21: a service that does not answer fails its checks; nothing raises."""
+async def test_an_unreachable_service_gets_a_report() -> None:
+    """O21: a service that does not answer fails its checks without an exception."""
     options = WorkerOptions(
         "http://127.0.0.1:9", KEY, DAY, DAY, timeout_seconds=1.0, request_seconds=1.0
     )
@@ -207,14 +206,14 @@ async def test_nobody_there_is_a_report_too() -> None:
 
 
 async def test_without_a_storage_domain_the_result_is_not_asked_for() -> None:
-    """O9: the formula needs a domain; without one the rest decides."""
+    """O9: the formula needs a domain; without one the check is optional."""
     report = await examine(WorkerApp(), storage_domain=None)
     assert report.verdict_of("result document holds ads_count ads") is Verdict.SKIPPED
     assert report.conformant
 
 
 async def test_no_secret_is_in_the_report() -> None:
-    """O21: a worker that echoes the proxy's password does not get it into the report."""
+    """O21: a worker that repeats the proxy's password does not get it into the report."""
     report = await examine(WorkerApp(), proxy_server="p" * 90 + ".example.com:8080")
     text = str(report.as_json())
     assert "***" in text

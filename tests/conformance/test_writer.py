@@ -1,5 +1,4 @@
-"""Every way for a writer to break its contract is named by the check that it breaks, and by that
-one only."""
+"""Each way in which a writer can break its contract fails exactly the check for it."""
 
 from __future__ import annotations
 
@@ -94,13 +93,13 @@ async def test_one_fault_fails_one_check(fault: str, check: str) -> None:
 
 
 async def test_a_job_with_failed_rows_is_not_completed() -> None:
-    """O10: `partial` is what tells the orchestrator to look at failed_items."""
+    """O10: `partial` tells the client to read failed_items."""
     report = await examine(broken("says completed"))
     assert report.failed == ("job ends, partial for a bad row", "progress adds up")
 
 
 async def test_a_writer_that_names_jobs_itself_has_no_idempotency_key() -> None:
-    """O22: the `job_id` that is sent is the job's."""
+    """O22: the `job_id` of the request is the job's id."""
     report = await examine(broken("names jobs itself"))
     assert report.failed == (
         "POST /process takes the job_id it is given",
@@ -109,7 +108,7 @@ async def test_a_writer_that_names_jobs_itself_has_no_idempotency_key() -> None:
 
 
 async def test_an_unknown_table_may_be_refused_at_once() -> None:
-    """O22: by the answer or by a failed job."""
+    """O22: refused at once or by a failed job."""
     assert (await examine(broken("refuses tables at once"))).conformant
 
 
@@ -120,8 +119,9 @@ async def test_a_missing_option_is_no_failure() -> None:
     assert report.conformant
 
 
-async def test_a_source_of_the_users_own_is_used() -> None:
-    """O22: a clean document ends `completed`; what only our own document shows is not asked for."""
+async def test_a_given_source_is_used() -> None:
+    """O22: a clean document ends `completed`; checks that need the built-in document are
+    skipped."""
     source = FastAPI()
 
     @source.get("/data.json")
@@ -141,7 +141,7 @@ async def test_a_source_of_the_users_own_is_used() -> None:
 @pytest.mark.parametrize(
     ("reply", "evidence"),
     [
-        (hang, "no whole answer within 0.5 s"),
+        (hang, "no complete answer within 0.5 s"),
         (html, "this is not JSON"),
         (garbage, "this is not JSON"),
         (deep, "this is not JSON"),
@@ -149,7 +149,7 @@ async def test_a_source_of_the_users_own_is_used() -> None:
     ],
 )
 async def test_a_broken_answer_is_evidence_and_the_run_goes_on(reply: Any, evidence: str) -> None:
-    """O22: whatever comes back, the run ends with a report."""
+    """O22: the run ends with a report for any response."""
     report = await examine(
         WriterApp(replies={"GET /status/{job_id}": reply}),
         request_seconds=0.5 if reply is hang else 5.0,

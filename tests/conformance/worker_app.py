@@ -1,5 +1,4 @@
-"""A worker by another hand: correct, but for the faults that a test asks for. Jobs move on each
-time they are asked about."""
+"""An independent worker: correct except for injected faults; a job advances at each poll."""
 
 from __future__ import annotations
 
@@ -43,8 +42,8 @@ class Job:
 
 @dataclass(slots=True)
 class WorkerApp:
-    """`replies`: what a route answers instead, once the key is right. `without_key`: routes that
-    need none."""
+    """`replies`: fixed responses by route, given after the key check. `without_key`: open
+    routes."""
 
     faults: frozenset[str] = frozenset()
     replies: dict[str, Callable[[], Awaitable[Response]]] = field(default_factory=dict)

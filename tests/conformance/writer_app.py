@@ -1,5 +1,4 @@
-"""A writer by another hand: correct, but for the faults that a test asks for. It reads its source
-over HTTP, as it should."""
+"""An independent writer: correct except for injected faults. It reads its source over HTTP."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SCRIPT = "console.log(1);" * 100
 
 
 async def api(scope: Scope, receive: Receive, send: Send) -> None:
-    """What lies behind the console: says where it was asked."""
+    """An application behind the console: returns the path that it got."""
     if scope["type"] == "http":
         await PlainTextResponse(f"api {scope['path']}")(scope, receive, send)
 
@@ -40,7 +40,7 @@ def client(url: str) -> httpx2.AsyncClient:
 async def test_every_page_is_the_document_and_finds_its_files_from_where_it_is(
     folder: Path,
 ) -> None:
-    """O19: at the root and under a prefix alike, also when a page deep down is opened first."""
+    """O19: at the root and under a prefix, also when the first page is a deep one."""
     async with serving(Console(api, load(folder))) as url, client(url) as caller:
         for path, up in (
             ("/", "./"),
@@ -105,7 +105,7 @@ async def test_files_are_compressed_kept_for_a_year_and_not_sent_twice(folder: P
 
 
 async def test_a_tree_without_a_built_console_says_so(tmp_path: Path) -> None:
-    """O19: the API stays usable."""
+    """O19: the API works without the console's files."""
     async with serving(Console(api, load(tmp_path))) as url, client(url) as caller:
         assert "has not been built" in (await caller.get("/")).text
         assert (await caller.get("/sign-in")).text == "api /sign-in"

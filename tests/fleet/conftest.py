@@ -1,4 +1,4 @@
-"""A fleet's register on a fresh database."""
+"""A fleet register on a fresh database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regente.settings import Settings
 
 @pytest.fixture
 def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    """With a timeout of a test's own, where it is about that."""
+    """A fleet with the timeout that the test gives."""
     return Settings(data_dir=tmp_path, http_timeout=getattr(request, "param", 20.0))
 
 

@@ -1,4 +1,4 @@
-"""The test buttons of a worker, a proxy and a writer, against real ones."""
+"""The test buttons of workers, proxies and writers, against real ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.fleet.conftest import rows
 from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
 
 
-async def verdict(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
-    """What the button says; the register must say the same."""
+async def press(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
+    """The result of the button, which the register must have recorded."""
     said = await check_member(fleet, kind, member_id)
     (row,) = await rows(
         fleet,
@@ -29,75 +29,73 @@ async def verdict(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
 
 
 async def test_a_worker_is_asked_for_its_session(fleet: Fleet) -> None:
-    """O20: it answers, with or without a session; a wrong key, nonsense and nobody
-    are told apart."""
+    """O20: with and without a session; a wrong key, nonsense and no answer are told apart."""
     worker = ScriptedWorker()
     async with worker.served() as url:
         worker_id = await fleet.add_worker("w", url, API_KEY, "s.example.com")
-        assert await verdict(fleet, "worker", worker_id) == (
+        assert await press(fleet, "worker", worker_id) == (
             True,
             "it answers; its session is terminated",
         )
         worker.fault("GET", "/session/status", 404)
-        assert await verdict(fleet, "worker", worker_id) == (True, "it answers; it has no session")
+        assert await press(fleet, "worker", worker_id) == (True, "it answers; it has no session")
         worker.fault_with("GET", "/session/status", lambda: Response("<html>hello</html>"))
-        ok, says = await verdict(fleet, "worker", worker_id)
+        ok, says = await press(fleet, "worker", worker_id)
         assert (ok, "not JSON: <html>hello</html>" in says) == (False, True)
         await fleet.edit("worker", worker_id, {"api_key": "a-wrong-key"})
-        ok, says = await verdict(fleet, "worker", worker_id)
+        ok, says = await press(fleet, "worker", worker_id)
         assert (ok, "answered 401" in says) == (False, True)
         await rows(fleet, "UPDATE workers SET storage_domain = NULL")
-        assert (await verdict(fleet, "worker", worker_id))[0] is False
+        assert (await press(fleet, "worker", worker_id))[0] is False
         await rows(fleet, "UPDATE workers SET storage_domain = 's.example.com'")
-    ok, says = await verdict(fleet, "worker", worker_id)
+    ok, says = await press(fleet, "worker", worker_id)
     assert (ok, "cannot connect" in says) == (False, True)
 
 
-async def test_a_writer_is_asked_for_its_health_and_lets_us_in(fleet: Fleet) -> None:
-    """O20: `/health` needs no key, so the key is tried as well."""
+async def test_a_writer_is_tested_by_its_health_and_its_key(fleet: Fleet) -> None:
+    """O20: `/health` needs no key, so the key is tested too."""
     writer = ScriptedWriter()
     async with writer.served() as url:
         writer_id = await fleet.add_writer("w", url, API_KEY)
-        assert await verdict(fleet, "writer", writer_id) == (True, "healthy")
+        assert await press(fleet, "writer", writer_id) == (True, "healthy")
         writer.fault_with("GET", "/health", lambda: JSONResponse({"status": "sick"}))
-        assert await verdict(fleet, "writer", writer_id) == (False, "it says that it is 'sick'")
+        assert await press(fleet, "writer", writer_id) == (False, "its health is 'sick'")
         await fleet.edit("writer", writer_id, {"api_key": "a-wrong-key"})
-        ok, says = await verdict(fleet, "writer", writer_id)
+        ok, says = await press(fleet, "writer", writer_id)
         assert (ok, "answered 401" in says) == (False, True)
-    assert (await verdict(fleet, "writer", writer_id))[0] is False
+    assert (await press(fleet, "writer", writer_id))[0] is False
 
 
-async def test_a_proxy_is_gone_through(fleet: Fleet) -> None:
-    """O20: a real forward proxy, with the right password, a wrong one, one that refuses, and none;
-    also to a given address."""
+async def test_a_proxy_is_tested_by_a_request_through_it(fleet: Fleet) -> None:
+    """O20: a forward proxy with the right, a wrong and no password; one that refuses."""
     async with Sandbox(proxies=1, seed=7) as sandbox:
         account = sandbox.proxies[0]
         proxy_id = await fleet.add_proxy(
             "p", account.host, account.port, account.username, account.password
         )
-        assert await verdict(fleet, "proxy", proxy_id) == (True, "it answers")
+        assert await press(fleet, "proxy", proxy_id) == (True, "it answers")
         fleet.config = dataclasses.replace(fleet.config, proxy_test_url=f"{sandbox.library_url}/")
-        ok, says = await verdict(fleet, "proxy", proxy_id)
+        ok, says = await press(fleet, "proxy", proxy_id)
         assert (ok, says.endswith("answered 200 through it")) == (True, True)
         assert sandbox.connections_through(account) >= 2
         for kind in (FaultKind.PROXY_407, FaultKind.PROXY_451, FaultKind.PROXY_RESET):
             sandbox.break_with(kind, count=1)
-            assert (await verdict(fleet, "proxy", proxy_id))[0] is False
+            assert (await press(fleet, "proxy", proxy_id))[0] is False
         await fleet.edit("proxy", proxy_id, {"password": "a-wrong-password"})
-        ok, says = await verdict(fleet, "proxy", proxy_id)
+        ok, says = await press(fleet, "proxy", proxy_id)
         assert ok is False
         assert "a-wrong-password" not in says
-    assert (await verdict(fleet, "proxy", proxy_id))[0] is False
+    assert (await press(fleet, "proxy", proxy_id))[0] is False
 
 
 async def test_a_proxy_that_cannot_be_tested_from_here_says_so(fleet: Fleet) -> None:
-    """O20: a SOCKS proxy without the library for it is no crash."""
+    """O20: a SOCKS proxy without the optional library gets a message, not a crash."""
     proxy_id = await fleet.add_proxy("p", "socks5://127.0.0.1", 9)
-    assert (await verdict(fleet, "proxy", proxy_id))[0] is False
+    assert (await press(fleet, "proxy", proxy_id))[0] is False
 
 
-async def test_nobody_cannot_be_tested(fleet: Fleet) -> None:
+async def test_an_unknown_member_cannot_be_tested(fleet: Fleet) -> None:
     """O20."""
     for kind in ("worker", "proxy", "writer"):
         with pytest.raises(NotFound):
-            await check_member(fleet, kind, "nobody")
+            await check_member(fleet, kind, "unknown")

@@ -1,5 +1,4 @@
-"""The register of workers, proxies and writers: what goes in, what is refused, and what is
-remembered."""
+"""The register of workers, proxies and writers: what it accepts, refuses and records."""
 
 from __future__ import annotations
 
@@ -70,9 +69,9 @@ async def test_bad_input_is_refused_with_a_clear_error_and_nothing_is_stored(fle
 
 
 async def test_a_worker_without_storage_is_told_why(fleet: Fleet) -> None:
-    """O9: without `storage_domain` nobody finds its results."""
+    """O9: without `storage_domain` its results cannot be found."""
     with pytest.raises(
-        InvalidInput, match="needs a storage_domain: without it nobody finds its results"
+        InvalidInput, match="needs a storage_domain: without it its results cannot be found"
     ):
         await fleet.add_worker("w", URL, "a-key", None)
 
@@ -80,7 +79,7 @@ async def test_a_worker_without_storage_is_told_why(fleet: Fleet) -> None:
 async def test_members_are_listed_without_their_secrets_and_found_by_name_or_id(
     fleet: Fleet,
 ) -> None:
-    """O1, O20: encrypted in the database, absent from what people see."""
+    """O1, O20: encrypted in the database, absent from the read models."""
     worker = await fleet.add_worker(" w ", f"{URL}/", "worker-secret", "s.example.com", by="ana")
     proxy = await fleet.add_proxy("p", "socks5://10.0.0.7", None, "user", "proxy-secret")
     writer = await fleet.add_writer("w", URL, "writer-secret")
@@ -116,17 +115,17 @@ async def test_members_are_listed_without_their_secrets_and_found_by_name_or_id(
     assert await fleet.find("p") == ("proxy", proxy) == await fleet.find(proxy)
     with pytest.raises(InvalidInput, match="several members"):
         await fleet.find("w")
-    with pytest.raises(NotFound, match="the fleet has no 'nobody'"):
-        await fleet.find("nobody")
+    with pytest.raises(NotFound, match="the fleet has no 'unknown'"):
+        await fleet.find("unknown")
 
 
 async def test_a_name_is_given_once_and_changes_are_checked_like_new_ones(fleet: Fleet) -> None:
-    """O20: adding and renaming; what is not named stays."""
+    """O20: adding and renaming; fields that are not given stay."""
     first = await fleet.add_proxy("a", "one.example.com", 80, "user", "a-password")
     await fleet.add_proxy("b", "two.example.com", 80)
-    with pytest.raises(InvalidInput, match="there is a proxy called 'a' already"):
+    with pytest.raises(InvalidInput, match="there is already a proxy called 'a'"):
         await fleet.add_proxy("a", "three.example.com")
-    with pytest.raises(InvalidInput, match="there is a proxy called 'b' already"):
+    with pytest.raises(InvalidInput, match="there is already a proxy called 'b'"):
         await fleet.edit("proxy", first, {"name": "b"})
     for wrong in (
         {"port": 0},
@@ -147,7 +146,7 @@ async def test_a_name_is_given_once_and_changes_are_checked_like_new_ones(fleet:
         "another",
     )
     with pytest.raises(NotFound):
-        await fleet.edit("proxy", "px_nobody", {"port": 1})
+        await fleet.edit("proxy", "px_unknown", {"port": 1})
     (log,) = await rows(fleet, "SELECT details FROM events WHERE event = 'proxy_edited'")
     assert log["details"] == {"id": first, "by": "ana", "changed": ["password", "port"]}
 
@@ -197,4 +196,4 @@ async def test_switching_on_gives_a_fresh_start_and_switching_off_is_an_event(fl
     ]
     assert events == ["proxy_activated", "proxy_deactivated"]
     with pytest.raises(NotFound):
-        await fleet.set_active("writer", "wr_nobody", True)
+        await fleet.set_active("writer", "wr_unknown", True)

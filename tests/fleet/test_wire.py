@@ -1,5 +1,4 @@
-"""What comes back over the wire is never trusted: garbage, HTML, endless and huge answers, text
-that cannot be stored."""
+"""Untrusted responses: garbage, HTML, endless and huge ones, text that cannot be stored."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ MEGABYTE = 1024 * 1024
 
 
 async def drip() -> AsyncIterator[bytes]:
-    """A byte now and then, for ever."""
+    """Sends a byte now and then, without end."""
     for _ in itertools.count():
         yield b" "
         await asyncio.sleep(0.1)
@@ -39,7 +38,7 @@ async def cut_off() -> AsyncIterator[bytes]:
 
 
 async def asked(fleet: Fleet, answer: Callable[[], Response]) -> ScrapeJob:
-    """The job as a worker tells of it that answers so."""
+    """The job as the client sees it from such a worker."""
     worker = ScriptedWorker()
     worker.fault_with("GET", "/scrape/x", answer)
     async with worker.served() as url:
@@ -94,7 +93,7 @@ async def asked(fleet: Fleet, answer: Callable[[], Response]) -> ScrapeJob:
         "forbidden",
     ],
 )
-async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
+async def test_an_invalid_response_fails_with_its_kind_and_evidence(
     fleet: Fleet, answer: Callable[[], Response], failure: CallFailure, says: str
 ) -> None:
     """O8, O15, F8: never a crash, never a guess, never without end."""
@@ -108,7 +107,7 @@ async def test_an_answer_that_is_none_is_trouble_with_a_name_and_evidence(
 
 @pytest.mark.parametrize("settings", [0.3], indirect=True, ids=["0.3 s"])
 @pytest.mark.parametrize("answer", [silence, drip])
-async def test_an_answer_without_an_end_is_a_timeout(
+async def test_an_endless_response_is_a_timeout(
     fleet: Fleet, answer: Callable[[], AsyncIterator[bytes]]
 ) -> None:
     """O8, O15, F8: also when a byte comes now and then."""
@@ -125,7 +124,7 @@ async def test_a_connection_that_breaks_in_the_midst_is_told_as_such(fleet: Flee
 
 
 async def test_a_status_that_carries_every_ad_is_read_without_keeping_them(fleet: Fleet) -> None:
-    """O8: 20 MB of `data` before and after the fields that count."""
+    """O8: 20 MB of `data` before and after the relevant fields."""
     ads = json.dumps(
         [{"id": f"ad{n}", "text": "x" * 1000, "status": "failed"} for n in range(10_000)]
     )
@@ -135,7 +134,7 @@ async def test_a_status_that_carries_every_ad_is_read_without_keeping_them(fleet
 
 
 async def test_text_that_cannot_be_stored_is_made_so(fleet: Fleet) -> None:
-    """O15: NUL and lone surrogates from outside cost no mission its record."""
+    """O15: NUL and lone surrogates in a response do not cost a mission its record."""
     body = (
         rb'{"status": "failed", "problem": {"cause": "layout", "message": "a \u0000 b \ud800 c"}}'
     )
@@ -152,7 +151,7 @@ async def test_text_that_cannot_be_stored_is_made_so(fleet: Fleet) -> None:
 async def test_retry_after_is_read_with_care(
     fleet: Fleet, value: str | None, seconds: float | None
 ) -> None:
-    """O15: seconds, capped at a day; nonsense is as good as none."""
+    """O15: seconds, capped at a day; nonsense counts as missing."""
     headers = {"retry-after": value} if value is not None else {}
     with pytest.raises(CallFailed) as failed:
         await asked(fleet, lambda: Response("slowly", 429, headers))
@@ -168,7 +167,7 @@ async def test_retry_after_may_be_a_date_and_counts_from_the_servers_own(fleet: 
 
 
 async def test_a_job_id_cannot_lead_to_another_address(fleet: Fleet) -> None:
-    """O8: it comes from outside."""
+    """O8: a job id is untrusted."""
     worker = ScriptedWorker()
     async with worker.served() as url:
         client = fleet.speak_to_worker(

@@ -1,5 +1,4 @@
-"""The sandbox's league: a real calendar, the same for the same seed, and faults that strike where
-they are told to."""
+"""The sandbox's league: a calendar that the seed decides, and faults with a scope."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from regente.services.sandbox import Sandbox
 
 
 def test_every_team_meets_every_other_twice_once_at_home() -> None:
-    """A league is a league: 38 rounds of 10 matches, each team once in each."""
+    """38 rounds of 10 matches, each team once in each."""
     calendar = Calendar(1)
     pairs = [
         (match.home[0], match.away[0])
@@ -27,7 +26,7 @@ def test_every_team_meets_every_other_twice_once_at_home() -> None:
 
 
 async def test_the_same_seed_plays_the_same_matches_and_another_does_not() -> None:
-    """Deterministic by its seed, over HTTP."""
+    """The same seed gives the same matches over HTTP."""
 
     async def pages(seed: int) -> list[str]:
         async with (
@@ -45,7 +44,7 @@ async def test_the_same_seed_plays_the_same_matches_and_another_does_not() -> No
 
 
 async def test_faults_are_switched_over_http_and_strike_one_match_so_often() -> None:
-    """By match, by count; what is cleared is over; calls are counted."""
+    """Faults by match and by count; a cleared fault ends; calls are counted."""
     async with (
         Sandbox(proxies=0, seed=3, standins=[League(3)]) as place,
         httpx2.AsyncClient(base_url=place.url, trust_env=False) as client,

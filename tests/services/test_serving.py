@@ -1,4 +1,4 @@
-"""Applications on a real server: inside a test, and as a command that is told to stop."""
+"""Applications on a real server: inside a test, and as a command that is stopped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_an_application_answers_while_it_is_served() -> None:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-async def test_a_command_serves_until_it_is_told_to_stop(sign: signal.Signals) -> None:
+async def test_a_command_serves_until_it_is_stopped(sign: signal.Signals) -> None:
     announced: asyncio.Queue[str] = asyncio.Queue()
     running = asyncio.create_task(
         serve_until_stopped(greeting(), "127.0.0.1", 0, announced.put_nowait)

@@ -155,7 +155,7 @@ def start_server(programs: Path, folder: Path, **settings: str) -> Iterator[str]
     data, sockets = folder / "data", folder / "socket"
     for part in (data, sockets):
         part.mkdir(mode=0o700)
-        account.give(part)
+        account.chown(part)
     given = {
         "listen_addresses": "''",
         "unix_socket_directories": str(sockets),
@@ -208,7 +208,7 @@ def pgbouncer(url: str, *, pool_mode: str = "transaction") -> Iterator[str]:
     folder, port = Path(tempfile.mkdtemp(prefix="regente-bouncer-", dir="/tmp")), _free_port()
     _write_settings(program, folder, url, port, pool_mode)
     for path in (*folder.iterdir(), folder):
-        account.give(path)
+        account.chown(path)
     command = [str(program), "-q", str(folder / "pgbouncer.ini")]
     process = subprocess.Popen(
         command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **account.switch

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 USER_PROGRAM = Path(__file__).with_name("server_user.py")
 
 
-def keeper_lives(data_dir: Path) -> bool:
-    with Lock(ServerFiles(data_dir).keeper_lock) as lock:
+def monitor_lives(data_dir: Path) -> bool:
+    with Lock(ServerFiles(data_dir).monitor_lock) as lock:
         return not lock.try_exclusive()
 
 
 def everything_ended(data_dir: Path) -> bool:
-    return ServerFiles(data_dir).live_postmaster() is None and not keeper_lives(data_dir)
+    return ServerFiles(data_dir).live_postmaster() is None and not monitor_lives(data_dir)
 
 
 class ServerUser:

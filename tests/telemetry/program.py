@@ -1,7 +1,7 @@
-"""A runner as a process of its own: `python -m tests.telemetry.program DATABASE_URL PEER_URL`. Says
-which libraries it loaded.
+"""A runner as a separate process: `python -m tests.telemetry.program DATABASE_URL PEER_URL`.
 
-The first attempt at a task fails and ends the process; another one has to go on.
+It prints the libraries that it loaded. The first attempt at a task fails and ends the process;
+another process continues.
 """
 
 from __future__ import annotations

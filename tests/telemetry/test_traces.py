@@ -1,4 +1,4 @@
-"""Traces, as a collector gets them."""
+"""Traces, as a collector receives them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from regente.telemetry.setup import traces
 
 @dataclass
 class Collector:
-    """Takes spans on `/v1/traces`, and is also the peer that the pipeline calls."""
+    """Receives spans on `/v1/traces`, and is also the peer that the pipeline calls."""
 
     url: str = ""
     spans: list[Span] = field(default_factory=list)
@@ -101,8 +101,7 @@ async def queued(app: Regente, registry: Registry) -> int:
 async def test_attempts_in_two_processes_are_one_trace(
     queued: int, database_url: str, collector: Collector
 ) -> None:
-    """S7: task, step and call hang together; the peer is told the trace; nothing
-    secret is in it."""
+    """S7: task, step and call are one trace; the peer gets it too; it holds no secret."""
     for _ in range(2):
         assert await run_program(database_url, collector, REGENTE_OTEL=collector.url) == "traced"
     first, second = collector.named("task traced")
@@ -122,7 +121,7 @@ async def test_attempts_in_two_processes_are_one_trace(
 async def test_opentelemetrys_own_variable_turns_it_on(
     queued: int, database_url: str, collector: Collector
 ) -> None:
-    """S7: where a team already has a collector, nothing else is to be set."""
+    """S7: OpenTelemetry's own variables are enough."""
     assert (
         await run_program(database_url, collector, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
         == "traced"
@@ -136,7 +135,7 @@ async def test_opentelemetrys_own_variable_turns_it_on(
     )
 
 
-async def test_it_is_not_even_loaded_unless_asked_for(
+async def test_opentelemetry_is_not_loaded_by_default(
     queued: int, database_url: str, collector: Collector
 ) -> None:
     """S7: off by default."""
@@ -147,14 +146,14 @@ async def test_it_is_not_even_loaded_unless_asked_for(
 async def test_a_collector_that_is_away_does_not_stop_work(
     queued: int, app: Regente, database_url: str, collector: Collector
 ) -> None:
-    """S7: traces are told, never waited for."""
-    gone = {"REGENTE_OTEL": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+    """S7: the work never waits for an export."""
+    unreachable = {"REGENTE_OTEL": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
     for _ in range(2):
-        await run_program(database_url, collector, **gone)
+        await run_program(database_url, collector, **unreachable)
     assert (await app.get(queued)).status == "completed"
 
 
 async def test_nonsense_is_refused(app: Regente) -> None:
-    """S7: with what it should be."""
+    """S7: a wrong value is refused with the accepted ones."""
     with pytest.raises(InvalidInput, match="URL of a collector"):
         await traces(app.database, "perhaps")

@@ -1,4 +1,4 @@
-"""Many writers, few statements: each learns of its own row only, and when that is committed."""
+"""Many writers, few statements: each caller gets its own row's result when it is committed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from regente.engine.coalescer import Coalescer
 
 
 class Writer:
-    """Writes down what it is given; stops where the test wants it to."""
+    """Records what it is given; stops where the test wants it to."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
-        self.poison: dict[int, Exception] = {}
+        self.errors: dict[int, Exception] = {}
         self.asked = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
@@ -28,8 +28,8 @@ class Writer:
         self.asked.set()
         await self.gate.wait()
         for item in items:
-            if item in self.poison:
-                raise self.poison[item]
+            if item in self.errors:
+                raise self.errors[item]
         return [item * 10 for item in items]
 
 
@@ -46,10 +46,10 @@ async def coalescer(writer: Writer) -> AsyncIterator[Coalescer[int, int]]:
     await made.stop()
 
 
-async def test_what_gathers_during_a_statement_goes_out_with_the_next(
+async def test_items_that_arrive_during_a_statement_go_into_the_next(
     coalescer: Coalescer[int, int], writer: Writer
 ) -> None:
-    """I1: nobody waits for company, and each gets its own verdict."""
+    """I1: no caller waits for a fuller batch, and each gets its own result."""
     writer.gate.clear()
     first = asyncio.create_task(coalescer.write(0))
     await writer.asked.wait()
@@ -68,8 +68,8 @@ async def test_what_gathers_during_a_statement_goes_out_with_the_next(
 async def test_one_bad_item_fails_alone(
     coalescer: Coalescer[int, int], writer: Writer, error: Exception
 ) -> None:
-    """F15: whatever it is that cannot be sent, its neighbours are sent without it."""
-    writer.poison[2] = error
+    """F15: a row that cannot be sent, for any reason, does not affect its neighbours."""
+    writer.errors[2] = error
     answers = await asyncio.gather(*(coalescer.write(n) for n in range(4)), return_exceptions=True)
     assert answers == [0, 10, error, 30]
 
@@ -77,8 +77,8 @@ async def test_one_bad_item_fails_alone(
 async def test_while_the_database_is_away_nothing_is_sent_twice(
     coalescer: Coalescer[int, int], writer: Writer
 ) -> None:
-    """I1: an outcome that nobody knows is told to all of them."""
-    writer.poison[2] = DatabaseUnavailable("away")
+    """I1: an unknown outcome is reported to every caller."""
+    writer.errors[2] = DatabaseUnavailable("away")
     answers = await asyncio.gather(*(coalescer.write(n) for n in range(4)), return_exceptions=True)
     assert all(isinstance(answer, DatabaseUnavailable) for answer in answers)
     assert writer.batches == [[0, 1, 2, 3]]
@@ -87,14 +87,14 @@ async def test_while_the_database_is_away_nothing_is_sent_twice(
 async def test_a_batch_is_bounded_in_bytes(
     coalescer: Coalescer[int, int], writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Z4: large items go out in small company, the largest alone."""
+    """Z4: large items go out in small batches, the largest alone."""
     monkeypatch.setattr(module, "MAX_BATCH_BYTES", 100)
     await asyncio.gather(*(coalescer.write(n) for n in (60, 30, 20, 500, 1)))
     assert writer.batches == [[60, 30], [20], [500], [1]]
 
 
 async def test_stopping_waits_for_what_was_handed_in(writer: Writer) -> None:
-    """I1: nothing is forgotten on the way out."""
+    """I1: items are flushed before the close."""
     made: Coalescer[int, int] = Coalescer(writer.flush, max_batch=2, bytes_of=lambda _: 0)
     made.start()
     done: list[int] = []
@@ -107,11 +107,11 @@ async def test_stopping_waits_for_what_was_handed_in(writer: Writer) -> None:
 async def test_a_caller_that_went_away_does_no_harm(
     coalescer: Coalescer[int, int], writer: Writer
 ) -> None:
-    """I8: its row is written all the same, and the others go on."""
+    """I8: its row is written, and the other callers continue."""
     writer.gate.clear()
-    gone = asyncio.create_task(coalescer.write(1))
+    cancelled = asyncio.create_task(coalescer.write(1))
     await writer.asked.wait()
-    gone.cancel()
-    await asyncio.gather(gone, return_exceptions=True)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
     writer.gate.set()
     assert await coalescer.write(2) == 20

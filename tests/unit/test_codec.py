@@ -1,4 +1,4 @@
-"""JSON in and out: strict on the way in, typed on the way out."""
+"""JSON in and out: strict input, typed output."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_depth_limit_is_exact(kind: str) -> None:
 
 
 def test_depth_and_nul_are_found_inside_models() -> None:
-    """F15: what a model hides is looked at as well."""
+    """F15: excluded fields of a model are checked too."""
     deep = Model(name="x")
     for _ in range(MAX_DEPTH):
         deep = Model(name="x", inner=[deep])
@@ -97,7 +97,7 @@ def test_the_size_is_counted_in_bytes() -> None:
 
 
 def test_messages_name_what_was_wrong() -> None:
-    """F15: for people."""
+    """F15: the message is readable."""
     with pytest.raises(
         InvalidArgs, match=r"the result of FETCH cannot be stored as JSON: .*unknown type"
     ):

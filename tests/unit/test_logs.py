@@ -1,4 +1,4 @@
-"""Log lines: what is in them, whoever writes them."""
+"""The content of log lines, from any logger."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def fail() -> None:
 def test_a_line_is_json_with_its_own_fields_before_those_of_its_task_and_process(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """S7, Z7: one object a line; `event`, `level`, `logger` and `timestamp` are always there and
-    always these."""
+    """S7, Z7: one object per line; `event`, `level`, `logger` and `timestamp` are always
+    present."""
     configure_logs(log_format="json", fields={"runner": "r1", "task": 0, "event": "no"})
     LOGGER.info(
         "read %s",
@@ -56,7 +56,7 @@ def test_a_line_is_json_with_its_own_fields_before_those_of_its_task_and_process
 
 
 def test_an_exception_is_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """S7: a log is read line by line."""
+    """S7: one record is one line."""
     configure_logs(log_format="json")
     fail()
     line = json.loads(capsys.readouterr().err)
@@ -64,8 +64,8 @@ def test_an_exception_is_in_its_line(capsys: pytest.CaptureFixture[str]) -> None
     assert line["exception"].endswith("ValueError: no price")
 
 
-def test_what_a_page_says_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Security: control characters are shown, not sent; what has lines of its own stands below."""
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Security: control characters are escaped; multi-line texts are indented below."""
     configure_logs(log_format="text")
     LOGGER.warning(
         "title \x1b[2J",
@@ -83,8 +83,7 @@ def test_what_a_page_says_does_not_steer_the_terminal(capsys: pytest.CaptureFixt
 
 
 def test_structlog_writes_the_same_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    """Z7: with any name for a field, also those that `logging` keeps for itself, and below its
-    level nothing."""
+    """Z7: any field name works, also names that `logging` reserves; the level filters."""
     configure_logs(log_format="json", level="warning", fields={"runner": "r1"})
     adopt_structlog()
     log: Any = structlog.get_logger("shop.pages")
@@ -106,8 +105,8 @@ def test_structlog_writes_the_same_lines(capsys: pytest.CaptureFixture[str]) -> 
     assert line["exception"].endswith("ValueError: no price")
 
 
-def test_where_structlog_is_not_installed_it_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the pipelines' choice."""
+def test_logs_work_without_structlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """structlog is optional."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     before = structlog.get_config()
     adopt_structlog()

@@ -1,4 +1,4 @@
-"""The public API, pinned: whoever changes it changes this file, and knows."""
+"""The pinned public API: a change to it changes this file."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def parameters(function: Any) -> str:
 
 
 def test_the_package_exports_exactly_these_names() -> None:
-    """Issue: the contract's names, and each can be imported."""
+    """The contract's names, each importable."""
     assert set(regente.__all__) == NAMES
     assert all(hasattr(regente, name) for name in NAMES)
     assert regente.__all__ == sorted(regente.__all__)
@@ -105,27 +105,25 @@ def test_the_package_exports_exactly_these_names() -> None:
 
 @pytest.mark.parametrize("name", REGENTE)
 def test_the_methods_of_regente(name: str) -> None:
-    """Issue, Q7: their parameters by name and in order; keywords beyond the first few are
-    keyword-only."""
+    """Q7: Their parameters by name and in order; most options are keyword-only."""
     assert parameters(getattr(Regente, name)) == REGENTE[name]
 
 
 @pytest.mark.parametrize("name", TASK)
 def test_the_methods_of_a_task(name: str) -> None:
-    """Issue, Q7: the pipeline author's view."""
+    """Q7: The pipeline author's view."""
     assert parameters(getattr(Task, name)) == TASK[name]
 
 
 def test_the_attributes_of_a_task() -> None:
-    """Q1: what a pipeline can ask about its task."""
+    """Q1: what a pipeline can read about its task."""
     for name in ("id", "pipeline", "attempt", "tries", "resumed", "args", "batch_id"):
         assert isinstance(getattr(Task, name), property), name
     assert "context" in Task.__slots__
 
 
 def test_the_contracts_defaults() -> None:
-    """Issue: `enqueue(…, key=None, priority=0, run_at=None, batch=None)`; options
-    are keyword-only."""
+    """`enqueue(…, key=None, priority=0, run_at=None, batch=None)`, keyword-only options."""
     found = inspect.signature(Regente.enqueue).parameters
     assert {name: found[name].default for name in ("key", "priority", "run_at", "batch")} == {
         "key": None,
@@ -152,7 +150,7 @@ def test_the_contracts_defaults() -> None:
 
 
 def test_every_error_has_a_stable_code() -> None:
-    """Issue: codes are contract."""
+    """Codes are part of the contract."""
     codes = {
         kind.__name__: kind.code
         for kind in vars(errors).values()
@@ -185,20 +183,20 @@ def test_control_flow_is_no_exception() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "-a", "a" * 101, "a/b", "a\x00"])
-def test_what_cannot_name_a_pipeline_is_refused(name: str) -> None:
+def test_an_invalid_pipeline_name_is_refused(name: str) -> None:
     """F15: at import, not at run time."""
     with pytest.raises(ValueError, match="cannot name a pipeline"):
         Registry().pipeline(name)
 
 
 def test_a_pipeline_is_an_async_function() -> None:
-    """Issue: a mistake that is found at import."""
+    """A mistake that is found at import."""
     with pytest.raises(TypeError, match="must be an `async def` function"):
         Registry().pipeline("p")(lambda task: None)  # type: ignore[type-var]
 
 
 def test_two_pipelines_of_one_name_are_refused_but_a_reload_is_not() -> None:
-    """Issue: the second definition must be the same function."""
+    """The second definition must be the same function."""
     registry = Registry()
 
     async def one(task: Task) -> None: ...

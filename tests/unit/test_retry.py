@@ -1,4 +1,4 @@
-"""The retry policy: how long to wait, within which bounds."""
+"""The retry policy: delays and their bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_wait_doubles_up_to_the_maximum() -> None:
 
 
 def test_jitter_stays_between_half_and_whole_and_spreads() -> None:
-    """Z2: tasks that failed together do not come back together."""
+    """Z2: tasks that failed together are spread out."""
     retry = Retry(first=8, factor=2, maximum=3600)
     for failed in (1, 2, 5):
         whole = 8 * 2 ** (failed - 1)
@@ -45,13 +45,13 @@ def test_no_number_of_failures_overflows(failed: int) -> None:
     ],
 )
 def test_nonsense_is_refused_at_import(options: dict[str, float]) -> None:
-    """F15: a wait that PostgreSQL cannot store must not be found out by a failing task."""
+    """F15: a delay that PostgreSQL cannot store is refused when the policy is defined."""
     with pytest.raises(ValueError, match=r"Retry"):
         Retry(**options)  # type: ignore[arg-type]
 
 
 def test_words_for_time() -> None:
-    """Issue: everything is in seconds."""
+    """Everything is in seconds."""
     assert (seconds(5), minutes(2), hours(1)) == (5.0, 120.0, 3600.0)
     registry = Registry()
 

@@ -36,7 +36,7 @@ def test_the_leases_names_in_the_environment(monkeypatch: pytest.MonkeyPatch, pr
 
 
 def test_our_own_name_wins_over_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S2: when both are set."""
+    """S2: our name wins when both are set."""
     monkeypatch.setenv("JOB_LOCK_TTL_MS", "90000")
     monkeypatch.setenv("REGENTE_LOCK_TTL_MS", "70000")
     assert Settings().lock_ttl_ms == 70_000
@@ -56,7 +56,7 @@ def test_a_heartbeat_must_be_shorter_than_the_lease(ttl: float, beat: float) -> 
 def test_nonsense_in_the_environment_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    """F15: at the start, by name."""
+    """F15: at start-up, by name."""
     monkeypatch.setenv(name, value)
     with pytest.raises(ValidationError):
         Settings()

@@ -1,1 +1,1 @@
-"""What every ASGI application here is served with: sockets, a server, request limits."""
+"""Helpers for every ASGI application here: sockets, a server, request limits."""

@@ -1,5 +1,4 @@
-"""Rates: so many requests at once, and so many more every second, for each
-key, client or address."""
+"""Rate limits by token bucket, one per key, client or address."""
 
 from __future__ import annotations
 
@@ -7,17 +6,17 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-MAX_REMEMBERED = 10_000
+MAX_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
 class _TokenBucket:
-    left: float
-    seen: float
+    tokens: float
+    refilled_at: float
 
 
 class RateLimiter:
-    """One bucket per name; of too many names the ones unused for longest are forgotten."""
+    """One bucket per name; beyond MAX_BUCKETS the longest unused are dropped."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._per_second = per_second
@@ -25,19 +24,21 @@ class RateLimiter:
         self._buckets: OrderedDict[str, _TokenBucket] = OrderedDict()
 
     def take(self, name: str) -> float:
-        """0: go ahead. Else: so many seconds to wait."""
+        """Take a token. Returns 0 if there was one, else the seconds until the next."""
         bucket = self._refilled(name)
-        if bucket.left < 1:
-            return (1 - bucket.left) / self._per_second
-        bucket.left -= 1
+        if bucket.tokens < 1:
+            return (1 - bucket.tokens) / self._per_second
+        bucket.tokens -= 1
         return 0.0
 
     def _refilled(self, name: str) -> _TokenBucket:
         now = time.monotonic()
         bucket = self._buckets.setdefault(name, _TokenBucket(float(self._burst), now))
-        bucket.left = min(self._burst, bucket.left + (now - bucket.seen) * self._per_second)
-        bucket.seen = now
+        bucket.tokens = min(
+            self._burst, bucket.tokens + (now - bucket.refilled_at) * self._per_second
+        )
+        bucket.refilled_at = now
         self._buckets.move_to_end(name)
-        if len(self._buckets) > MAX_REMEMBERED:
+        if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return bucket

@@ -1,5 +1,4 @@
-"""The body of a request, read with a limit before anything else sees it, and handed on as if it had
-just come."""
+"""Reads a request body with a size limit, and replays it for the application."""
 
 from __future__ import annotations
 
@@ -7,26 +6,26 @@ from starlette.types import Message, Receive
 
 
 async def read_body(receive: Receive, limit: int, *, discard_bytes: int = 0) -> bytes | None:
-    """None when it is larger than the limit, counted as it comes.
+    """Return the body, or None when it exceeds the limit.
 
-    So much of what is too large is read and thrown away, so that the client gets to hear the
-    answer.
+    Up to `discard_bytes` of an excessive body are read and dropped, so that the client receives
+    the response.
     """
-    pieces, size, more = [], 0, True
+    chunks, size, more = [], 0, True
     while more and size <= max(limit, discard_bytes):
         message = await receive()
-        piece = message.get("body", b"")
-        size += len(piece)
+        chunk = message.get("body", b"")
+        size += len(chunk)
         if size <= limit:
-            pieces.append(piece)
+            chunks.append(chunk)
         more = message["type"] == "http.request" and message.get("more_body", False)
-    return b"".join(pieces) if size <= limit else None
+    return b"".join(chunks) if size <= limit else None
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    coming: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
-        return coming.pop() if coming else await receive()
+    async def receive_replayed() -> Message:
+        return messages.pop() if messages else await receive()
 
-    return again
+    return receive_replayed

@@ -1,5 +1,4 @@
-"""Runs an ASGI application on a real server: inside a running program (`serving`), or as a command
-(`serve_until_stopped`)."""
+"""Runs an ASGI application with uvicorn: in a program (`serving`), or as a command."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ from regente.asgi.sockets import listen
 DRAIN_SECONDS = 5
 _START_POLL_SECONDS = 0.005
 _TICK_SECONDS = 1.0
-# Longer than the usual polls of a client, so that it finds its connection open.
+# Longer than a client's usual poll interval, so that polls reuse a connection.
 _KEEP_ALIVE_SECONDS = 65
 
 
 class ServiceNotStarted(RuntimeError):
-    """The service could not start; its log says why."""
+    """The service could not start; its log has the reason."""
 
     def __init__(self) -> None:
         super().__init__(self.__doc__)
@@ -37,10 +36,10 @@ async def serving(
     drain_seconds: int = DRAIN_SECONDS,
     farewell: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[str]:
-    """The base URL of the application while it is served; port 0 takes a free one. Signals are left
-    alone.
+    """Serve the application and yield its base URL; port 0 takes a free one. Signals are not
+    handled.
 
-    `farewell` is called before it stops, to end what would not end by itself.
+    `farewell` is called before the stop, to end responses that would never end.
     """
     listener = listen(host, port)
     server = _Server(_config(app, drain_seconds))
@@ -70,7 +69,7 @@ async def serve_until_stopped(
     drain_seconds: int = DRAIN_SECONDS,
     farewell: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `announce` gets the base URL as soon as it answers."""
+    """Serve until SIGTERM or SIGINT. `announce` gets the base URL once the application answers."""
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
         async with serving(app, host, port, drain_seconds=drain_seconds, farewell=farewell) as url:
@@ -80,7 +79,7 @@ async def serve_until_stopped(
 
 @contextlib.contextmanager
 def stopping_signals(stop: Callable[[], object]) -> Generator[None]:
-    """Call `stop` on SIGTERM and SIGINT, as long as the block runs."""
+    """Call `stop` on SIGTERM and SIGINT while the block runs."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
@@ -102,21 +101,21 @@ class _Server(uvicorn.Server):
         self._stopping.set()
 
     async def main_loop(self) -> None:
-        """Wakes up at once when it is stopped; otherwise every second, for the Date header."""
+        """Wake up at once on a stop, otherwise every second for the Date header."""
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Signals belong to whoever runs the process."""
+        """Do nothing: signals belong to the caller."""
         yield
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
     try:
         await server.serve(sockets=[listener])
-    except SystemExit:  # uvicorn's word for a failed lifespan; it must not end our whole loop
+    except SystemExit:  # uvicorn raises it for a failed lifespan; it must not end the event loop
         raise ServiceNotStarted from None
 
 

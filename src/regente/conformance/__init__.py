@@ -1,7 +1,6 @@
-"""Does a worker or a writer keep its side of the contract? Asks it over HTTP, and reports check by
-check.
+"""Checks over HTTP whether a worker or a writer keeps the contract, and reports per check.
 
-Knows `regente.contracts` only: any service may be examined, ours or another's.
+Imports `regente.contracts` only: any service can be examined.
 """
 
 from regente.conformance.report import Finding, Report, Verdict

@@ -1,5 +1,4 @@
-"""One check at a time: each returns its evidence or says why it could not
-pass; none stops the run."""
+"""Runs one check at a time; a check returns its evidence or raises why it failed."""
 
 from __future__ import annotations
 
@@ -17,15 +16,15 @@ Context = TypeVar("Context")
 
 
 class CheckFailed(Exception):
-    """The service did not do what the contract says; the message is the evidence."""
+    """The service broke the contract; the message is the evidence."""
 
 
 class CheckInconclusive(Exception):
-    """It could not be tried, because of what went wrong or came too soon before."""
+    """The check could not be made, because an earlier one failed."""
 
 
 class CheckSkipped(Exception):
-    """It was not asked for, or cannot be seen from here: not required in this run."""
+    """The check was not requested or is impossible from here; it is not required in this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +38,29 @@ class Check(Generic[Context]):
 async def run_checks(
     checks: Sequence[Check[Context]], context: Context, *, secrets: Sequence[str]
 ) -> tuple[Finding, ...]:
-    return tuple([await _find(check, context, secrets) for check in checks])
+    return tuple([await _run_check(check, context, secrets) for check in checks])
 
 
-async def _find(check: Check[Context], context: Context, secrets: Sequence[str]) -> Finding:
+async def _run_check(check: Check[Context], context: Context, secrets: Sequence[str]) -> Finding:
     required = check.required
     try:
         verdict, evidence = Verdict.PASS, await check.run(context)
-    except CheckFailed as unmet:
-        verdict, evidence = (Verdict.FAIL if required else Verdict.OPTIONAL_MISSING), str(unmet)
-    except CheckInconclusive as unproven:
-        verdict, evidence = Verdict.SKIPPED, str(unproven)
+    except CheckFailed as error:
+        verdict, evidence = (Verdict.FAIL if required else Verdict.OPTIONAL_MISSING), str(error)
+    except CheckInconclusive as error:
+        verdict, evidence = Verdict.SKIPPED, str(error)
     except CheckSkipped as reason:
         verdict, evidence, required = Verdict.SKIPPED, str(reason), False
     return Finding(check.name, check.section, required, verdict, _one_line(evidence, secrets))
 
 
 def _one_line(evidence: str, secrets: Sequence[str]) -> str:
-    line = " ".join(without(secrets, evidence).split())
+    line = " ".join(hide_secrets(secrets, evidence).split())
     return line if len(line) <= MAX_EVIDENCE_CHARACTERS else f"{line[:MAX_EVIDENCE_CHARACTERS]}…"
 
 
-def without(secrets: Sequence[str], text: str) -> str:
-    """The text with its secrets hidden: a service may echo what it was sent."""
+def hide_secrets(secrets: Sequence[str], text: str) -> str:
+    """Return the text with its secrets hidden: a service may repeat what it was sent."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         for form in (
             secret,
@@ -72,4 +71,11 @@ def without(secrets: Sequence[str], text: str) -> str:
     return text
 
 
-__all__ = ["Check", "CheckFailed", "CheckInconclusive", "CheckSkipped", "run_checks", "without"]
+__all__ = [
+    "Check",
+    "CheckFailed",
+    "CheckInconclusive",
+    "CheckSkipped",
+    "hide_secrets",
+    "run_checks",
+]

@@ -1,5 +1,4 @@
-"""One request and what came of it: within a time, up to a size, never an exception for what the
-other side does."""
+"""Sends one request and returns its reply, bounded in time and size; failures never raise."""
 
 from __future__ import annotations
 
@@ -12,19 +11,19 @@ from typing import Any
 
 import httpx2
 
-from regente.conformance.checks import CheckFailed, without
+from regente.conformance.checks import CheckFailed, hide_secrets
 from regente.contracts.worker import API_KEY_HEADER
 
 MAX_REPLY_BYTES = 1 << 20
-_SHOWN_SENT = 240
-_SHOWN_CAME = 200
-_LOOKED_AT = 64 << 10
-_LONGEST_WAIT_SECONDS = 60.0
+_SENT_CHARACTERS = 240
+_RECEIVED_CHARACTERS = 200
+_INSPECTED_BYTES = 64 << 10
+_MAX_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`trouble` says why there is no answer to judge: no connection, too slow, too large."""
+    """A reply; `failure` says why there is none: no connection, too slow, too large."""
 
     sent: str
     status: int | None = None
@@ -34,8 +33,8 @@ class Reply:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
-        came = self.failure or f"{self.status} {_shown(self.body, self.secrets)}".rstrip()
-        return f"{self.sent} → {came}"
+        received = self.failure or f"{self.status} {_shown(self.body, self.secrets)}".rstrip()
+        return f"{self.sent} → {received}"
 
     @property
     def accepted(self) -> bool:
@@ -63,8 +62,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The service under examination. Its replies are never followed elsewhere: a redirect is an
-    answer."""
+    """The examined service. Redirects are not followed: a redirect is its reply."""
 
     client: httpx2.AsyncClient = field(repr=False)
     url: str
@@ -93,8 +91,8 @@ class Service:
     async def post_text(
         self, path: str, text: str, *, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        typed = {"content-type": "application/json", **(headers or {})}
-        return await self._send("POST", path, content=text.encode(), headers=typed)
+        json_headers = {"content-type": "application/json", **(headers or {})}
+        return await self._send("POST", path, content=text.encode(), headers=json_headers)
 
     async def _send(
         self,
@@ -105,10 +103,9 @@ class Service:
         headers: Mapping[str, str] | None = None,
         max_bytes: int = MAX_REPLY_BYTES,
     ) -> Reply:
-        """A service may limit how fast it is asked (9.3): when it says how long to wait, that is
-        waited for, once."""
+        """Send; on a 429 with Retry-After (9.3) wait for that long and send once more."""
         reply = await self._send_once(method, path, content, headers or {}, max_bytes)
-        if reply.status != 429 or not 0 < reply.retry_after_seconds <= _LONGEST_WAIT_SECONDS:
+        if reply.status != 429 or not 0 < reply.retry_after_seconds <= _MAX_WAIT_SECONDS:
             return reply
         await asyncio.sleep(reply.retry_after_seconds)
         return await self._send_once(method, path, content, headers or {}, max_bytes)
@@ -116,17 +113,19 @@ class Service:
     async def _send_once(
         self, method: str, path: str, content: bytes, headers: Mapping[str, str], max_bytes: int
     ) -> Reply:
-        sent = f"{method} {path}{self.note} {_shown(content, self.secrets, _SHOWN_SENT)}".rstrip()
-        keyed = dict(headers) if self.key is None else {**headers, API_KEY_HEADER: self.key}
+        sent = (
+            f"{method} {path}{self.note} {_shown(content, self.secrets, _SENT_CHARACTERS)}".rstrip()
+        )
+        all_headers = dict(headers) if self.key is None else {**headers, API_KEY_HEADER: self.key}
         try:
             async with asyncio.timeout(self.request_seconds):
                 request = self.client.stream(
-                    method, f"{self.url}{path}", content=content or None, headers=keyed
+                    method, f"{self.url}{path}", content=content or None, headers=all_headers
                 )
                 async with request as response:
                     return replace(await _read(response, sent, max_bytes), secrets=self.secrets)
         except (TimeoutError, httpx2.TimeoutException):
-            return Reply(sent, failure=f"no whole answer within {self.request_seconds:g} s")
+            return Reply(sent, failure=f"no complete answer within {self.request_seconds:g} s")
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             return Reply(sent, failure=f"no answer: {type(error).__name__} {error}".rstrip())
 
@@ -157,15 +156,16 @@ def _seconds(retry_after: str | None) -> float:
     )
 
 
-def _shown(content: bytes, secrets: tuple[str, ...], limit: int = _SHOWN_CAME) -> str:
-    """The beginning, on one line. Secrets are hidden before it is cut: half a
-    secret is one, too."""
-    text = " ".join(without(secrets, content[:_LOOKED_AT].decode("utf-8", "replace")).split())
+def _shown(content: bytes, secrets: tuple[str, ...], limit: int = _RECEIVED_CHARACTERS) -> str:
+    """Return the beginning on one line; secrets are hidden before the cut."""
+    text = " ".join(
+        hide_secrets(secrets, content[:_INSPECTED_BYTES].decode("utf-8", "replace")).split()
+    )
     return text if len(text) <= limit else f"{text[:limit]}… ({len(content):,} bytes)"
 
 
 def checked_url(url: str) -> str:
-    """The address without its last slash; ValueError for what is none."""
+    """Return the URL without its last slash; raises ValueError for an unusable one."""
     try:
         parsed = httpx2.URL(url)
     except httpx2.InvalidURL as error:
@@ -176,26 +176,23 @@ def checked_url(url: str) -> str:
             "names a host"
         )
     if parsed.userinfo:
-        raise ValueError("a URL holds a user or a password: it would be shown with the evidence")
+        raise ValueError("the URL holds a user or a password, which would appear in the evidence")
     if parsed.query or parsed.fragment:
-        raise ValueError(
-            f"{url!r} has a query or a fragment: give the address that the routes are under"
-        )
+        raise ValueError(f"{url!r} has a query or a fragment: give the base URL of the routes")
     return url.rstrip("/")
 
 
 @asynccontextmanager
-async def opened(
+async def open_service(
     url: str, key: str, request_seconds: float, secrets: tuple[str, ...]
 ) -> AsyncIterator[Service]:
     if not key or not key.isascii() or not key.isprintable():
-        raise ValueError("the key is empty or has characters that no header can carry")
+        raise ValueError("the key is empty or has characters that a header cannot carry")
     timeout = httpx2.Timeout(request_seconds)
-    # Every request on its own connection: what one answer did to a connection is not the next
-    # check's evidence.
+    # A new connection for every request, so that a broken one does not affect the next check.
     limits = httpx2.Limits(max_keepalive_connections=0)
     async with httpx2.AsyncClient(timeout=timeout, limits=limits, trust_env=False) as client:
         yield Service(client, checked_url(url), key, request_seconds, secrets)
 
 
-__all__ = ["MAX_REPLY_BYTES", "Reply", "Service", "checked_url", "opened"]
+__all__ = ["MAX_REPLY_BYTES", "Reply", "Service", "checked_url", "open_service"]

@@ -1,4 +1,4 @@
-"""Asks for a status until it is a final one, and keeps what was said on the way."""
+"""Polls a status until a final one, and keeps the statuses and progress on the way."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from regente.conformance.checks import CheckFailed
 from regente.conformance.http import Reply
 
 _FIRST_PAUSE_SECONDS = 0.02
-_LONGEST_PAUSE_SECONDS = 2.0
-_BROKEN_IN_A_ROW = 3
-_KEPT_PROGRESS = 1000
+_MAX_PAUSE_SECONDS = 2.0
+_MAX_BROKEN_REPLIES = 3
+_MAX_PROGRESS_ENTRIES = 1000
 
 
 @dataclass(slots=True)
 class StatusHistory:
-    """`final` is the status that ended it; None when none came in time, or only broken answers."""
+    """The statuses of one poll; `final` is None when time ran out or replies stayed broken."""
 
     sent: str = ""
     seconds: float = 0.0
@@ -28,17 +28,17 @@ class StatusHistory:
     statuses: list[str] = field(default_factory=list)
     last: dict[str, Any] = field(default_factory=dict)
     progress: list[Any] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    broken_replies: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         path = " → ".join(self.statuses) or "no status"
         end = "" if self.final else f"; no end within {self.seconds:.1f} s"
-        failure = f"; {self.wrong[-1]}" if self.wrong and not self.final else ""
+        failure = f"; {self.broken_replies[-1]}" if self.broken_replies and not self.final else ""
         return f"{self.sent}: {path}{end}{failure}"
 
     def expect_known_values(self) -> None:
-        if self.wrong:
-            raise CheckFailed(self.wrong[0])
+        if self.broken_replies:
+            raise CheckFailed(self.broken_replies[0])
 
 
 async def poll_status(
@@ -55,26 +55,28 @@ async def poll_status(
         broken = 0 if _note(found, reply, known) else broken + 1
         if found.statuses and found.statuses[-1] in final and not broken:
             found.final = found.statuses[-1]
-        if found.final or broken >= _BROKEN_IN_A_ROW or found.seconds + pause > within_seconds:
+        if found.final or broken >= _MAX_BROKEN_REPLIES or found.seconds + pause > within_seconds:
             return found
         await asyncio.sleep(pause)
-        pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+        pause = min(pause * 1.5, _MAX_PAUSE_SECONDS)
 
 
 def _note(found: StatusHistory, reply: Reply, known: type[StrEnum]) -> bool:
-    """False for an answer that says nothing."""
+    """Record a reply; False if it has no usable status."""
     try:
         document = reply.expect(200).document()
-    except CheckFailed as unmet:
-        found.wrong.append(str(unmet))
+    except CheckFailed as error:
+        found.broken_replies.append(str(error))
         return False
     status = document.get("status")
     values = [value.value for value in known]
     if status not in values:
-        found.wrong.append(f"{reply}; status is none of {', '.join(values)}")
+        found.broken_replies.append(f"{reply}; status is none of {', '.join(values)}")
         return isinstance(status, str)
     found.last = document
-    if len(found.progress) < _KEPT_PROGRESS and found.progress[-1:] != [document.get("progress")]:
+    if len(found.progress) < _MAX_PROGRESS_ENTRIES and found.progress[-1:] != [
+        document.get("progress")
+    ]:
         found.progress.append(document.get("progress"))
     if not found.statuses or found.statuses[-1] != status:
         found.statuses.append(status)

@@ -1,5 +1,4 @@
-"""What an examination found: one finding a check, and whether the service may call itself
-conformant."""
+"""The findings of an examination, one per check, and whether the service is conformant."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`required`: the service is not conformant unless this one passes."""
+    """A check's result. The service is conformant only if all `required` ones pass."""
 
     name: str
     section: str

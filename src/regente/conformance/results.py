@@ -1,5 +1,4 @@
-"""Reads a worker's result document as it streams: how many ads it holds, never
-the ads themselves."""
+"""Counts the ads of a worker's result document as a stream, without keeping them."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ MAX_DOCUMENT_BYTES = 1 << 30
 
 
 def result_url(storage_domain: str, job_id: str) -> str:
-    """The contract's formula; a domain that brings its own scheme is taken as it is."""
+    """The contract's formula; a domain that has a scheme keeps it."""
     base = storage_domain if "://" in storage_domain else f"https://{storage_domain}"
     name = quote(job_id, safe="")
     return f"{base.rstrip('/')}/{name}/{name}_results.json"
@@ -30,7 +29,7 @@ async def count_ads(client: httpx2.AsyncClient, url: str, *, within_seconds: flo
                 raise CheckFailed(f"GET {url} → {response.status_code}; expected 200")
             return await _count(response.aiter_bytes(), url)
     except (TimeoutError, httpx2.TimeoutException):
-        raise CheckFailed(f"GET {url} → no whole document within {within_seconds:g} s") from None
+        raise CheckFailed(f"GET {url} → no complete document within {within_seconds:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
         raise CheckFailed(f"GET {url} → no answer: {type(error).__name__} {error}") from None
 
@@ -45,9 +44,9 @@ async def _count(chunks: AsyncIterator[bytes], url: str) -> int:
             if read > MAX_DOCUMENT_BYTES:
                 raise CheckFailed(f"GET {url} → more than {MAX_DOCUMENT_BYTES:,} bytes")
             parser.send(chunk)
-            array_seen, ads = _look_at(events, array_seen, ads)
+            array_seen, ads = _count_events(events, array_seen, ads)
         parser.close()
-        array_seen, ads = _look_at(events, array_seen, ads)
+        array_seen, ads = _count_events(events, array_seen, ads)
     except (ijson.JSONError, UnicodeDecodeError) as error:
         raise CheckFailed(f"GET {url} → {read:,} bytes that are not JSON: {error}") from None
     if not array_seen:
@@ -55,7 +54,7 @@ async def _count(chunks: AsyncIterator[bytes], url: str) -> int:
     return ads
 
 
-def _look_at(events: Any, array_seen: bool, ads: int) -> tuple[bool, int]:
+def _count_events(events: Any, array_seen: bool, ads: int) -> tuple[bool, int]:
     for prefix, event, _ in events:
         if prefix == "ads" and event == "start_array":
             array_seen = True

@@ -1,5 +1,4 @@
-"""A small document on loopback for a writer to read: three rows, one of them bad, and a record of
-who asked for it."""
+"""A loopback source for a writer: three rows, one of them bad, and a record of the requests."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ _HEAD_SECONDS = 10.0
 
 @dataclass(slots=True)
 class LocalSource:
-    """`heads`: the headers of every request for the document, names in lower case."""
+    """A source; `request_headers` has the headers of every request, with names in lower case."""
 
     conflict_key: str
     port: int = 0
-    heads: list[dict[str, str]] = field(default_factory=list, repr=False)
+    request_headers: list[dict[str, str]] = field(default_factory=list, repr=False)
 
     @property
     def url(self) -> str:
@@ -29,8 +28,7 @@ class LocalSource:
 
     @property
     def rows(self) -> list[dict[str, str | None]]:
-        """The same keys each time: run after run upserts the same two rows. The bad one has no key
-        to be stored under."""
+        """Rows with the same keys in every run; the bad row has none."""
         keys: list[str | None] = ["regente-conformance-1", None, "regente-conformance-2"]
         return [{self.conflict_key: key} for key in keys]
 
@@ -41,7 +39,7 @@ class LocalSource:
                 writer.write(self._reply(head.decode("latin-1")))
                 await writer.drain()
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # whoever asks so gets no answer
+            pass  # such a request gets no response
         finally:
             writer.close()
 
@@ -50,7 +48,7 @@ class LocalSource:
         method, target, _ = first.split(" ", 2)
         if method not in ("GET", "HEAD") or target.split("?")[0] != _PATH:
             return _response("404 Not Found", b'{"detail": "not here"}', method)
-        self.heads.append(
+        self.request_headers.append(
             {
                 name.strip().lower(): value.strip()
                 for name, _, value in (line.partition(":") for line in lines)
@@ -82,7 +80,7 @@ async def local_source(conflict_key: str) -> AsyncIterator[LocalSource]:
         source.port = server.sockets[0].getsockname()[1]
         try:
             yield source
-        finally:  # a writer that holds its connection must not hold us
+        finally:  # a writer that keeps its connection open must not block the close
             for task in answering:
                 task.cancel()
             await asyncio.gather(*answering, return_exceptions=True)

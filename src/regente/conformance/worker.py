@@ -1,4 +1,4 @@
-"""Examines a Worker: which checks, in which order. Ends the session that it made."""
+"""Examines a Worker: the checks in their order. Ends the session that it made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from regente.conformance import worker_scrape as scrape
 from regente.conformance import worker_session as session
 from regente.conformance.checks import Check, run_checks
-from regente.conformance.http import Reply, Service, checked_url, opened
+from regente.conformance.http import Reply, Service, checked_url, open_service
 from regente.conformance.keys import expect_locked
 from regente.conformance.report import Report
 from regente.conformance.results import result_url
@@ -21,13 +21,14 @@ _REFUSED = "9.3"
 
 
 async def examine_worker(options: WorkerOptions) -> Report:
-    """Every check, in order. ValueError (pydantic's among them) for options that no request can be
-    made of."""
+    """Run every check, in order. Raises ValueError for options that no request can carry."""
     checks = worker_checks(options)
     if options.storage_domain:
         checked_url(result_url(options.storage_domain, "job"))
     secrets = (options.api_key, options.proxy_password or "")
-    async with opened(options.url, options.api_key, options.request_seconds, secrets) as service:
+    async with open_service(
+        options.url, options.api_key, options.request_seconds, secrets
+    ) as service:
         context = WorkerContext(options, service)
         try:
             findings = await run_checks(checks, context, secrets=secrets)

@@ -1,5 +1,4 @@
-"""What the checks of a Worker share: the payloads they send, its routes, and what one check leaves
-for the next."""
+"""State that the checks of a Worker share: payloads, routes, and the results of earlier checks."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from regente.contracts.worker import (
 
 OVERSIZE_BYTES = 16 << 20
 MAX_JOB_BYTES = 8 << 20
-"""The status of a job may carry its `data`."""
+"""Limit of a job's status, which may carry its `data`."""
 
 _SETTLE_SECONDS = 5.0
 
@@ -41,7 +40,7 @@ FINAL_SCRAPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`timeout_seconds`: for a session to be ready, and for a job to end."""
+    """Options; `timeout_seconds` bounds a session's start and a job."""
 
     url: str
     api_key: str = field(repr=False)
@@ -62,7 +61,7 @@ class WorkerOptions:
         if self.proxy_server:
             if "@" in self.proxy_server:
                 raise ValueError(
-                    "the proxy holds a user or a password: give them apart from its host and port"
+                    "the proxy's address holds a user or a password: give them as separate options"
                 )
             proxy = ProxyAddress(
                 server=self.proxy_server, username=self.proxy_username, password=self.proxy_password
@@ -107,7 +106,7 @@ class WorkerContext:
     async def cancel(self, job_id: str) -> Reply:
         return await self.service.post(f"{job_path(job_id)}/cancel")
 
-    async def watch_job(self, job_id: str) -> StatusHistory:
+    async def poll_job(self, job_id: str) -> StatusHistory:
         return await poll_status(
             lambda: self.status(job_id),
             known=ScrapeStatus,
@@ -115,9 +114,8 @@ class WorkerContext:
             within_seconds=self.options.timeout_seconds,
         )
 
-    async def settle(self) -> None:
-        """A job may be over a moment before its session is ready again; the contract gives that
-        moment no name."""
+    async def wait_until_ready(self) -> None:
+        """Wait until the session is ready again, which may be shortly after the job's end."""
         within = min(_SETTLE_SECONDS, self.options.timeout_seconds)
         await poll_status(
             self.session_status,
@@ -126,12 +124,12 @@ class WorkerContext:
             within_seconds=within,
         )
 
-    async def clear_away(self, reply: Reply) -> None:
-        """Cancel the job that this reply started, so that it is in nobody's way."""
+    async def cancel_started(self, reply: Reply) -> None:
+        """Cancel the job that this reply started, so that it does not block later checks."""
         job_id = job_id_of(reply)
         if job_id is not None:
             await self.cancel(job_id)
-            await self.watch_job(job_id)
+            await self.poll_job(job_id)
 
 
 def job_path(job_id: str) -> str:
@@ -139,7 +137,7 @@ def job_path(job_id: str) -> str:
 
 
 def job_id_of(reply: Reply) -> str | None:
-    """None when no usable one came."""
+    """Return the job_id of a reply, or None without a usable one."""
     try:
         found = reply.expect_accepted().document().get("job_id")
     except CheckFailed:

@@ -1,5 +1,4 @@
-"""Checks of a Worker's scrape: accepted, followed to its end, counted, stored where the formula
-says."""
+"""Checks of a Worker's scrape: accepted, polled to its end, counted, stored."""
 
 from __future__ import annotations
 
@@ -30,13 +29,13 @@ async def is_accepted(context: WorkerContext) -> str:
 async def says_known_values(context: WorkerContext) -> str:
     if context.job_id is None:
         raise CheckInconclusive("no scrape was accepted")
-    context.job = await context.watch_job(context.job_id)
+    context.job = await context.poll_job(context.job_id)
     context.job.expect_known_values()
     return str(context.job)
 
 
 async def is_done(context: WorkerContext) -> str:
-    job = _watched(context)
+    job = _polled(context)
     if job.final not in _DONE:
         problem = job.last.get("problem")
         why = f" (problem: {problem})" if problem else ""
@@ -62,7 +61,7 @@ async def counts_ads(context: WorkerContext) -> str:
 
 async def stores_its_result(context: WorkerContext) -> str:
     if context.options.storage_domain is None:
-        raise CheckSkipped("not asked for: give --storage-domain to have it read")
+        raise CheckSkipped("not requested: give --storage-domain to read it")
     job = _done(context)
     if job.final == ScrapeStatus.EMPTY or context.job_id is None:
         raise CheckInconclusive(
@@ -79,14 +78,14 @@ async def stores_its_result(context: WorkerContext) -> str:
     return f"GET {url} → {ads:,} ads, as the job said"
 
 
-def _watched(context: WorkerContext) -> StatusHistory:
+def _polled(context: WorkerContext) -> StatusHistory:
     if context.job is None:
         raise CheckInconclusive("no scrape was accepted")
     return context.job
 
 
 def _done(context: WorkerContext) -> StatusHistory:
-    job = _watched(context)
+    job = _polled(context)
     if job.final not in _DONE:
         raise CheckInconclusive("no scrape was completed")
     return job
@@ -96,27 +95,27 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-# What is refused.
+# Refusals.
 
 
 async def refuses(context: WorkerContext, *, payload: Any = None, text: str | None = None) -> str:
     need_session(context)
-    await context.settle()
+    await context.wait_until_ready()
     service = context.service
     reply = await (
         service.post("/scrape", payload) if text is None else service.post_text("/scrape", text)
     )
-    await context.clear_away(reply)
+    await context.cancel_started(reply)
     return str(reply.expect(400, 422))
 
 
 async def refuses_oversize(context: WorkerContext) -> str:
     need_session(context)
-    await context.settle()
+    await context.wait_until_ready()
     reply = await context.scrape(
         {**context.options.scrape_payload(), "padding": "x" * context.options.oversize_bytes}
     )
-    await context.clear_away(reply)
+    await context.cancel_started(reply)
     return str(reply.expect(413))
 
 
@@ -132,17 +131,17 @@ def _unknown() -> str:
     return f"scrape_{secrets.token_hex(8)}"
 
 
-# What is asked for twice, or taken back.
+# Repeats and cancels.
 
 
 async def honours_idempotency_key(context: WorkerContext) -> str:
     need_session(context)
     key = {IDEMPOTENCY_HEADER: f"conformance-{secrets.token_hex(8)}"}
-    await context.settle()
+    await context.wait_until_ready()
     first = await context.scrape(headers=key)
     second = await context.scrape(headers=key)
     for reply in (first, second):
-        await context.clear_away(reply)
+        await context.cancel_started(reply)
     one, two = job_id_of(first), job_id_of(second)
     if one is None:
         raise CheckInconclusive(f"no scrape to repeat: {first}")
@@ -152,20 +151,20 @@ async def honours_idempotency_key(context: WorkerContext) -> str:
 
 
 async def cancels(context: WorkerContext) -> str:
-    """A job may be done before the cancel comes: then another one is tried."""
+    """Cancel a job; when it ends first, try another one."""
     need_session(context)
     for _ in range(_CANCEL_ATTEMPTS):
-        await context.settle()
+        await context.wait_until_ready()
         started = await context.scrape()
         job_id = job_id_of(started)
         if job_id is None:
             raise CheckInconclusive(f"no scrape to cancel: {started}")
         cancel = (await context.cancel(job_id)).expect(200)
-        job = await context.watch_job(job_id)
+        job = await context.poll_job(job_id)
         if job.final == ScrapeStatus.CANCELLED:
             return f"{cancel}; {job}"
         if job.final not in _DONE or len(job.statuses) > 1:
             raise CheckFailed(f"{cancel}; {job}; expected cancelled")
     raise CheckInconclusive(
-        f"{_CANCEL_ATTEMPTS} jobs were done before they could be cancelled: choose a longer scrape"
+        f"{_CANCEL_ATTEMPTS} jobs ended before they could be cancelled: choose a longer scrape"
     )

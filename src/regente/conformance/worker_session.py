@@ -1,4 +1,4 @@
-"""Checks of a Worker's session: locked, started, ready in time, ended, ended again."""
+"""Checks of a Worker's session: required, started, ready in time, ended, ended again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def refuses_scrape_without_session(context: WorkerContext) -> str:
         or reply.status is None
         or not (400 <= reply.status < 500 or reply.status == 503)
     ):
-        await context.clear_away(reply)
+        await context.cancel_started(reply)
         raise CheckFailed(f"after DELETE /session: {reply}; expected a refusal (4xx)")
     return f"after DELETE /session: {reply}"
 
@@ -44,7 +44,7 @@ async def says_known_values(context: WorkerContext) -> str:
 
 async def becomes_ready(context: WorkerContext) -> str:
     if context.session is None:
-        raise CheckInconclusive("the session's status was never asked for")
+        raise CheckInconclusive("the session's status was never read")
     if not context.session_ready:
         raise CheckFailed(
             f"{context.session}; expected ready within {context.options.timeout_seconds:g} s"

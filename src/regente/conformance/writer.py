@@ -1,5 +1,4 @@
-"""Examines a Writer: which checks, in which order. Leaves two rows, always the same, in the table
-that it is given."""
+"""Examines a Writer: the checks in their order. Leaves the same two rows in the table each time."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Any
 from regente.conformance import writer_job as job
 from regente.conformance import writer_refusals as refusals
 from regente.conformance.checks import Check, run_checks
-from regente.conformance.http import Reply, Service, checked_url, opened
+from regente.conformance.http import Reply, Service, checked_url, open_service
 from regente.conformance.keys import expect_locked
 from regente.conformance.report import Report
 from regente.conformance.source import LocalSource, local_source
@@ -23,14 +22,13 @@ _EXAMPLE_URL = "http://127.0.0.1/conformance.json"
 
 
 async def examine_writer(options: WriterOptions) -> Report:
-    """Every check, in order. ValueError (pydantic's among them) for options that no request can be
-    made of."""
+    """Run every check, in order. Raises ValueError for options that no request can carry."""
     checks = writer_checks(options)
     token = token_hex(16)
-    # The query of a source may be its signature.
+    # A source's query may be its signature, so it is secret.
     secrets = (options.api_key, token, (options.source_url or "").partition("?")[2])
     async with (
-        opened(options.url, options.api_key, options.request_seconds, secrets) as service,
+        open_service(options.url, options.api_key, options.request_seconds, secrets) as service,
         _source(options) as local,
     ):
         findings = await run_checks(

@@ -1,5 +1,4 @@
-"""What the checks of a Writer share: the payloads they send, its routes, and what one check leaves
-for the next."""
+"""State that the checks of a Writer share: payloads, routes, and the results of earlier checks."""
 
 from __future__ import annotations
 
@@ -17,15 +16,14 @@ from regente.contracts.writer import ProcessRequest, Source, Target, WriterStatu
 
 OVERSIZE_BYTES = 16 << 20
 MAX_JOB_BYTES = 8 << 20
-"""The status of a job may carry every row that failed."""
+"""Limit of a job's status, which may carry every failed row."""
 
 FINAL_JOBS = frozenset({WriterStatus.COMPLETED, WriterStatus.FAILED, WriterStatus.PARTIAL})
 
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """Without `source_url` a small document of our own is served on loopback. `timeout_seconds`:
-    for a job to end."""
+    """Options; without `source_url` a built-in document is served on loopback."""
 
     url: str
     api_key: str = field(repr=False)
@@ -59,7 +57,7 @@ class WriterOptions:
 
 @dataclass(slots=True)
 class WriterContext:
-    """`local`: the document that we serve ourselves, when we do."""
+    """State; `local` is the built-in document, if it is served."""
 
     options: WriterOptions
     service: Service
@@ -79,8 +77,7 @@ class WriterContext:
         return urljoin(self.source_url, f"missing-{secrets.token_hex(8)}.json")
 
     def keyed_payload(self) -> dict[str, Any]:
-        """The whole request of 9.2. The header is ours to check on loopback; another's source may
-        not want it."""
+        """The complete request of 9.2. Only the built-in source gets the header that is checked."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.local else {}
         return self.options.payload(self.source_url, job_id=self.wanted_id, **headers)
 
@@ -90,7 +87,7 @@ class WriterContext:
     async def status(self, job_id: str) -> Reply:
         return await self.service.get(f"/status/{quote(job_id, safe='')}", max_bytes=MAX_JOB_BYTES)
 
-    async def watch_job(self, job_id: str) -> StatusHistory:
+    async def poll_job(self, job_id: str) -> StatusHistory:
         return await poll_status(
             lambda: self.status(job_id),
             known=WriterStatus,
@@ -100,7 +97,7 @@ class WriterContext:
 
     def ended_job(self) -> StatusHistory:
         if self.job is None or self.job.final is None:
-            raise CheckInconclusive("no job came to its end")
+            raise CheckInconclusive("no job ended")
         return self.job
 
 

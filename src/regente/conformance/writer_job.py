@@ -1,4 +1,4 @@
-"""Checks of a Writer's job: accepted, followed to its end, counted row by row, sent twice."""
+"""Checks of a Writer's job: accepted, polled to its end, counted row by row, sent twice."""
 
 from __future__ import annotations
 
@@ -34,26 +34,25 @@ async def names_its_status(context: WriterContext) -> str:
 
 
 async def names_its_own_job(context: WriterContext) -> str:
-    """The request of 3.1.2, without a `job_id`. Waits for the end, so that what follows has the
-    writer to itself."""
+    """Send the request of 3.1.2, without `job_id`; wait for its end before the next check."""
     reply = await context.process(context.options.payload(context.source_url))
     job_id = job_id_of(reply)
-    await context.watch_job(job_id)
+    await context.poll_job(job_id)
     if job_id == context.job_id:
-        raise CheckFailed(f"{reply}; expected a new job, this is the one before")
+        raise CheckFailed(f"{reply}; expected a new job, this is the previous one")
     return str(reply)
 
 
 async def says_known_values(context: WriterContext) -> str:
     if context.job_id is None:
         raise CheckInconclusive("no job was accepted")
-    context.job = await context.watch_job(context.job_id)
+    context.job = await context.poll_job(context.job_id)
     context.job.expect_known_values()
     return str(context.job)
 
 
 async def ends(context: WriterContext) -> str:
-    """`partial` for the document that has a bad row; else as the counts say."""
+    """Expect `partial` for a document with a bad row, else the status that the counts imply."""
     if context.job is None:
         raise CheckInconclusive("no job was accepted")
     job = context.job
@@ -80,14 +79,10 @@ async def has_every_field(context: WriterContext) -> str:
     if missing:
         raise CheckFailed(f"{job.sent} → {_brief(job)} without {', '.join(missing)}")
     if job.last["job_id"] != context.job_id:
-        raise CheckFailed(
-            f"{job.sent} → job_id {job.last['job_id']!r}; expected the one that was asked for"
-        )
+        raise CheckFailed(f"{job.sent} → job_id {job.last['job_id']!r}; expected the requested one")
     for name in ("started_at", "completed_at"):
         if not _is_time(job.last[name]):
-            raise CheckFailed(
-                f"{job.sent} → {name} {job.last[name]!r}; expected a time of ISO 8601"
-            )
+            raise CheckFailed(f"{job.sent} → {name} {job.last[name]!r}; expected an ISO 8601 time")
     return f"{job.sent} → {', '.join(job.last)}"
 
 
@@ -95,18 +90,18 @@ async def counts_add_up(context: WriterContext) -> str:
     job = context.ended_job()
     last: Any = job.last.get("progress")
     for progress in (*job.progress, last):
-        wrong = _wrong_counts(progress)
-        if wrong:
-            raise CheckFailed(f"{job.sent} → progress {progress}; {wrong}")
+        mistake = _wrong_counts(progress)
+        if mistake:
+            raise CheckFailed(f"{job.sent} → progress {progress}; {mistake}")
     if job.final == WriterStatus.FAILED:
-        raise CheckInconclusive("the job failed: its counts say nothing")
-    wrong = _wrong_end(last, None if context.local is None else len(context.local.rows))
-    if wrong:
-        raise CheckFailed(f"{job.sent} → {job.final}, progress {last}; {wrong}")
+        raise CheckInconclusive("the job failed: its counts have no meaning")
+    mistake = _wrong_end(last, None if context.local is None else len(context.local.rows))
+    if mistake:
+        raise CheckFailed(f"{job.sent} → {job.final}, progress {last}; {mistake}")
     if (last["failed_count"] > 0) != (job.final == WriterStatus.PARTIAL):
         raise CheckFailed(
-            f"{job.sent} → {job.final}, progress {last}; `partial` is for rows that "
-            "failed, `completed` for none"
+            f"{job.sent} → {job.final}, progress {last}; `partial` means failed rows, "
+            "`completed` none"
         )
     return f"{job.sent} → progress {last}"
 
@@ -116,11 +111,11 @@ def _wrong_counts(progress: Any) -> str | None:
         return "expected an object"
     for name in _COUNTS:
         value = progress.get(name)
-        # The total of a document that is still being read may not be known yet.
+        # The total may be unknown while the document is being read.
         if not (_is_count(value) or (name == "total" and value is None)):
             return f"expected a whole number as {name}"
     if progress["total"] is not None and progress["processed"] > progress["total"]:
-        return "more processed than there are"
+        return "more processed than total"
     return None
 
 
@@ -164,29 +159,32 @@ async def names_failed_rows(context: WriterContext) -> str:
 
 async def sends_source_headers(context: WriterContext) -> str:
     if context.local is None:
-        raise CheckSkipped("only a source of our own shows it: leave --source-url out")
+        raise CheckSkipped("only the built-in source shows it: omit --source-url")
     context.ended_job()
-    if not context.local.heads:
-        raise CheckInconclusive("the writer never asked for the source")
+    if not context.local.request_headers:
+        raise CheckInconclusive("the writer never requested the source")
     if not any(
-        head.get("authorization") == f"Bearer {context.token}" for head in context.local.heads
+        head.get("authorization") == f"Bearer {context.token}"
+        for head in context.local.request_headers
     ):
-        raise CheckFailed("source.headers had an Authorization; the source was asked without it")
-    return "source.headers had an Authorization; it came with the request for the source"
+        raise CheckFailed(
+            "source.headers had an Authorization; the request for the source had none"
+        )
+    return "source.headers had an Authorization; the request for the source had it"
 
 
 async def is_one_job(context: WriterContext) -> str:
     before = context.ended_job()
-    asked = len(context.local.heads) if context.local else 0
+    asked = len(context.local.request_headers) if context.local else 0
     reply = await context.process(context.keyed_payload())
     if job_id_of(reply) != context.job_id:
         raise CheckFailed(f"the same job_id a second time: {reply}; expected the same job")
-    after = await context.watch_job(job_id_of(reply))
+    after = await context.poll_job(job_id_of(reply))
     if (after.final, after.last.get("progress")) != (before.final, before.last.get("progress")):
         raise CheckFailed(
             f"the same job_id a second time: {_brief(after)}; it was {_brief(before)}"
         )
-    again = len(context.local.heads) - asked if context.local else 0
+    again = len(context.local.request_headers) - asked if context.local else 0
     if again:
         raise CheckFailed(f"the same job_id a second time: the source was read again; {reply}")
     return f"the same job_id a second time: {_answer(reply)}; {_brief(after)} as before"

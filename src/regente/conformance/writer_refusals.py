@@ -1,5 +1,4 @@
-"""Checks of what a Writer must not take: unknown jobs, bad payloads, tables that are not there,
-sources that are gone."""
+"""Checks of a Writer's refusals: unknown jobs, bad payloads, missing tables and sources."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ async def refuses_oversize(context: WriterContext) -> str:
 
 
 async def refuses_unknown_table(context: WriterContext) -> str:
-    """At once, or by a job that fails: the contract allows both."""
+    """Expect a refusal at once or a failed job: the contract allows both."""
     reply = await context.process(
         context.options.payload(context.source_url, table=UNKNOWN_TABLE, job_id=str(uuid.uuid4()))
     )
@@ -59,7 +58,7 @@ async def fails_without_source(context: WriterContext) -> str:
 
 
 async def _expect_failed(context: WriterContext, job_id: str) -> str:
-    job = await context.watch_job(job_id)
+    job = await context.poll_job(job_id)
     if job.final != WriterStatus.FAILED:
         raise CheckFailed(f"{job}, progress {job.last.get('progress')}; expected failed")
     return str(job)

@@ -1,5 +1,4 @@
-"""The web console as it is served: files that `console/` is built into. It knows nothing of the API
-but its address."""
+"""Serves the built web console. It knows only the API's path."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The built files in memory, each also compressed: there are few, and every one is asked for by
-every browser."""
+"""The built files in memory, with compressed copies."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ class File:
 
 
 def load(folder: Path = FOLDER) -> dict[str, File]:
-    """By their path from the console's root; nothing when it was not built."""
+    """Files by path from the console's root; empty when the console was not built."""
     if not (folder / INDEX).is_file():
         return {}
     return {

@@ -1,8 +1,7 @@
-"""Serves the console in front of the API: its files and its pages go out, everything else goes on
-to the API.
+"""Serves the console's files and pages, and passes every other request to the API.
 
-Its files hold no data, so nobody is asked who they are. Each page is the same document; the browser
-shows the right one.
+The files hold no data, so they need no authentication. Every page is the same document, whose
+script shows the page of the URL.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ PAGES = frozenset(
     }
 )
 ASSETS = "assets/"
-_FOR_A_YEAR = "public, max-age=31536000, immutable"
-_ASK_EVERY_TIME = "no-cache"
+_IMMUTABLE = "public, max-age=31536000, immutable"
+_REVALIDATE = "no-cache"
 _NOT_BUILT = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Regente</title></head>
 <body><h1>Regente</h1><p>The console has not been built here: this is a source tree,
@@ -44,7 +43,7 @@ or an installation without it. In the source tree, run <code>python scripts/cons
 
 
 class Console:
-    """Around the API. Without built files only `/` is answered, by a page that says so."""
+    """ASGI middleware around the API. Without built files `/` explains how to build them."""
 
     def __init__(
         self,
@@ -81,10 +80,10 @@ class Console:
             return _answer(
                 scope,
                 self._files[name],
-                _FOR_A_YEAR if name.startswith(ASSETS) else _ASK_EVERY_TIME,
+                _IMMUTABLE if name.startswith(ASSETS) else _REVALIDATE,
             )
         if name.split("/")[0] in PAGES:
-            return _answer(scope, self._page(name.count("/")), _ASK_EVERY_TIME)
+            return _answer(scope, self._page(name.count("/")), _REVALIDATE)
         return None
 
     def _page_of_depth(self, depth: int) -> File:
@@ -100,11 +99,11 @@ class Console:
 
 
 def _answer(scope: Scope, file: File, cache: str) -> Response:
-    asked = Headers(scope=scope)
+    request_headers = Headers(scope=scope)
     headers = {"etag": file.etag, "cache-control": cache, "vary": "accept-encoding"}
-    if asked.get("if-none-match") == file.etag:
+    if request_headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    if "gzip" in asked.get("accept-encoding", ""):
+    if "gzip" in request_headers.get("accept-encoding", ""):
         return Response(
             file.gzipped,
             media_type=file.media_type,

@@ -1,1 +1,1 @@
-"""The wire: what orchestrator, workers and writers say to each other. Models only, no logic."""
+"""Wire models between orchestrator, workers and writers; models only, no logic."""

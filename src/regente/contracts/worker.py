@@ -1,5 +1,4 @@
-"""The Worker API (original specification, 9.1). Fields marked *ours* are optional additions that a
-worker may leave out."""
+"""The Worker API (specification, 9.1). Fields marked *ours* are optional extensions."""
 
 from __future__ import annotations
 
@@ -11,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 API_KEY_HEADER = "x-api-key"
 IDEMPOTENCY_HEADER = "idempotency-key"
-"""*Ours*, on `POST /scrape`: the same key twice is one job. A worker that ignores it is used
-all the same."""
+"""*Ours*, on `POST /scrape`: the same key twice is one job. A worker may ignore it."""
 
 
 class SessionStatus(StrEnum):
@@ -39,16 +37,16 @@ class ScrapeStatus(StrEnum):
 
 
 class Cause(StrEnum):
-    """*Ours*: whose fault it was, so that only the guilty one is blamed."""
+    """*Ours*: the party at fault."""
 
     PROXY = "proxy"
-    """407, 451, refused, reset on connect."""
+    """The proxy: 407, 451, refused, reset on connect."""
     THROTTLED = "throttled"
-    """The target said 429."""
+    """The target answered 429."""
     BLOCKED = "blocked"
     """The target refuses this session (403, a challenge)."""
     LAYOUT = "layout"
-    """The target's pages are not what they were."""
+    """The target's pages have an unknown layout."""
     TARGET = "target"
     """The target is down (5xx, timeouts)."""
     STORAGE = "storage"
@@ -85,8 +83,8 @@ class SessionRequest(BaseModel):
 class Session(BaseModel):
     status: SessionStatus
     problem: Problem | None = None
-    job_id: str | None = Field(None, description="*ours*: the job that is running")
-    job_key: str | None = Field(None, description="*ours*: its idempotency key")
+    job_id: str | None = Field(None, description="*ours*: the id of the running job")
+    job_key: str | None = Field(None, description="*ours*: the idempotency key of the running job")
 
 
 class DateRange(BaseModel):
@@ -122,7 +120,7 @@ class ScrapeAccepted(BaseModel):
 
 
 class ScrapeJob(BaseModel):
-    """`data` may hold every ad: it is never read here."""
+    """`data` may hold every ad and is not read here."""
 
     status: ScrapeStatus
     ads_count: int | None = Field(None, ge=0, le=2**31 - 1)

@@ -1,4 +1,4 @@
-"""The Writer API (original specification, 9.2)."""
+"""The Writer API (specification, 9.2)."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""The fleet: workers, proxies and writers. Who they are, how they are spoken to, and how well they
-are."""
+"""The fleet: the register of workers, proxies and writers, their clients and their tests."""

@@ -1,4 +1,4 @@
-"""The Worker API and the Writer API, call by call (original specification, 9.1 and 9.2)."""
+"""Clients of the Worker API and the Writer API (specification, 9.1 and 9.2)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from regente.fleet.models import Proxy, Worker, Writer
 from regente.http_client.client import HttpClient
 
 
-class _Anything(BaseModel):
-    """The contract says 200 and nothing about the body."""
+class _IgnoredBody(BaseModel):
+    """A response body that is ignored: the contract requires only 200."""
 
 
 class WorkerClient:
@@ -32,7 +32,7 @@ class WorkerClient:
     async def open_session(self, proxy: Proxy | None) -> None:
         request = SessionRequest(force_refresh=True, proxy=proxy.address if proxy else None)
         await self._http.call(
-            "POST", f"{self._url}/session", api_key=self._key, body=request, answer=_Anything
+            "POST", f"{self._url}/session", api_key=self._key, body=request, answer=_IgnoredBody
         )
 
     async def session(self) -> Session:
@@ -41,7 +41,9 @@ class WorkerClient:
         )
 
     async def end_session(self) -> None:
-        await self._http.call("DELETE", f"{self._url}/session", api_key=self._key, answer=_Anything)
+        await self._http.call(
+            "DELETE", f"{self._url}/session", api_key=self._key, answer=_IgnoredBody
+        )
 
     async def scrape(self, request: ScrapeRequest, key: str) -> str:
         accepted = await self._http.call(
@@ -56,15 +58,15 @@ class WorkerClient:
 
     async def job(self, job_id: str) -> ScrapeJob:
         return await self._http.call(
-            "GET", f"{self._url}/scrape/{_safe(job_id)}", api_key=self._key, answer=ScrapeJob
+            "GET", f"{self._url}/scrape/{_quoted(job_id)}", api_key=self._key, answer=ScrapeJob
         )
 
     async def cancel(self, job_id: str) -> None:
         await self._http.call(
             "POST",
-            f"{self._url}/scrape/{_safe(job_id)}/cancel",
+            f"{self._url}/scrape/{_quoted(job_id)}/cancel",
             api_key=self._key,
-            answer=_Anything,
+            answer=_IgnoredBody,
         )
 
 
@@ -82,13 +84,13 @@ class WriterClient:
 
     async def job(self, job_id: str) -> WriterJob:
         return await self._http.call(
-            "GET", f"{self._url}/status/{_safe(job_id)}", api_key=self._key, answer=WriterJob
+            "GET", f"{self._url}/status/{_quoted(job_id)}", api_key=self._key, answer=WriterJob
         )
 
     async def health(self) -> str:
         return (await self._http.call("GET", f"{self._url}/health", answer=Health)).status
 
 
-def _safe(job_id: str) -> str:
-    """A job id comes from outside: it must not lead to another address."""
+def _quoted(job_id: str) -> str:
+    """Quote an untrusted job id, so that it cannot change the path."""
     return quote(job_id, safe="")

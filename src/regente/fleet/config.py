@@ -1,5 +1,4 @@
-"""The fixed parameters of the original specification (8.2–8.4), in one place. Tests and the demo
-make them shorter."""
+"""The fixed parameters of the specification (8.2–8.4); tests and the demo shorten them."""
 
 from __future__ import annotations
 
@@ -17,22 +16,19 @@ class FleetConfig:
     polling_orchestrator_seconds: float = 5.0
     max_proxy_failures: int = 3
     outage_seconds: float = 180.0
-    """How long a worker or writer may be away, in the midst of something, before that counts as its
-    failure."""
+    """Outage of a worker or writer after which its job fails."""
     cancel_seconds: float = 30.0
-    """How long a worker may take to confirm a cancel before its session is ended."""
+    """Time for a worker to confirm a cancel before its session is ended."""
     watch_seconds: float = 1.0
-    """How often a runner looks for what other runners did to its workers."""
+    """Interval at which a runner reads what other runners did to its workers."""
     error_backoff_seconds: float = 5.0
-    """How long a worker rests after a session that failed; doubled for each one in a row, up to
-    `error_backoff_limit`."""
+    """Pause of a worker after a failed session; doubles per failure in a row, up to the limit."""
     error_backoff_limit_seconds: float = 300.0
     http_timeout_seconds: float = 30.0
     max_returns: int = 20
-    """How often a mission may go back to the queue without a fault of its own."""
+    """How often a mission may return to the queue without its own fault."""
     breaker_share: float = 0.5
-    """When more than this part of the proxies failed within the window, the target is to blame:
-    none is deactivated."""
+    """Share of failed proxies above which the target is to blame and none is deactivated."""
     breaker_window_seconds: float = 300.0
     proxy_test_url: str | None = None
     json_path: str = "ads"

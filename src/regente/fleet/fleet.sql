@@ -36,7 +36,7 @@ SET name = coalesce(%(name)s, name), url = coalesce(%(url)s, url),
 WHERE id = %(id)s RETURNING id
 
 -- name: find_member
--- By id or by name, whatever its kind.
+-- Members of any kind, by id or by name.
 SELECT 'worker' AS kind, id FROM regente.workers WHERE id = %(which)s OR name = %(which)s
 UNION ALL SELECT 'proxy', id FROM regente.proxies WHERE id = %(which)s OR name = %(which)s
 UNION ALL SELECT 'writer', id FROM regente.writers WHERE id = %(which)s OR name = %(which)s
@@ -94,7 +94,7 @@ UPDATE regente.workers SET active = %(active)s, failures = CASE WHEN %(active)s 
 WHERE id = %(id)s RETURNING id
 
 -- name: set_proxy_active
--- A person who brings a proxy back gives it a fresh start.
+-- A manual activation resets the failures.
 UPDATE regente.proxies SET active = %(active)s, fail_count = CASE WHEN %(active)s THEN 0
     ELSE fail_count END
 WHERE id = %(id)s RETURNING id

@@ -1,5 +1,4 @@
-"""The test buttons: is this worker, proxy or writer there, and does it let us in? Sets
-`last_test_at` and `last_test_ok`."""
+"""The test buttons: reaches a worker, proxy or writer with its key, and records the result."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ async def _test(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
 async def _test_worker(fleet: Fleet, worker_id: str) -> tuple[bool, str]:
     worker = await fleet.worker(worker_id)
     if not worker.storage_domain:
-        return False, "it has no storage_domain: without it nobody finds its results"
+        return False, "it has no storage_domain: without it its results cannot be found"
     try:
         session = await fleet.speak_to_worker(worker).session()
     except CallFailed as error:
@@ -59,13 +58,12 @@ async def _test_worker(fleet: Fleet, worker_id: str) -> tuple[bool, str]:
 
 
 async def _test_writer(fleet: Fleet, writer_id: str) -> tuple[bool, str]:
-    """`/health` needs no key, so a status is asked for as well: the answer must be about the job,
-    not about the key."""
+    """Test `/health`, which needs no key, and a job's status, which does."""
     client = fleet.speak_to_writer(await fleet.writer(writer_id))
     try:
         health = await client.health()
         if health != "healthy":
-            return False, f"it says that it is {health!r}"
+            return False, f"its health is {health!r}"
         await client.job("00000000-0000-0000-0000-000000000000")
     except CallFailed as error:
         return (True, "healthy") if error.failure is CallFailure.MISSING else (False, error.message)
@@ -73,8 +71,7 @@ async def _test_writer(fleet: Fleet, writer_id: str) -> tuple[bool, str]:
 
 
 async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
-    """A request through it, or, without an address to ask for, a question that only a proxy refuses
-    in its own way."""
+    """Request `url` through the proxy; without it a closed port, which the proxy itself answers."""
     auth = (proxy.username, proxy.password or "") if proxy.username else None
     try:
         through = httpx2.Proxy(proxy.url, auth=auth)
@@ -87,13 +84,13 @@ async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
     except httpx2.TimeoutException:
         return False, "no answer in time"
     except ImportError:
-        return False, "a SOCKS proxy cannot be tested from here: `pip install httpx2[socks]` first"
+        return False, "a SOCKS proxy needs `pip install httpx2[socks]` before it can be tested"
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         return False, f"{type(error).__name__}: {error}"
     if response.status_code == 407:
         return False, "407: it refuses the user name and password"
     if response.status_code == 451:
-        return False, "451: it may not go there"
+        return False, "451: it refuses this destination"
     if url is None:
         return True, "it answers"
     return (response.status_code < 400, f"{url} answered {response.status_code} through it")

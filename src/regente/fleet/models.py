@@ -1,4 +1,4 @@
-"""Workers, proxies and writers as values. Their secrets never show in a repr."""
+"""Workers, proxies and writers as values. Secrets are absent from their repr."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Worker:
     active: bool
 
     def data_url(self, job_id: str) -> str:
-        """Where the result of a job lies. A storage domain that brings its own scheme is taken as
-        it is."""
+        """URL of a job's results. A storage domain that has a scheme keeps it."""
         domain = (self.storage_domain or "").rstrip("/")
         base = domain if "://" in domain else f"https://{domain}"
         return f"{base}/{job_id}/{job_id}_results.json"
@@ -51,7 +50,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """For a client of ours, without the credentials."""
+        """The proxy's URL for an HTTP client, without credentials."""
         server = self.host if "://" in self.host else f"http://{self.host}"
         return server if self.port is None else f"{server}:{self.port}"
 
@@ -67,7 +66,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class FleetMember:
-    """A member of the fleet as people see it: without its secrets."""
+    """The public view of a worker, proxy or writer, without secrets."""
 
     kind: Kind
     id: str

@@ -1,5 +1,4 @@
-"""The fleet's register: who belongs to it. Adding, changing, testing, switching on and off, each
-with its event."""
+"""The fleet's register: adds, changes, tests and switches members, each with its event."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ MAX_NAME_CHARACTERS = 100
 
 
 class Fleet:
-    """Who belongs to the fleet, and the means to speak to them."""
+    """The members of the fleet and clients for them."""
 
     def __init__(
         self, database: Database, secrets: Secrets, config: FleetConfig | None = None
@@ -48,7 +47,7 @@ class Fleet:
     def speak_to_writer(self, writer: Writer) -> WriterClient:
         return WriterClient(self.http, writer)
 
-    # Who is there.
+    # Reads.
 
     async def worker(self, worker_id: str) -> Worker:
         row = await self._one("worker", worker_id)
@@ -95,7 +94,7 @@ class Fleet:
     ) -> str:
         if not storage_domain:
             raise InvalidInput(
-                "a worker needs a storage_domain: without it nobody finds its results"
+                "a worker needs a storage_domain: without it its results cannot be found"
             )
         fields = {"name": _name(name), "url": _url(url), "storage_domain": _storage(storage_domain)}
         return await self._add(
@@ -113,7 +112,7 @@ class Fleet:
         by: str = "user",
     ) -> str:
         if port is not None and _has_port(_host(host)):
-            raise InvalidInput("the port is given twice: in the host and by itself")
+            raise InvalidInput("the port is given twice: in the host and as port")
         fields = {
             "name": _name(name),
             "host": _host(host),
@@ -134,7 +133,7 @@ class Fleet:
     async def edit(
         self, kind: Kind, member_id: str, changes: dict[str, Any], *, by: str = "user"
     ) -> None:
-        """Change what is given; what is None stays."""
+        """Change the given fields; a field that is None stays."""
         checks: dict[str, Callable[[object], Any]] = {
             "name": _name,
             "url": _url,
@@ -161,7 +160,7 @@ class Fleet:
                 f"edit_{kind}", kind, member_id, values, f"{kind}_edited", by, sorted(changes)
             )
         except UniqueViolation:
-            raise InvalidInput(f"there is a {kind} called {values['name']!r} already") from None
+            raise InvalidInput(f"there is already a {kind} called {values['name']!r}") from None
 
     async def set_active(
         self, kind: Kind, member_id: str, active: bool, *, by: str = "user"
@@ -183,7 +182,7 @@ class Fleet:
         async with self.database.transaction() as connection:
             return await QUERIES.execute(connection, query, **params)
 
-    # Private.
+    # Helpers.
 
     async def _one(self, kind: Kind, member_id: str) -> Row:
         row = await QUERIES.fetch_one(self.database, kind, id=member_id)

@@ -1,4 +1,4 @@
-"""Secrets at rest: keys and passwords are encrypted with a key that is not in the database."""
+"""Encryption of stored keys and passwords, with a key that is not in the database."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cryptography.fernet import Fernet, InvalidToken
 from regente.engine.errors import RegenteError
 
 KEY_FILE = "secret.key"
-BLOT = "•••"
-SHORTEST_BLOTTED = 4  # a shorter one is part of many a word
+MASK = "•••"
+MIN_MASKED_CHARACTERS = 4  # shorter ones occur inside ordinary words
 
 
 class SecretsUnreadable(RegenteError):
-    """The key at hand is not the one that the secrets were encrypted with."""
+    """The current key is not the one that the secrets were encrypted with."""
 
     code = "SECRETS_UNREADABLE"
 
@@ -26,12 +26,11 @@ class SecretsUnreadable(RegenteError):
 class Secrets:
     def __init__(self, key: bytes) -> None:
         self._fernet = Fernet(key)
-        self._spoken: set[str] = set()
+        self._decrypted: set[str] = set()
 
     @classmethod
     def of(cls, secret_key: str | None, folder: Path) -> Secrets:
-        """From the given passphrase, or from the key file in the folder, which is made when there
-        is none."""
+        """Derive the key from the passphrase, or read the folder's key file (created once)."""
         if secret_key:
             digest = hashlib.scrypt(
                 secret_key.encode(), salt=b"regente", n=2**14, r=8, p=1, dklen=32
@@ -49,35 +48,34 @@ class Secrets:
             raise SecretsUnreadable(
                 "a stored secret cannot be decrypted: set REGENTE_SECRET_KEY to the key "
                 "that it was stored with "
-                f"(or bring the file {KEY_FILE} of that machine), or enter the secret anew"
+                f"(or copy the file {KEY_FILE} from that machine), or enter the secret again"
             ) from None
-        if len(text) >= SHORTEST_BLOTTED:
-            self._spoken.update((text, quote(text, safe="")))
+        if len(text) >= MIN_MASKED_CHARACTERS:
+            self._decrypted.update((text, quote(text, safe="")))
         return text
 
     def blot(self, text: str) -> str:
-        """Without any secret that this process has used: those whom they are told may
-        repeat them."""
-        for secret in self._spoken:
+        """Mask every secret that this process has decrypted: a peer may repeat it in a response."""
+        for secret in self._decrypted:
             if secret in text:
-                text = text.replace(secret, BLOT)
+                text = text.replace(secret, MASK)
         return text
 
 
 def _key_file(path: Path) -> bytes:
-    """Of two processes that make it at once, one does and both read the same."""
+    """Create the key file or read it; concurrent callers get the same key."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(Fernet.generate_key())
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(fresh, path)
+            os.link(temporary, path)
         except FileExistsError:
             pass
         finally:
-            fresh.unlink()
+            temporary.unlink()
     return path.read_bytes().strip()

@@ -1,2 +1,1 @@
-"""Calls to other people's HTTP services: capped, timed, watched by the observer, without a secret
-in what they say."""
+"""Calls to external HTTP services: bounded in size and time, traced, with masked secrets."""

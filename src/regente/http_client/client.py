@@ -1,7 +1,7 @@
-"""One HTTP call to a service, and what went wrong with it, as a value.
+"""One HTTP call to a service; a failed one raises CallFailed with its kind.
 
-Answers are capped and read as a stream: a worker may put every ad into its status. What it says
-back is made storable, and a secret that it repeats is blotted out before anybody sees it.
+Responses are bounded and read as a stream: a worker may put every ad into its status. Their
+texts are made storable and secrets in them are masked.
 """
 
 from __future__ import annotations
@@ -26,38 +26,37 @@ from regente.engine.hooks import Call, current_observer
 from regente.engine.outcome import storable
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-MAX_SKIMMED_BYTES = 1024 * 1024 * 1024
+MAX_PARSED_BYTES = 1024 * 1024 * 1024
 MAX_SHOWN_CHARACTERS = 300
 MAX_ERROR_BYTES = 65_536
-SLICE_BYTES = 65_536
+CHUNK_BYTES = 65_536
 MAX_DEPTH = 200
-SLOW_ANSWERS = 4
-"""A whole answer may take so many times the timeout: each byte on its own would keep a slow one
-alive for ever."""
+MAX_TIMEOUTS_PER_ANSWER = 4
+"""A complete response may take this many timeouts; each byte restarts the timeout."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class CallFailure(StrEnum):
     REFUSED = "refused"
-    """Nobody listens there."""
+    """No server listens there."""
     TIMEOUT = "timeout"
     BROKEN = "broken"
     """The connection broke."""
     UNAUTHORIZED = "unauthorized"
     MISSING = "missing"
     INVALID = "invalid"
-    """400, 413, 422: what we sent is not accepted."""
+    """400, 413, 422: the service refuses the request's content."""
     THROTTLED = "throttled"
     SERVER = "server"
     PROTOCOL = "protocol"
-    """The answer is not what the contract says."""
+    """The response breaks the contract."""
 
 
 TRANSIENT = frozenset(
     {CallFailure.REFUSED, CallFailure.TIMEOUT, CallFailure.BROKEN, CallFailure.SERVER}
 )
-"""What a restart of the other side explains."""
+"""Failures that a restart of the service explains."""
 
 
 class CallFailed(RegenteError):
@@ -77,12 +76,12 @@ class CallFailed(RegenteError):
         self.status = status
         self.retry_after = retry_after
         self.body = body
-        """What an error's answer said, as far as it is kept."""
+        """The text of an error response, up to MAX_ERROR_BYTES."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """A web page as it came: its address after redirects, and its text."""
+    """A web page: its URL after redirects, and its text."""
 
     url: str
     content_type: str
@@ -90,7 +89,7 @@ class WebPage:
 
 
 class HttpClient:
-    """Shared by all calls of a process: one pool of connections."""
+    """An HTTP client with one connection pool, shared by all calls of a process."""
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class HttpClient:
         blot: Callable[[str], str] = str,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        self._limit_seconds = SLOW_ANSWERS * timeout_seconds
+        self._limit_seconds = MAX_TIMEOUTS_PER_ANSWER * timeout_seconds
         self._blot = blot
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(timeout_seconds, pool=120.0),
@@ -122,25 +121,25 @@ class HttpClient:
         headers: dict[str, str] | None = None,
         answer: type[Answer],
     ) -> Answer:
-        """The answer, checked against its model; `CallFailed` for everything else."""
+        """Call the service and return its validated response; any failure raises CallFailed."""
         try:
             fields = await self._fields_of(method, url, api_key, body, headers)
-            return self._checked(fields, answer, f"{method} {url}")
+            return self._validated(fields, answer, f"{method} {url}")
         except CallFailed as error:
-            raise self._told(error) from None
+            raise self._masked(error) from None
 
     async def page(self, url: str, *, headers: dict[str, str] | None = None) -> WebPage:
-        """A page of a web site, redirects followed; `CallFailed` for everything that is not one."""
+        """Fetch a web page, following redirects; any failure raises CallFailed."""
         what = f"GET {url}"
         try:
             async with self._answer(
                 "GET", url, headers or {}, None, follow_redirects=True
             ) as response:
-                body = await _whole(response, what)
+                body = await _read_page(response, what)
                 text = storable(body.decode(response.charset_encoding or "utf-8", "replace"))
                 return WebPage(str(response.url), response.headers.get("content-type", ""), text)
         except CallFailed as error:
-            raise self._told(error) from None
+            raise self._masked(error) from None
 
     async def _fields_of(
         self,
@@ -155,7 +154,7 @@ class HttpClient:
             None if body is None else body.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
         async with self._answer(method, url, sent, content) as response:
-            return await _fields(response, f"{method} {url}")
+            return await _read_json(response, f"{method} {url}")
 
     @asynccontextmanager
     async def _answer(
@@ -170,15 +169,15 @@ class HttpClient:
         what = f"{method} {url}"
         try:
             async with asyncio.timeout(self._limit_seconds):
-                with _watched(method, url) as watched:
+                with _observed_call(method, url) as call_span:
                     async with self._client.stream(
                         method,
                         url,
-                        headers=headers | watched.headers,
+                        headers=headers | call_span.headers,
                         json=content,
                         follow_redirects=follow_redirects,
                     ) as response:
-                        watched.answered(response.status_code)
+                        call_span.answered(response.status_code)
                         await _refuse_errors(response, what)
                         yield response
         except (httpx2.TimeoutException, TimeoutError) as error:
@@ -199,19 +198,19 @@ class HttpClient:
                 CallFailure.PROTOCOL, f"{what}: {type(error).__name__}: {error}"
             ) from None
 
-    def _told(self, error: CallFailed) -> CallFailed:
-        """As anybody may read it."""
+    def _masked(self, error: CallFailed) -> CallFailed:
+        """Return the error with storable texts and masked secrets."""
         message = self._blot(storable(error.message))
         body = None if error.body is None else self._blot(storable(error.body))
         return CallFailed(
             error.failure, message, status=error.status, retry_after=error.retry_after, body=body
         )
 
-    def _checked(self, fields: Any, answer: type[Answer], what: str) -> Answer:
+    def _validated(self, fields: Any, answer: type[Answer], what: str) -> Answer:
         try:
             if isinstance(fields, dict):
                 fields = {
-                    name: self._clean(fields[name])
+                    name: self._storable(fields[name])
                     for name in answer.model_fields
                     if name in fields
                 }
@@ -228,34 +227,34 @@ class HttpClient:
                 CallFailure.PROTOCOL, f"{what}: {place}: {first['msg']} (got {shown})"
             ) from None
 
-    def _clean(self, value: Any) -> Any:
-        """Every text in it as PostgreSQL can store it, without a secret of ours."""
+    def _storable(self, value: Any) -> Any:
+        """Return the value with storable texts and masked secrets."""
         if isinstance(value, str):
             return self._blot(storable(value))
         if isinstance(value, list):
-            return [self._clean(one) for one in value]
+            return [self._storable(one) for one in value]
         if isinstance(value, dict):
-            return {storable(key): self._clean(one) for key, one in value.items()}
+            return {storable(key): self._storable(one) for key, one in value.items()}
         return value
 
 
-class _NoSpan:
+class _NoCall:
     headers: ClassVar[dict[str, str]] = {}
 
     def answered(self, status: int) -> None:
-        """Nobody wants to know."""
+        """Do nothing: there is no observer."""
 
 
-def _watched(method: str, url: str) -> AbstractContextManager[Call]:
+def _observed_call(method: str, url: str) -> AbstractContextManager[Call]:
     observer = current_observer.get()
-    return nullcontext(_NoSpan()) if observer is None else observer.call(method, url)
+    return nullcontext(_NoCall()) if observer is None else observer.call(method, url)
 
 
 async def _refuse_errors(response: httpx2.Response, what: str) -> None:
     status = response.status_code
     if status < 300:
         return
-    body = await _beginning(response)
+    body = await _error_text(response)
     text = " ".join(body.split())[:MAX_SHOWN_CHARACTERS]
     message = f"{what} answered {status}" + (f": {text}" if text else "")
     if status == 429:
@@ -277,8 +276,8 @@ async def _refuse_errors(response: httpx2.Response, what: str) -> None:
     raise CallFailed(known.get(status, other), message, status=status, body=body)
 
 
-async def _beginning(response: httpx2.Response) -> str:
-    """Enough of an error's text for a person."""
+async def _error_text(response: httpx2.Response) -> str:
+    """Read the first MAX_ERROR_BYTES of an error response."""
     read = b""
     async for chunk in response.aiter_bytes():
         read += chunk
@@ -288,7 +287,7 @@ async def _beginning(response: httpx2.Response) -> str:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """Seconds, or a date: then the server's own `Date` is what it counts from."""
+    """Seconds of Retry-After; a date counts from the server's own `Date`."""
     value = response.headers.get("retry-after")
     if value is None:
         return None
@@ -298,15 +297,15 @@ def _retry_after(response: httpx2.Response) -> float | None:
     except ValueError:
         pass
     try:
-        then, now = parsedate_to_datetime(value), parsedate_to_datetime(response.headers["date"])
-        return min(max(0.0, (then - now).total_seconds()), 86_400.0)
+        until, now = parsedate_to_datetime(value), parsedate_to_datetime(response.headers["date"])
+        return min(max(0.0, (until - now).total_seconds()), 86_400.0)
     except (KeyError, ValueError, TypeError):
         return None
 
 
-async def _whole(response: httpx2.Response, what: str) -> bytes:
+async def _read_page(response: httpx2.Response, what: str) -> bytes:
     read = bytearray()
-    async for chunk in response.aiter_bytes(SLICE_BYTES):
+    async for chunk in response.aiter_bytes(CHUNK_BYTES):
         read += chunk
         if len(read) > MAX_ANSWER_BYTES:
             raise CallFailed(
@@ -315,17 +314,17 @@ async def _whole(response: httpx2.Response, what: str) -> bytes:
     return bytes(read)
 
 
-async def _fields(response: httpx2.Response, what: str) -> Any:
-    chunks = response.aiter_bytes(SLICE_BYTES)
+async def _read_json(response: httpx2.Response, what: str) -> Any:
+    chunks = response.aiter_bytes(CHUNK_BYTES)
     read = bytearray()
     async for chunk in chunks:
         read += chunk
         if len(read) > MAX_ANSWER_BYTES:
-            return await _skimmed(bytes(read), chunks, what)
+            return await _parse_large(bytes(read), chunks, what)
     if not read.strip():
         return {}
     try:
-        return json.loads(read, parse_constant=_no_number)
+        return json.loads(read, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         shown = " ".join(
             bytes(read[: 4 * MAX_SHOWN_CHARACTERS]).decode("utf-8", "replace").split()
@@ -335,39 +334,39 @@ async def _fields(response: httpx2.Response, what: str) -> Any:
         ) from None
 
 
-def _no_number(text: str) -> None:
+def _refuse_constant(text: str) -> None:
     raise ValueError(f"{text} is not JSON")
 
 
-async def _skimmed(begun: bytes, rest: AsyncIterator[bytes], what: str) -> dict[str, Any]:
-    """The plain fields at the top of a large object; lists and objects in it go by unread."""
+async def _parse_large(first_bytes: bytes, rest: AsyncIterator[bytes], what: str) -> dict[str, Any]:
+    """Return the plain top-level fields of a large object; its lists and objects are skipped."""
     events: list[tuple[int, str, Any]] = []
-    parser = ijson.basic_parse_coro(_Depth(events))
+    parser = ijson.basic_parse_coro(_TopLevelEvents(events))
     found: dict[str, Any] = {}
     total = 0
     try:
-        for start in range(0, len(begun), SLICE_BYTES):
-            parser.send(begun[start : start + SLICE_BYTES])
-            _take(events, found)
-            await asyncio.sleep(0)  # others have a turn
+        for start in range(0, len(first_bytes), CHUNK_BYTES):
+            parser.send(first_bytes[start : start + CHUNK_BYTES])
+            _collect(events, found)
+            await asyncio.sleep(0)  # let other tasks run
         async for chunk in rest:
             total += len(chunk)
-            if total > MAX_SKIMMED_BYTES:
+            if total > MAX_PARSED_BYTES:
                 raise CallFailed(
-                    CallFailure.PROTOCOL, f"{what} answered more than {MAX_SKIMMED_BYTES:,} bytes"
+                    CallFailure.PROTOCOL, f"{what} answered more than {MAX_PARSED_BYTES:,} bytes"
                 )
             parser.send(chunk)
-            _take(events, found)
+            _collect(events, found)
         parser.close()
     except ijson.JSONError as error:
         raise CallFailed(
             CallFailure.PROTOCOL,
-            f"{what} answered {len(begun) + total:,} bytes that are not JSON: {error}",
+            f"{what} answered {len(first_bytes) + total:,} bytes that are not JSON: {error}",
         ) from None
     return found
 
 
-class _Depth:
+class _TopLevelEvents:
     """Receives the parser's events and keeps those of the outermost object."""
 
     def __init__(self, events: list[tuple[int, str, Any]]) -> None:
@@ -379,17 +378,17 @@ class _Depth:
         if kind in ("start_map", "start_array"):
             self._depth += 1
             if self._depth > MAX_DEPTH:
-                raise ijson.JSONError("it is nested too deeply")
+                raise ijson.JSONError("nested too deeply")
         elif kind in ("end_map", "end_array"):
             self._depth -= 1
         elif self._depth == 1:
             self._events.append((self._depth, kind, value))
 
     def close(self) -> None:
-        """Part of the protocol."""
+        """Do nothing; ijson's protocol requires the method."""
 
 
-def _take(events: list[tuple[int, str, Any]], found: dict[str, Any]) -> None:
+def _collect(events: list[tuple[int, str, Any]], found: dict[str, Any]) -> None:
     key: str | None = None
     while events:
         _, kind, value = events.pop(0)

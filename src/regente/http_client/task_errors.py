@@ -1,4 +1,4 @@
-"""What a failed call means for the task that made it."""
+"""Maps failed calls to the engine's errors: retried, waited out, or final."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import assert_never
 from regente.engine.errors import Fatal, TaskError, Throttled, Transient
 from regente.http_client.client import CallFailed, CallFailure
 
-DEFAULT_REST_SECONDS = 30.0
+DEFAULT_RETRY_AFTER_SECONDS = 30.0
 
 
 @contextmanager
 def as_task_errors() -> Iterator[None]:
-    """Calls inside fail as the engine's errors: retried, waited out, or final."""
+    """Raise calls' failures inside the block as the engine's errors."""
     try:
         yield
     except CallFailed as failed:
@@ -29,8 +29,12 @@ def task_error(failed: CallFailed) -> TaskError:
     )
     match failed.failure:
         case CallFailure.THROTTLED:
-            rest = failed.retry_after if failed.retry_after is not None else DEFAULT_REST_SECONDS
-            return Throttled(failed.message, retry_after=rest, code=code)
+            delay = (
+                failed.retry_after
+                if failed.retry_after is not None
+                else DEFAULT_RETRY_AFTER_SECONDS
+            )
+            return Throttled(failed.message, retry_after=delay, code=code)
         case (
             CallFailure.REFUSED
             | CallFailure.TIMEOUT

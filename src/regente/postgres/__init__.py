@@ -1,1 +1,1 @@
-"""PostgreSQL around the engine: the embedded server, and the doctor that examines any server."""
+"""PostgreSQL around the engine: the embedded server, and the doctor for any server."""

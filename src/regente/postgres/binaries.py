@@ -1,7 +1,7 @@
-"""Finds the PostgreSQL programs of the wheel, and the account that may run them.
+"""Finds the wheel's PostgreSQL programs, and the account that may run them.
 
-PostgreSQL refuses to run as root, so root hands it to an account without rights. That account must
-be able to reach the programs and the data: nothing here ever opens a folder of the user's for it.
+PostgreSQL refuses to run as root, so root uses an account without rights. That account must be
+able to reach the programs and the data: no folder of the user is ever opened for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _QUOTED_SPECIALS = re.compile(r'["$`\\]')
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who runs the server's programs: ourselves, or as root somebody without rights."""
+    """The account that runs the server: our own, or for root one without rights."""
 
     uid: int
     gid: int
@@ -44,10 +44,10 @@ class Account:
 
     @property
     def switch(self) -> dict[str, Any]:
-        """Keyword arguments that make `subprocess` become this account."""
+        """Keyword arguments with which `subprocess` runs a program as this account."""
         return {} if self.is_self else {"user": self.uid, "group": self.gid, "extra_groups": []}
 
-    def give(self, path: Path) -> None:
+    def chown(self, path: Path) -> None:
         if not self.is_self:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -58,10 +58,9 @@ class Account:
         return self._succeeds([str(program), "--version"])
 
     def _succeeds(self, command: list[str]) -> bool:
-        # Tried instead of computed from mode bits: access lists and security modules have a say as
-        # well.
+        # Tried, not computed from mode bits: access lists and security modules matter too.
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 command,
                 cwd="/",
                 env=server_environment(),
@@ -71,17 +70,16 @@ class Account:
             )
         except PermissionError:
             return False
-        return done.returncode == 0
+        return result.returncode == 0
 
 
 def server_environment() -> dict[str, str]:
-    """Nothing of the caller's: PGHOST, PGOPTIONS, an invalid LC_ALL and their like must not reach
-    the server."""
+    """An environment without the caller's PGHOST, PGOPTIONS, invalid LC_ALL and the like."""
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
 def choose_account(cluster: Path) -> Account:
-    """The owner of an existing cluster; else ourselves, or for root an account without rights."""
+    """The owner of an existing cluster; else our own account, or for root one without rights."""
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
     if cluster.exists():
@@ -118,13 +116,13 @@ def _create_account(name: str) -> Account | None:
         "--shell",
         "/usr/sbin/nologin",
     ]
-    # A failure is no news: somebody else may have created it in this moment, or /etc is read-only.
+    # A failure is ignored: another process may have created it just now, or /etc is read-only.
     subprocess.run(["useradd", *options, name], capture_output=True, check=False)
     return _find_account(name)
 
 
 def programs_for(account: Account, data_dir: Path) -> Path:
-    """The folder with `postgres` and `initdb` in a place where the account can run them."""
+    """A folder with `postgres` and `initdb` that the account can run."""
     original = _package_folder() / f"pginstall{MAJOR_VERSION}" / "bin"
     if not (original / "postgres").is_file():
         raise EmbeddedPostgresError(
@@ -163,7 +161,7 @@ def shell_safe(programs: Path) -> Iterator[Path]:
 
 
 def _package_folder() -> Path:
-    # Found without an import: importing the package has side effects that we do not want.
+    # Found without an import, which would have side effects.
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedPostgresError(

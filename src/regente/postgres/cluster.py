@@ -1,8 +1,6 @@
-"""Owns one cluster on disk: its folder, its creation, the start of its server and the address of
-its socket.
+"""One cluster on disk: its folder, creation, server start and socket.
 
-Every function here expects the caller to hold the start lock, and knows nothing of users or their
-number.
+Every function expects the caller to hold the start lock, and ignores users.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _LOG_ROTATE_BYTES = 16 * 1024 * 1024
 # sun_path holds 104 bytes on macOS and 108 on Linux, with the closing zero and the name of the
 # socket itself.
 _SOCKET_FOLDER_BYTES = 104 - 1 - len(f"/.s.PGSQL.{_PORT}.lock")
-# What neither libpq's list of hosts nor PostgreSQL's list of folders would take apart.
+# Characters that neither libpq's list of hosts nor PostgreSQL's list of folders splits.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+~-]+")
 
 
@@ -82,15 +80,14 @@ def ensure_cluster(files: ServerFiles, account: Account) -> None:
 
 
 def _create_cluster(files: ServerFiles, account: Account) -> None:
-    # Under another name until it is whole, so that a crash in the midst leaves nothing that looks
-    # like a cluster.
+    # Under another name until it is complete, so that a crash leaves nothing that looks like a
+    # cluster.
     unfinished = files.data_dir / "postgres.new"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
-    account.give(unfinished)
-    # The builtin provider needs no locale of the operating system. Trust is acceptable because
-    # nobody but the server's account, and root, can enter the socket's folder, and there is no TCP
-    # port.
+    account.chown(unfinished)
+    # The builtin provider needs no locale of the operating system. Trust is safe: only the server's
+    # account and root can enter the socket's folder, and there is no TCP port.
     options = ["-D", str(unfinished), "-U", "regente"]
     options += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
     options += ["--builtin-locale=C.UTF-8", "--no-instructions"]
@@ -125,13 +122,13 @@ def _create_cluster(files: ServerFiles, account: Account) -> None:
 
 
 def start_server(files: ServerFiles, account: Account) -> None:
-    """Starts the postmaster and returns at once; it may then still be recovering, or fail."""
+    """Start the postmaster without waiting; it may still recover, or fail."""
     refuse_foreign_server(files)
     socket_folder = _prepare_socket_folder(files, account)
-    # The server lock was free, so whatever these name is dead, even if its pid is in use again or a
-    # zombie bears it: PostgreSQL itself would refuse to start in both cases.
-    for leftover in (files.postmaster_pid, *socket_folder.glob(".s.PGSQL.*")):
-        leftover.unlink(missing_ok=True)
+    # The server lock was free, so the processes that these files name are dead, even if a pid is
+    # reused or a zombie; PostgreSQL itself would refuse to start in both cases.
+    for stale_file in (files.postmaster_pid, *socket_folder.glob(".s.PGSQL.*")):
+        stale_file.unlink(missing_ok=True)
     command = [str(programs_for(account, files.data_dir) / "postgres"), "-D", str(files.cluster)]
     command += [
         "-c",
@@ -159,10 +156,9 @@ def refuse_foreign_server(files: ServerFiles) -> None:
         )
 
 
-def ensure_keeper(files: ServerFiles) -> None:
-    """The keeper inherits the very lock that shows it to be missing, so there is never a second
-    one."""
-    with Lock(files.keeper_lock) as lock, _open_log(files.log) as log:
+def ensure_monitor(files: ServerFiles) -> None:
+    """Start the monitor unless its lock is held; it inherits that lock, so there is only one."""
+    with Lock(files.monitor_lock) as lock, _open_log(files.log) as log:
         if lock.try_exclusive():
             command = [
                 sys.executable,
@@ -176,16 +172,15 @@ def ensure_keeper(files: ServerFiles) -> None:
 
 
 def is_ready(files: ServerFiles) -> bool:
-    """Whether the server has recorded that it takes connections; asking it before would fill its
-    log with refusals."""
+    """True when the server's own record says that it accepts connections."""
     lines = files.recorded_postmaster()
     return len(lines) >= 8 and lines[7].strip() == "ready"
 
 
 def server_url(files: ServerFiles, database: str = "regente") -> str:
-    """The address that the server has recorded, for libpq."""
+    """The libpq URL of the server, from its own record."""
     _, _, _, port, socket_folder, *_ = files.recorded_postmaster()
-    # Each of these could else be set from outside: PGHOSTADDR, PGOPTIONS, PGSSLMODE, …
+    # Each of these could otherwise be set by PGHOSTADDR, PGOPTIONS, PGSSLMODE, …
     pinned = {"hostaddr": "", "options": "", "sslmode": "disable", "gssencmode": "disable"}
     pinned |= {"channel_binding": "disable", "target_session_attrs": "any"}
     parameters = urlencode(
@@ -195,7 +190,7 @@ def server_url(files: ServerFiles, database: str = "regente") -> str:
 
 
 def socket_was_removed(files: ServerFiles) -> bool:
-    """True for a server that is up but out of reach, as after a zealous cleaning of /tmp."""
+    """True for a running server whose socket file is gone, as after a cleanup of /tmp."""
     if not is_ready(files):
         return False
     _, _, _, port, socket_folder, *_ = files.recorded_postmaster()
@@ -203,8 +198,7 @@ def socket_was_removed(files: ServerFiles) -> bool:
 
 
 def _prepare_socket_folder(files: ServerFiles, account: Account) -> Path:
-    """Beside the data, where no cleaner of /tmp and no private /tmp interferes; in /tmp when that
-    path is too long."""
+    """Return the socket's folder: beside the data, or in /tmp when that path is too long."""
     folder = files.data_dir / "socket"
     if len(os.fsencode(folder)) <= _SOCKET_FOLDER_BYTES and _PLAIN_PATH.fullmatch(str(folder)):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -216,13 +210,13 @@ def _prepare_socket_folder(files: ServerFiles, account: Account) -> Path:
             if _is_closed_folder_of(account, folder)
             else Path(tempfile.mkdtemp("", "regente-", "/tmp"))
         )
-    account.give(folder)
+    account.chown(folder)
     folder.chmod(0o700)
     return folder
 
 
 def _is_closed_folder_of(account: Account, folder: Path) -> bool:
-    """Anybody can put something there first: a link, or a folder of his own."""
+    """True for a folder that only the account can enter; in /tmp it may be another user's."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
@@ -236,10 +230,9 @@ def _is_closed_folder_of(account: Account, folder: Path) -> bool:
 
 
 def _spawn_detached(command: Sequence[str], log: BinaryIO, lock_fd: int, account: Account) -> None:
-    """Starts a process that is nobody's child and of a session of its own, holding the lock that it
-    inherits."""
-    # The shell ends at once, so there is no child for us to wait for; a zombie would pass for a
-    # live server.
+    """Start a process in its own session that holds the lock it inherits."""
+    # The shell ends at once, so the process is not our child: a zombie would look like a live
+    # server.
     subprocess.run(
         ["/bin/sh", "-c", '"$@" &', "sh", *command],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Examines any PostgreSQL that Regente is to live on, and says what would hurt it. It reads only.
+"""Examines any PostgreSQL for Regente and reports problems. It only reads.
 
 A check that lacks a permission becomes an `info`, never a crash.
 """
@@ -75,13 +75,13 @@ async def _run(check: Check, examination: CheckContext) -> list[Finding]:
         async with asyncio.timeout(_CHECK_SECONDS):
             return await check(examination)
     except psycopg.errors.InsufficientPrivilege as error:
-        return [Finding(name, "info", f"This role may not examine it: {error}")]
+        return [Finding(name, "info", f"This role may not run the check: {error}")]
     except (psycopg.Error, TimeoutError) as error:
         lost = examination.connection.closed
         return [
             Finding(
                 name,
                 "error" if lost else "warning",
-                f"It could not be examined: {error or 'no answer'}",
+                f"This could not be checked: {error or 'no answer'}",
             )
         ]

@@ -1,6 +1,5 @@
--- What the doctor asks. Every statement reads only, works from PostgreSQL 14 on, without any
--- special privilege, and in a transaction of its own, so that a transaction pooler may stand in
--- between.
+-- The doctor's queries. Every statement only reads, works from PostgreSQL 14 on without special
+-- privileges, and is its own transaction, so that it works behind a transaction pooler.
 
 -- name: backend_pid
 SELECT pg_backend_pid() AS pid;
@@ -48,8 +47,8 @@ SELECT current_setting('max_connections')::int
        (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS database_used;
 
 -- name: horizon
--- Whatever keeps VACUUM from removing dead rows, the oldest first. Slots hold no session, so they
--- have no start.
+-- Everything that keeps VACUUM from removing dead rows, oldest first. Slots have no session and
+-- so no start.
 SELECT holder, pid, name, state, age_xids, since, extract(epoch
                                                           FROM clock_timestamp() - since)::float8
                                                           AS held_seconds
@@ -90,7 +89,7 @@ ORDER BY age(datfrozenxid) DESC
 LIMIT 1;
 
 -- name: schema
--- Not to_regclass(): that is an error for a role that may not use the schema.
+-- Not to_regclass(), which fails for a role without usage of the schema.
 SELECT to_regnamespace('regente') IS NOT NULL AS has_schema,
        EXISTS (
            SELECT FROM pg_class WHERE relnamespace = to_regnamespace('regente')

@@ -1,9 +1,7 @@
-"""The embedded PostgreSQL: a real server that starts with its first user and ends with its last,
-never before.
+"""The embedded PostgreSQL: a real server that lives from its first user to its last.
 
-Any number of processes share one server per data folder. Who uses it is told by kernel locks (see
-`keeper`), so a user that dies by kill -9 is gone at once. Durability stays at PostgreSQL's
-defaults.
+All processes share one server per data folder. Kernel locks record its users (see
+`server_lifetime`), so a killed user is gone at once. Durability stays at PostgreSQL's defaults.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import psycopg
 from regente.postgres.binaries import choose_account
 from regente.postgres.cluster import (
     ensure_cluster,
-    ensure_keeper,
+    ensure_monitor,
     is_ready,
     prepare_folder,
     server_url,
@@ -33,7 +31,7 @@ from regente.postgres.server_lifetime import (
     Lock,
     ServerFiles,
     end_orphans,
-    nobody_uses,
+    has_no_users,
     stop_server,
 )
 from regente.queries import Queries
@@ -43,10 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "default_data_dir"]
 
-# Counted from the server's last sign of life: crash recovery may take long, and reports itself in
-# the log.
+# Counted from the server's last log line: crash recovery may take long, and logs its progress.
 _SILENCE_SECONDS = 60.0
-_TURN_SECONDS = 600.0
+_START_LOCK_SECONDS = 600.0
 _RELEASE_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 _STARTS = 2
@@ -55,14 +52,12 @@ _QUERIES = Queries(Path(__file__).with_name("embedded.sql"))
 
 
 def default_data_dir() -> Path:
-    """The user's data folder. Root's home is closed to the account that runs root's server, hence
-    /var/lib."""
+    """The user's data folder; for root /var/lib, since root's home is closed to the server."""
     return Path("/var/lib/regente") if os.geteuid() == 0 else platformdirs.user_data_path("regente")
 
 
 class EmbeddedPostgres:
-    """One use of the server in a data folder; the server lives at least as long as this is not
-    released."""
+    """One use of the server in a data folder; the server runs until every use is released."""
 
     def __init__(self, data_dir: Path, users: Lock) -> None:
         self._files = ServerFiles(data_dir)
@@ -71,18 +66,18 @@ class EmbeddedPostgres:
 
     @classmethod
     def acquire(cls, data_dir: Path) -> EmbeddedPostgres:
-        """Blocks until the server answers; creates the cluster and starts the server as needed."""
+        """Block until the server answers; create the cluster and start the server as needed."""
         data_dir = Path(os.path.realpath(data_dir.expanduser()))
         with _clear_errors(data_dir):
             prepare_folder(data_dir)
             files = ServerFiles(data_dir)
-            with _turn(files):
+            with _start_lock_held(files):
                 server = cls(data_dir, Lock(files.users_lock))
                 try:
                     server._users.shared()
-                    server._bring_up()
+                    server._start()
                 except BaseException:
-                    server._leave()
+                    server._release_use()
                     raise
         return server
 
@@ -95,24 +90,23 @@ class EmbeddedPostgres:
         return self._files.live_postmaster()
 
     def ensure_running(self) -> None:
-        """Starts the server anew if it died, and waits for it; for when the database does not
-        answer."""
+        """Restart the server if it died, and wait for it; for a database that does not answer."""
         if self._users.fd < 0:
             raise EmbeddedPostgresError(
                 "This use of the embedded server was released: acquire it again."
             )
-        with _clear_errors(self.data_dir), _turn(self._files):
-            self._bring_up()
+        with _clear_errors(self.data_dir), _start_lock_held(self._files):
+            self._start()
 
     def release(self) -> None:
-        """Ends this use, and the server with it if nobody else uses it."""
+        """End this use, and the server if it was the last."""
         if self._users.fd < 0:
             return
-        # Where our turn does not come, or the folder was deleted, letting go is enough: the keeper
-        # sees to the rest.
+        # If the start lock is busy or the folder was deleted, closing is enough: the monitor does
+        # the rest.
         with suppress(OSError), Lock(self._files.start_lock) as start:
             if start.exclusive(within_seconds=_RELEASE_SECONDS):
-                self._leave()
+                self._release_use()
         self._users.close()
 
     def __enter__(self) -> EmbeddedPostgres:
@@ -121,16 +115,15 @@ class EmbeddedPostgres:
     def __exit__(self, *exc_info: object) -> None:
         self.release()
 
-    def _leave(self) -> None:
+    def _release_use(self) -> None:
         self._users.close()
-        if nobody_uses(self._files):
+        if has_no_users(self._files):
             stop_server(self._files)
 
-    def _bring_up(self) -> None:
-        """Starts what is not there, and waits for what is starting, recovering or ending, until the
-        server answers."""
-        files, starts, patience = self._files, 0, _StartTimeout(self._files.log)
-        ensure_keeper(files)
+    def _start(self) -> None:
+        """Start what is missing, and wait (also for a recovery) until the server answers."""
+        files, starts, timeout = self._files, 0, _StartTimeout(self._files.log)
+        ensure_monitor(files)
         while not _answers(files):
             if files.server_is_gone():
                 if starts == _STARTS:
@@ -141,7 +134,7 @@ class EmbeddedPostgres:
                 account = choose_account(files.cluster)
                 ensure_cluster(files, account)
                 start_server(files, account)
-            elif patience.is_over():
+            elif timeout.expired():
                 raise explain(
                     f"PostgreSQL in {files.data_dir} does not answer.", log_tail(files.log)
                 )
@@ -154,7 +147,7 @@ class EmbeddedPostgres:
 
 
 def _answers(files: ServerFiles) -> bool:
-    """Whether the server takes connections; creates our database where it is missing."""
+    """True when the server accepts connections; creates the missing database."""
     if not is_ready(files):
         return False
     try:
@@ -170,13 +163,13 @@ def _answers(files: ServerFiles) -> bool:
 
 
 @contextmanager
-def _turn(files: ServerFiles) -> Iterator[None]:
-    """Starting and stopping happen one at a time, over all processes."""
+def _start_lock_held(files: ServerFiles) -> Iterator[None]:
+    """Hold the start lock: starts and stops happen one at a time, over all processes."""
     with Lock(files.start_lock) as lock:
-        if not lock.exclusive(within_seconds=_TURN_SECONDS):
+        if not lock.exclusive(within_seconds=_START_LOCK_SECONDS):
             raise EmbeddedPostgresError(
                 f"Another process has been starting or stopping the server in {files.data_dir} for "
-                f"{_TURN_SECONDS:.0f} s. Find it with: fuser '{lock.path}'"
+                f"{_START_LOCK_SECONDS:.0f} s. Find it with: fuser '{lock.path}'"
             )
         yield
 
@@ -199,14 +192,14 @@ def _clear_errors(data_dir: Path) -> Iterator[None]:
 
 
 class _StartTimeout:
-    """Over when the server's log has been silent for too long."""
+    """A timeout that restarts with every line of the server's log."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._size = -1
         self._deadline = 0.0
 
-    def is_over(self) -> bool:
+    def expired(self) -> bool:
         size = self._log.stat().st_size if self._log.exists() else 0
         if size != self._size:
             self._size, self._deadline = size, time.monotonic() + _SILENCE_SECONDS

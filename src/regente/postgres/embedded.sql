@@ -1,4 +1,4 @@
--- The embedded server's own few statements, run as its superuser.
+-- Statements for the embedded server, run as its superuser.
 
 -- name: database_exists
 SELECT 1 FROM pg_database WHERE datname = 'regente';
@@ -7,6 +7,6 @@ SELECT 1 FROM pg_database WHERE datname = 'regente';
 CREATE DATABASE regente;
 
 -- name: own_schema
--- The role bears the schema's name: without this, what users create without naming a schema would
--- land among our tables.
+-- The role has the schema's name: without this, objects that users create without a schema would
+-- land among Regente's tables.
 ALTER ROLE regente SET search_path = public;

@@ -1,4 +1,4 @@
-"""What can go wrong with the embedded server, as one exception whose message says what to do."""
+"""The error of the embedded server, whose message says what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _LOG_TAIL_LINES = 15
 _LOG_TAIL_BYTES = 8192
 
-# The first match wins; the server's own words stay in the message below the advice.
+# The first match wins; the server's output stays below the advice.
 _ADVICE = (
     ("No space left on device", "The disk is full: free some space and start again."),
     ("Check free disk space", "The disk is full: free some space and start again."),
@@ -48,7 +48,7 @@ def explain(what_failed: str, output: str) -> EmbeddedPostgresError:
     """The error for a failed server program, with the advice that its output suggests."""
     output = "\n".join(output.splitlines()[-_LOG_TAIL_LINES:])
     advice = next((text for sign, text in _ADVICE if sign in output), "")
-    parts = (what_failed, advice, f"Its last words were:\n{output}" if output else "")
+    parts = (what_failed, advice, f"Its last output was:\n{output}" if output else "")
     return EmbeddedPostgresError(" ".join(part for part in parts if part))
 
 

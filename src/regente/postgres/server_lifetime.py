@@ -1,16 +1,14 @@
-"""Owns the end of the embedded server: who still uses it, whether it still lives, and how it is
-stopped.
+"""Owns the end of the embedded server: whether it has users, whether it lives, and its stop.
 
-Liveness is told by kernel locks (flock), which vanish with their holder however it dies; recorded
-pids are only hints. Runs as a script too: the keeper waits for the last user and then stops the
-server, also after kill -9. It imports the standard library only, so that it starts in an instant
-and stays small.
+Kernel locks (flock) tell what lives: they vanish with their holder, however it dies; recorded pids
+are only hints. As a script it is the monitor, which waits for the last user and then stops the
+server, also after kill -9. It imports the standard library only, to start fast and stay small.
 
-    start.lock    exclusive, while somebody starts or stops the server
-    users.lock    shared, by every user of the server for as long as it uses it
-    server.lock   exclusive, inherited by the postmaster and all its children: free means that none
-      of them lives
-    keeper.lock   exclusive, by the keeper
+    start.lock    exclusive, during a start or stop of the server
+    users.lock    shared, by every user of the server
+    server.lock   exclusive, inherited by the postmaster and all its children: free means that all
+                  of them are gone
+    keeper.lock   exclusive, by the monitor
 """
 
 from __future__ import annotations
@@ -35,8 +33,7 @@ _IMMEDIATE_STOP_SECONDS = 15.0
 
 
 class Lock:
-    """One flock on its own open file, so that two of them exclude each other within one process as
-    well."""
+    """One flock on its own open file; two of them exclude each other even within a process."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -56,7 +53,7 @@ class Lock:
         fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Lets go by closing, never by LOCK_UN: a forked child that shares this lock keeps it."""
+        """Release by closing, not by LOCK_UN: a forked child that shares the lock keeps it."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -82,7 +79,7 @@ class Lock:
 
 
 class ServerFiles:
-    """Where everything lies inside a data folder."""
+    """Paths in a data folder."""
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
@@ -92,11 +89,10 @@ class ServerFiles:
         self.start_lock = data_dir / "start.lock"
         self.users_lock = data_dir / "users.lock"
         self.server_lock = data_dir / "server.lock"
-        self.keeper_lock = data_dir / "keeper.lock"
+        self.monitor_lock = data_dir / "keeper.lock"
 
     def server_is_gone(self) -> bool:
-        """True when neither the postmaster nor any backend that it left behind lives. Ask under the
-        start lock only."""
+        """True when the postmaster and all its backends are gone. Requires the start lock."""
         try:
             with Lock(self.server_lock, create=False) as lock:
                 return lock.try_exclusive()
@@ -104,8 +100,7 @@ class ServerFiles:
             return True
 
     def recorded_postmaster(self) -> list[str]:
-        """The lines of postmaster.pid, which may be stale: pid, folder, start, port, socket folder,
-        …"""
+        """The lines of postmaster.pid, which may be stale: pid, folder, start, port, socket, …"""
         try:
             return self.postmaster_pid.read_text(errors="surrogateescape").splitlines()
         except FileNotFoundError:
@@ -114,25 +109,22 @@ class ServerFiles:
     def live_postmaster(self) -> int | None:
         lines = self.recorded_postmaster()
         pid = int(lines[0]) if lines and lines[0].strip().isdigit() else 0
-        return pid if pid > 0 and _serves(pid, self.cluster) else None
+        return pid if pid > 0 and _is_server_of(pid, self.cluster) else None
 
 
-def nobody_uses(files: ServerFiles) -> bool:
-    """Ask under the start lock only: there is no telling what comes after it."""
+def has_no_users(files: ServerFiles) -> bool:
+    """True without users. Requires the start lock, without which the answer may be outdated."""
     with Lock(files.users_lock) as users:
         while not users.try_exclusive():
             if users.shared(within_seconds=0):
-                return users.try_exclusive()  # the keeper may have let go of it just now
-            time.sleep(
-                _POLL_SECONDS
-            )  # the keeper has it for a moment, and lets go of it (see `keep`)
+                return users.try_exclusive()  # the monitor may have just released it
+            time.sleep(_POLL_SECONDS)  # the monitor holds it for a moment (see `monitor`)
         return True
 
 
 def stop_server(files: ServerFiles) -> bool:
-    """Stops the server the fast way, then the hard ways; crash recovery makes up for those. Needs
-    the start lock."""
-    for sign, patience_seconds in (
+    """Stop the server, fast first, then by force with crash recovery. Requires the start lock."""
+    for sign, timeout_seconds in (
         (signal.SIGINT, _FAST_STOP_SECONDS),
         (signal.SIGQUIT, _IMMEDIATE_STOP_SECONDS),
         (signal.SIGKILL, _IMMEDIATE_STOP_SECONDS),
@@ -144,34 +136,33 @@ def stop_server(files: ServerFiles) -> bool:
             return end_orphans(files)
         with contextlib.suppress(ProcessLookupError):
             os.kill(postmaster, sign)
-        _wait_until(files.server_is_gone, patience_seconds)
+        _wait_until(files.server_is_gone, timeout_seconds)
     return end_orphans(files)
 
 
-def end_orphans(files: ServerFiles, patience_seconds: float = 5.0) -> bool:
-    """Backends end by themselves when their postmaster was killed, but not in the midst of a long
-    computation."""
+def end_orphans(files: ServerFiles, timeout_seconds: float = 5.0) -> bool:
+    """Kill the backends of a killed postmaster, which may be in a long computation."""
     _wait_until(
-        lambda: files.server_is_gone() or files.live_postmaster() is not None, patience_seconds
+        lambda: files.server_is_gone() or files.live_postmaster() is not None, timeout_seconds
     )
     if files.live_postmaster() is not None:
-        return False  # it was only starting, and had not yet recorded itself
+        return False  # it was starting, and had not recorded itself yet
     orphans = _processes_in(files.cluster)
     for pid in orphans:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    # None to be seen while the lock is held: they live in another container, beyond our reach.
+    # With the lock held and no process visible, they are in another container, out of reach.
     return _wait_until(files.server_is_gone, _IMMEDIATE_STOP_SECONDS if orphans else 0)
 
 
-def keep(data_dir: Path, keeper_lock_fd: int) -> None:
-    """Blocks, without polling, until nobody uses the server; then stops it."""
+def monitor(data_dir: Path, monitor_lock_fd: int) -> None:
+    """Block, without polling, until the server has no user; then stop it."""
     files = ServerFiles(data_dir)
     with Lock(files.users_lock) as users, Lock(files.start_lock) as start:
         while True:
             users.exclusive()
-            # Let go at once: whoever holds the start lock may be waiting for this one, and we are
-            # to wait for his.
+            # Release at once: a holder of the start lock may wait for this lock, and we wait for
+            # the start lock next.
             users.unlock()
             start.exclusive()
             if users.try_exclusive():
@@ -180,37 +171,35 @@ def keep(data_dir: Path, keeper_lock_fd: int) -> None:
         try:
             stop_server(files)
         finally:
-            # Before the start lock goes: the next user must not take us for a keeper that will
-            # stay.
-            os.close(keeper_lock_fd)
+            # Before the start lock: the next user must not find a monitor that is about to end.
+            os.close(monitor_lock_fd)
 
 
-def _serves(pid: int, cluster: Path) -> bool:
-    """Whether this process is a server of this cluster. Pids are reused, in containers after every
-    restart."""
+def _is_server_of(pid: int, cluster: Path) -> bool:
+    """True when the process is this cluster's server; pids are reused, as in containers."""
     if _HAS_PROC:
         try:
             return os.path.samefile(f"/proc/{pid}/cwd", cluster)
         except OSError:
             return False
-    seen = subprocess.run(
+    ps_output = subprocess.run(
         ["ps", "-p", str(pid), "-o", "stat=", "-o", "comm="],
         capture_output=True,
         text=True,
         check=False,
     ).stdout
-    return "postgres" in seen and not seen.lstrip().startswith("Z")
+    return "postgres" in ps_output and not ps_output.lstrip().startswith("Z")
 
 
 def _processes_in(cluster: Path) -> list[int]:
     if not _HAS_PROC:
         return []
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return [pid for pid in pids if _is_postgres(pid) and _serves(pid, cluster)]
+    return [pid for pid in pids if _is_postgres(pid) and _is_server_of(pid, cluster)]
 
 
 def _is_postgres(pid: int) -> bool:
-    """A person's shell may stand in the same folder."""
+    """True for a postgres process: a user's shell may have the same working folder."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
     except OSError:
@@ -227,17 +216,15 @@ def _wait_until(condition: Callable[[], bool], within_seconds: float) -> bool:
 
 
 def main() -> None:
-    data_dir, keeper_lock_fd = Path(sys.argv[1]), int(sys.argv[2])
-    # It ends by itself right after the last user; ending sooner would leave the server without one
-    # who stops it.
+    data_dir, monitor_lock_fd = Path(sys.argv[1]), int(sys.argv[2])
+    # It ends after the last user; an earlier end would leave the server without a stop.
     for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sign, signal.SIG_IGN)
-    os.ftruncate(keeper_lock_fd, 0)
-    os.write(keeper_lock_fd, f"{os.getpid()}\n".encode())
-    # A folder that was deleted under us leaves nothing to keep: PostgreSQL notices the loss and
-    # ends by itself.
+    os.ftruncate(monitor_lock_fd, 0)
+    os.write(monitor_lock_fd, f"{os.getpid()}\n".encode())
+    # In a deleted folder there is nothing to stop: PostgreSQL notices the loss and ends.
     with contextlib.suppress(FileNotFoundError):
-        keep(data_dir, keeper_lock_fd)
+        monitor(data_dir, monitor_lock_fd)
 
 
 if __name__ == "__main__":

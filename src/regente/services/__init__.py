@@ -1,2 +1,1 @@
-"""Reference HTTP services: the far ends of the contracts, and a place to try them. They know
-`regente.contracts` only."""
+"""Reference services of both contracts, and a sandbox. They import `regente.contracts` only."""

@@ -1,6 +1,5 @@
-"""OpenTelemetry, off unless asked for: `REGENTE_OTEL` (`on`, or a collector's URL) or
-`OTEL_EXPORTER_OTLP_ENDPOINT`.
+"""OpenTelemetry, off by default: `REGENTE_OTEL` or `OTEL_EXPORTER_OTLP_ENDPOINT` turns it on.
 
-`setup.py` decides and connects, `observer.py` makes the spans. Nobody else knows the library, and
-it is loaded only when it is wanted: `pip install regente[otel]`.
+`setup.py` decides and connects, `observer.py` makes the spans. No other module imports the
+library, which is loaded only when traces are on: `pip install regente[otel]`.
 """

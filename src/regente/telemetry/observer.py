@@ -1,9 +1,8 @@
 """Spans for attempts, steps and outgoing calls.
 
-A task's trace id follows from its id, so all attempts at it are one trace, whichever process makes
-them, without anything to carry along. A sampler that goes by the trace id
-(`OTEL_TRACES_SAMPLER=traceidratio`) takes a task with all its attempts or not at all. Messages of
-errors stay out: only their codes are told.
+A task's trace id is derived from its id, so all its attempts are one trace in any process, and a
+sampler by trace id (`OTEL_TRACES_SAMPLER=traceidratio`) keeps a task with all its attempts or
+not at all. Error messages are left out; only error codes are recorded.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class Traces:
-    """The engine's observer."""
+    """The engine's observer that makes spans."""
 
     def __init__(self, installation: str, endpoint: str = "") -> None:
         self._installation = installation
@@ -49,7 +48,7 @@ class Traces:
         self._tracer = self._provider.get_tracer("regente")
 
     def close(self) -> None:
-        """Sends what is left. It blocks: not for the event loop."""
+        """Export the remaining spans. It blocks, so do not call it on the event loop."""
         self._provider.shutdown()
 
     async def attempt(self, task: Task[Any], work: Awaitable[Outcome | None]) -> Outcome | None:
@@ -60,13 +59,13 @@ class Traces:
             f"task {task.pipeline}",
             parent,
             SpanKind.CONSUMER,
-            _facts(task),
+            _task_attributes(task),
             links,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
             outcome = await work
-            _tell(span, outcome)
+            _record_outcome(span, outcome)
             return outcome
 
     async def step(self, task: Task[Any], name: str, work: Awaitable[T]) -> T:
@@ -77,15 +76,15 @@ class Traces:
 
     @contextmanager
     def call(self, method: str, url: str) -> Iterator[TracedCall]:
-        with self._span(method, SpanKind.CLIENT, _place(method, url)) as span:
+        with self._span(method, SpanKind.CLIENT, _call_attributes(method, url)) as span:
             headers: dict[str, str] = {}
             _PROPAGATOR.inject(headers)
             yield TracedCall(span, headers)
 
     @contextmanager
-    def _span(self, name: str, kind: SpanKind, facts: dict[str, Any]) -> Iterator[Span]:
+    def _span(self, name: str, kind: SpanKind, attributes: dict[str, Any]) -> Iterator[Span]:
         with self._tracer.start_as_current_span(
-            name, None, kind, facts, record_exception=False, set_status_on_exception=False
+            name, None, kind, attributes, record_exception=False, set_status_on_exception=False
         ) as span:
             try:
                 yield span
@@ -115,11 +114,10 @@ class TracedCall:
 
 
 def _provider(endpoint: str) -> TracerProvider:
-    """One that the program has set up already is taken; ours is the program's from then on, for
-    spans of its own."""
-    known = trace.get_tracer_provider()
-    if isinstance(known, TracerProvider):
-        return known
+    """Use the program's provider if it has one; otherwise ours becomes the program's."""
+    provider_of_program = trace.get_tracer_provider()
+    if isinstance(provider_of_program, TracerProvider):
+        return provider_of_program
     resource = Resource({SERVICE_NAME: "regente"}).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource)
     exporter = (
@@ -130,18 +128,18 @@ def _provider(endpoint: str) -> TracerProvider:
     return provider
 
 
-def _facts(task: Task[Any]) -> dict[str, Any]:
-    facts = {
+def _task_attributes(task: Task[Any]) -> dict[str, Any]:
+    attributes = {
         "regente.task.id": task.id,
         "regente.pipeline": task.pipeline,
         "regente.attempt": task.attempt,
         "regente.batch.id": task.batch_id,
         "regente.runner": current_runner.get(),
     }
-    return {name: value for name, value in facts.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _tell(span: Span, outcome: Outcome | None) -> None:
+def _record_outcome(span: Span, outcome: Outcome | None) -> None:
     if outcome is None or isinstance(outcome, Completed):
         span.set_attribute("regente.outcome", "lost" if outcome is None else "completed")
         return
@@ -151,15 +149,15 @@ def _tell(span: Span, outcome: Outcome | None) -> None:
         span.set_status(StatusCode.ERROR, outcome.failure.code)
 
 
-def _place(method: str, url: str) -> dict[str, Any]:
-    """Where to, without what may be secret: user, password, query."""
+def _call_attributes(method: str, url: str) -> dict[str, Any]:
+    """The call's URL without user, password and query, which may be secret."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""
-    facts = {
+    attributes = {
         "http.request.method": method,
         "url.full": f"{parts.scheme}://{host}{port}{parts.path}",
         "server.address": host,
         "server.port": parts.port,
     }
-    return {name: value for name, value in facts.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}

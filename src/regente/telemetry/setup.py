@@ -1,4 +1,4 @@
-"""Whether there are traces, and where they go."""
+"""Decides whether traces are on, and where they go."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ _QUERIES = Queries(Path(__file__).with_name("telemetry.sql"))
 
 
 async def traces(database: Database, wish: str | None) -> Traces | None:
-    """None when nobody asked for them. `wish` is `on`, `off` or a URL; without one OpenTelemetry's
-    own variables decide."""
+    """Return Traces, or None when they are off. `wish` is `on`, `off` or a URL."""
     endpoint = _endpoint(wish)
     if endpoint is None:
         return None
@@ -35,7 +34,7 @@ async def traces(database: Database, wish: str | None) -> Traces | None:
 
 
 def _endpoint(wish: str | None) -> str | None:
-    """A URL; `""` for the one that OpenTelemetry's variables or defaults name; None for off."""
+    """Return a URL, `""` for OpenTelemetry's own default, or None for off."""
     if wish is None:
         return "" if any(os.environ.get(name) for name in ENDPOINTS) else None
     word = wish.strip().lower()

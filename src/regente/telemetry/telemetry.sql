@@ -1,5 +1,5 @@
 -- name: installation
--- One random id for this database, whoever asks first.
+-- One random id per database, created by the first caller.
 WITH made AS (
   INSERT INTO regente.settings (key, value)
       VALUES ('installation_id', to_jsonb(gen_random_uuid()::text))

@@ -1,5 +1,4 @@
-"""The embedded server ends with its last user and never before, whatever dies and wherever the data
-lie."""
+"""The embedded server ends with its last user and never before, after any crash, in any folder."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from regente.postgres.server_lifetime import ServerFiles, stop_server
 from tests.support.eventually import eventually
 from tests.support.ordinary_user import NOBODY, OrdinaryUser
-from tests.support.server_users import ServerUser, everything_ended, keeper_lives
+from tests.support.server_users import ServerUser, everything_ended, monitor_lives
 
 StartUser = Callable[..., ServerUser]
 
@@ -55,8 +54,8 @@ def environment_with(installation: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": packages}
 
 
-def keeper_pid(data_dir: Path) -> int:
-    return int(eventually(ServerFiles(data_dir).keeper_lock.read_text))
+def monitor_pid(data_dir: Path) -> int:
+    return int(eventually(ServerFiles(data_dir).monitor_lock.read_text))
 
 
 def test_within_one_process_the_server_lives_until_the_last_release(data_dir: Path) -> None:
@@ -68,7 +67,7 @@ def test_within_one_process_the_server_lives_until_the_last_release(data_dir: Pa
     assert fetch(second.url, "SELECT current_database() || current_user") == "regenteregente"
     second.release()
     assert second.postmaster_pid is None
-    eventually(lambda: not keeper_lives(data_dir))
+    eventually(lambda: not monitor_lives(data_dir))
 
 
 def test_durability_is_at_the_defaults_and_the_socket_is_closed_to_others(data_dir: Path) -> None:
@@ -105,39 +104,39 @@ def test_the_server_ends_after_kill_9_of_its_last_user(
     eventually(lambda: everything_ended(data_dir))
 
 
-def test_a_user_who_arrives_while_the_server_ends_gets_it_anew(
+def test_a_user_who_arrives_while_the_server_ends_gets_a_new_one(
     data_dir: Path, start_user: StartUser
 ) -> None:
     for _ in range(5):
         user = start_user(data_dir)
         user.answer()
-        user.kill()  # the keeper stops the server from now on, while we come
+        user.kill()  # from now on the monitor stops the server while a new user arrives
         with EmbeddedPostgres.acquire(data_dir) as server:
             assert fetch(server.url, "SELECT 1") == 1
-            assert keeper_lives(data_dir)
+            assert monitor_lives(data_dir)
     eventually(lambda: everything_ended(data_dir))
 
 
-def test_a_killed_keeper_is_replaced_by_the_next_user(
+def test_a_killed_monitor_is_replaced_by_the_next_user(
     data_dir: Path, start_user: StartUser
 ) -> None:
     with EmbeddedPostgres.acquire(data_dir):
-        os.kill(keeper_pid(data_dir), signal.SIGKILL)
-        eventually(lambda: not keeper_lives(data_dir))
+        os.kill(monitor_pid(data_dir), signal.SIGKILL)
+        eventually(lambda: not monitor_lives(data_dir))
         user = start_user(data_dir)
         user.answer()
-        assert keeper_lives(data_dir)
+        assert monitor_lives(data_dir)
     user.kill()
     eventually(lambda: everything_ended(data_dir))
 
 
-def test_the_keeper_survives_a_polite_end_of_its_service(data_dir: Path) -> None:
+def test_the_monitor_ignores_sigterm(data_dir: Path) -> None:
     with EmbeddedPostgres.acquire(data_dir) as server:
-        pid = keeper_pid(data_dir)
+        pid = monitor_pid(data_dir)
         for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             os.kill(pid, sign)
         assert fetch(server.url, "SELECT 1") == 1
-        assert keeper_lives(data_dir)
+        assert monitor_lives(data_dir)
 
 
 def test_committed_data_survive_kill_9_of_the_postmaster(data_dir: Path) -> None:
@@ -197,16 +196,16 @@ def test_kill_9_of_everything_leaves_a_folder_that_starts_again(
     user = start_user(data_dir)
     answer = user.answer()
     run(answer["url"], "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 42 AS answer")
-    for pid in (keeper_pid(data_dir), answer["postmaster"]):
+    for pid in (monitor_pid(data_dir), answer["postmaster"]):
         os.kill(pid, signal.SIGKILL)
     user.kill()
     with EmbeddedPostgres.acquire(data_dir) as server:
         assert fetch(server.url, "SELECT answer FROM kept") == 42
-        assert keeper_lives(data_dir)
+        assert monitor_lives(data_dir)
 
 
-def test_a_recorded_pid_that_now_belongs_to_another_process_is_no_obstacle(data_dir: Path) -> None:
-    """As in a container after a restart, where pids begin anew."""
+def test_a_reused_recorded_pid_is_ignored(data_dir: Path) -> None:
+    """As in a container after a restart, where pids start again."""
     EmbeddedPostgres.acquire(data_dir).release()
     lines = [
         str(os.getpid()),
@@ -253,7 +252,7 @@ def test_eight_processes_at_once_on_a_fresh_folder_get_one_server(
     ],
     ids=["long", "quotes", "unicode"],
 )
-def test_the_folder_may_bear_any_name(folder: Path, name: str) -> None:
+def test_the_folder_may_have_any_name(folder: Path, name: str) -> None:
     with EmbeddedPostgres.acquire(folder / name) as server:
         assert fetch(server.url, "SELECT 1") == 1
         socket_folder = Path(str(fetch(server.url, "SHOW unix_socket_directories")))
@@ -261,7 +260,7 @@ def test_the_folder_may_bear_any_name(folder: Path, name: str) -> None:
     shutil.rmtree(socket_folder)
 
 
-def test_a_socket_folder_that_somebody_else_put_there_is_not_used(folder: Path) -> None:
+def test_a_socket_folder_of_another_user_is_not_used(folder: Path) -> None:
     data_dir = folder / ("d" * 120)
     with EmbeddedPostgres.acquire(data_dir) as server:
         usual = Path(str(fetch(server.url, "SHOW unix_socket_directories")))
@@ -421,11 +420,11 @@ def test_a_server_that_does_not_start_says_why(folder: Path) -> None:
         settings.write("shared_buffers = nonsense\n")
     with pytest.raises(EmbeddedPostgresError, match=r"does not start(.|\n)*shared_buffers"):
         EmbeddedPostgres.acquire(data_dir)
-    eventually(lambda: not keeper_lives(data_dir))
+    eventually(lambda: not monitor_lives(data_dir))
 
 
-def test_a_server_that_somebody_else_started_is_not_touched(data_dir: Path) -> None:
-    """Its postmaster holds no lock of ours; only the record tells of it."""
+def test_a_foreign_server_is_not_touched(data_dir: Path) -> None:
+    """The postmaster holds none of our locks; only postmaster.pid shows it."""
     with EmbeddedPostgres.acquire(data_dir) as server:
         ServerFiles(data_dir).server_lock.unlink()
         assert server.postmaster_pid
@@ -440,7 +439,7 @@ def test_a_server_that_somebody_else_started_is_not_touched(data_dir: Path) -> N
 
 
 def test_what_users_create_does_not_land_among_our_tables(data_dir: Path) -> None:
-    """The role bears our schema's name, which PostgreSQL would otherwise look into first."""
+    """The role has our schema's name, which PostgreSQL would otherwise search first."""
     with (
         EmbeddedPostgres.acquire(data_dir) as server,
         psycopg.connect(server.url, autocommit=True) as connection,

@@ -1,4 +1,4 @@
-"""A sandbox and visitors to it, each through a proxy of its own."""
+"""A sandbox, and clients that visit it through their own proxies."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Visitor:
 
 @pytest.fixture
 async def visitor(sandbox: Sandbox) -> AsyncIterator[Visitor]:
-    """Through the first proxy, with a session."""
+    """A client with a session, through the first proxy."""
     one = Visitor(sandbox.library_url, sandbox.proxies[0])
     assert (await one.get("/session")).status_code == 200
     yield one

@@ -35,11 +35,11 @@ def test_the_most_repeated_ads_come_first() -> None:
     assert len(set(counts)) > 1
 
 
-def test_nobody_advertises_on_the_13th() -> None:
+def test_no_ad_starts_on_the_13th() -> None:
     assert Catalogue(3).total(filters("2025-01-13", languages=("pt", "en", "es", "fr", "de"))) == 0
 
 
-def test_texts_have_what_breaks_careless_parsers() -> None:
+def test_texts_have_characters_that_need_escaping() -> None:
     text = " ".join(
         f"{ad.page_name} {ad.text}"
         for ad in Catalogue(3).ads(filters(end="2025-01-31", languages=("pt", "en", "de")))

@@ -1,4 +1,4 @@
-"""O21: faults on demand, by proxy, filter and count; in code and over HTTP."""
+"""O21: injected faults, by proxy, filter and count; in code and over HTTP."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ async def test_faults_are_switched_over_http(sandbox: Sandbox, visitor: Visitor)
 
 def test_chance_follows_from_the_seed() -> None:
     def history(seed: int) -> list[bool]:
-        board = FaultInjector(seed)
-        board.add(Fault(kind=FaultKind.HANG, chance=0.5))
+        injector = FaultInjector(seed)
+        injector.add(Fault(kind=FaultKind.HANG, chance=0.5))
         return [
-            board.strike(ObservedRequest(None, "/ads"), by_proxy=False) is not None
+            injector.take_match(ObservedRequest(None, "/ads"), by_proxy=False) is not None
             for _ in range(50)
         ]
 

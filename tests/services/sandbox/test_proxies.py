@@ -1,4 +1,4 @@
-"""O21: real forward proxies with basic auth, and what breaks them."""
+"""O21: forward proxies with basic auth, and their faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.services.sandbox.conftest import Visitor
 
 
 @pytest.mark.parametrize("tunnel", [False, True], ids=["absolute-form", "connect"])
-async def test_a_proxy_forwards_whoever_signs_in(sandbox: Sandbox, tunnel: bool) -> None:
+async def test_a_proxy_forwards_authorized_clients(sandbox: Sandbox, tunnel: bool) -> None:
     first, second = sandbox.proxies
     visitor = Visitor(sandbox.library_url, first, tunnel=tunnel)
     assert (await visitor.get("/session")).status_code == 200

@@ -1,5 +1,4 @@
-"""A worker on a real server in front of a real sandbox, and somebody who speaks to it as an
-orchestrator would."""
+"""A worker on a real server in front of a real sandbox, and a client that calls it."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ QUICK: dict[str, Any] = {
 }
 
 
-def stranger(url: str, **options: Any) -> httpx2.AsyncClient:
+def client_without_key(url: str, **options: Any) -> httpx2.AsyncClient:
     """A client without a key; without certificates, which take longer to load than most tests."""
     return httpx2.AsyncClient(base_url=url, timeout=20, trust_env=False, verify=False, **options)
 
@@ -40,7 +39,7 @@ def stranger(url: str, **options: Any) -> httpx2.AsyncClient:
 class Client:
     def __init__(self, url: str, key: str = KEY) -> None:
         self.url = url
-        self.http = stranger(url, headers={"x-api-key": key})
+        self.http = client_without_key(url, headers={"x-api-key": key})
 
     async def session(self) -> Session:
         answer = await self.http.get("/session/status")
@@ -94,9 +93,9 @@ class Client:
         return await self.until_job(job_id, *ends, within_seconds=within_seconds)
 
     async def results(self, job_id: str) -> httpx2.Response:
-        """By the orchestrator's formula, without the key."""
-        async with stranger(self.url) as anybody:
-            return await anybody.get(f"/storage/{job_id}/{job_id}_results.json")
+        """The results at the URL of the contract's formula, read without the key."""
+        async with client_without_key(self.url) as client:
+            return await client.get(f"/storage/{job_id}/{job_id}_results.json")
 
 
 def address(proxy: ProxyAccount) -> dict[str, str]:
@@ -120,7 +119,7 @@ async def sandbox(shared_sandbox: Sandbox) -> AsyncIterator[Sandbox]:
 
 @pytest.fixture
 def start_worker(sandbox: Sandbox, tmp_path: Path) -> StartWorker:
-    """Starts a worker on the same folder each time, with other settings where the test says so."""
+    """Starts workers on the same folder, with the settings that the test gives."""
 
     @asynccontextmanager
     async def start(**settings: Any) -> AsyncIterator[Client]:

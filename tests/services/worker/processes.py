@@ -1,4 +1,4 @@
-"""`regente worker` as a process of its own, which can be killed."""
+"""`regente worker` as a separate process, which a test can kill."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WorkerProcess:
         line = self._process.stdout.readline()
         assert line, self.log.read_text()
         self.announced: dict[str, str] = json.loads(line)
-        if max_file_bytes:  # writing past this fails, as on a disk that is full
+        if max_file_bytes:  # writing past this fails, as on a full disk
             resource.prlimit(
                 self._process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes)
             )

@@ -1,4 +1,4 @@
-"""O21: `regente worker` and `regente sandbox` as processes of their own."""
+"""O21: `regente worker` and `regente sandbox` as separate processes."""
 
 from __future__ import annotations
 

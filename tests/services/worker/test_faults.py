@@ -1,5 +1,4 @@
-"""O21: what the worker does about each fault: tries again where that helps, and blames the one who
-is guilty."""
+"""O21: how the worker reacts to each fault: whether it retries, and which cause it reports."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ WANTED = filters("2025-01-10", "2025-01-12")
         (FaultKind.DRIP, {"seconds": 0.5}),
     ],
 )
-async def test_a_passing_fault_costs_nothing(
+async def test_a_transient_fault_is_retried(
     sandbox: Sandbox, worker: Client, fault: FaultKind, scope: dict[str, Any]
 ) -> None:
     await worker.ready_session(sandbox.proxies[0])
@@ -80,9 +79,7 @@ async def test_a_lasting_fault_fails_the_job_with_its_cause(
     assert (await worker.results(job_id)).status_code == 404
 
 
-async def test_a_throttled_job_does_not_knock_again_before_its_time(
-    sandbox: Sandbox, worker: Client
-) -> None:
+async def test_a_throttled_job_waits_for_retry_after(sandbox: Sandbox, worker: Client) -> None:
     await worker.ready_session(sandbox.proxies[0])
     sandbox.break_with(FaultKind.THROTTLED, retry_after=90)
     await worker.finished(await worker.start(WANTED))
@@ -90,13 +87,13 @@ async def test_a_throttled_job_does_not_knock_again_before_its_time(
 
 
 @pytest.mark.parametrize(
-    "patience", [{"stuck_seconds": 1.5}, {"request_timeout_seconds": 1.5}], ids=["stuck", "timeout"]
+    "timeouts", [{"stuck_seconds": 1.5}, {"request_timeout_seconds": 1.5}], ids=["stuck", "timeout"]
 )
 async def test_a_job_that_gets_no_page_leaves_a_stuck_session_and_a_new_one_works(
-    sandbox: Sandbox, start_worker: StartWorker, patience: dict[str, float]
+    sandbox: Sandbox, start_worker: StartWorker, timeouts: dict[str, float]
 ) -> None:
     sandbox.break_with(FaultKind.STUCK_SESSION, count=1)
-    async with start_worker(**patience) as worker:
+    async with start_worker(**timeouts) as worker:
         await worker.ready_session(sandbox.proxies[0])
         done = await worker.finished(await worker.start(WANTED))
         session = await worker.session()

@@ -14,7 +14,7 @@ from regente.contracts.worker import ProxyAddress
 from regente.services.sandbox import FaultKind, Sandbox
 from regente.services.worker import SourceSession, WorkerSettings, create_app
 from tests.services.filters import filters, payload
-from tests.services.worker.conftest import QUICK, Client, StartWorker, stranger
+from tests.services.worker.conftest import QUICK, Client, StartWorker, client_without_key
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -37,19 +37,19 @@ def error(answer: httpx2.Response) -> tuple[int, str]:
 
 
 async def test_every_route_needs_the_key(worker: Client) -> None:
-    async with stranger(worker.url) as anybody:
+    async with client_without_key(worker.url) as client:
         for method, path in ROUTES:
             for key in (None, b"wrong", "chave-ção".encode()):
                 headers = {b"x-api-key": key} if key else {}
-                assert error(await anybody.request(method, path, headers=headers)) == (
+                assert error(await client.request(method, path, headers=headers)) == (
                     401,
                     "unauthorized",
                 ), path
 
 
 async def test_health_needs_no_key(worker: Client) -> None:
-    async with stranger(worker.url) as anybody:
-        assert (await anybody.get("/health")).json() == {"status": "ok"}
+    async with client_without_key(worker.url) as client:
+        assert (await client.get("/health")).json() == {"status": "ok"}
 
 
 async def test_unknown_jobs_and_routes_are_not_found(worker: Client) -> None:
@@ -176,7 +176,7 @@ async def test_ten_megabytes_are_refused(worker: Client, chunked: bool) -> None:
 
 
 class BrokenSource:
-    """A plug-in that was written in a hurry."""
+    """A source plug-in with mistakes."""
 
     def open(self, proxy: ProxyAddress | None) -> SourceSession:
         raise RuntimeError("a secret of the plug-in")

@@ -1,4 +1,4 @@
-"""O21: a worker that is killed knows its jobs when it is back."""
+"""O21: a worker that was killed knows its jobs after a restart."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_job_whose_worker_was_killed_has_failed_and_the_next_one_works(
         await client.http.aclose()
 
 
-async def test_a_worker_that_is_told_to_stop_ends_its_job(
+async def test_a_stopped_worker_ends_its_job(
     sandbox: Sandbox, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     folder = tmp_path / "worker"
@@ -71,11 +71,10 @@ async def test_a_worker_that_is_told_to_stop_ends_its_job(
     assert list((folder / "storage").iterdir()) == []
 
 
-async def test_a_job_whose_results_were_published_is_complete_although_nobody_wrote_it_down(
+async def test_a_job_whose_results_were_published_is_complete_although_it_was_not_saved(
     sandbox: Sandbox, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    """The state that a kill leaves between the publishing of the results and the
-    saving of the job."""
+    """The state after a kill between publishing the results and saving the job."""
     async with start_worker() as worker:
         await worker.ready_session(sandbox.proxies[0])
         job_id = await worker.start(WANTED)

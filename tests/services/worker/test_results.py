@@ -1,4 +1,4 @@
-"""O21: results are complete or not there, and nothing else can be read at `/storage`."""
+"""O21: results are complete or absent, and `/storage` serves nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from regente.services.sandbox import Sandbox
 from tests.services.filters import filters
-from tests.services.worker.conftest import Client, StartWorker, stranger
+from tests.services.worker.conftest import Client, StartWorker, client_without_key
 from tests.services.worker.processes import worker_process
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -18,7 +18,9 @@ WANTED = filters("2025-01-10", "2025-01-12")
 MEGABYTE = 1_000_000
 
 
-async def test_half_a_file_is_never_seen(sandbox: Sandbox, start_worker: StartWorker) -> None:
+async def test_results_are_absent_until_complete(
+    sandbox: Sandbox, start_worker: StartWorker
+) -> None:
     total, missing = sandbox.total(WANTED), 0
     async with start_worker(page_delay_seconds=0.02) as worker:
         await worker.ready_session(sandbox.proxies[0])
@@ -60,16 +62,16 @@ async def test_nothing_but_results_can_be_read(
         "/storage/a%00/a%00_results.json",
         f"/storage/{job_id.upper()}/{job_id.upper()}_results.json",
     ]
-    async with stranger(worker.url) as anybody:
+    async with client_without_key(worker.url) as client:
         for path in paths:
-            answer = await anybody.get(path)
+            answer = await client.get(path)
             assert answer.status_code in (401, 404), path
             assert answer.json()["error"]["code"] in (
                 "unauthorized",
                 "not_found",
                 "results_not_found",
             ), path
-        assert (await anybody.delete(f"/storage/{job_id}/{job_id}_results.json")).status_code == 405
+        assert (await client.delete(f"/storage/{job_id}/{job_id}_results.json")).status_code == 405
 
 
 async def test_storage_may_ask_for_the_key(sandbox: Sandbox, start_worker: StartWorker) -> None:

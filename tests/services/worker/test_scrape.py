@@ -1,5 +1,4 @@
-"""O21: real scrapes through real authenticated proxies; what is found is what
-is known to be there."""
+"""O21: real scrapes through real authenticated proxies find exactly the known ads."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ async def test_ads_that_come_twice_are_kept_once(sandbox: Sandbox, worker: Clien
     assert results["duplicates"] == done["duplicates"]
 
 
-async def test_a_scrape_that_found_less_than_the_target_announced_says_so(
+async def test_a_scrape_below_the_declared_total_reports_it(
     sandbox: Sandbox, worker: Client
 ) -> None:
     wanted = filters("2025-01-10", "2025-01-12")
@@ -77,7 +76,7 @@ async def test_a_scrape_that_found_less_than_the_target_announced_says_so(
         total,
     )
     assert (
-        done["problem"]["message"] == f"the target speaks of {total} ads, its pages had {total - 2}"
+        done["problem"]["message"] == f"the target declares {total} ads, its pages had {total - 2}"
     )
 
 
@@ -89,7 +88,7 @@ async def test_max_ads_ends_the_job_early(sandbox: Sandbox, worker: Client) -> N
     assert len((await worker.results(job_id)).json()["ads"]) == 25
 
 
-async def test_progress_is_told_while_the_job_runs(sandbox: Sandbox, worker: Client) -> None:
+async def test_progress_is_reported_while_the_job_runs(sandbox: Sandbox, worker: Client) -> None:
     wanted = filters("2025-01-10", "2025-01-12")
     sandbox.break_with(FaultKind.HANG, from_page=3)
     await worker.ready_session(sandbox.proxies[0])
@@ -102,7 +101,7 @@ async def test_progress_is_told_while_the_job_runs(sandbox: Sandbox, worker: Cli
     assert (await worker.results(job_id)).status_code == 404
 
 
-async def test_data_is_told_only_when_asked_for(sandbox: Sandbox, worker: Client) -> None:
+async def test_data_is_returned_only_on_request(sandbox: Sandbox, worker: Client) -> None:
     await worker.ready_session(sandbox.proxies[0])
     job_id = await worker.start(filters())
     done = await worker.finished(job_id)

@@ -1,4 +1,4 @@
-"""O21: every status of a session, and whose fault it is when one breaks."""
+"""O21: every status of a session, and the cause that a broken one reports."""
 
 from __future__ import annotations
 
@@ -196,13 +196,13 @@ async def test_wrong_proxy_credentials_are_the_proxys_problem_and_stay_secret(
 
 @pytest.mark.parametrize("fault", [FaultKind.HANG, FaultKind.PROXY_HANG])
 @pytest.mark.parametrize(
-    "patience", [{"stuck_seconds": 0.3}, {"request_timeout_seconds": 0.3}], ids=["stuck", "timeout"]
+    "timeouts", [{"stuck_seconds": 0.3}, {"request_timeout_seconds": 0.3}], ids=["stuck", "timeout"]
 )
 async def test_a_session_without_progress_is_stuck(
-    sandbox: Sandbox, start_worker: StartWorker, fault: FaultKind, patience: dict[str, float]
+    sandbox: Sandbox, start_worker: StartWorker, fault: FaultKind, timeouts: dict[str, float]
 ) -> None:
     sandbox.break_with(fault)
-    async with start_worker(**patience) as worker:
+    async with start_worker(**timeouts) as worker:
         await worker.post_session(sandbox.proxies[0])
         session = await worker.until_session("stuck", "disconnected")
         assert (session.status, session.problem and session.problem.cause) == ("stuck", "target")

@@ -1,4 +1,4 @@
-"""Talks to a writer as the orchestrator does."""
+"""A client that calls a writer as the contract describes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A writer in the test's own loop, a source to read from, and one database that is emptied after
-each test."""
+"""A writer in the test's event loop, a source, and a database that each test gets empty."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ async def source() -> AsyncIterator[SourceServer]:
 
 @pytest.fixture
 async def open_writer(database_url: str) -> AsyncIterator[OpenWriter]:
-    """Opens writers on the test's database; terms of the lease and of retries are short."""
+    """Opens writers on the test's database, with short leases and retries."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def opened(**config: Any) -> WriterClient:

@@ -1,5 +1,4 @@
-"""An HTTP server that answers exactly the bytes a test wants: whole, cut off, slowly, with lies in
-its headers."""
+"""An HTTP server that sends exactly a test's bytes: whole, cut off, slow, with wrong headers."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ class Visit:
     path: str
     headers: dict[str, str]
     number: int
-    """How often this path was asked for, from 1."""
+    """Number of requests for this path, from 1."""
     writer: asyncio.StreamWriter = field(repr=False)
 
     async def head(self, status: int = 200, /, **headers: object) -> None:
@@ -33,7 +32,7 @@ class Visit:
         await self.writer.drain()
 
     def reset(self) -> None:
-        """An RST instead of a FIN."""
+        """Close with an RST instead of a FIN."""
         self.writer.transport.abort()
 
 
@@ -73,7 +72,7 @@ class SourceServer:
                 task.cancel()
             await asyncio.gather(*talks, return_exceptions=True)
             for writer in talks.values():
-                writer.close()  # one that was canceled before it began has closed nothing
+                writer.close()  # a connection that was canceled before it began has closed nothing
                 with contextlib.suppress(ConnectionError):
                     await writer.wait_closed()
 

@@ -1,5 +1,4 @@
-"""Killed, paused, stopped, two at once, the table changed under it: no row is lost and none is
-stored twice."""
+"""Kills, pauses, stops, two writers, a changed table: no row is lost and none is stored twice."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from tests.services.writer.source_server import SourceServer, Visit, ad, ads
 from tests.services.writer.writer_process import WriterProcess
 from tests.support.eventually import eventually_async
 
-# Every arrival is written down without any key, in the transaction that brings it: what is
-# committed twice is seen twice.
+# Records every arrival without any key, in the same transaction: a double commit shows as two rows.
 _NOTE_ARRIVALS = """
 CREATE TABLE public.arrivals (id text);
 CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS
@@ -26,7 +24,7 @@ CREATE TRIGGER note AFTER INSERT OR UPDATE ON public.ads FOR EACH ROW EXECUTE FU
 
 
 class Valve:
-    """Serves a document half by half: the second half comes when the test says so."""
+    """Serves a document in two halves; the test releases the second one."""
 
     def __init__(self, count: int) -> None:
         self.body = json.dumps(
@@ -65,8 +63,7 @@ def clients(*processes: WriterProcess) -> list[WriterClient]:
 async def test_a_writer_that_ends_in_the_middle_is_continued_by_the_next(
     database_url: str, source: SourceServer, sql: Sql, sign: signal.Signals
 ) -> None:
-    """O22, F1: kill -9, and an orderly stop, which hands the job over at once whatever the lease
-    is."""
+    """O22, F1: kill -9, and an orderly stop, which hands the job over before its lease expires."""
     valve, count = Valve(10_000), 10_000
     lease = "1" if sign is signal.SIGKILL else "600"
     with WriterProcess(database_url, "--lease-seconds", lease) as first:
@@ -108,29 +105,29 @@ async def test_two_writers_never_work_on_one_job(
     assert sorted(visit.path for visit in source.visits) == [f"/{number}" for number in range(6)]
 
 
-async def test_a_writer_that_was_asleep_too_long_stores_nothing_more(
+async def test_a_writer_paused_past_its_lease_stores_nothing(
     database_url: str, source: SourceServer, sql: Sql
 ) -> None:
-    """F5: paused past its lease, then woken; the one that took over has the job."""
+    """F5: paused past its lease, then woken; the writer that took over keeps the job."""
     valve = Valve(10_000)
-    with WriterProcess(database_url, "--lease-seconds", "1") as sleeper:
+    with WriterProcess(database_url, "--lease-seconds", "1") as paused:
         sql.execute(_NOTE_ARRIVALS)
-        [writer] = clients(sleeper)
+        [writer] = clients(paused)
         async with writer.http:
             job_id = await writer.process(source.on("/x", valve))
             await some_progress(writer, job_id)
-        sleeper.send(signal.SIGSTOP)
-        with WriterProcess(database_url, "--lease-seconds", "1") as heir:
-            [writer] = clients(heir)
+        paused.send(signal.SIGSTOP)
+        with WriterProcess(database_url, "--lease-seconds", "1") as successor:
+            [writer] = clients(successor)
             await eventually_async(lambda: _visited(source, 2))
             valve.open.set()
             async with writer.http:
                 job = await writer.ended(job_id)
-            sleeper.send(signal.SIGCONT)
-            async with WriterClient(sleeper.url).http as awake:
+            paused.send(signal.SIGCONT)
+            async with WriterClient(paused.url).http as awake:
                 assert (await awake.get("/health")).status_code == 200
-            sleeper.send(signal.SIGTERM)
-            await asyncio.to_thread(sleeper.wait)
+            paused.send(signal.SIGTERM)
+            await asyncio.to_thread(paused.wait)
     assert (job["status"], job["progress"]["success_count"]) == ("completed", 10_000)
     assert arrivals(sql) == (10_000, 10_000)
 
@@ -142,7 +139,7 @@ async def _visited(source: SourceServer, times: int) -> bool:
 async def test_a_batch_under_a_lost_lease_is_not_stored(
     open_writer: OpenWriter, source: SourceServer, sql: Sql
 ) -> None:
-    """The fence: rows commit only together with progress that is still this writer's to make."""
+    """The fence: rows commit only together with progress that this writer may still make."""
     valve = Valve(8_000)
     writer = await open_writer(lease_seconds=600)
     job_id = await writer.process(source.on("/x", valve))
@@ -158,7 +155,7 @@ async def test_a_batch_under_a_lost_lease_is_not_stored(
 
 
 async def _left_alone(sql: Sql) -> bool:
-    """No connection of the writer is inside of a transaction, and it has given up the job's one."""
+    """No connection of the writer is in a transaction, and it has released the job's connection."""
     found = sql.execute(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
         "application_name = 'regente writer' "
@@ -178,8 +175,7 @@ async def _left_alone(sql: Sql) -> bool:
 async def test_a_table_that_changes_in_the_middle_fails_the_job(
     writer: WriterClient, source: SourceServer, sql: Sql, change: str, said: str
 ) -> None:
-    """F16: a clear end with ERROR303, and the rows until then stay; not a failed
-    item for each row."""
+    """F16: ERROR303, and the rows until then stay; no failed item per row."""
     valve = Valve(8_000)
     job_id = await writer.process(source.on("/x", valve))
     await some_progress(writer, job_id)
@@ -210,11 +206,11 @@ async def test_a_lost_connection_to_the_database_costs_nothing(
     assert arrivals(sql) == (8_000, 8_000)
 
 
-async def test_a_job_that_never_gets_anywhere_is_given_up(
+async def test_a_job_without_progress_is_given_up(
     open_writer: OpenWriter, source: SourceServer, sql: Sql
 ) -> None:
-    """I7: whatever kills its writer each time does not do so for ever."""
-    writer = await open_writer(fruitless_claims=3)
+    """I7: a job that kills its writer each time is claimed a bounded number of times."""
+    writer = await open_writer(max_claims_without_rows=3)
     await writer.run(source.serve({"ads": []}), job_id="poison")
     sql.execute(
         "UPDATE regente_writer.jobs SET status = 'processing', completed_at = NULL, claims = 3"

@@ -20,7 +20,7 @@ def body(**changes: Any) -> dict[str, Any]:
 
 
 async def test_only_the_health_check_needs_no_key(writer: WriterClient) -> None:
-    """O22: 401 everywhere else, before anything is looked at."""
+    """O22: 401 everywhere else, before the request is inspected."""
     assert (await writer.http.get("/health", headers={"x-api-key": ""})).json() == {
         "status": "healthy"
     }
@@ -76,7 +76,7 @@ async def test_no_json_is_a_bad_request(writer: WriterClient) -> None:
 async def test_a_field_that_is_wrong_is_named(
     writer: WriterClient, sent: dict[str, Any], field: str
 ) -> None:
-    """9.3: 422 with the place of the mistake."""
+    """9.3: 422 with the place of the wrong field."""
     answer = await writer.http.post("/process", json=sent)
     assert answer.status_code == 422, answer.text
     assert answer.json()["detail"][0]["loc"][-1] == field
@@ -91,7 +91,7 @@ async def test_a_mistake_is_answered_without_quoting_secrets(writer: WriterClien
 
 
 async def test_an_unknown_job_is_not_found(writer: WriterClient) -> None:
-    for job_id in ("nobody", "%00"):
+    for job_id in ("unknown", "%00"):
         assert (await writer.http.get(f"/status/{job_id}")).status_code == 404
 
 
@@ -124,7 +124,7 @@ async def test_too_many_unfinished_jobs_are_told_to_wait(open_writer: OpenWriter
 
 
 async def test_a_lost_database_is_an_internal_error(writer: WriterClient, sql: Sql) -> None:
-    """9.3: 500; nothing of the error is shown."""
+    """9.3: 500 without any detail of the error."""
     sql.execute("DROP SCHEMA regente_writer CASCADE")
     answer = await writer.http.get("/status/x")
     assert (answer.status_code, answer.json()) == (500, {"detail": "internal error"})

@@ -1,5 +1,4 @@
-"""The cutting of an array, at every size of chunk and batch: the same rows, whatever the borders
-fall upon."""
+"""Cutting an array at every size of chunk and batch yields the same rows."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def any_value(chance: random.Random, depth: int = 0) -> Any:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_any_rows_are_read_back_at_any_border(seed: int) -> None:
-    """O22: braces in texts, nested arrays of objects, UTF-8 cut in the middle, white space
-    everywhere."""
+    """O22: braces in texts, nested arrays, UTF-8 cut in the middle, white space everywhere."""
     chance = random.Random(seed)
     rows = [
         any_value(chance) if chance.random() < 0.3 else {"id": n, "v": any_value(chance)}

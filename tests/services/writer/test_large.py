@@ -1,5 +1,4 @@
-"""Many rows with a few bad ones: exactly those are reported, and the writer's memory does not grow
-with the document."""
+"""Many rows with a few bad ones: exactly those are reported, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ MEMORY_MEGABYTES = 150
 async def test_exactly_the_bad_rows_are_reported(
     database_url: str, source: SourceServer, sql: Sql, count: int
 ) -> None:
-    """O22, I10: 100 bad rows of all kinds in a large document; everything else is stored; less than
-    150 MB resident."""
+    """O22, I10: 100 bad rows of all kinds; everything else is stored; less than 150 MB resident."""
     bad = set(random.Random(3).sample(range(count), 100))
 
     async def stream(visit: Visit) -> None:

@@ -1,5 +1,4 @@
-"""How rows become rows of the table: upsert and insert, duplicates, missing and unknown fields,
-types."""
+"""Rows of the table: upsert and insert, duplicates, missing and unknown fields, types."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ async def test_an_upsert_renews_rows_and_keeps_what_it_does_not_bring(
 async def test_of_two_rows_with_one_key_the_last_one_wins_and_both_count(
     writer: WriterClient, source: SourceServer, sql: Sql
 ) -> None:
-    """total = success + failed, also with duplicates inside of one batch and across shapes."""
+    """total = success + failed, also with duplicates in one batch and across shapes."""
     rows = [ad(1, text="first"), ad(2), {"id": "ad-1", "text": "second"}, ad(1, text="third")]
     job = await writer.run(source.serve({"ads": rows}))
     assert (job["status"], job["progress"]["success_count"]) == ("completed", 4)

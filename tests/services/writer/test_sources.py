@@ -1,5 +1,4 @@
-"""Reading the source: headers, redirects, retries, changes between two reads, and addresses that
-must not be reached."""
+"""Reading the source: headers, redirects, retries, changes between reads, refused addresses."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def document(count: int, **extra: Any) -> bytes:
 async def test_headers_of_the_source_are_sent_and_then_forgotten(
     writer: WriterClient, source: SourceServer, sql: Sql, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """O22: never logged, and not in the database once the job has ended; the URL's
-    query neither."""
+    """O22: headers and the URL's query are never logged, and are deleted when the job ends."""
     caplog.set_level(logging.DEBUG)
     url = source.serve({"ads": ads(2)}, f"/data.json?signature={SECRET}")
     job = await writer.run(url, headers={"Authorization": f"Bearer {SECRET}", "x-more": "1"})
@@ -91,7 +89,7 @@ async def test_a_redirect_to_a_forbidden_place_is_not_followed(
 async def test_a_name_is_checked_by_what_it_resolves_to(
     open_writer: OpenWriter, source: SourceServer
 ) -> None:
-    """`localhost` is a name like any other: it is only refused when it is connected to."""
+    """`localhost` is a name, so it is refused only when it is resolved."""
     writer = await open_writer(allow_private=False)
     job = await writer.run(source.serve({"ads": []}).replace("127.0.0.1", "localhost"))
     assert (job["status"], job["error_code"]) == ("failed", "ERROR300")
@@ -100,8 +98,7 @@ async def test_a_name_is_checked_by_what_it_resolves_to(
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked(source: SourceServer) -> None:
-    """Name servers that answer differently the second time gain nothing: there is
-    no second time."""
+    """A name server's second answer changes nothing: a name is resolved once."""
 
     class Rebinding(GuardedNetwork):
         asked = 0
@@ -131,7 +128,7 @@ def test_addresses_that_are_not_public_are_refused(address: str) -> None:
 async def test_a_reset_in_the_middle_is_read_again_from_where_it_was(
     open_writer: OpenWriter, source: SourceServer, sql: Sql
 ) -> None:
-    """F8: what is stored is skipped, what is missing is stored, nothing twice."""
+    """F8: stored rows are skipped, missing ones are stored, none is stored twice."""
     body = document(1000)
     sql.execute("CREATE TABLE public.arrivals (id text)")
     writer = await open_writer(batch_bytes=10_000)
@@ -183,10 +180,10 @@ async def test_a_source_that_changes_between_two_reads_fails_the_job(
 
 
 @pytest.mark.parametrize("told", [-50, 50])
-async def test_a_source_that_lies_about_its_length_is_not_believed(
+async def test_a_wrong_content_length_is_detected(
     writer: WriterClient, source: SourceServer, told: int
 ) -> None:
-    """F8: shorter cuts the document off; longer never comes to its end."""
+    """F8: shorter cuts the document off; longer never reaches its end."""
     body = document(20)
 
     async def lie(visit: Visit) -> None:
@@ -197,7 +194,7 @@ async def test_a_source_that_lies_about_its_length_is_not_believed(
     assert (job["status"], job["error_code"]) == ("failed", "ERROR400")
 
 
-async def test_passing_troubles_are_outlasted(writer: WriterClient, source: SourceServer) -> None:
+async def test_transient_errors_are_retried(writer: WriterClient, source: SourceServer) -> None:
     async def moody(visit: Visit) -> None:
         if visit.number < 4:
             await visit.head((500, 503, 429)[visit.number - 1], content_length=0)

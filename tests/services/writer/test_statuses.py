@@ -1,5 +1,4 @@
-"""What becomes of a job: completed, partial, failed, with the counts and the code that the
-orchestrator reads."""
+"""The end of a job: completed, partial, failed, with its counts and its code."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ def counts(job: dict[str, Any]) -> tuple[int | None, int, int, int]:
 async def test_a_job_stores_every_row_and_says_so(
     writer: WriterClient, source: SourceServer, sql: Sql
 ) -> None:
-    """O22: `completed` with exact counts; the rows are what the source said."""
+    """O22: `completed` with exact counts; the rows equal the source's."""
     job = await writer.run(source.serve({"job_id": "x", "ads": ads(300)}))
     assert job["status"] == "completed"
     assert counts(job) == (300, 300, 300, 0)
@@ -53,8 +52,7 @@ async def test_an_empty_array_is_a_completed_job(
 async def test_rows_that_cannot_be_stored_are_found_by_their_index(
     writer: WriterClient, source: SourceServer, sql: Sql
 ) -> None:
-    """O22, O10: `partial`, each bad row in failed_items with index, data and error; every good row
-    is stored."""
+    """O22, O10: `partial`, each bad row in failed_items; every good row is stored."""
     rows: list[Any] = ads(1000)
     rows[42] = ad(42, started_on="soonish")
     rows[43] = ad(43, qtd_ads="many")
@@ -76,7 +74,7 @@ async def test_rows_that_cannot_be_stored_are_found_by_their_index(
     assert sql.execute("SELECT count(*) FROM public.ads").fetchone() == {"count": 992}
 
 
-async def test_rows_that_are_no_json_of_their_own_fail_alone(
+async def test_rows_with_invalid_json_fail_alone(
     writer: WriterClient, source: SourceServer
 ) -> None:
     """F15: a lone surrogate, 10,000 levels, a number out of range: one failed item each."""
@@ -118,7 +116,7 @@ async def test_most_rows_bad_are_all_found(
         (b'{"ads":[{"id":"1"}]', "ads", "ERROR400", "ends in the middle"),
         (b'{"ads":[{"id":"1"},]}', "ads", "ERROR400", "comma without a value"),
         (b'{"ads":[{"id":"1"} {"id":"2"}]}', "ads", "ERROR400", "where a comma should be"),
-        (b'{"ads":[{"id":"1"}]}}', "ads", "ERROR400", "behind its end"),
+        (b'{"ads":[{"id":"1"}]}}', "ads", "ERROR400", "after its end"),
         (b"", "ads", "ERROR400", "empty"),
         (b"garbage " * 1_250_000, "ads", "ERROR400", "not valid JSON"),
         (b'"' + b"x" * 20_000_000, "ads", "ERROR400", "longer than"),
@@ -133,7 +131,7 @@ async def test_most_rows_bad_are_all_found(
 async def test_a_document_that_is_not_what_it_should_be_fails_the_job(
     writer: WriterClient, source: SourceServer, document: bytes, path: str, code: str, said: str
 ) -> None:
-    """O22, F8: HTML, cut off, garbage, another structure: `failed`, with what was wrong and its
+    """O22, F8: HTML, cut off, garbage, another structure: `failed`, with the reason and its
     code."""
     job = await writer.run(source.serve(document), json_path=path)
     assert (job["status"], job["error_code"]) == ("failed", code)
@@ -169,7 +167,7 @@ async def test_a_source_that_refuses_fails_the_job(
     assert len(source.visits) == (4 if status == 503 else 1)
 
 
-async def test_nobody_at_the_address_is_a_connection_refused(writer: WriterClient) -> None:
+async def test_a_source_without_a_server_is_a_connection_refused(writer: WriterClient) -> None:
     job = await writer.run("http://127.0.0.1:1/data.json")
     assert (job["status"], job["error_code"]) == ("failed", "ERROR301")
 
@@ -186,10 +184,8 @@ async def test_a_source_that_hangs_is_a_timeout(
     assert (job["status"], job["error_code"]) == ("failed", "ERROR302")
 
 
-async def test_more_jobs_than_places_wait_their_turn(
-    open_writer: OpenWriter, source: SourceServer
-) -> None:
-    """A job that waits is `processing`, without a start."""
+async def test_jobs_beyond_the_limit_wait(open_writer: OpenWriter, source: SourceServer) -> None:
+    """A waiting job is `processing`, without `started_at`."""
     gate = asyncio.Event()
 
     async def held(visit: Visit) -> None:

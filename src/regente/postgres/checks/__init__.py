@@ -1,2 +1,1 @@
-"""The doctor's checks, by subject. Each is an async function from an `Examination` to findings, and
-changes nothing."""
+"""The doctor's checks, by subject: read-only functions from a CheckContext to findings."""

@@ -1,5 +1,4 @@
-"""The way to the server: whether it can be reached, what stands in between, and how far the clocks
-are apart."""
+"""Checks of the connection: reachable server, pooler in between, difference of the clocks."""
 
 from __future__ import annotations
 
@@ -40,11 +39,11 @@ _ADVICE = (
 
 
 def unreachable(database_url: str, error: Exception) -> Finding:
-    """The finding for a server that cannot be reached. Never shows the password."""
+    """The finding for an unreachable server, without the password."""
     try:
         parts = conninfo_to_dict(database_url)
     except psycopg.ProgrammingError:
-        # Its text quotes the address, and the password with it.
+        # Its text quotes the URL with the password.
         return Finding(
             "reachable",
             "error",
@@ -56,9 +55,9 @@ def unreachable(database_url: str, error: Exception) -> Finding:
         any("@" in value for value in details.values())
         or not details.get("port", "0").replace(",", "").isdigit()
     ):
-        # A part of the password then stands where the host, the port or the database should.
+        # Part of the password is then parsed as the host, the port or the database.
         return Finding(
-            "reachable", "error", "The address has a sign in the wrong place.", _ADDRESS_ADVICE
+            "reachable", "error", "The address has a character in the wrong place.", _ADDRESS_ADVICE
         )
     text = _without_password(" ".join(str(error).split()) or type(error).__name__, parts)
     advice = next((advice for sign, advice in _ADVICE if sign in text), None)
@@ -77,15 +76,14 @@ def _without_password(text: str, parts: dict[str, Any]) -> str:
     return text.replace(str(password), "***") if password else text
 
 
-async def check_pooler(examination: CheckContext) -> list[Finding]:
-    """A pooler in transaction mode gives consecutive transactions to different sessions, so LISTEN
-    is lost."""
-    announced = examination.connection.info.backend_pid
-    first = (await examination.row("backend_pid"))["pid"]
+async def check_pooler(context: CheckContext) -> list[Finding]:
+    """Detect a transaction pooler: it changes sessions between transactions and loses LISTEN."""
+    announced = context.connection.info.backend_pid
+    first = (await context.row("backend_pid"))["pid"]
     details = {"announced_pid": announced, "pid": first}
     if announced == first:
         return [Finding("pooler", "ok", "The connection is direct: LISTEN works.", details=details)]
-    if await _changes_sessions(examination, first):
+    if await _changes_sessions(context, first):
         advice = "Latency only: for immediate wake-ups, give the server's direct address."
         summary = (
             "A pooler in transaction mode stands in between: polling is used instead of LISTEN."
@@ -95,13 +93,12 @@ async def check_pooler(examination: CheckContext) -> list[Finding]:
     return [Finding("pooler", "ok", summary, details=details | {"mode": "session"})]
 
 
-async def _changes_sessions(examination: CheckContext, first_pid: int) -> bool:
-    """Holds a session in a second connection's transaction: the first then keeps its own, or it
-    never had one."""
-    async with await connect(examination.database_url) as second, second.transaction():
+async def _changes_sessions(context: CheckContext, first_pid: int) -> bool:
+    """Hold a session by a second connection; the first keeps its own unless a pooler swaps it."""
+    async with await connect(context.database_url) as second, second.transaction():
         if await _pid(second) == first_pid:
             return True
-        return await _pid(examination.connection) != first_pid
+        return await _pid(context.connection) != first_pid
 
 
 async def _pid(connection: psycopg.AsyncConnection[DictRow]) -> int:
@@ -109,8 +106,8 @@ async def _pid(connection: psycopg.AsyncConnection[DictRow]) -> int:
     return pid
 
 
-async def check_clock(examination: CheckContext) -> list[Finding]:
-    samples = [await _sample_clock(examination) for _ in range(_CLOCK_SAMPLES)]
+async def check_clock(context: CheckContext) -> list[Finding]:
+    samples = [await _sample_clock(context) for _ in range(_CLOCK_SAMPLES)]
     round_trip_seconds, offset_seconds = min(samples)
     details = {
         "offset_seconds": round(offset_seconds, 4),
@@ -123,14 +120,14 @@ async def check_clock(examination: CheckContext) -> list[Finding]:
     if abs(offset_seconds) - round_trip_seconds / 2 <= _CLOCK_WARNING_SECONDS:
         return [Finding("clock", "ok", summary, details=details)]
     advice = (
-        "The engine uses the database's clock only, but logs will not agree: set up NTP on "
+        "The engine uses the database's clock only, but log times will differ: set up NTP on "
         "both machines."
     )
     return [Finding("clock", "warning", summary, advice, details)]
 
 
-async def _sample_clock(examination: CheckContext) -> tuple[float, float]:
+async def _sample_clock(context: CheckContext) -> tuple[float, float]:
     before = time.time()
-    database_seconds: float = (await examination.row("clock"))["epoch_seconds"]
+    database_seconds: float = (await context.row("clock"))["epoch_seconds"]
     after = time.time()
     return after - before, database_seconds - (before + after) / 2

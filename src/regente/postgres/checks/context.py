@@ -1,5 +1,4 @@
-"""What every check works with: the connection under examination, and the
-findings that come of it."""
+"""The context of every check, with its connection, and the findings that checks return."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ Check = Callable[[CheckContext], Awaitable[list[Finding]]]
 
 
 async def connect(database_url: str) -> psycopg.AsyncConnection[DictRow]:
-    """A connection that a transaction pooler can stand behind: no prepared statements, one
-    transaction a statement."""
+    """A connection that works behind a transaction pooler: autocommit, no prepared statements."""
     return await psycopg.AsyncConnection.connect(
         database_url,
         autocommit=True,

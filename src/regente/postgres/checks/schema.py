@@ -1,5 +1,4 @@
-"""Our own part of the database: what is installed, what we may do, and whether it would survive a
-crash."""
+"""Checks of Regente's schema: version, privileges, durability, disk space."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 _GIB = 1024**3
 
 
-async def check_schema(examination: CheckContext) -> list[Finding]:
-    row = await examination.row("schema")
-    return [_permission(row), await _version(examination, row), *await _unlogged(examination)]
+async def check_schema(context: CheckContext) -> list[Finding]:
+    row = await context.row("schema")
+    return [_permission(row), await _version(context, row), *await _unlogged(context)]
 
 
 def _permission(row: DictRow) -> Finding:
@@ -41,12 +40,12 @@ def _permission(row: DictRow) -> Finding:
     )
 
 
-async def _version(examination: CheckContext, row: DictRow) -> Finding:
+async def _version(context: CheckContext, row: DictRow) -> Finding:
     migrations = (
-        await examination.rows("schema_version") if row["has_migrations"] and row["may_use"] else []
+        await context.rows("schema_version") if row["has_migrations"] and row["may_use"] else []
     )
     if migrations:
-        return _compared(examination, {row["component"]: row["version"] for row in migrations})
+        return _compared(context, {row["component"]: row["version"] for row in migrations})
     if row["has_migrations"] and not row["may_use"]:
         return Finding("schema", "info", "This role may not see the schema's version.")
     return Finding(
@@ -72,8 +71,8 @@ def _compared(examination: CheckContext, installed: dict[str, int]) -> Finding:
     return Finding("schema", "ok", f"{summary}{told}.", details=details)
 
 
-async def _unlogged(examination: CheckContext) -> list[Finding]:
-    names = [row["name"] for row in await examination.rows("unlogged_tables")]
+async def _unlogged(context: CheckContext) -> list[Finding]:
+    names = [row["name"] for row in await context.rows("unlogged_tables")]
     if not names:
         return []
     advice = "A crash empties them: ALTER TABLE regente.… SET LOGGED."
@@ -85,12 +84,12 @@ async def _unlogged(examination: CheckContext) -> list[Finding]:
 
 
 async def check_disk(data_dir: Path) -> Finding:
-    """For the embedded server, whose disk is ours to look at."""
+    """Check the embedded server's disk."""
     try:
         usage = await asyncio.to_thread(shutil.disk_usage, data_dir)
     except OSError as error:
         return Finding(
-            "disk", "info", f"The disk of {data_dir} could not be examined: {error.strerror}."
+            "disk", "info", f"The disk of {data_dir} could not be checked: {error.strerror}."
         )
     details = {"data_dir": str(data_dir), "free_bytes": usage.free, "total_bytes": usage.total}
     summary = (

@@ -1,5 +1,4 @@
-"""The server itself: version, encoding, extensions, and the settings that lose data or cut work
-short."""
+"""Checks of the server: version, encoding, extensions, durability, timeouts and connections."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ _STOPS_VACUUM = {
 }
 
 
-async def check_server(examination: CheckContext) -> list[Finding]:
-    server = await examination.row("server")
+async def check_server(context: CheckContext) -> list[Finding]:
+    server = await context.row("server")
     return [_version(server), _encoding(server), _standby(server)]
 
 
@@ -55,28 +54,28 @@ def _encoding(server: DictRow) -> Finding:
 
 def _standby(server: DictRow) -> Finding:
     if not server["is_standby"]:
-        return Finding("standby", "ok", "The server takes writes.")
+        return Finding("standby", "ok", "The server accepts writes.")
     advice = "Give the primary's address, or several hosts with target_session_attrs=read-write."
-    return Finding("standby", "error", "The server is a standby and takes no writes.", advice)
+    return Finding("standby", "error", "The server is a standby and accepts no writes.", advice)
 
 
-async def check_extensions(examination: CheckContext) -> list[Finding]:
-    rows = await examination.rows("extensions")
+async def check_extensions(context: CheckContext) -> list[Finding]:
+    rows = await context.rows("extensions")
     states = {row["name"]: "installed" if row["installed_version"] else "available" for row in rows}
     states = {name: states.get(name, "not available") for name in ("vector", "pg_stat_statements")}
     summary = ", ".join(f"{name}: {state}" for name, state in states.items())
     return [Finding("extensions", "info", summary, details=dict(states))]
 
 
-async def check_settings(examination: CheckContext) -> list[Finding]:
-    settings = {row["name"]: row for row in await examination.rows("settings")}
+async def check_settings(context: CheckContext) -> list[Finding]:
+    settings = {row["name"]: row for row in await context.rows("settings")}
     findings = [_setting(settings[name], "error", advice) for name, advice in _LOSES_DATA.items()]
     findings += [
         _setting(settings[name], "warning", advice) for name, advice in _STOPS_VACUUM.items()
     ]
     if settings["data_checksums"]["setting"] != "on":
         advice = (
-            "Damage by a faulty disk stays unnoticed; pg_checksums can switch them on while "
+            "Damage by a faulty disk stays undetected; pg_checksums can switch them on while "
             "the server is down."
         )
         findings.append(Finding("data_checksums", "info", "Data checksums are off.", advice))
@@ -94,8 +93,8 @@ def _setting(row: DictRow, level_when_off: str, advice: str) -> Finding:
     )
 
 
-async def check_timeouts(examination: CheckContext) -> list[Finding]:
-    rows = await examination.rows("timeouts")
+async def check_timeouts(context: CheckContext) -> list[Finding]:
+    rows = await context.rows("timeouts")
     if not rows:
         return [Finding("timeouts", "ok", "No time limit cuts transactions short.")]
     return [_timeout(row) for row in rows]
@@ -112,10 +111,10 @@ def _timeout(row: DictRow) -> Finding:
     return Finding(name, "warning" if is_short else "info", summary, advice, details)
 
 
-async def check_connections(examination: CheckContext) -> list[Finding]:
-    row = await examination.row("connections")
+async def check_connections(context: CheckContext) -> list[Finding]:
+    row = await context.row("connections")
     pairs = (("allowed", "used"), ("role_limit", "role_used"), ("database_limit", "database_used"))
-    # A limit of -1 is none.
+    # A limit of -1 means no limit.
     free = min(
         row[limit] - row[used]
         for limit, used in pairs

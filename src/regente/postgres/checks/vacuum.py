@@ -1,5 +1,4 @@
-"""What keeps the tables from staying small: a pinned horizon, transaction ids running out, dead
-rows."""
+"""Checks of VACUUM: a pinned horizon, wraparound of transaction ids, dead rows."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ _LAST_XID = 2**31
 _MANY_DEAD_ROWS = 100_000
 
 
-async def check_horizon(examination: CheckContext) -> list[Finding]:
-    rows = await examination.rows("horizon")
+async def check_horizon(context: CheckContext) -> list[Finding]:
+    rows = await context.rows("horizon")
     if not rows:
         return [Finding("horizon", "ok", "Nothing keeps VACUUM from removing dead rows.")]
     oldest = rows[0]
@@ -39,17 +38,19 @@ async def check_horizon(examination: CheckContext) -> list[Finding]:
 
 
 _ADVICE = {
-    "session": "Dead rows pile up until it ends: SELECT "
-    "pg_terminate_backend({pid}) if nobody needs "
-    "it.",
-    "prepared transaction": "Dead rows pile up until it ends: ROLLBACK PREPARED "
-    "'{name}' if nobody will finish it.",
-    "replication slot": "Dead rows pile up: SELECT "
-    "pg_drop_replication_slot('{name}') if nobody will "
-    "use it "
-    "again.",
-    "standby": "A long query on the standby holds back this server: end it, or set "
-    "hot_standby_feedback = off there.",
+    "session": (
+        "Dead rows pile up until it ends: SELECT pg_terminate_backend({pid}) if it is not needed."
+    ),
+    "prepared transaction": (
+        "Dead rows pile up until it ends: ROLLBACK PREPARED '{name}' if it is abandoned."
+    ),
+    "replication slot": (
+        "Dead rows pile up: SELECT pg_drop_replication_slot('{name}') if it is no longer used."
+    ),
+    "standby": (
+        "A long query on the standby holds back this server: end it, or set "
+        "hot_standby_feedback = off there."
+    ),
 }
 
 
@@ -61,8 +62,8 @@ def _describe(row: DictRow) -> str:
     return ", ".join([*parts, f"{row['age_xids']} transactions old"])
 
 
-async def check_wraparound(examination: CheckContext) -> list[Finding]:
-    row = await examination.row("wraparound")
+async def check_wraparound(context: CheckContext) -> list[Finding]:
+    row = await context.row("wraparound")
     age, limit = row["age_xids"], row["freeze_max_age_xids"]
     summary = (
         f"The oldest transaction id, in database {row['database']}, is {age} transactions old."
@@ -79,8 +80,8 @@ async def check_wraparound(examination: CheckContext) -> list[Finding]:
     ]
 
 
-async def check_task_table(examination: CheckContext) -> list[Finding]:
-    rows = await examination.rows("task_table")
+async def check_task_table(context: CheckContext) -> list[Finding]:
+    rows = await context.rows("task_table")
     if not rows:
         return []
     row = rows[0]

@@ -1,5 +1,4 @@
-"""A place to try everything: an ad library with known totals, real forward proxies, and faults on
-demand. All local."""
+"""The sandbox: an ad library with known totals, real forward proxies and faults, all local."""
 
 from regente.services.sandbox.catalogue import Ad, Catalogue
 from regente.services.sandbox.faults import Fault, FaultInjector, FaultKind

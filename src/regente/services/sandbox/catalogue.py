@@ -1,5 +1,4 @@
-"""What the ad library holds: every ad follows from the seed, and the total of any filter is known
-without asking the site."""
+"""The content of the ad library, derived from the seed, and the exact total of any filter."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from regente.services.sandbox import wording
 
 FORMATS = ("image", "video")
 EMPTY_DAY_OF_MONTH = 13
-"""Nobody advertises on the 13th: filters with nothing behind them are there by design."""
+"""No ad starts on the 13th, so that some filters match nothing."""
 
 _CACHED_SELECTIONS = 32
 
@@ -35,7 +34,7 @@ class Ad:
 
 
 class _Place(NamedTuple):
-    """Where an ad stands: the most repeated first, as the library sorts."""
+    """The sort key of an ad: highest `qtd_ads` first, as the library sorts."""
 
     rank: int
     day: int
@@ -45,7 +44,7 @@ class _Place(NamedTuple):
 
 
 class Catalogue:
-    """`ads_per_cell` is the most ads that one day has in one language and one format."""
+    """Every ad by day, language and format; a day has up to `ads_per_cell` of each combination."""
 
     def __init__(self, seed: int = 1, ads_per_cell: int = 20) -> None:
         self.seed = seed
@@ -53,7 +52,7 @@ class Catalogue:
         self._selection = lru_cache(maxsize=_CACHED_SELECTIONS)(self._select)
 
     def total(self, filters: Filters) -> int:
-        """How many ads there are: what a complete scrape must find."""
+        """Number of ads that match the filters: what a complete scrape finds."""
         return sum(self._cell_size(*cell) for cell in _cells(*_key(filters)))
 
     def ads(self, filters: Filters, start: int = 0, stop: int | None = None) -> list[Ad]:
@@ -74,21 +73,21 @@ class Catalogue:
     def _cell_size(self, day: date, language: str, kind: str) -> int:
         if day.day == EMPTY_DAY_OF_MONTH or language not in wording.LANGUAGES:
             return 0
-        return 1 + self._dice("size", day, language, kind) % self.ads_per_cell
+        return 1 + self._hash("size", day, language, kind) % self.ads_per_cell
 
     def _qtd_ads(self, day: date, language: str, kind: str, number: int) -> int:
-        return 1 + self._dice("qtd", day, language, kind, number) % 60
+        return 1 + self._hash("qtd", day, language, kind, number) % 60
 
     def _ad(self, place: _Place) -> Ad:
         day = date.fromordinal(place.day)
-        dice = self._dice("ad", day, place.language, place.format, place.number)
-        page_name, text = wording.write(dice, place.language, place.number)
-        number = 10**15 + dice % (9 * 10**15)
+        digest = self._hash("ad", day, place.language, place.format, place.number)
+        page_name, text = wording.write(digest, place.language, place.number)
+        number = 10**15 + digest % (9 * 10**15)
         return Ad(
             str(number), page_name, text, place.format, place.language, day.isoformat(), -place.rank
         )
 
-    def _dice(self, *what: object) -> int:
+    def _hash(self, *what: object) -> int:
         digest = hashlib.blake2b(
             "/".join(map(str, (self.seed, *what))).encode(), digest_size=8
         ).digest()

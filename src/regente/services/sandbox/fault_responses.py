@@ -1,4 +1,4 @@
-"""What a fault does to an answer of the library."""
+"""Applies a fault to a response of the library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HANG_POLL_SECONDS = 0.05
 
 
 class CutOffResponse(Response):
-    """Announces its whole length, sends half of it and hangs up."""
+    """A response that declares its full length, sends half of it and closes the connection."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send(
@@ -33,10 +33,10 @@ class CutOffResponse(Response):
         )
 
 
-async def spoil(
+async def apply_fault(
     fault: Fault, answer: Response, request: Request, closing: asyncio.Event
 ) -> Response:
-    """The answer as the fault leaves it; kinds that are not about answers leave it alone."""
+    """Return the response with the fault applied; faults of proxies leave it unchanged."""
     match fault.kind:
         case FaultKind.THROTTLED:
             return refusal(
@@ -63,7 +63,7 @@ async def spoil(
 
 
 async def hang(request: Request, closing: asyncio.Event) -> Response:
-    """Until the other side gives up, or the sandbox closes."""
+    """Wait until the client disconnects or the sandbox closes."""
     while not closing.is_set() and not await request.is_disconnected():
         await asyncio.sleep(_HANG_POLL_SECONDS)
     return refusal(503, "Closing")

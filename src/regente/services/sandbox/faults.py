@@ -1,5 +1,4 @@
-"""Faults on demand: which one strikes a request, how often, and what it says. Chance follows from
-the seed."""
+"""Injected faults: which requests each one matches, how often, and its parameters."""
 
 from __future__ import annotations
 
@@ -21,23 +20,23 @@ class FaultKind(StrEnum):
     BLOCKED = "blocked"
     """403."""
     HANG = "hang"
-    """No answer, ever."""
+    """No response until the client disconnects."""
     DRIP = "drip"
-    """The answer comes in small pieces, over `seconds`."""
+    """The response comes in small pieces over `seconds`."""
     TRUNCATED = "truncated"
-    """Half of the page or JSON, as if it were all."""
+    """Half of the page or JSON, in a response that looks complete."""
     CUT_OFF = "cut_off"
-    """The connection ends in the middle of the answer."""
+    """The connection closes in the middle of the response."""
     LAYOUT = "layout"
-    """The same ads in pages that are built differently."""
+    """The same ads in different markup."""
     REPEATS = "repeats"
-    """Each page begins with the last ads of the one before."""
+    """Each page begins with the last ads of the page before it."""
     MISSING = "missing"
     """Each page leaves out its last ad."""
     SPOILED = "spoiled"
-    """The first ad of each page has a date that no calendar knows."""
+    """The first ad of each page has an impossible date."""
     STUCK_SESSION = "stuck_session"
-    """Sessions handed out meanwhile hang at every page."""
+    """Sessions opened while the fault is active hang at every page."""
     PROXY_407 = "proxy_407"
     PROXY_451 = "proxy_451"
     PROXY_RESET = "proxy_reset"
@@ -49,14 +48,13 @@ PROXY_KINDS = frozenset(kind for kind in FaultKind if kind.startswith("proxy_"))
 
 
 class Fault(BaseModel):
-    """What is left out strikes everywhere; `count` is the next so many requests, without it until
-    it is cleared."""
+    """A fault and its scope: omitted fields match all; without `count` it stays until cleared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: FaultKind
-    proxy: str | None = Field(None, description="only through the proxy of this name")
-    day: date | None = Field(None, description="only where the filter's range holds this day")
+    proxy: str | None = Field(None, description="only through the proxy with this name")
+    day: date | None = Field(None, description="only when the filter's range contains this day")
     format: str | None = None
     language: str | None = None
     path: str | None = Field(
@@ -78,7 +76,7 @@ class Fault(BaseModel):
             )
         if self.kind in PROXY_KINDS and self.narrows_the_filter():
             raise ValueError(
-                f"{self.kind} strikes before the filter is known: it is scoped by proxy, "
+                f"{self.kind} applies before the filter is known: it is scoped by proxy, "
                 "count and chance only"
             )
         return self
@@ -92,7 +90,7 @@ class Fault(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ObservedRequest:
-    """A request, as far as the library or the proxy can see it."""
+    """The parts of a request that the library or the proxy can see."""
 
     proxy: str | None
     path: str | None = None
@@ -104,81 +102,81 @@ class ObservedRequest:
 
 
 @dataclass(slots=True)
-class _Posted:
+class _ActiveFault:
     fault: Fault
     left: int | None
 
 
 class FaultInjector:
-    """The faults in force, in the order in which they were added; the first that fits strikes."""
+    """The active faults in the order in which they were added; the first match applies."""
 
     def __init__(self, seed: int = 1) -> None:
-        self._posted: dict[int, _Posted] = {}
+        self._active: dict[int, _ActiveFault] = {}
         self._ids = itertools.count(1)
         self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self._watchers: list[Callable[[], None]] = []
         self.struck: dict[FaultKind, int] = dict.fromkeys(FaultKind, 0)
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call it at every change."""
+        """Call `watcher` after every change."""
         self._watchers.append(watcher)
 
     def add(self, fault: Fault) -> int:
         fault_id = next(self._ids)
-        self._posted[fault_id] = _Posted(fault, fault.count)
-        self._tell()
+        self._active[fault_id] = _ActiveFault(fault, fault.count)
+        self._notify()
         return fault_id
 
     def clear(self, fault_id: int | None = None) -> int:
-        """One, or all of them; how many went."""
-        gone = (
+        """Remove one fault, or all of them; return how many were removed."""
+        removed = (
             [fault_id]
-            if fault_id in self._posted
+            if fault_id in self._active
             else []
             if fault_id is not None
-            else list(self._posted)
+            else list(self._active)
         )
-        for one in gone:
-            del self._posted[one]
-        self._tell()
-        return len(gone)
+        for one in removed:
+            del self._active[one]
+        self._notify()
+        return len(removed)
 
-    def in_force(self) -> dict[int, Fault]:
-        return {fault_id: posted.fault for fault_id, posted in self._posted.items()}
+    def active(self) -> dict[int, Fault]:
+        return {fault_id: active_fault.fault for fault_id, active_fault in self._active.items()}
 
     def refuses(self, proxy: str) -> bool:
         return any(
             fault.kind is FaultKind.PROXY_REFUSED and fault.proxy in (None, proxy)
-            for fault in self.in_force().values()
+            for fault in self.active().values()
         )
 
-    def strike(self, sighting: ObservedRequest, *, by_proxy: bool) -> Fault | None:
-        """The fault that this request meets, if any; its count goes down."""
-        for fault_id, posted in list(self._posted.items()):
-            fault = posted.fault
+    def take_match(self, observed: ObservedRequest, *, by_proxy: bool) -> Fault | None:
+        """Return the first fault that matches the request, and use up one of its `count`."""
+        for fault_id, active_fault in list(self._active.items()):
+            fault = active_fault.fault
             if fault.kind is FaultKind.PROXY_REFUSED or (fault.kind in PROXY_KINDS) is not by_proxy:
                 continue
-            if _fits(fault, sighting) and (
+            if _matches(fault, observed) and (
                 fault.chance == 1 or self._random.random() < fault.chance
             ):
-                self._spend(fault_id, posted)
+                self._use_up(fault_id, active_fault)
                 return fault
         return None
 
-    def _spend(self, fault_id: int, posted: _Posted) -> None:
-        self.struck[posted.fault.kind] += 1
-        if posted.left is None:
+    def _use_up(self, fault_id: int, active_fault: _ActiveFault) -> None:
+        self.struck[active_fault.fault.kind] += 1
+        if active_fault.left is None:
             return
-        posted.left -= 1
-        if posted.left == 0:
-            del self._posted[fault_id]
+        active_fault.left -= 1
+        if active_fault.left == 0:
+            del self._active[fault_id]
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for watcher in self._watchers:
             watcher()
 
 
-def _fits(fault: Fault, seen: ObservedRequest) -> bool:
+def _matches(fault: Fault, seen: ObservedRequest) -> bool:
     if fault.kind is FaultKind.STUCK_SESSION and seen.path != "/session":
         return False
     if (

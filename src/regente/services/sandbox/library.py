@@ -1,5 +1,4 @@
-"""The ad library's web site: front page, sessions, result pages by filter, the known totals, and
-the switches for faults."""
+"""The ad library's web site: front page, sessions, result pages, known totals and fault API."""
 
 from __future__ import annotations
 
@@ -17,9 +16,9 @@ from pydantic import ValidationError
 
 from regente.contracts.worker import Filters
 from regente.services.sandbox.catalogue import Catalogue
-from regente.services.sandbox.fault_responses import hang, refusal, spoil
+from regente.services.sandbox.fault_responses import apply_fault, hang, refusal
 from regente.services.sandbox.faults import Fault, FaultInjector, FaultKind, ObservedRequest
-from regente.services.sandbox.pages import Leaf, plain_page, redesigned_page, results_page
+from regente.services.sandbox.pages import ResultsPage, plain_page, redesigned_page, results_page
 
 SESSION_COOKIE = "library_session"
 MAX_DAYS = 400
@@ -29,8 +28,8 @@ _REPEATED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """A session, bound to the proxy through which it was asked for."""
+class LibrarySession:
+    """A session, bound to the proxy that opened it."""
 
     proxy: str | None
     stuck: bool
@@ -44,7 +43,7 @@ class Search:
 
 
 class Library:
-    """`proxy_ports` says through which proxy a connection came, by its port."""
+    """The site. `proxy_ports` maps the local port of a connection to the name of its proxy."""
 
     def __init__(
         self, catalogue: Catalogue, faults: FaultInjector, proxy_ports: Mapping[int, str]
@@ -54,7 +53,7 @@ class Library:
         self.closing = asyncio.Event()
         self.requests = 0
         self._proxy_ports = proxy_ports
-        self._visits: OrderedDict[str, Visit] = OrderedDict()
+        self._sessions: OrderedDict[str, LibrarySession] = OrderedDict()
 
     def app(self) -> FastAPI:
         app = FastAPI(title="Sandbox ad library", docs_url=None, redoc_url=None, openapi_url=None)
@@ -77,48 +76,48 @@ class Library:
         )
 
     async def open_session(self, request: Request) -> Response:
-        fault = self._strike(request)
+        fault = self._take_fault(request)
         token = secrets.token_urlsafe(18)
-        self._visits[token] = Visit(
+        self._sessions[token] = LibrarySession(
             self._proxy_of(request), fault is not None and fault.kind is FaultKind.STUCK_SESSION
         )
-        if len(self._visits) > _MAX_SESSIONS:
-            self._visits.popitem(last=False)
+        if len(self._sessions) > _MAX_SESSIONS:
+            self._sessions.popitem(last=False)
         answer = HTMLResponse(plain_page("Welcome", "You have a session."))
         answer.set_cookie(SESSION_COOKIE, token, httponly=True)
-        return await spoil(fault, answer, request, self.closing) if fault else answer
+        return await apply_fault(fault, answer, request, self.closing) if fault else answer
 
     async def home(self, request: Request) -> Response:
-        visit = self._visit(request)
-        if visit is None:
+        session = self._session_of(request)
+        if session is None:
             return refusal(403, "Ask for a session first")
         return await self._answer(request, HTMLResponse(plain_page("Home", "Search for ads.")))
 
     async def ads(self, request: Request) -> Response:
-        visit = self._visit(request)
-        if visit is None:
+        session = self._session_of(request)
+        if session is None:
             return refusal(403, "Ask for a session first")
-        if visit.stuck:
+        if session.stuck:
             return await hang(request, self.closing)
         try:
             wanted = _search(request)
         except ValueError as error:
-            return refusal(400, f"This cannot be searched for: {error}")
-        fault = self._strike(request, wanted)
+            return refusal(400, f"Invalid search: {error}")
+        fault = self._take_fault(request, wanted)
         kind = fault.kind if fault else None
         page = redesigned_page if kind is FaultKind.LAYOUT else results_page
-        answer = HTMLResponse(page(self._leaf(wanted, kind)))
-        return await spoil(fault, answer, request, self.closing) if fault else answer
+        answer = HTMLResponse(page(self._results_page(wanted, kind)))
+        return await apply_fault(fault, answer, request, self.closing) if fault else answer
 
     async def ads_as_json(self, request: Request) -> Response:
-        """All ads of a filter in one file, without a session: something to download."""
+        """All ads of a filter in one JSON file, without a session."""
         try:
             wanted = _search(request)
         except ValueError as error:
             raise HTTPException(422, str(error)) from None
-        fault = self._strike(request, wanted)
+        fault = self._take_fault(request, wanted)
         answer = JSONResponse({"ads": [ad.as_dict() for ad in self.catalogue.ads(wanted.filters)]})
-        return await spoil(fault, answer, request, self.closing) if fault else answer
+        return await apply_fault(fault, answer, request, self.closing) if fault else answer
 
     async def known_total(self, request: Request) -> dict[str, int]:
         try:
@@ -127,11 +126,11 @@ class Library:
             raise HTTPException(422, str(error)) from None
 
     async def list_faults(self) -> dict[str, Any]:
-        in_force = [
+        active = [
             {"id": key, **fault.model_dump(mode="json")}
-            for key, fault in self.faults.in_force().items()
+            for key, fault in self.faults.active().items()
         ]
-        return {"faults": in_force, "struck": self.faults.struck, "requests": self.requests}
+        return {"faults": active, "struck": self.faults.struck, "requests": self.requests}
 
     async def add_fault(self, fault: Fault) -> dict[str, int]:
         return {"id": self.faults.add(fault)}
@@ -141,26 +140,26 @@ class Library:
 
     async def clear_fault(self, fault_id: int) -> dict[str, int]:
         if not self.faults.clear(fault_id):
-            raise HTTPException(404, f"no fault {fault_id} is in force")
+            raise HTTPException(404, f"no fault {fault_id} is active")
         return {"cleared": 1}
 
     async def _answer(self, request: Request, answer: Response) -> Response:
-        fault = self._strike(request)
-        return await spoil(fault, answer, request, self.closing) if fault else answer
+        fault = self._take_fault(request)
+        return await apply_fault(fault, answer, request, self.closing) if fault else answer
 
-    def _strike(self, request: Request, search: Search | None = None) -> Fault | None:
+    def _take_fault(self, request: Request, search: Search | None = None) -> Fault | None:
         self.requests += 1
         path, proxy = request.url.path, self._proxy_of(request)
         if search is None:
-            return self.faults.strike(ObservedRequest(proxy, path), by_proxy=False)
+            return self.faults.take_match(ObservedRequest(proxy, path), by_proxy=False)
         chosen = search.filters
         days, languages = chosen.date_range, frozenset(chosen.languages)
-        sighting = ObservedRequest(
+        observed = ObservedRequest(
             proxy, path, days.start, days.end, chosen.format, languages, search.page
         )
-        return self.faults.strike(sighting, by_proxy=False)
+        return self.faults.take_match(observed, by_proxy=False)
 
-    def _leaf(self, search: Search, kind: FaultKind | None) -> Leaf:
+    def _results_page(self, search: Search, kind: FaultKind | None) -> ResultsPage:
         repeated = _REPEATED if kind is FaultKind.REPEATS else 0
         missing = 1 if kind is FaultKind.MISSING else 0
         total = self.catalogue.total(search.filters)
@@ -171,13 +170,13 @@ class Library:
         )
         if kind is FaultKind.SPOILED and ads:
             ads[0] = replace(ads[0], started_on="0000-00-00")
-        return Leaf(
+        return ResultsPage(
             ads, total, search.page, _address(search, search.page + 1) if stop < total else None
         )
 
-    def _visit(self, request: Request) -> Visit | None:
-        visit = self._visits.get(request.cookies.get(SESSION_COOKIE, ""))
-        return visit if visit is not None and visit.proxy == self._proxy_of(request) else None
+    def _session_of(self, request: Request) -> LibrarySession | None:
+        session = self._sessions.get(request.cookies.get(SESSION_COOKIE, ""))
+        return session if session is not None and session.proxy == self._proxy_of(request) else None
 
     def _proxy_of(self, request: Request) -> str | None:
         return self._proxy_ports.get(request.client.port) if request.client else None
@@ -203,7 +202,7 @@ def _search(request: Request) -> Search:
             "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         ) from None
     if (filters.date_range.end - filters.date_range.start).days >= MAX_DAYS:
-        raise ValueError(f"at most {MAX_DAYS} days at once")
+        raise ValueError(f"at most {MAX_DAYS} days per search")
     return Search(filters, page, per_page)
 
 

@@ -1,4 +1,4 @@
-"""The library's HTML, as it is and as it looks after a redesign."""
+"""The library's HTML, in its usual layout and after a redesign."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regente.services.sandbox.catalogue import Ad
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ResultsPage:
     """One page of the results."""
 
     ads: Sequence[Ad]
@@ -19,24 +19,24 @@ class Leaf:
     next_url: str | None
 
 
-def results_page(leaf: Leaf) -> str:
+def results_page(content: ResultsPage) -> str:
     following = (
-        f'<a rel="next" href="{escape(leaf.next_url)}">Next</a>'
-        if leaf.next_url
+        f'<a rel="next" href="{escape(content.next_url)}">Next</a>'
+        if content.next_url
         else "<span>The end</span>"
     )
-    articles = "\n".join(map(_article, leaf.ads))
+    articles = "\n".join(map(_article, content.ads))
     return _document(
-        f'<main id="library" data-total="{leaf.total}" '
-        f'data-page="{leaf.page}">\n{articles}\n</main>\n<nav>{following}</nav>'
+        f'<main id="library" data-total="{content.total}" '
+        f'data-page="{content.page}">\n{articles}\n</main>\n<nav>{following}</nav>'
     )
 
 
-def redesigned_page(leaf: Leaf) -> str:
-    """Everything is there; nothing is where it was."""
+def redesigned_page(content: ResultsPage) -> str:
+    """The same data in a different layout."""
     cards = "\n".join(
         f'<div class="x1 x9f"><b>{escape(ad.page_name)}</b><i>{escape(ad.text)}</i></div>'
-        for ad in leaf.ads
+        for ad in content.ads
     )
     return _document(f'<section class="x0 xq3">{cards}</section>')
 

@@ -1,8 +1,7 @@
-"""A real forward proxy on a loopback port: absolute-form and CONNECT, basic auth, and the faults
-that proxies have.
+"""A forward proxy on a loopback port: absolute-form and CONNECT, basic auth, injected faults.
 
-It forwards to loopback addresses only, one request a connection (a tunnel lives as long as both
-ends want it).
+It forwards to loopback addresses only, one request per connection; a tunnel stays open until one
+end closes it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class ProxyAccount:
-    """Where a proxy listens and how to sign in."""
+    """Address and credentials of a proxy."""
 
     name: str
     host: str
@@ -40,7 +39,7 @@ class ProxyAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
+class _RequestHead:
     method: str
     target: str
     headers: list[tuple[str, str]]
@@ -50,7 +49,7 @@ class _Head:
 
 
 class _Refusal(Exception):
-    """Ends the exchange with an answer of the proxy's own."""
+    """Ends the exchange with an error response of the proxy itself."""
 
     def __init__(self, status: int, reason: str, *headers: str) -> None:
         self.answer = "\r\n".join(
@@ -66,22 +65,22 @@ class _Refusal(Exception):
 
 
 class ForwardProxy:
-    """`seen_as` is told under which local port each forwarded connection reaches the library."""
+    """A proxy for one account; `proxy_ports` gets the local port of each forwarded connection."""
 
     def __init__(
-        self, account: ProxyAccount, faults: FaultInjector, seen_as: MutableMapping[int, str]
+        self, account: ProxyAccount, faults: FaultInjector, proxy_ports: MutableMapping[int, str]
     ) -> None:
         self.account = account
         self.connections = 0
         self._faults = faults
-        self._seen_as = seen_as
+        self._proxy_ports = proxy_ports
         self._server: asyncio.Server | None = None
         self._reserved: socket.socket | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
         self._opening: asyncio.Task[None] | None = None
 
     async def open(self, listener: socket.socket) -> None:
-        self._faults.watch(self._obey_refusals)
+        self._faults.watch(self._apply_refusals)
         await self._accept_on(listener)
 
     async def close(self) -> None:
@@ -92,7 +91,7 @@ class ForwardProxy:
             self._reserved.close()
         await asyncio.gather(*self._exchanges, return_exceptions=True)
 
-    def _obey_refusals(self) -> None:
+    def _apply_refusals(self) -> None:
         refused = self._faults.refuses(self.account.name)
         if refused and self._server is not None:
             self._stop_accepting()
@@ -104,7 +103,7 @@ class ForwardProxy:
 
     async def _accept_on(self, listener: socket.socket) -> None:
         self._server = await asyncio.start_server(self._serve, sock=listener, limit=_MAX_HEAD_BYTES)
-        self._obey_refusals()
+        self._apply_refusals()
 
     def _stop_accepting(self) -> None:
         if self._server is not None:
@@ -135,29 +134,29 @@ class ForwardProxy:
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = _parse_head(await reader.readuntil(b"\r\n\r\n"))
-        await self._strike(writer)
-        if not self._may_enter(head.header("proxy-authorization")):
+        await self._apply_fault(writer)
+        if not self._is_authorized(head.header("proxy-authorization")):
             raise _Refusal(
                 407, "Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="sandbox"'
             )
-        host, port, greeting = _destination(head)
+        host, port, first_bytes = _destination(head)
         try:
             upstream_reader, upstream = await asyncio.open_connection(host, port)
         except OSError:
             raise _Refusal(502, "Bad Gateway") from None
         local_port = upstream.get_extra_info("sockname")[1]
-        self._seen_as[local_port] = self.account.name
+        self._proxy_ports[local_port] = self.account.name
         try:
             if head.method == "CONNECT":
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            upstream.write(greeting)
-            await _join(reader, writer, upstream_reader, upstream)
+            upstream.write(first_bytes)
+            await _relay(reader, writer, upstream_reader, upstream)
         finally:
-            self._seen_as.pop(local_port, None)
+            self._proxy_ports.pop(local_port, None)
             await _close(upstream)
 
-    async def _strike(self, writer: asyncio.StreamWriter) -> None:
-        fault = self._faults.strike(ObservedRequest(self.account.name), by_proxy=True)
+    async def _apply_fault(self, writer: asyncio.StreamWriter) -> None:
+        fault = self._faults.take_match(ObservedRequest(self.account.name), by_proxy=True)
         if fault is None:
             return
         if fault.kind is FaultKind.PROXY_407:
@@ -172,24 +171,26 @@ class ForwardProxy:
         if fault.kind is FaultKind.PROXY_HANG:
             await asyncio.Event().wait()
 
-    def _may_enter(self, credentials: str | None) -> bool:
+    def _is_authorized(self, credentials: str | None) -> bool:
         expected = base64.b64encode(f"{self.account.username}:{self.account.password}".encode())
         return credentials is not None and hmac.compare_digest(
             credentials.encode(), b"Basic " + expected
         )
 
 
-def _parse_head(raw: bytes) -> _Head:
+def _parse_head(raw: bytes) -> _RequestHead:
     first, *lines = raw.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3:
         raise _Refusal(400, "Bad Request")
     pairs = (line.partition(":") for line in lines if line)
-    return _Head(words[0], words[1], [(name.strip(), value.strip()) for name, _, value in pairs])
+    return _RequestHead(
+        words[0], words[1], [(name.strip(), value.strip()) for name, _, value in pairs]
+    )
 
 
-def _destination(head: _Head) -> tuple[str, int, bytes]:
-    """Where it goes, and the bytes that open it there."""
+def _destination(head: _RequestHead) -> tuple[str, int, bytes]:
+    """Return the destination's host and port, and the bytes to send there first."""
     url = urlsplit(f"//{head.target}" if head.method == "CONNECT" else head.target)
     try:
         host, port = url.hostname, url.port
@@ -211,13 +212,13 @@ def _destination(head: _Head) -> tuple[str, int, bytes]:
     return host, port or 80, "\r\n".join(lines).encode("latin-1")
 
 
-async def _join(
+async def _relay(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     far_reader: asyncio.StreamReader,
     far_writer: asyncio.StreamWriter,
 ) -> None:
-    """Both ways at once, until one end has said everything or is gone."""
+    """Copy both ways until one end closes."""
     pumps = [
         asyncio.create_task(_pump(reader, far_writer)),
         asyncio.create_task(_pump(far_reader, writer)),
@@ -237,7 +238,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def _reset_on_close(writer: asyncio.StreamWriter) -> None:
-    """RST instead of FIN."""
+    """Make the close send RST instead of FIN."""
     sock: socket.socket = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
 

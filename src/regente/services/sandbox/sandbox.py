@@ -1,4 +1,4 @@
-"""The library, its proxies and the stand-ins, opened and closed together."""
+"""Opens and closes the library, its proxies and the stand-ins together."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Sandbox:
         self._stack = AsyncExitStack()
 
     def total(self, filters: Filters) -> int:
-        """What a complete scrape must find."""
+        """Number of ads that a complete scrape finds."""
         return self.catalogue.total(filters)
 
     def break_with(self, kind: FaultKind, **scope: Any) -> int:
-        """Put a fault in force; see `Fault` for the scope. Its id clears it again."""
+        """Activate a fault (`Fault` has its scope) and return its id, which clears it."""
         return self.faults.add(Fault(kind=kind, **scope))
 
     def calm(self) -> None:
-        """As if nothing had happened: no faults, all counts at zero."""
+        """Remove all faults and set all counts to zero."""
         self.faults.clear()
         self.faults.struck = dict.fromkeys(FaultKind, 0)
         for forwarder in self._forwarders:
@@ -68,11 +68,11 @@ class Sandbox:
 
     @property
     def url(self) -> str:
-        """Below it lie the library and, each under its prefix, the stand-ins."""
+        """The base URL of the library and, each under its prefix, of the stand-ins."""
         return self.library_url
 
     def calls(self) -> dict[str, dict[str, int]]:
-        """How often each stand-in was called, by its prefix and route."""
+        """How often each stand-in was called, by prefix and route."""
         return {standin.prefix: dict(standin.calls) for standin in self.standins}
 
     def connections_through(self, proxy: ProxyAccount) -> int:
@@ -139,6 +139,5 @@ class Sandbox:
 
 
 def _password(seed: int, number: int) -> str:
-    """Not a secret: it guards nothing but the sandbox. With the characters that break careless
-    clients."""
+    """A password that protects the sandbox only, with characters that a client must quote."""
     return f"p@ss:{hashlib.blake2b(f'{seed}/{number}'.encode(), digest_size=4).hexdigest()}/%"

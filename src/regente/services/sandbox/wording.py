@@ -1,5 +1,4 @@
-"""What advertisers write: accents, emoji, quotes, ampersands and angle brackets, as real pages have
-them."""
+"""Names and texts of ads, with accents, emoji, quotes, ampersands and angle brackets."""
 
 from __future__ import annotations
 
@@ -50,8 +49,8 @@ _TEXTS = {
 LANGUAGES = tuple(_TEXTS)
 
 
-def write(dice: int, language: str, number: int) -> tuple[str, str]:
+def write(digest: int, language: str, number: int) -> tuple[str, str]:
     """The advertiser's name and the ad's text."""
     texts = _TEXTS[language]
-    name, text = _NAMES[dice % len(_NAMES)], texts[(dice >> 8) % len(texts)]
+    name, text = _NAMES[digest % len(_NAMES)], texts[(digest >> 8) % len(texts)]
     return name, f"{text} #{number + 1}"

@@ -1,5 +1,4 @@
-"""The reference worker: scrapes a source through a proxy, one job at a time, on the contract of the
-original specification."""
+"""The reference worker (specification, 9.1): scrapes a source, one job at a time."""
 
 from regente.services.worker.app import STORAGE_PREFIX, create_app
 from regente.services.worker.settings import WorkerSettings

@@ -1,5 +1,4 @@
-"""The ad library as a source: curl through the session's proxy, and the verdict on everything that
-it may answer."""
+"""The ad library as a `Source`: curl through the session's proxy, and the cause of each failure."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _TUNNEL_ANSWER = re.compile(r"CONNECT tunnel failed, response (\d{3})")
 
 
 class AdLibrary:
-    """`Source` of the pages below one base URL."""
+    """The `Source` of the pages below one base URL."""
 
     def __init__(
         self, base_url: str, *, timeout_seconds: float, connect_timeout_seconds: float
@@ -94,11 +93,11 @@ class AdLibrarySession:
         return response.content
 
     def _same_site(self, url: str, link: str) -> str:
-        """A page does not get to send its visitor elsewhere."""
-        following = urljoin(url, link)
-        if urlsplit(following)[:2] != urlsplit(self._base_url)[:2]:
+        """Resolve a link, and refuse one that leads to another site."""
+        resolved = urljoin(url, link)
+        if urlsplit(resolved)[:2] != urlsplit(self._base_url)[:2]:
             raise SourceFailed(Cause.LAYOUT, "the next page is on another site")
-        return following
+        return resolved
 
 
 def _query(filters: Filters, page_size: int) -> str:
@@ -119,9 +118,8 @@ def _proxy_url(proxy: ProxyAddress) -> str:
 
 
 def _failed_exchange(error: RequestException, by_proxy: bool) -> SourceFailed:
-    """No answer, or half of one. Behind a proxy, a connection that ends without a byte of an answer
-    is the proxy's."""
-    began = error.response is not None and error.response.status_code != 0
+    """Classify a failed request; a connection closed without a response is the proxy's fault."""
+    response_began = error.response is not None and error.response.status_code != 0
     refused = _TUNNEL_ANSWER.search(str(error))
     if refused:
         return _refused_tunnel(int(refused[1]))
@@ -133,9 +131,10 @@ def _failed_exchange(error: RequestException, by_proxy: bool) -> SourceFailed:
         )
     if error.code == CurlECode.FILESIZE_EXCEEDED:
         return SourceFailed(
-            Cause.LAYOUT, f"a page of more than {MAX_PAGE_BYTES} bytes is no page of the ad library"
+            Cause.LAYOUT,
+            f"a page of more than {MAX_PAGE_BYTES} bytes is not a page of the ad library",
         )
-    if not by_proxy or began or isinstance(error, SSLError):
+    if not by_proxy or response_began or isinstance(error, SSLError):
         return SourceFailed(
             Cause.TARGET,
             f"the connection to the target failed (curl {int(error.code)})",
@@ -184,12 +183,12 @@ def _check_status(response: Response) -> None:
 
 
 def _retry_after(response: Response) -> float | None:
-    """Seconds or a date, as the standard has it."""
-    said = str(response.headers.get("retry-after") or "")
-    if said.isascii() and said.isdigit() and len(said) < 10:
-        return float(said)
+    """Seconds of a Retry-After header, which holds seconds or a date."""
+    value = str(response.headers.get("retry-after") or "")
+    if value.isascii() and value.isdigit() and len(value) < 10:
+        return float(value)
     try:
-        until = parsedate_to_datetime(said)
+        until = parsedate_to_datetime(value)
     except ValueError:
         return None
     return max(0.0, until.timestamp() - time.time())

@@ -1,5 +1,4 @@
-"""Reads one result page of the ad library. A page that is not what it was is an error, never a page
-without ads."""
+"""Parses a result page of the ad library. Unknown markup is an error, never a page without ads."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ def parse_page(html: bytes) -> Page:
     ads = [_ad(node) for node in library.css("article.ad")]
     total = _number(library.attributes.get("data-total"), "total")
     if total and not ads:
-        raise _changed(f"the page speaks of {total} ads and shows none")
+        raise _changed(f"the page declares {total} ads and shows none")
     return Page(ads, total, link.attributes.get("href") if link else None)
 
 
@@ -53,5 +52,5 @@ def _number(text: str | None, what: str) -> int:
 
 
 def _changed(message: str) -> SourceFailed:
-    # A page that was cut off looks the same; reading it again tells them apart.
+    # A page that was cut off looks the same; a second read tells them apart.
     return SourceFailed(Cause.LAYOUT, message, transient=True)

@@ -28,8 +28,7 @@ STORAGE_PREFIX = "/storage"
 def create_app(
     settings: WorkerSettings, *, source: Source | None = None, storage: Storage | None = None
 ) -> FastAPI:
-    """A worker's application. Without a source it reads the ad library at `settings.target`, into
-    `settings.data_dir`."""
+    """A worker's application; the default source is the ad library at `settings.target`."""
     lock = FolderLock(settings.data_dir)
     stored = storage or FolderStorage(settings.data_dir / "storage")
     jobs = JobStore(settings.data_dir / "jobs", stored)
@@ -105,14 +104,14 @@ def _add_scrape_routes(app: FastAPI, worker: Worker, storage: Storage) -> None:
         job = worker.jobs.get(job_id)
         results = storage.find(job_id) if data else None
         if results is None:
-            return job.told()
+            return job.as_response()
         return StreamingResponse(
-            _with_data(job.told(), job_id, storage, results), media_type="application/json"
+            _with_data(job.as_response(), job_id, storage, results), media_type="application/json"
         )
 
     @app.post("/scrape/{job_id}/cancel")
     async def cancel_scrape(job_id: str) -> dict[str, Any]:
-        return (await worker.cancel(job_id)).told()
+        return (await worker.cancel(job_id)).as_response()
 
 
 def _add_open_routes(app: FastAPI, storage: Storage) -> None:
@@ -126,7 +125,7 @@ def _add_open_routes(app: FastAPI, storage: Storage) -> None:
     async def results(request: Request, job_id: str, name: str) -> Response:
         found = _find(storage, job_id) if name == f"{job_id}_results.json" else None
         if found is None:
-            raise Refused(404, "results_not_found", "there are no complete results of this name")
+            raise Refused(404, "results_not_found", "there are no complete results with this name")
         headers = {"Content-Length": str(found.size)}
         if request.method == "HEAD":
             return Response(headers=headers, media_type="application/json")
@@ -143,9 +142,9 @@ def _find(storage: Storage, job_id: str) -> StoredResults | None:
 
 
 async def _with_data(
-    told: dict[str, Any], job_id: str, storage: Storage, results: StoredResults
+    status: dict[str, Any], job_id: str, storage: Storage, results: StoredResults
 ) -> AsyncIterator[bytes]:
-    yield json.dumps(told)[:-1].encode() + b', "data": '
+    yield json.dumps(status)[:-1].encode() + b', "data": '
     async for piece in storage.read(job_id, results.ads_start, results.ads_stop):
         yield piece
     yield b"}"

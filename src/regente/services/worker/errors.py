@@ -1,4 +1,4 @@
-"""What a worker answers instead of success: `{"error": {"code", "message"}}`, and never a stack."""
+"""Error responses of a worker: `{"error": {"code", "message"}}`, without stack traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
 class Refused(Exception):
-    """A request that cannot be served, and why."""
+    """A request that is refused, with its status, code and reason."""
 
     def __init__(
         self, status: int, code: str, message: str, retry_after: float | None = None
@@ -46,8 +46,7 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """A body that is not JSON is a bad request; one with wrong fields says which. Values are not
-    repeated: some are secret."""
+    """Respond 400 without JSON, 422 with the names of wrong fields; their values may be secret."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
@@ -70,4 +69,4 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
 
 async def _internal(request: Request, error: Exception) -> JSONResponse:
     logger.error("%s %s failed: %s", request.method, request.url.path, type(error).__name__)
-    return error_response(500, "internal", "the worker made a mistake; its log says which")
+    return error_response(500, "internal", "internal error of the worker; its log has the details")

@@ -1,5 +1,4 @@
-"""Files that survive a power cut: written aside, synced, renamed into place. And the lock on a
-worker's folder."""
+"""Atomic, durable file replacement, and the lock on a worker's folder."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """The path holds either the old content or the new one, whenever the process dies."""
+    """Replace a file atomically: after a crash the path holds either the old or the new content."""
     aside = path.with_name(f".{path.name}.new")
     with aside.open("wb") as file:
         file.write(content)
@@ -28,7 +27,7 @@ def sync_folder(folder: Path) -> None:
 
 
 class FolderLock:
-    """Held until it is closed, or its process dies."""
+    """An exclusive lock on the folder, held until `close` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,4 @@
-"""Jobs and their files: what was accepted is on disk before anybody hears of it, and is found again
-after a crash."""
+"""Jobs and their files: a job is on disk before it is acknowledged, and survives a crash."""
 
 from __future__ import annotations
 
@@ -31,15 +30,13 @@ _DAY_SECONDS = 86_400
 
 
 class Job(ScrapeJob):
-    """The contract's job, and what the worker itself has to remember."""
+    """The job of the contract, and the fields that the worker keeps for itself."""
 
     job_id: str
     request: ScrapeRequest
     key: str | None = None
     duplicates: int = Field(0, ge=0)
-    expected_count: int | None = Field(
-        None, ge=0, description="how many ads the target says there are"
-    )
+    expected_count: int | None = Field(None, ge=0, description="the target's own total")
     created_at: float
     ended_at: float | None = None
 
@@ -50,8 +47,8 @@ class Job(ScrapeJob):
     def end(self, status: ScrapeStatus, problem: Problem | None = None) -> None:
         self.status, self.problem, self.ended_at = status, problem, time.time()
 
-    def told(self) -> dict[str, Any]:
-        """What `GET /scrape/{job_id}` answers."""
+    def as_response(self) -> dict[str, Any]:
+        """The response of `GET /scrape/{job_id}`."""
         shown = {
             "job_id",
             "status",
@@ -73,13 +70,12 @@ class JobStore:
         self._by_key: dict[str, str] = {}
 
     def load(self) -> None:
-        """Jobs of an earlier life. One that was running when the worker died is over, one way or
-        the other."""
+        """Load the jobs from disk, and end those that ran when an earlier process died."""
         self._storage.discard_drafts()
         for job in _read_all(self._folder):
             self._remember(job)
             if not job.finished:
-                self._settle_orphan(job)
+                self._end_orphan(job)
 
     def get(self, job_id: str) -> Job:
         job = self._jobs.get(job_id)
@@ -134,21 +130,21 @@ class JobStore:
         if job.key is not None:
             self._by_key[job.key] = job.job_id
 
-    def _settle_orphan(self, job: Job) -> None:
+    def _end_orphan(self, job: Job) -> None:
         results = self._storage.find(job.job_id)
         if results is None:
             job.end(
                 ScrapeStatus.FAILED,
                 Problem(cause=Cause.WORKER, message="the worker died while this job was running"),
             )
-        else:  # it died between publishing the results and saying so
+        else:  # the process died after publishing the results and before saving the job
             complete(job, results.summary)
-        logger.warning("job %s was left running by an earlier worker: %s", job.job_id, job.status)
+        logger.warning("job %s was running when an earlier worker died: %s", job.job_id, job.status)
         self.save(job)
 
 
 def complete(job: Job, summary: dict[str, Any]) -> None:
-    """Take over what the results say of themselves."""
+    """Set the job's end and counts from the summary in its results."""
     job.ads_count, job.duplicates = summary["ads_count"], summary["duplicates"]
     job.expected_count = summary["expected_count"]
     job.progress_pct = 100.0
@@ -162,7 +158,7 @@ def _shortfall(job: Job) -> Problem | None:
     if expected is None or found == (expected if limit == "all" else min(expected, limit)):
         return None
     return Problem(
-        cause=Cause.TARGET, message=f"the target speaks of {expected} ads, its pages had {found}"
+        cause=Cause.TARGET, message=f"the target declares {expected} ads, its pages had {found}"
     )
 
 
@@ -177,4 +173,4 @@ def _read_all(folder: Path) -> Iterator[Job]:
         try:
             yield Job.model_validate_json(path.read_bytes())
         except ValidationError:
-            logger.error("%s is not a job of this worker: left alone", path.name)
+            logger.error("%s is not a job file of this worker: ignored", path.name)

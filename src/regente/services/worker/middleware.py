@@ -1,4 +1,4 @@
-"""What a request passes before any route sees it: the rate limit, the key, the size of its body."""
+"""Checks before any route: rate limit, key, body size."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The contract's requests, held to what this worker can pass on: real Unicode text, and languages
-that look like such."""
+"""The contract's requests with this worker's own limits: valid Unicode, plausible language tags."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ class WorkerSessionRequest(SessionRequest):
     @model_validator(mode="before")
     @classmethod
     def _encodable(cls, body: Any) -> Any:
-        """JSON can spell half characters (lone surrogates), which nothing behind us takes."""
+        """Refuse lone surrogates, which JSON can spell and UTF-8 cannot."""
         try:
             json.dumps(body, ensure_ascii=False, default=str).encode()
         except UnicodeEncodeError:

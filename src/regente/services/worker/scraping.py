@@ -1,5 +1,4 @@
-"""One job from its first page to its published results. Pages are tried again with backoff; ads are
-kept once."""
+"""One job from its first page to its published results, with page retries and deduplicated ads."""
 
 from __future__ import annotations
 
@@ -22,19 +21,19 @@ from regente.services.worker.storage import ResultsDraft
 
 
 class SessionStuck(Exception):
-    """The session made no progress for too long."""
+    """The session made no progress for `stuck_seconds`."""
 
 
 @dataclass(slots=True)
 class _Deduplicator:
-    """Lets each ad through once, and no more than are wanted."""
+    """Passes each ad once, up to `limit` ads."""
 
     limit: int | None
     passed: int = 0
     duplicates: int = 0
     _seen: set[str] = field(default_factory=set)
 
-    def sift(self, page: Page) -> list[Ad]:
+    def new_ads(self, page: Page) -> list[Ad]:
         fresh = []
         for ad in page.ads:
             if self.full:
@@ -55,20 +54,19 @@ class _Deduplicator:
 async def scrape(
     job: Job, session: SourceSession, draft: ResultsDraft, settings: WorkerSettings
 ) -> None:
-    """Read every page into the draft. Raises `SourceFailed`, `SessionStuck`, or `OSError` for the
-    storage."""
+    """Read all pages into the draft. Raises SourceFailed, SessionStuck, or the draft's OSError."""
     limit = job.request.options.max_ads
-    sieve = _Deduplicator(None if limit == "all" else max(0, limit))
+    deduplicator = _Deduplicator(None if limit == "all" else max(0, limit))
     page_size, cursor = job.request.options.batch_size, None
     while True:
         page = await _read_page(session, job.request.filters, page_size, cursor, settings)
-        draft.add(sieve.sift(page))
-        job.ads_count, job.duplicates = sieve.passed, sieve.duplicates
+        draft.add(deduplicator.new_ads(page))
+        job.ads_count, job.duplicates = deduplicator.passed, deduplicator.duplicates
         if page.total is not None:
             job.expected_count = page.total
-        job.progress_pct = _progress(sieve, job.expected_count)
+        job.progress_pct = _progress(deduplicator, job.expected_count)
         cursor = _advance(cursor, page)
-        if cursor is None or sieve.full:
+        if cursor is None or deduplicator.full:
             return
         await asyncio.sleep(settings.page_delay_seconds)
 
@@ -87,19 +85,19 @@ async def publish(job: Job, draft: ResultsDraft) -> None:
 
 def _advance(cursor: str | None, page: Page) -> str | None:
     if page.next_cursor is not None and page.next_cursor == cursor:
-        raise SourceFailed(Cause.LAYOUT, "the page says that it is its own next page")
+        raise SourceFailed(Cause.LAYOUT, "the page names itself as its next page")
     if page.next_cursor is not None and not page.ads:
-        raise SourceFailed(Cause.LAYOUT, "a page without ads says that there are more")
+        raise SourceFailed(Cause.LAYOUT, "a page without ads has a next page")
     return page.next_cursor
 
 
-def _progress(sieve: _Deduplicator, expected: int | None) -> float | None:
+def _progress(deduplicator: _Deduplicator, expected: int | None) -> float | None:
     wanted = (
-        min(value for value in (expected, sieve.limit) if value is not None)
-        if (expected or sieve.limit)
+        min(value for value in (expected, deduplicator.limit) if value is not None)
+        if (expected or deduplicator.limit)
         else None
     )
-    return round(min(99.0, 100.0 * sieve.passed / wanted), 1) if wanted else None
+    return round(min(99.0, 100.0 * deduplicator.passed / wanted), 1) if wanted else None
 
 
 async def _read_page(
@@ -132,7 +130,7 @@ def _retrying(settings: WorkerSettings) -> AsyncRetrying:
         asked = _failure(state).problem.retry_after
         return backoff(state) if asked is None else asked
 
-    def again(error: BaseException) -> bool:
+    def is_retryable(error: BaseException) -> bool:
         if not isinstance(error, SourceFailed) or not error.transient:
             return False
         return (error.problem.retry_after or 0) <= settings.throttle_patience_seconds
@@ -140,7 +138,7 @@ def _retrying(settings: WorkerSettings) -> AsyncRetrying:
     return AsyncRetrying(
         stop=stop_after_attempt(settings.page_attempts),
         wait=wait,
-        retry=retry_if_exception(again),
+        retry=retry_if_exception(is_retryable),
         reraise=True,
     )
 

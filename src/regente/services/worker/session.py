@@ -1,5 +1,4 @@
-"""One session: its start through its proxy, phase by phase, and how it stands. It never comes back
-once it broke."""
+"""A session: its start through the proxy, and its status. A broken session stays broken."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ class WorkerSession:
         return self.status in USABLE
 
     async def end(self) -> None:
-        """Also in the middle of its start."""
+        """End the session, even while it starts."""
         self.status = SessionStatus.TERMINATED
         self._starting.cancel()
         await asyncio.gather(self._starting, return_exceptions=True)
@@ -52,28 +51,33 @@ class WorkerSession:
             with contextlib.suppress(Exception):
                 await self._visit.close()
 
-    def lose(self, problem: Problem) -> None:
-        """The proxy or the target does not serve this session any more."""
+    def mark_disconnected(self, problem: Problem) -> None:
+        """Mark the session as disconnected: the proxy or the target no longer serves it."""
         self._break(SessionStatus.DISCONNECTED, problem)
 
-    def stick(self, message: str) -> None:
+    def mark_stuck(self, message: str) -> None:
         self._break(SessionStatus.STUCK, Problem(cause=Cause.TARGET, message=message))
 
     async def _start(self) -> None:
         try:
             async with asyncio.timeout(self._settings.stuck_seconds):
-                await self._go_through_phases()
+                await self._run_phases()
         except SourceFailed as failed:
-            self.stick(str(failed)) if failed.timed_out else self.lose(failed.problem)
+            if failed.timed_out:
+                self.mark_stuck(str(failed))
+            else:
+                self.mark_disconnected(failed.problem)
         except TimeoutError:
-            self.stick(f"the session stood at {self.status} for {self._settings.stuck_seconds:g} s")
+            self.mark_stuck(
+                f"the session stayed at {self.status} for {self._settings.stuck_seconds:g} s"
+            )
         except Exception as error:
             logger.exception("the session could not start")
-            self.lose(
+            self.mark_disconnected(
                 Problem(cause=Cause.WORKER, message=f"the worker failed: {type(error).__name__}")
             )
 
-    async def _go_through_phases(self) -> None:
+    async def _run_phases(self) -> None:
         await self._pause()
         self._visit = self._source.open(self._proxy)
         self.status = SessionStatus.CONNECTING

@@ -1,5 +1,4 @@
-"""The plug-in point: where ads come from. The worker asks for one page after the other; retries and
-storage are its own."""
+"""The interface for a source of ads. The worker reads page by page and owns retries and storage."""
 
 from __future__ import annotations
 
@@ -10,12 +9,11 @@ from typing import Any, Protocol
 from regente.contracts.worker import Cause, Filters, Problem, ProxyAddress
 
 Ad = dict[str, Any]
-"""At least `id`, which is what tells two ads apart."""
+"""One ad; `id` is required and identifies it."""
 
 
 class SourceFailed(Exception):
-    """The target, the proxy or the page is not what it should be. `transient`: the same request may
-    succeed a moment later."""
+    """The target, the proxy or the page failed; `transient`: the same request may succeed later."""
 
     def __init__(
         self,
@@ -39,7 +37,7 @@ class SourceFailed(Exception):
 class Page:
     ads: Sequence[Ad]
     total: int | None
-    """How many ads the target says there are, in all pages."""
+    """Total of all pages, as the target declares it."""
     next_cursor: str | None
     """None on the last page."""
 
@@ -60,5 +58,5 @@ class SourceSession(Protocol):
 
 class Source(Protocol):
     def open(self, proxy: ProxyAddress | None) -> SourceSession:
-        """Nothing is sent yet."""
+        """Create a session without sending anything."""
         ...

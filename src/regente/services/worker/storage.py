@@ -1,4 +1,4 @@
-"""Where results go: written as they come, visible only when complete."""
+"""Storage of results: written as they arrive, readable only once they are complete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StoredResults:
 
 
 class ResultsDraft(Protocol):
-    """Results that nobody sees yet. Raises `OSError` when they cannot be stored."""
+    """Unpublished results. Methods raise `OSError` when the results cannot be stored."""
 
     def add(self, ads: Sequence[Ad]) -> None: ...
 
@@ -48,7 +48,7 @@ class Storage(Protocol):
     def draft(self, job_id: str) -> ResultsDraft: ...
 
     def find(self, job_id: str) -> StoredResults | None:
-        """The results, if they are complete."""
+        """Return the results if they are complete."""
         ...
 
     def read(self, job_id: str, start: int, stop: int) -> AsyncIterator[bytes]: ...
@@ -56,12 +56,12 @@ class Storage(Protocol):
     def remove(self, job_ids: Iterable[str]) -> None: ...
 
     def discard_drafts(self) -> None:
-        """What a dead worker left behind."""
+        """Delete drafts that a crashed worker left."""
         ...
 
 
 class FolderStorage:
-    """`{folder}/{job_id}/{job_id}_results.json`"""
+    """Results in `{folder}/{job_id}/{job_id}_results.json`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -100,7 +100,7 @@ class FolderStorage:
 
     def _path(self, job_id: str) -> Path:
         if not _JOB_ID.match(job_id):
-            raise FileNotFoundError(f"{job_id!r} is not the id of a job")
+            raise FileNotFoundError(f"{job_id!r} is not a job id")
         return self._folder / job_id / f"{job_id}_results.json"
 
 

@@ -1,4 +1,4 @@
-"""The worker itself: one session, one job at a time, and the order in which they come and go."""
+"""The worker: one session, one job at a time, with their transitions serialized by a lock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from regente.services.worker.settings import WorkerSettings
 from regente.services.worker.source import Source, SourceFailed
 from regente.services.worker.storage import Storage
 
-_BREAKS_THE_SESSION = frozenset({Cause.PROXY, Cause.BLOCKED})
+_SESSION_BREAKING_CAUSES = frozenset({Cause.PROXY, Cause.BLOCKED})
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Running:
     task: asyncio.Task[None]
     publishing: bool = False
     ends_as: ScrapeStatus = ScrapeStatus.CANCELLED
-    because: Problem | None = None
+    reason: Problem | None = None
 
 
 class Worker:
@@ -44,7 +44,7 @@ class Worker:
         self.jobs = jobs
         self._session: WorkerSession | None = None
         self._running: _Running | None = None
-        self._changing = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     def session(self) -> Session:
         if self._session is None:
@@ -58,7 +58,7 @@ class Worker:
         )
 
     async def open_session(self, request: SessionRequest) -> Session:
-        async with self._changing:
+        async with self._lock:
             if self._session is not None and self._session.usable and not request.force_refresh:
                 return self.session()
             await self._end_session(ScrapeStatus.CANCELLED, "its session was replaced")
@@ -66,19 +66,19 @@ class Worker:
             return self.session()
 
     async def end_session(self) -> Session:
-        async with self._changing:
+        async with self._lock:
             await self._end_session(ScrapeStatus.CANCELLED, "its session was ended")
             return self.session()
 
     async def close(self) -> None:
-        """The worker goes down in good order: the running job says so."""
-        async with self._changing:
+        """End the session; a running job ends as failed."""
+        async with self._lock:
             await self._end_session(
                 ScrapeStatus.FAILED, "the worker was stopped while this job was running"
             )
 
     async def start_scrape(self, request: ScrapeRequest, key: str | None) -> Job:
-        async with self._changing:
+        async with self._lock:
             known = self.jobs.find_by_key(key, request) if key else None
             if known is not None:
                 return known
@@ -92,7 +92,7 @@ class Worker:
             return job
 
     async def cancel(self, job_id: str) -> Job:
-        async with self._changing:
+        async with self._lock:
             job = self.jobs.get(job_id)
             if self._running is not None and self._running.job is job:
                 await self._stop_job(ScrapeStatus.CANCELLED, None)
@@ -110,7 +110,7 @@ class Worker:
             raise Refused(
                 400,
                 "session_not_ready",
-                f"the session is {status}; a scrape needs one that is ready",
+                f"the session is {status}; a scrape needs a ready one",
             )
         return session
 
@@ -127,18 +127,18 @@ class Worker:
             await self._session.end()
             self._session = None
 
-    async def _stop_job(self, status: ScrapeStatus, because: Problem | None) -> None:
+    async def _stop_job(self, status: ScrapeStatus, reason: Problem | None) -> None:
         running = self._running
         if running is None:
             return
-        running.ends_as, running.because = status, because
-        if not running.publishing:  # past that point the job is as good as done
+        running.ends_as, running.reason = status, reason
+        if not running.publishing:  # once publishing has begun the job completes
             running.task.cancel()
         await asyncio.gather(running.task, return_exceptions=True)
         if (
             self._running is running and self._session is not None
-        ):  # it was stopped before its first step
-            running.job.end(status, because)
+        ):  # the task was cancelled before its first step
+            running.job.end(status, reason)
             self._finish(running.job, self._session)
 
     async def _run(self, job: Job, session: WorkerSession) -> None:
@@ -147,14 +147,14 @@ class Worker:
         except asyncio.CancelledError:
             running = self._running
             assert running is not None
-            job.end(running.ends_as, running.because)
+            job.end(running.ends_as, running.reason)
         except SourceFailed as failed:
             job.end(ScrapeStatus.FAILED, failed.problem)
-            if failed.problem.cause in _BREAKS_THE_SESSION:
-                session.lose(failed.problem)
+            if failed.problem.cause in _SESSION_BREAKING_CAUSES:
+                session.mark_disconnected(failed.problem)
         except SessionStuck as stuck:
             job.end(ScrapeStatus.FAILED, Problem(cause=Cause.TARGET, message=str(stuck)))
-            session.stick(str(stuck))
+            session.mark_stuck(str(stuck))
         except OSError as error:
             job.end(
                 ScrapeStatus.FAILED,

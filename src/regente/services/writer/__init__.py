@@ -1,8 +1,7 @@
-"""The reference Writer service: takes a JSON document by its URL and stores the rows of one of its
-arrays in PostgreSQL.
+"""The reference Writer: stores an array of a JSON document, read by URL, in PostgreSQL.
 
-A job and its progress live in the database, and a batch's progress commits together with its rows:
-whatever is killed goes on where it was, without loss and without a second effect.
+Jobs and their progress are in the database, and a batch's progress commits with its rows: a
+killed writer resumes without loss and without duplicates.
 """
 
 from regente.services.writer.app import create_app

@@ -1,5 +1,4 @@
-"""The Writer API (9.2) as an application: `POST /process`, `GET
-/status/{job_id}`, `GET /health`."""
+"""The Writer API (specification, 9.2) as an application."""
 
 from __future__ import annotations
 
@@ -17,9 +16,9 @@ from regente.contracts.writer import Health, ProcessAccepted, ProcessRequest, Wr
 from regente.services.writer.config import WriterConfig
 from regente.services.writer.database import make_pool, prepare_database
 from regente.services.writer.job_run import JobRun
-from regente.services.writer.jobs import AnotherRequest, Jobs, TooManyWaiting
+from regente.services.writer.jobs import JobIdConflict, Jobs, TooManyWaiting
 from regente.services.writer.middleware import RequestGuard
-from regente.services.writer.responses import add_error_answers, invalid_field, job_answer
+from regente.services.writer.responses import add_error_handlers, invalid_field, job_response
 from regente.services.writer.runner import Runner
 from regente.services.writer.source import Sources
 
@@ -28,7 +27,7 @@ _HEALTH_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What the routes work with while the application runs."""
+    """What the routes use while the application runs."""
 
     config: WriterConfig
     jobs: Jobs
@@ -47,7 +46,7 @@ def create_app(config: WriterConfig) -> FastAPI:
     app.add_api_route("/process", process, methods=["POST"], response_model=ProcessAccepted)
     app.add_api_route("/status/{job_id}", status, methods=["GET"], response_model=WriterJob)
     app.add_api_route("/health", health, methods=["GET"], response_model=Health)
-    add_error_answers(app)
+    add_error_handlers(app)
     return app
 
 
@@ -80,14 +79,14 @@ async def process(body: ProcessRequest, writer: WriterDep) -> ProcessAccepted:
     _check_request(body, writer.config)
     try:
         accepted = await writer.jobs.accept(body)
-    except AnotherRequest:
+    except JobIdConflict:
         raise invalid_field(("body", "job_id"), "this job_id belongs to another request") from None
     except psycopg.DataError:
         raise invalid_field(
-            ("body",), "a text in it cannot be stored; perhaps it has \\u0000"
+            ("body",), "the body has a text that cannot be stored; perhaps \\u0000"
         ) from None
     except TooManyWaiting:
-        raise HTTPException(429, "too many jobs wait already", {"retry-after": "30"}) from None
+        raise HTTPException(429, "too many jobs are waiting", {"retry-after": "30"}) from None
     writer.runner.wake()
     return ProcessAccepted(
         job_id=accepted.job_id, status=accepted.status, created_at=accepted.created_at
@@ -98,7 +97,7 @@ async def status(job_id: Annotated[str, Path(max_length=100)], writer: WriterDep
     found = await writer.jobs.status(job_id) if "\0" not in job_id else None
     if found is None:
         raise HTTPException(404, f"there is no job {job_id!r}")
-    return job_answer(*found)
+    return job_response(*found)
 
 
 async def health(writer: WriterDep) -> Health:

@@ -1,8 +1,7 @@
-"""The rows of one batch, sorted out before PostgreSQL sees them: what is no row, duplicates, and
-rows of one shape together.
+"""Prepares the rows of one batch: rejects non-rows and duplicates, and groups rows of one shape.
 
-A field that an item does not have keeps the column's value (or its default), and a field that is
-null makes it null; so only items with the same fields are loaded by the same statement.
+A missing field keeps the column's value (or default) and a null field sets NULL, so one statement
+loads only items that have the same fields.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ DUPLICATE = "duplicate key: an earlier row of the source has the same {key}"
 class Failed:
     index: int
     data: str
-    """JSON text."""
+    """The item as JSON text."""
     error: str
 
 
@@ -46,14 +45,13 @@ class Batch:
 
 
 def make_batch(first_index: int, rows: Sequence[Any], target: Target, table: Table) -> Batch:
-    return _uniform(first_index, rows, target, table) or _sorted_out(
+    return _uniform(first_index, rows, target, table) or _checked_rows(
         first_index, rows, target, table
     )
 
 
 def _uniform(first_index: int, rows: Sequence[Any], target: Target, table: Table) -> Batch | None:
-    """The usual batch, without a look at each row: the same fields in all of them, every key there
-    and no two alike."""
+    """Return a batch of one shape without inspecting each row; None when the rows differ."""
     if (
         set(map(type, rows)) != {dict}
         or len(set(map(tuple, rows))) != 1
@@ -70,16 +68,16 @@ def _uniform(first_index: int, rows: Sequence[Any], target: Target, table: Table
     return Batch(first_index, len(rows), [shape])
 
 
-def _sorted_out(first_index: int, rows: Sequence[Any], target: Target, table: Table) -> Batch:
+def _checked_rows(first_index: int, rows: Sequence[Any], target: Target, table: Table) -> Batch:
     key = target.conflict_key
     failed = [
-        _refused(first_index + place, row, key)
-        for place, row in enumerate(rows)
+        _refused(first_index + position, row, key)
+        for position, row in enumerate(rows)
         if type(row) is not dict or row.get(key) is None
     ]
     bad = {one.index - first_index for one in failed}
-    good = [place for place in range(len(rows)) if place not in bad]
-    keys = [plain_text(rows[place][key]) for place in good]
+    good = [position for position in range(len(rows)) if position not in bad]
+    keys = [plain_text(rows[position][key]) for position in good]
     if len(set(keys)) != len(keys):
         good = (
             _last_of_each(good, keys)
@@ -90,8 +88,8 @@ def _sorted_out(first_index: int, rows: Sequence[Any], target: Target, table: Ta
             failed += _duplicates(first_index, rows, set(range(len(rows))) - bad - set(good), key)
     shapes = [
         shape
-        for places in _by_fields(rows, good)
-        for shape in _shapes(first_index, places, rows, table, failed)
+        for positions in _by_fields(rows, good)
+        for shape in _shapes(first_index, positions, rows, table, failed)
     ]
     return Batch(first_index, len(rows), shapes, failed)
 
@@ -111,44 +109,46 @@ def _kind(row: Any) -> str:
     return kinds.get(type(row), "a number")
 
 
-def _last_of_each(places: list[int], keys: list[str]) -> list[int]:
-    return sorted(dict(zip(keys, places, strict=True)).values())
+def _last_of_each(positions: list[int], keys: list[str]) -> list[int]:
+    return sorted(dict(zip(keys, positions, strict=True)).values())
 
 
-def _first_of_each(places: list[int], keys: list[str]) -> list[int]:
-    return sorted(dict(zip(reversed(keys), reversed(places), strict=True)).values())
+def _first_of_each(positions: list[int], keys: list[str]) -> list[int]:
+    return sorted(dict(zip(reversed(keys), reversed(positions), strict=True)).values())
 
 
 def _duplicates(
-    first_index: int, rows: Sequence[Any], places: set[int], key: str
+    first_index: int, rows: Sequence[Any], positions: set[int], key: str
 ) -> Iterator[Failed]:
-    for place in sorted(places):
-        yield Failed(first_index + place, json_text(rows[place]), DUPLICATE.format(key=repr(key)))
+    for position in sorted(positions):
+        yield Failed(
+            first_index + position, json_text(rows[position]), DUPLICATE.format(key=repr(key))
+        )
 
 
-def _by_fields(rows: Sequence[Any], places: list[int]) -> list[list[int]]:
+def _by_fields(rows: Sequence[Any], positions: list[int]) -> list[list[int]]:
     found: dict[tuple[str, ...], list[int]] = {}
-    for place in places:
-        found.setdefault(tuple(rows[place]), []).append(place)
+    for position in positions:
+        found.setdefault(tuple(rows[position]), []).append(position)
     return list(found.values())
 
 
 def _shapes(
-    first_index: int, places: list[int], rows: Sequence[Any], table: Table, failed: list[Failed]
+    first_index: int, positions: list[int], rows: Sequence[Any], table: Table, failed: list[Failed]
 ) -> Iterator[Shape]:
-    """One, unless a text in it cannot be stored: then one without the guilty rows."""
+    """Yield one shape, without rows whose text cannot be stored; those go to `failed`."""
     try:
-        yield _shape(first_index, places, [rows[place] for place in places], table)
+        yield _shape(first_index, positions, [rows[position] for position in positions], table)
         return
     except NulInText as error:
         message = str(error)
-    clean = [place for place in places if not _has_nul(rows[place])]
+    clean = [position for position in positions if not _has_nul(rows[position])]
     failed += (
-        Failed(first_index + place, json_text(rows[place]), message)
-        for place in sorted({*places} - {*clean})
+        Failed(first_index + position, json_text(rows[position]), message)
+        for position in sorted({*positions} - {*clean})
     )
     if clean:
-        yield _shape(first_index, clean, [rows[place] for place in clean], table)
+        yield _shape(first_index, clean, [rows[position] for position in clean], table)
 
 
 def _has_nul(row: dict[str, Any]) -> bool:
@@ -156,7 +156,7 @@ def _has_nul(row: dict[str, Any]) -> bool:
 
 
 def _shape(
-    first_index: int, places: Sequence[int], items: list[dict[str, Any]], table: Table
+    first_index: int, positions: Sequence[int], items: list[dict[str, Any]], table: Table
 ) -> Shape:
     names = tuple(items[0])
     values: dict[str, Sequence[Any]] = dict(
@@ -167,12 +167,11 @@ def _shape(
         values[table.extra] = [_with_extra(item, unknown, table.extra) for item in items]
     columns = tuple(name for name in values if name in table.columns)
     lines = copy_lines([(table.columns[name], values[name]) for name in columns])
-    return Shape(columns, [first_index + place for place in places], items, lines)
+    return Shape(columns, [first_index + position for position in positions], items, lines)
 
 
 def _with_extra(item: dict[str, Any], unknown: list[str], extra: str) -> dict[str, Any]:
-    """The fields without a column, beside what the item itself has for the column
-    that keeps them."""
+    """Return the fields without a column, merged into the item's own value of `extra`."""
     own = item.get(extra)
     kept = own if isinstance(own, dict) else {} if own is None else {extra: own}
     return kept | {name: item[name] for name in unknown}

@@ -1,5 +1,4 @@
-"""The target table as PostgreSQL's catalogue has it now. Names from a request are only ever looked
-up, never trusted."""
+"""Reads the target table from PostgreSQL's catalogue. Names from a request are only looked up."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ TOUCHED_COLUMNS = ("last_seen_at", "updated_at")
 class Table:
     name: sql.Identifier
     columns: dict[str, Kind]
-    """Those that can be written to."""
+    """The columns that can be written."""
     extra: str | None
     """The JSON column that keeps fields without a column of their own."""
     touched: tuple[str, ...]
-    """Set to their default by every upsert that does not bring them."""
+    """Columns that an upsert sets to their default unless the row has a value."""
 
 
 async def read_table(connection: AsyncConnection[Any], target: Target) -> Table:

@@ -1,5 +1,4 @@
-"""What a writer is told when it starts: where it writes, what it may reach, and a bound on
-everything."""
+"""Configuration of a writer: target tables, reachable addresses, and limits."""
 
 from __future__ import annotations
 
@@ -15,14 +14,14 @@ class WriterConfig:
     targets: frozenset[str] = frozenset({DEFAULT_TARGET})
     """The tables that jobs may write to, as `schema.table`."""
     create_ads: bool = False
-    """Make `public.ads` at start-up when it is missing."""
+    """Create `public.ads` at start-up when it is missing."""
     allow_private: bool = False
-    """Also read from private and loopback addresses; link-local ones (cloud
-    metadata) stay closed."""
+    """Also read from private and loopback addresses; link-local ones (cloud metadata) never.
+    """
 
     concurrent_jobs: int = 4
     waiting_jobs: int = 1_000
-    """More unfinished jobs than these answer 429."""
+    """More unfinished jobs than this get 429."""
     requests_per_second: float = 50.0
     request_burst: int = 100
     body_bytes: int = 64 * 1024
@@ -32,18 +31,18 @@ class WriterConfig:
     row_bytes: int = 16 * 1024**2
     batch_bytes: int = 2_000_000
     source_tries: int = 4
-    """Tries without any progress between them."""
+    """Consecutive tries without progress."""
     backoff_seconds: float = 0.5
     connect_seconds: float = 10.0
     read_seconds: float = 60.0
 
     lease_seconds: float = 20.0
     poll_seconds: float = 1.0
-    fruitless_claims: int = 5
-    """A job that was taken up so often without storing anything is given up."""
+    max_claims_without_rows: int = 5
+    """Claims without a stored row after which a job fails."""
     shown_failed_items: int = 1_000
     keep_days: float = 30.0
-    """How long ended jobs are remembered."""
+    """How long ended jobs are kept."""
 
     def __post_init__(self) -> None:
         if not self.api_key:

@@ -1,5 +1,4 @@
-"""Rows as lines of PostgreSQL's COPY text format, made a column at a time so that the loops run in
-C."""
+"""Formats rows as PostgreSQL's COPY text, column by column so that the loops run in C."""
 
 from __future__ import annotations
 
@@ -10,13 +9,13 @@ from typing import Any
 import msgspec
 
 NULL = r"\N"
-# The backslash first: the others bring new ones.
+# The backslash first: the other replacements add backslashes.
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _encode_json = msgspec.json.Encoder().encode
 
 
 class Kind(StrEnum):
-    """How a JSON value is written for a column; whether it fits is PostgreSQL's to say."""
+    """How a JSON value is written for a column; PostgreSQL decides whether it fits."""
 
     JSON = "json"
     ARRAY = "array"
@@ -60,7 +59,7 @@ def plain_text(value: Any) -> str:
 
 
 def array_text(value: Any) -> str:
-    """A list as an array literal; anything else as it is, for PostgreSQL to judge."""
+    """A list becomes an array literal; PostgreSQL decides about any other value."""
     if not isinstance(value, list):
         return plain_text(value)
     return "{" + ",".join(map(_array_element, value)) + "}"

@@ -1,5 +1,4 @@
-"""The writer's connections and its own schema. Nothing here outlives a transaction, so a
-transaction pooler may be between."""
+"""The writer's connections and schema. No state outlives a transaction (transaction poolers)."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _POOL_SECONDS = 10.0
 
 
 async def prepare_database(config: WriterConfig) -> None:
-    """Make what is missing. Any number of writers may do so at once."""
+    """Create the missing tables. Several writers may run this at once."""
     async with await AsyncConnection.connect(config.database_url, **_CONNECT) as connection:
         for name in ("create_schema", *(["create_ads"] if config.create_ads else [])):
             async with connection.transaction():

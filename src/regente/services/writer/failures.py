@@ -1,8 +1,8 @@
-"""Why a job cannot go on. Each carries the code that the orchestrator reads.
+"""Why a job cannot continue; each failure carries the code that a client of the writer reads.
 
-JobFailure            the job ends as `failed`
-└── SourceTrouble     it may be better in a moment: read again, and only then give up
-LeaseLost             another process has the job now: leave it alone
+JobFailure        the job ends as `failed`
+└── SourceError   transient: read again, and fail when the tries are used up
+LeaseLost         another process has claimed the job: stop working on it
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class JobFailure(Exception):
 
 
 class SourceError(JobFailure):
-    """A reset, a 5xx, a timeout."""
+    """A transient error: a reset, a 5xx, a timeout."""
 
 
 class LeaseLost(Exception):
-    """The job is not ours any more, or has moved on without us."""
+    """Another process has claimed the job, or its progress has moved."""
 
 
-# SQLSTATE classes of what a row's own values can do: cardinality, data, integrity, check option, a
+# SQLSTATE classes that a row's own values can cause: cardinality, data, integrity, check option, a
 # trigger's RAISE, too large.
 _ROW_CLASSES = ("21", "22", "23", "44", "P0", "54")
 _SCHEMA_CLASSES = ("42", "3F", "0A")
@@ -48,7 +48,7 @@ def is_row_fault(error: psycopg.Error) -> bool:
 
 
 def is_transient(error: psycopg.Error) -> bool:
-    """A connection that broke has no SQLSTATE at all."""
+    """True for an error that a retry may fix; a broken connection has no SQLSTATE."""
     return error.sqlstate is None or error.sqlstate.startswith(_TRANSIENT_CLASSES)
 
 

@@ -1,7 +1,6 @@
-"""One job from its source to its table: read, cut into batches, store, and read again when the
-source or the database broke.
+"""Runs one job: read the source, cut it into batches, store them; restart the read after an outage.
 
-While one batch is stored the next one is read and made ready.
+The next batch is read and prepared while one is stored.
 """
 
 from __future__ import annotations
@@ -42,27 +41,27 @@ T = TypeVar("T")
 logger = logging.getLogger("regente.writer")
 
 _MAX_BACKOFF_SECONDS = 30.0
-# A writer that is paused in the middle of a batch must not hold its rows for ever.
-_BOUNDS = {"idle": "60s", "lock": "30s"}
+# Bounds how long a writer that is paused in a batch keeps its row locks.
+_BATCH_TIMEOUTS = {"idle": "60s", "lock": "30s"}
 
 
-class Turn:
-    """Reading and storing share one loop. The next batch is made ready while PostgreSQL has work of
-    its own, not while it waits for the loop to send it some."""
+class LoopGate:
+    """Lets reading and storing share one event loop: the next batch is prepared while PostgreSQL
+    works, not while it waits for the loop to send data."""
 
     def __init__(self) -> None:
-        self._free = asyncio.Event()
-        self._free.set()
+        self._opened = asyncio.Event()
+        self._opened.set()
 
-    def take(self) -> None:
-        """Rows are sent: nothing may hold up the loop."""
-        self._free.clear()
+    def close(self) -> None:
+        """Rows are being sent: block the preparation of the next batch."""
+        self._opened.clear()
 
-    def give(self) -> None:
-        self._free.set()
+    def open(self) -> None:
+        self._opened.set()
 
     async def wait(self) -> None:
-        await self._free.wait()
+        await self._opened.wait()
 
 
 class JobRun:
@@ -75,25 +74,25 @@ class JobRun:
     async def run(self, job: Job) -> None:
         failure: JobFailure | None = None
         try:
-            if job.claims > self._config.fruitless_claims:
+            if job.claims > self._config.max_claims_without_rows:
                 raise JobFailure(
                     WriterCode.GENERIC,
-                    f"given up: taken up {job.claims - 1} times without storing a row",
+                    f"given up: claimed {job.claims - 1} times without storing a row",
                 )
             await self._store_all(job)
             total = job.processed
         except JobFailure as error:
             failure, total = error, None
-        status, failure = _verdict(job, failure)
+        status, failure = _final_status(job, failure)
         await self._jobs.end(job, status, failure, total=total)
-        told = (
+        summary = (
             job.job_id,
             status,
             job.success_count,
             job.failed_count,
             failure.message if failure else "no error",
         )
-        logger.info("job %s %s: %d stored, %d failed; %s", *told)
+        logger.info("job %s %s: %d stored, %d failed; %s", *summary)
 
     async def _store_all(self, job: Job) -> None:
         tries = 0
@@ -128,7 +127,7 @@ class JobRun:
         longest: float = min(
             self._config.backoff_seconds * 2.0 ** min(tries - 1, 10), _MAX_BACKOFF_SECONDS
         )
-        return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, keeps no secret
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
     async def _read_once(self, job: Job) -> None:
         async with self._pool.connection() as connection:
@@ -136,38 +135,36 @@ class JobRun:
             await self._read_into(connection, job, table)
 
     async def _read_into(self, connection: AsyncConnection[Any], job: Job, table: Table) -> None:
-        turn = Turn()
-        loader = Loader(job.target, table, turn.give)
+        gate = LoopGate()
+        loader = Loader(job.target, table, gate.open)
         logger.info("job %s: reading %s from row %d", job.job_id, safe_url(job.url), job.processed)
         async with self._sources.open(job.url, job.headers) as source:
             await self._check_version(job, source)
             async with contextlib.aclosing(
-                _one_ahead(self._batches(job, source, table, turn))
+                _prefetched(self._batches(job, source, table, gate))
             ) as batches:
                 async for batch in batches:
-                    turn.take()
+                    gate.close()
                     try:
                         await self._store(connection, job, loader, batch)
                     finally:
-                        turn.give()
+                        gate.open()
 
     async def _check_version(self, job: Job, source: OpenSource) -> None:
         if job.version is None:
             await self._jobs.note_source(job, source.version)
         elif change := source.version.differs_from(job.version):
-            raise JobFailure(
-                WriterCode.STORAGE, f"the source has changed between two reads: {change}"
-            )
+            raise JobFailure(WriterCode.STORAGE, f"the source changed between two reads: {change}")
 
     async def _batches(
-        self, job: Job, source: OpenSource, table: Table, turn: Turn
+        self, job: Job, source: OpenSource, table: Table, gate: LoopGate
     ) -> AsyncGenerator[Batch]:
         path, done, index = split_path(job.json_path), job.processed, 0
         async with contextlib.aclosing(source.chunks()) as chunks:
             window = Window(chunks, limit_bytes=self._config.row_bytes)
             await enter_array(window, path)
             bounds = {"batch_bytes": self._config.batch_bytes, "row_bytes": self._config.row_bytes}
-            reader = RowReader(window, **bounds, good_moment=turn.wait)
+            reader = RowReader(window, **bounds, before_decoding=gate.wait)
             async for rows in reader.batches():
                 fresh = rows[max(done - index, 0) :]
                 index += len(rows)
@@ -176,18 +173,18 @@ class JobRun:
             await leave_document(window, len(path))
         if index < done:
             message = (
-                f"the source has changed between two reads: {done:,} rows of it are stored, "
-                f"and now it has {index:,}"
+                f"the source changed between two reads: {done:,} of its rows are stored, "
+                f"and it now has {index:,}"
             )
             raise JobFailure(WriterCode.STORAGE, message)
 
     async def _store(
         self, connection: AsyncConnection[Any], job: Job, loader: Loader, batch: Batch
     ) -> None:
-        """Does not wait for the disk: a crash of the server takes rows and progress back together,
-        and the commit that ends the job, which does wait, makes all before it durable."""
+        """Commit asynchronously: a server crash rolls back rows and progress together, and the
+        synchronous commit that ends the job makes all earlier ones durable."""
         async with connection.transaction():
-            await connection.execute(QUERIES["begin_batch"], _BOUNDS)
+            await connection.execute(QUERIES["begin_batch"], _BATCH_TIMEOUTS)
             failed = await loader.load(connection, batch)
             await self._jobs.note_progress(connection, job, batch.size, failed)
         job.processed += batch.size
@@ -195,7 +192,7 @@ class JobRun:
         job.success_count += batch.size - len(failed)
 
 
-def _verdict(job: Job, failure: JobFailure | None) -> tuple[WriterStatus, JobFailure | None]:
+def _final_status(job: Job, failure: JobFailure | None) -> tuple[WriterStatus, JobFailure | None]:
     if failure is not None:
         return WriterStatus.FAILED, failure
     if not job.failed_count:
@@ -207,17 +204,16 @@ def _verdict(job: Job, failure: JobFailure | None) -> tuple[WriterStatus, JobFai
     )
 
 
-async def _one_ahead(source: AsyncGenerator[T]) -> AsyncGenerator[T]:
-    """The next one is made while the last one is used. What goes wrong with it is told only when it
-    is asked for."""
-    coming = asyncio.ensure_future(anext(source, None))
+async def _prefetched(source: AsyncGenerator[T]) -> AsyncGenerator[T]:
+    """Prepare the next item while the current one is used; raise its error on request."""
+    upcoming = asyncio.ensure_future(anext(source, None))
     try:
-        while (one := await coming) is not None:
-            coming = asyncio.ensure_future(anext(source, None))
+        while (one := await upcoming) is not None:
+            upcoming = asyncio.ensure_future(anext(source, None))
             yield one
     finally:
-        coming.cancel()
-        await asyncio.wait([coming])
-        if not coming.cancelled():
-            coming.exception()
+        upcoming.cancel()
+        await asyncio.wait([upcoming])
+        if not upcoming.cancelled():
+            upcoming.exception()
         await source.aclose()

@@ -1,4 +1,4 @@
-"""Jobs as rows: accepted once, claimed under a lease, moved on batch by batch, ended once."""
+"""Jobs as rows: accepted once, claimed under a lease, advanced batch by batch, ended once."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Accepted:
     created_at: datetime
 
 
-class AnotherRequest(Exception):
-    """This job_id belongs to another request."""
+class JobIdConflict(Exception):
+    """The job_id belongs to a different request."""
 
 
 class TooManyWaiting(Exception):
-    """There are as many unfinished jobs as this writer takes."""
+    """The writer has its maximum number of unfinished jobs."""
 
 
 @dataclass(slots=True)
 class Job:
-    """One claimed job, and how far it has come."""
+    """One claimed job and its progress."""
 
     job_id: str
     target: Target
@@ -84,7 +84,7 @@ class Jobs:
                 known = await cursor.fetchone()
         assert known is not None
         if known["fingerprint"] != fingerprint:
-            raise AnotherRequest(job_id)
+            raise JobIdConflict(job_id)
         return Accepted(job_id, WriterStatus(known["status"]), known["created_at"])
 
     async def _make_room(self, cursor: AsyncCursor[DictRow]) -> None:
@@ -103,12 +103,11 @@ class Jobs:
         job = Job(
             row["job_id"], target, row["url"], row["headers"], row["json_path"], row["claims"]
         )
-        _take_progress(job, row)
+        _set_progress(job, row)
         return job
 
     async def refresh(self, job: Job) -> None:
-        """After a commit whose answer may have been lost: what the database says is
-        what happened."""
+        """Read the job's progress after a commit whose result is unknown."""
         async with self._cursor() as cursor:
             await cursor.execute(
                 QUERIES["read_progress"], {"job_id": job.job_id, "owner": self._owner}
@@ -116,7 +115,7 @@ class Jobs:
             row = await cursor.fetchone()
         if row is None:
             raise LeaseLost(job.job_id)
-        _take_progress(job, row)
+        _set_progress(job, row)
 
     async def renew(self, job_ids: Sequence[str]) -> None:
         await self._run(
@@ -140,8 +139,7 @@ class Jobs:
     async def note_progress(
         self, connection: AsyncConnection[Any], job: Job, size: int, failed: Sequence[Failed]
     ) -> None:
-        """In the transaction that stores the rows. Not ours any more, or not at that place: nothing
-        of it is stored."""
+        """Record progress with its rows; raises LeaseLost, which rolls both back."""
         items = [(job.job_id, one.index, one.data[:_KEPT_CHARACTERS], one.error) for one in failed]
         async with connection.cursor() as cursor:
             if items:
@@ -161,7 +159,7 @@ class Jobs:
     async def end(
         self, job: Job, status: WriterStatus, failure: JobFailure | None, *, total: int | None
     ) -> None:
-        """Also forgets what may be secret: the headers, and the URL's query."""
+        """End the job, and delete what may be secret: the headers and the URL's query."""
         ended = await self._run(
             "end_job",
             {
@@ -177,7 +175,7 @@ class Jobs:
         if not ended:
             raise LeaseLost(job.job_id)
 
-    async def forget_old(self) -> None:
+    async def delete_old(self) -> None:
         await self._run("forget_jobs", {"keep": timedelta(days=self._config.keep_days)})
 
     async def status(self, job_id: str) -> tuple[DictRow, list[DictRow]] | None:
@@ -210,7 +208,7 @@ class Jobs:
 
 
 def _fingerprint(request: ProcessRequest) -> bytes:
-    """Without the headers: a fresh token for the same document is the same job."""
+    """Hash of the request without its headers: a fresh token does not make another job."""
     known = request.model_dump_json(by_alias=True, exclude={"job_id": True, "source": {"headers"}})
     return hashlib.sha256(known.encode()).digest()
 
@@ -226,7 +224,7 @@ def _row(job_id: str, fingerprint: bytes, request: ProcessRequest) -> dict[str, 
     }
 
 
-def _take_progress(job: Job, row: DictRow) -> None:
+def _set_progress(job: Job, row: DictRow) -> None:
     job.processed, job.success_count, job.failed_count = (
         row["processed"],
         row["success_count"],

@@ -1,5 +1,5 @@
-The life of a job: accepted → claimed (a lease) → progress with every batch → ended. What a writer
-does to a job, it does under its lease and only from the place where it believes the job to be.
+The life of a job: accepted → claimed (a lease) → progress with every batch → ended. A writer
+changes a job only under its lease and from the progress that it last read.
 
 -- name: accept_job
 INSERT INTO regente_writer.jobs (job_id, fingerprint, target, url, headers, json_path)

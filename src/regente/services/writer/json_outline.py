@@ -1,5 +1,4 @@
-"""Walks a JSON document from its beginning to one array, and from that array's end to its own.
-Never builds a value."""
+"""Walks a JSON document up to one array, and from there to its end, without building values."""
 
 from __future__ import annotations
 
@@ -12,35 +11,34 @@ MAX_DEPTH = 10_000
 
 
 def split_path(json_path: str) -> tuple[str, ...]:
-    """`ads`, `a.b`; empty when the document itself is the array."""
+    """Split `a.b` into its keys; an empty path means that the document itself is the array."""
     return tuple(json_path.split(".")) if json_path else ()
 
 
 async def enter_array(window: Window, path: tuple[str, ...]) -> None:
-    """Leave the window right behind the `[` of the array at `path`."""
+    """Move the window just behind the `[` of the array at `path`."""
     token = await _first_token(window)
     for depth, key in enumerate(path):
         if token != b"{":
-            raise _not_there(
+            raise _path_error(
                 path[: depth + 1], f"{_where(path[:depth])} is {_kind(token)}, not an object"
             )
         await _seek(window, key, path[: depth + 1])
         token = await _value_token(window)
     if token != b"[":
-        raise _not_there(path, f"{_where(path)} is {_kind(token)}, not an array")
+        raise _path_error(path, f"{_where(path)} is {_kind(token)}, not an array")
 
 
 async def leave_document(window: Window, depth: int) -> None:
-    """From behind the array's `]` through its enclosing objects; what is missing
-    there was cut off."""
+    """Read from the array's `]` to the document's end; a missing end means a truncated document."""
     for _ in range(depth):
         while (token := await _next(window)) == b",":
             await _key(window)
             await _skip(window)
         if token != b"}":
-            raise malformed(f"{_shown(token)} where an object should go on or end")
+            raise malformed(f"{_shown(token)} where an object should continue or end")
     if token := await window.token():
-        raise malformed(f"{_shown(token)} behind its end")
+        raise malformed(f"{_shown(token)} after its end")
 
 
 async def _first_token(window: Window) -> bytes:
@@ -56,7 +54,7 @@ async def _first_token(window: Window) -> bytes:
 
 
 async def _seek(window: Window, wanted: str, path: tuple[str, ...]) -> None:
-    """Behind the colon of that key, in an object just opened."""
+    """Move behind the colon of the key `wanted`, in an object just opened."""
     separator = b","
     while separator == b",":
         name = await _key(window, may_end=True)
@@ -67,8 +65,8 @@ async def _seek(window: Window, wanted: str, path: tuple[str, ...]) -> None:
         await _skip(window)
         separator = await _next(window)
         if separator not in (b",", b"}"):
-            raise malformed(f"{_shown(separator)} where an object should go on or end")
-    raise _not_there(path, f"{_where(path[:-1])} has no {wanted!r}")
+            raise malformed(f"{_shown(separator)} where an object should continue or end")
+    raise _path_error(path, f"{_where(path[:-1])} has no {wanted!r}")
 
 
 async def _key(window: Window, *, may_end: bool = False) -> str | None:
@@ -85,15 +83,15 @@ async def _key(window: Window, *, may_end: bool = False) -> str | None:
 
 async def _skip(window: Window) -> None:
     token = await _value_token(window)
-    open_ones: list[bytes] = []
+    brackets: list[bytes] = []
     while True:
         if token in (b"{", b"["):
-            open_ones.append(token)
-        elif token in OPENED_BY and (not open_ones or open_ones.pop() != OPENED_BY[token]):
-            raise malformed(f"a {_shown(token)} that closes nothing")
-        if not open_ones:
+            brackets.append(token)
+        elif token in OPENED_BY and (not brackets or brackets.pop() != OPENED_BY[token]):
+            raise malformed(f"an unmatched {_shown(token)}")
+        if not brackets:
             return
-        if len(open_ones) > MAX_DEPTH:
+        if len(brackets) > MAX_DEPTH:
             raise malformed(f"nested deeper than {MAX_DEPTH:,} levels")
         token = await _next(window)
 
@@ -115,7 +113,7 @@ async def _next(window: Window) -> bytes:
     raise truncated()
 
 
-def _not_there(path: tuple[str, ...], why: str) -> JobFailure:
+def _path_error(path: tuple[str, ...], why: str) -> JobFailure:
     return JobFailure(WriterCode.SCHEMA, f"json_path {'.'.join(path)!r}: {why}")
 
 

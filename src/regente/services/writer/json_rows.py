@@ -1,9 +1,9 @@
-"""Cuts a JSON array into batches of whole elements without looking at every byte in Python.
+"""Cuts a JSON array into batches of whole elements without inspecting every byte in Python.
 
-A batch is cut at the last `},{` of the window and decoded as an array of its own. JSON can be read
-in one way only, so the decoder accepts that array if, and only if, the cut is between two elements.
-A cut inside of a nested object or of a text is refused by the decoder; after a few such cuts, and
-for the end of the array, the elements are found token by token.
+A batch ends at the last `},{` of the window and is decoded as an array of its own. JSON is
+unambiguous, so the decoder accepts that array if, and only if, the cut is between two elements; it
+refuses a cut inside a nested object or a string. After a few refused cuts, and at the end of the
+array, elements are found token by token.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import msgspec
 from regente.services.writer.failures import JobFailure, WriterCode
 from regente.services.writer.json_window import OPENED_BY, Window, malformed, truncated
 
-_CUTS_TRIED = 3
-_PLACES_TRIED = 64
+_MAX_CUTS = 3
+_MAX_CUT_POSITIONS = 64
 _BETWEEN = re.compile(rb"[ \t\r\n]*+,[ \t\r\n]*+(?=\{)")
-_PIECE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]|"|[^\s"\[\]{},]++', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]|"|[^\s"\[\]{},]++', re.DOTALL)
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An element that is no valid JSON, though it is clear where it ends."""
+    """An element that is not valid JSON but whose end is known."""
 
     text: str
     error: str
@@ -44,31 +44,30 @@ class RowReader:
         *,
         batch_bytes: int,
         row_bytes: int,
-        good_moment: Callable[[], Awaitable[object]] = _now,
+        before_decoding: Callable[[], Awaitable[object]] = _now,
     ) -> None:
-        """`good_moment` is awaited before each batch is decoded, which holds up the whole loop for
-        some milliseconds."""
+        """`before_decoding` is awaited before each batch; decoding blocks the loop for a while."""
         self._window = window
         self._batch_bytes = batch_bytes
         self._row_bytes = row_bytes
-        self._good_moment = good_moment
+        self._before_decoding = before_decoding
         self._finished = False
         self._started = False
 
     async def batches(self) -> AsyncIterator[list[Any]]:
-        """The window stands behind the array's `[`; afterwards it stands behind its `]`."""
+        """Yield batches from just behind the array's `[` to just behind its `]`."""
         wanted = self._batch_bytes
         while not self._finished:
             await self._window.fill(wanted)
-            await self._good_moment()
-            rows = self._cut() or self._walk()
+            await self._before_decoding()
+            rows = self._cut() or self._scan()
             if rows:
                 self._started, wanted = True, self._batch_bytes
                 yield rows
             elif not self._finished:
-                wanted = self._wider()
+                wanted = self._more_bytes()
 
-    def _wider(self) -> int:
+    def _more_bytes(self) -> int:
         if self._window.ahead > self._row_bytes:
             raise JobFailure(
                 WriterCode.STORAGE, f"the source has a row longer than {self._row_bytes:,} bytes"
@@ -79,9 +78,9 @@ class RowReader:
 
     def _cut(self) -> list[Any] | None:
         window, end, tries = self._window, self._window.position + self._batch_bytes, 0
-        for _ in range(_PLACES_TRIED):
+        for _ in range(_MAX_CUT_POSITIONS):
             end = window.data.rfind(b"}", window.position, end)
-            if end < 0 or tries == _CUTS_TRIED:
+            if end < 0 or tries == _MAX_CUTS:
                 return None
             between = _BETWEEN.match(window.data, end + 1)
             if between is None:
@@ -93,15 +92,15 @@ class RowReader:
                 return rows
         return None
 
-    def _walk(self) -> list[Any]:
-        """The whole elements in reach, and the array's end when it is among them."""
+    def _scan(self) -> list[Any]:
+        """Return the whole elements in the window; set `_finished` when the array ends there."""
         found: list[bytes] = []
-        walk = _Walk(self._window, may_end=not self._started)
-        while (element := walk.element()) is not None:
+        scanner = _ElementScanner(self._window, may_end=not self._started)
+        while (element := scanner.element()) is not None:
             found.append(element)
-            if walk.taken_bytes >= self._batch_bytes:
+            if scanner.taken_bytes >= self._batch_bytes:
                 break
-        self._finished = walk.finished
+        self._finished = scanner.finished
         if not found:
             return []
         rows = _decoded(b",".join(found))
@@ -112,8 +111,8 @@ class RowReader:
         )
 
 
-class _Walk:
-    """Steps over elements and the commas between them; never past what is surely complete."""
+class _ElementScanner:
+    """Steps over elements and commas, never past an element that may be incomplete."""
 
     def __init__(self, window: Window, *, may_end: bool) -> None:
         self._window = window
@@ -122,12 +121,12 @@ class _Walk:
         self.taken_bytes = 0
 
     def element(self) -> bytes | None:
-        """The next one whose end, with the comma or bracket behind it, is in the window."""
+        """Return the next element that ends, with its comma or bracket, inside the window."""
         if self.finished:
             return None
         window, start, end = self._window, -1, -1
         opened: list[bytes] = []
-        for piece in _PIECE.finditer(window.data, window.position):
+        for piece in _TOKEN.finditer(window.data, window.position):
             mark = piece.group()
             if mark == b'"':
                 return None
@@ -138,7 +137,7 @@ class _Walk:
             if mark in (b"{", b"["):
                 opened.append(mark)
             elif mark in (b"}", b"]") and (not opened or opened.pop() != OPENED_BY[mark]):
-                raise malformed(f"a {mark.decode()!r} that closes nothing")
+                raise malformed(f"an unmatched {mark.decode()!r}")
             if not opened:
                 end = piece.end()
         return None

@@ -1,5 +1,4 @@
-"""The part of a JSON document that is in memory: a few chunks, with everything before `position`
-already dealt with."""
+"""The part of a JSON document in memory: a few chunks, consumed up to `position`."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from regente.services.writer.failures import JobFailure, WriterCode
 
 OPENED_BY = {b"}": b"{", b"]": b"["}
 
-# A quote that no other quote closes is a token of its own: the string goes on in the next chunk.
+# An unclosed quote is a token of its own: the string continues in the next chunk.
 _TOKEN = re.compile(
     rb'[ \t\r\n]*+(?:("[^"\\]*+(?:\\.[^"\\]*+)*+")|([\[\]{}:,])|([^\s\[\]{}:,"]++)|("))', re.DOTALL
 )
@@ -30,7 +29,7 @@ class Window:
         return len(self.data) - self.position
 
     async def fill(self, wanted_bytes: int) -> None:
-        """Have at least so many bytes ahead, unless the document ends before."""
+        """Read until `wanted_bytes` are ahead or the document ends."""
         if self.ended or self.ahead >= wanted_bytes:
             return
         parts = [self.data[self.position :]]
@@ -46,7 +45,7 @@ class Window:
         self.position = 0
 
     async def token(self) -> bytes:
-        """The next token, taken; empty at the end of the document."""
+        """Take the next token; empty at the end of the document."""
         wanted = 4_096
         while True:
             await self.fill(wanted)

@@ -1,8 +1,7 @@
-"""Puts a batch into its table inside of the caller's transaction: COPY into a staging table, then
-one upsert or insert.
+"""Loads a batch in the caller's transaction: COPY into a staging table, then upsert or insert.
 
-What PostgreSQL refuses for the sake of a row is cut smaller until the guilty rows stand alone; all
-others are stored.
+When PostgreSQL refuses a batch because of a row, it is split until the bad rows are isolated;
+all others are stored.
 """
 
 from __future__ import annotations
@@ -21,25 +20,24 @@ from regente.services.writer.copy_text import json_text
 from regente.services.writer.failures import first_line, is_row_fault
 from regente.services.writer.queries import QUERIES
 
-# COPY says in which line it stumbled. Believing it is quick while few rows are bad; when most are,
-# halving is.
+# COPY names the line that failed. Using it is fast while few rows are bad; halving is when most
+# are.
 _HINTS_PER_SHAPE = 16
-# Rows of refused tries stay in the staging table as dead ones; now and then it is made anew.
+# Failed tries leave dead rows in the staging table; it is recreated after this many.
 _TRIES_PER_STAGING = 200
 _LINE = re.compile(r"\d+")
 
 
 class Loader:
     def __init__(self, target: Target, table: Table, on_wait: Callable[[], object]) -> None:
-        """`on_wait` is called when PostgreSQL is about to be busy for a while and the
-        loop is not."""
+        """`on_wait` is called before a slow statement, during which the loop is free."""
         self._target = target
         self._table = table
         self._on_wait = on_wait
         self._tries = 0
 
     async def load(self, connection: AsyncConnection[Any], batch: Batch) -> list[Failed]:
-        """The rows that are not stored, in order; all others are, once the transaction commits."""
+        """Store the batch and return the rows that are refused, in order."""
         failed = list(batch.failed)
         self._tries = 0
         for shape in batch.shapes:
@@ -65,7 +63,7 @@ class Loader:
                 if end - start == 1:
                     failed.append(_failed(shape, start, first_line(error)))
                     continue
-                hint = _stumbled_at(error) if hints else None
+                hint = _failed_line(error) if hints else None
                 hints -= hint is not None
                 pending += reversed(_cut(start, end, hint))
             else:
@@ -118,7 +116,7 @@ class Loader:
         assert row is not None
         stored, duplicates = row
         if stored + len(duplicates) != count:
-            # Two of these rows have one key, written in two ways: alone, the second one is a plain
+            # Two of these rows have one key in two spellings: alone, the second one is a plain
             # duplicate.
             raise psycopg.errors.CardinalityViolation("rows of one batch have the same key")
         key = self._target.conflict_key
@@ -126,7 +124,7 @@ class Loader:
             f"duplicate key: {self._target.schema_}.{self._target.table} has a row with the "
             f"same {key!r}"
         )
-        return [_failed(shape, place, message) for place in sorted(duplicates)]
+        return [_failed(shape, position, message) for position in sorted(duplicates)]
 
     def _names(self, shape: Shape) -> dict[str, sql.Composable]:
         touched = [name for name in self._table.touched if name not in shape.columns]
@@ -144,12 +142,12 @@ def _assignment(template: str, column: str) -> sql.Composed:
     return sql.SQL(template).format(column=sql.Identifier(column))
 
 
-def _failed(shape: Shape, place: int, error: str) -> Failed:
-    return Failed(shape.indexes[place], json_text(shape.items[place]), error)
+def _failed(shape: Shape, position: int, error: str) -> Failed:
+    return Failed(shape.indexes[position], json_text(shape.items[position]), error)
 
 
-def _stumbled_at(error: psycopg.Error) -> int | None:
-    """Only ever a hint: the message is in the server's language."""
+def _failed_line(error: psycopg.Error) -> int | None:
+    """Line number in the error's context: a hint, since the server's language is unknown."""
     found = _LINE.search(error.diag.context or "")
     return int(found.group()) - 1 if found else None
 
@@ -158,6 +156,6 @@ def _cut(start: int, end: int, hint: int | None) -> list[tuple[int, int]]:
     if hint is None or not 0 <= hint < end - start:
         middle = (start + end) // 2
         return [(start, middle), (middle, end)]
-    guilty = start + hint
-    parts = [(start, guilty), (guilty, guilty + 1), (guilty + 1, end)]
+    bad = start + hint
+    parts = [(start, bad), (bad, bad + 1), (bad + 1, end)]
     return [(first, last) for first, last in parts if first < last]

@@ -1,4 +1,4 @@
-How rows get into the target. Names in braces are identifiers, put in by psycopg.
+Loads rows into the target. Names in braces are identifiers that psycopg fills in.
 
 -- name: table_columns
 SELECT attribute.attname, type.typname, type.typcategory::text, attribute.atthasdef

@@ -1,5 +1,4 @@
-"""In front of every route: the key first, then the rate, then the size of the body. Only `/health`
-is open."""
+"""Checks before every route: key, rate, body size. Only `/health` is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller reads: a job as the contract has it, and errors with the codes of 9.3."""
+"""Responses: a job in the contract's form, and errors with the codes of 9.3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VALUE_CHARACTERS = 200
 _SHOWN_FIELDS = 50
 
 
-def job_answer(job: DictRow, failed: list[DictRow]) -> WriterJob:
+def job_response(job: DictRow, failed: list[DictRow]) -> WriterJob:
     return WriterJob(
         job_id=job["job_id"],
         status=WriterStatus(job["status"]),
@@ -43,10 +43,10 @@ def job_answer(job: DictRow, failed: list[DictRow]) -> WriterJob:
 
 
 def shortened(data: str) -> Any:
-    """The row as it was when it is small; else its fields, each cut to a bounded length."""
+    """Return a small row unchanged; otherwise its fields, each cut to a bounded length."""
     try:
         value = msgspec.json.decode(data)
-    except msgspec.DecodeError:  # it was too long to be kept whole
+    except msgspec.DecodeError:  # too long to be kept whole
         return _cut(data)
     if len(data) <= _WHOLE_CHARACTERS:
         return value
@@ -76,13 +76,13 @@ def invalid_field(place: tuple[str, ...], message: str) -> RequestValidationErro
     return RequestValidationError([{"type": "value_error", "loc": place, "msg": message}])
 
 
-def add_error_answers(app: FastAPI) -> None:
+def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _internal)
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """Which field is wrong, never what it held: that may be a secret. No JSON at all is a 400."""
+    """Respond 400 without JSON, 422 with the places of wrong fields; their values may be secret."""
     assert isinstance(error, RequestValidationError)
     found = [{"type": one["type"], "loc": one["loc"], "msg": one["msg"]} for one in error.errors()]
     malformed = any(one["type"] == "json_invalid" for one in found)
@@ -90,5 +90,5 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _internal(_: Request, error: Exception) -> JSONResponse:
-    logger.error("an unexpected error: %s", type(error).__name__)
+    logger.error("unexpected error: %s", type(error).__name__)
     return JSONResponse({"detail": "internal error"}, 500)

@@ -1,5 +1,4 @@
-"""Takes up jobs, a few at once, and keeps their leases alive. A stopped runner hands its jobs back
-at once."""
+"""Claims jobs, several at once, and renews their leases. On stop it hands its jobs back."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from regente.services.writer.jobs import Job, Jobs
 logger = logging.getLogger("regente.writer")
 
 _RENEWALS_PER_LEASE = 4
-_FORGET_SECONDS = 3600.0
+_DELETE_SECONDS = 3600.0
 
 
 class Runner:
@@ -31,23 +30,23 @@ class Runner:
         self._loops: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        loops = (self._take_up(), self._keep_leases(), self._forget())
+        loops = (self._claim_loop(), self._renew_leases(), self._delete_old_jobs())
         self._loops = [asyncio.create_task(loop) for loop in loops]
 
     def wake(self) -> None:
-        """A job has come, or a place is free."""
+        """Wake the claim loop: a job was accepted, or a slot is free."""
         self._woken.set()
 
     async def stop(self) -> None:
         self._stopping = True
         self.wake()
-        take_up, *others = self._loops
-        await take_up
+        claim_loop, *others = self._loops
+        await claim_loop
         for task in (*others, *self._active.values()):
             task.cancel()
         await asyncio.gather(*others, *self._active.values(), return_exceptions=True)
 
-    async def _take_up(self) -> None:
+    async def _claim_loop(self) -> None:
         while not self._stopping:
             try:
                 await self._claim_some()
@@ -69,19 +68,19 @@ class Runner:
         try:
             await self._job_run.run(job)
         except LeaseLost:
-            logger.warning("job %s is not ours any more", job.job_id)
+            logger.warning("job %s: another writer has its lease", job.job_id)
         except asyncio.CancelledError:
             await self._hand_back(job)
             raise
         except psycopg.Error as error:
             logger.warning(
-                "job %s: left for later, the database does not answer: %s",
+                "job %s: paused, the database does not answer: %s",
                 job.job_id,
                 type(error).__name__,
             )
         except Exception:
-            # The lease runs out and the job is taken up again, a bounded number of times.
-            logger.exception("job %s: broke off", job.job_id)
+            # The lease expires and the job is claimed again, a bounded number of times.
+            logger.exception("job %s: failed unexpectedly", job.job_id)
         finally:
             del self._active[job.job_id]
             self.wake()
@@ -91,17 +90,17 @@ class Runner:
             await self._jobs.hand_back(job)
             logger.info("job %s: handed back at row %d", job.job_id, job.processed)
         except psycopg.Error:
-            logger.warning("job %s: could not be handed back; its lease runs out", job.job_id)
+            logger.warning("job %s: could not be handed back; its lease will expire", job.job_id)
 
-    async def _keep_leases(self) -> None:
+    async def _renew_leases(self) -> None:
         while True:
             await asyncio.sleep(self._config.lease_seconds / _RENEWALS_PER_LEASE)
             if self._active:
                 with contextlib.suppress(psycopg.Error):
                     await self._jobs.renew(list(self._active))
 
-    async def _forget(self) -> None:
+    async def _delete_old_jobs(self) -> None:
         while True:
             with contextlib.suppress(psycopg.Error):
-                await self._jobs.forget_old()
-            await asyncio.sleep(_FORGET_SECONDS)
+                await self._jobs.delete_old()
+            await asyncio.sleep(_DELETE_SECONDS)

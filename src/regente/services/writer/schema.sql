@@ -1,4 +1,4 @@
-The writer's own tables, and the table of ads that it makes when it is asked to.
+The writer's own tables, and the table of ads that it creates on request.
 
 -- name: create_schema
 SELECT pg_advisory_xact_lock(7236478150021);

@@ -1,5 +1,4 @@
-"""The document of a job, streamed. Says what kind of trouble it met; never logs or keeps the
-headers that it sends."""
+"""Streams the document of a job; request headers are never logged or kept."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ from regente.services.writer.failures import JobFailure, SourceError, WriterCode
 MAX_REDIRECTS = 5
 _INFLATED_BYTES = 1024 * 1024
 _REDIRECTS = {301, 302, 303, 307, 308}
-_PASSING_STATUSES = {408, 425, 429}
-# Sent by the client itself, or about a body that there is not.
+_TRANSIENT_STATUSES = {408, 425, 429}
+# Headers that the client sets itself, or that describe a body.
 _OWN_HEADERS = {
     "host",
     "connection",
@@ -33,14 +32,14 @@ _OWN_HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """By what a second read tells that it is still the same document."""
+    """Identifies a document between two reads."""
 
     etag: str | None = None
     length: int | None = None
 
     def differs_from(self, other: Version) -> str | None:
         if self.etag and other.etag and self.etag != other.etag:
-            return "its ETag is another"
+            return "its ETag differs"
         if self.length is not None and other.length is not None and self.length != other.length:
             return f"it had {other.length:,} bytes and now has {self.length:,}"
         return None
@@ -57,7 +56,7 @@ class OpenSource:
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         taken = 0
-        with reading_troubles():
+        with source_errors():
             async for chunk in _inflated(self._response):
                 taken += len(chunk)
                 if taken > self._limit_bytes:
@@ -88,11 +87,11 @@ class Sources:
 
     @contextlib.asynccontextmanager
     async def open(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[OpenSource]:
-        """Follow redirects, each one checked; the job's headers go to the first one's
-        origin only."""
+        """Open the document. Each redirect is checked; the job's headers go to the first origin
+        only."""
         origin = _origin(url)
         for _ in range(MAX_REDIRECTS + 1):
-            with reading_troubles():
+            with source_errors():
                 check_url(url, allow_private=self._config.allow_private)
             sent = {
                 name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS
@@ -100,7 +99,7 @@ class Sources:
             response = await self._get(url, sent if _origin(url) == origin else {})
             try:
                 if response.status_code not in _REDIRECTS:
-                    _check_answer(response)
+                    _check_response(response)
                     yield OpenSource(response, self._config.source_bytes)
                     return
                 url = urljoin(url, response.headers.get("location", ""))
@@ -111,7 +110,7 @@ class Sources:
         )
 
     async def _get(self, url: str, headers: Mapping[str, str]) -> httpx2.Response:
-        with reading_troubles():
+        with source_errors():
             try:
                 request = self._client.build_request("GET", url, headers=headers)
             except (httpx2.InvalidURL, ValueError, TypeError):
@@ -121,13 +120,13 @@ class Sources:
 
 
 def safe_url(url: str) -> str:
-    """Without user, password and query: those may be secrets."""
+    """The URL without user, password and query, which may be secret."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 @contextlib.contextmanager
-def reading_troubles() -> Iterator[None]:
+def source_errors() -> Iterator[None]:
     try:
         yield
     except AddressRefused as error:
@@ -137,13 +136,13 @@ def reading_troubles() -> Iterator[None]:
         raise SourceError(WriterCode.TIMEOUT, f"the source did not {kind} in time") from None
     except httpx2.ConnectError as error:
         raise SourceError(
-            WriterCode.REFUSED, f"the source cannot be connected to: {first_line(error)}"
+            WriterCode.REFUSED, f"cannot connect to the source: {first_line(error)}"
         ) from None
     except httpx2.LocalProtocolError:
         raise JobFailure(WriterCode.GENERIC, "the URL or a header cannot be sent") from None
     except httpx2.TransportError as error:
         raise SourceError(
-            WriterCode.STORAGE, f"the source broke off: {first_line(error)}"
+            WriterCode.STORAGE, f"the connection to the source broke: {first_line(error)}"
         ) from None
 
 
@@ -152,13 +151,13 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc.rpartition("@")[2].lower()
 
 
-def _check_answer(response: httpx2.Response) -> None:
+def _check_response(response: httpx2.Response) -> None:
     status = response.status_code
     if status in (401, 403):
         raise JobFailure(
             WriterCode.CREDENTIALS, f"the source refuses the credentials: HTTP {status}"
         )
-    if status in _PASSING_STATUSES or status >= 500:
+    if status in _TRANSIENT_STATUSES or status >= 500:
         raise SourceError(WriterCode.STORAGE, f"the source answers HTTP {status}")
     if status != 200:
         raise JobFailure(WriterCode.STORAGE, f"the source answers HTTP {status}")
@@ -168,12 +167,12 @@ def _check_answer(response: httpx2.Response) -> None:
     if encoding not in ("identity", "gzip"):
         raise JobFailure(
             WriterCode.STORAGE,
-            f"the source is encoded as {encoding!r}; gzip is the one that is read",
+            f"the source is encoded as {encoding!r}; only gzip is supported",
         )
 
 
 async def _inflated(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """In pieces of a bounded size, whatever a few compressed bytes may stand for."""
+    """Decompress in chunks of a bounded size, however far a chunk expands."""
     raw = response.aiter_raw()
     if response.headers.get("content-encoding", "identity").lower() == "identity":
         async for chunk in raw:

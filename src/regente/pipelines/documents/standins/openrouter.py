@@ -1,9 +1,7 @@
-"""A stand-in for a chat API in the style of OpenAI (OpenRouter): strict JSON answers, made from the
-text that is asked about.
+"""Stand-in for a chat API in the style of OpenAI (OpenRouter): strict JSON, derived from the text.
 
-The same text gets the same answer. A question with an idempotency key that was answered before gets
-that answer again, and is not counted as paid for. Faults strike questions whose text contains a
-given word.
+The same text gets the same answer. A question with a known idempotency key gets the stored answer
+and is not charged again. Faults match questions by a word in their text.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ class ChatFault(StrEnum):
     THROTTLE = "throttle"
     """429, with Retry-After."""
     SERVER_ERROR = "server_error"
-    """502, whose text repeats the caller's key: some servers are that careless."""
+    """502 whose message repeats the caller's key."""
     BROKEN = "broken"
     """200 with a body that is not JSON."""
     HANG = "hang"
@@ -36,23 +34,23 @@ class ChatFault(StrEnum):
     UNKNOWN_CLASS = "unknown_class"
     REFUSAL = "refusal"
     CUT = "cut"
-    """It ran out of tokens in the midst of its JSON."""
+    """The JSON is cut off because the tokens ran out."""
     EMPTY = "empty"
-    """No choice at all."""
+    """A response without choices."""
     ERROR_IN_200 = "error_in_200"
-    """What OpenRouter answers when a provider fails after it has begun."""
+    """OpenRouter's response when a provider fails after it began to answer."""
 
 
 class Fault(BaseModel):
     kind: ChatFault
-    contains: str = Field("", description="Strikes questions with this in their text; empty: all.")
-    times: int | None = Field(None, ge=1, description="How often; none: until it is cleared.")
+    contains: str = Field("", description="Matches questions with this in their text; empty: all.")
+    times: int | None = Field(None, ge=1, description="How often; without it until it is cleared.")
     seconds: float = Field(
-        1.0, ge=0, le=86_400, description="For `throttle` the Retry-After, for `hang` how long."
+        1.0, ge=0, le=86_400, description="Retry-After for `throttle`, duration for `hang`."
     )
     lost: bool = Field(
         False,
-        description="The question is answered and paid for, and the answer gets lost on its way.",
+        description="The question is answered and charged, and the answer is lost.",
     )
 
 
@@ -85,7 +83,7 @@ class OpenRouter:
         self._seed = seed
         self.calls: dict[str, int] = {}
         self.paid: Counter[str] = Counter()
-        """How often each idempotency key was answered anew: more than once is money thrown away."""
+        """How often each idempotency key was charged; more than once is a double payment."""
         self.faults: list[Fault] = []
         self._answers: dict[str, dict[str, Any]] = {}
         self.calm()
@@ -126,7 +124,7 @@ class OpenRouter:
         if known is not None:
             self.calls["replayed"] += 1
             return known
-        fault = self._strike(question.text)
+        fault = self._take_fault(question.text)
         if (
             fault is not None
             and not fault.lost
@@ -145,7 +143,7 @@ class OpenRouter:
         )
         return lost or made
 
-    def _strike(self, text: str) -> Fault | None:
+    def _take_fault(self, text: str) -> Fault | None:
         fault = next((one for one in self.faults if one.contains in text), None)
         if fault is not None and fault.times is not None:
             fault.times -= 1
@@ -203,7 +201,8 @@ class OpenRouter:
         return answer
 
     def _verdict(self, question: Question) -> dict[str, Any]:
-        """The class that the text names first; a text that names none gets one by its hash."""
+        """Answer with the class that the text names first, else with one chosen by the text's
+        hash."""
         text, number = question.text.casefold(), self._number(question.text)
         named = sorted(
             (place, name) for name in question.classes if (place := text.find(name.casefold())) >= 0

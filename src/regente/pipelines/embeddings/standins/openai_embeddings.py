@@ -1,8 +1,7 @@
-"""Stands in for an OpenAI-compatible embeddings API: below the sandbox's URL, `/openai/v1` is the
-base URL to set.
+"""Stand-in for an OpenAI-compatible embeddings API; its base URL ends in `/openai/v1`.
 
-The same text always has the same vector: a bag of its words, thrown by the seed. It honours
-Idempotency-Key, counts what it would have charged for, and misbehaves on demand.
+The same text always has the same vector, a seeded bag of words. It honours Idempotency-Key, counts
+what it would have charged for, and has faults.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ class FaultKind(StrEnum):
     FAILING = "failing"
     """500."""
     REFUSED = "refused"
-    """400 for every call that holds a text with `contains` in it."""
+    """400 for every call with a text that holds `contains`."""
     WRONG_DIMENSIONS = "wrong_dimensions"
-    """One vector is a value short."""
+    """One vector has one value too few."""
     NOT_A_NUMBER = "not_a_number"
     ZERO = "zero"
     SHUFFLED = "shuffled"
-    """The last comes first, each with its right index: allowed."""
+    """The items come in reverse order, each with its right index, which the API allows."""
     TOO_FEW = "too_few"
     UNAUTHORIZED = "unauthorized"
-    """401 that repeats the key."""
+    """401 whose message repeats the key."""
     LOST = "lost"
-    """500 after the work is done and charged."""
+    """500 after the work was done and charged."""
 
 
 class Fault(BaseModel):
@@ -50,7 +49,7 @@ class Fault(BaseModel):
 
     kind: FaultKind
     count: int | None = Field(
-        None, ge=1, description="the next so many calls; none: until it is cleared"
+        None, ge=1, description="number of calls; without it until it is cleared"
     )
     retry_after: float = Field(1.0, ge=0)
     contains: str = ""
@@ -70,7 +69,7 @@ class OpenAiEmbeddings:
         self._seed = seed
         self.calls: dict[str, int] = {}
         self.charged: Counter[str] = Counter()
-        """How often each text was paid for."""
+        """How often each text was charged."""
         self.faults: list[Fault] = []
         self._remembered: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self.calm()
@@ -85,7 +84,7 @@ class OpenAiEmbeddings:
         self.faults.append(Fault(kind=kind, **scope))
 
     def vector(self, text: str, dimensions: int) -> list[float]:
-        """What it answers for the text: each word pushes a few values one way or the other."""
+        """Return the vector of the text: each word adds a few signed values."""
         sums = [0.0] * dimensions
         for word in text.lower().split() or [text]:
             digest = hashlib.blake2b(
@@ -136,7 +135,7 @@ class OpenAiEmbeddings:
         return JSONResponse(answer if fault is None else _spoiled(answer, fault.kind))
 
     def _strikes(self, texts: list[str]) -> Fault | None:
-        """The first fault that applies; one that has struck often enough is gone."""
+        """Return the first fault that matches, and remove it when its `count` is used up."""
         for fault in self.faults:
             if any(fault.contains in text for text in texts):
                 self.calls["faulty"] += 1
@@ -195,7 +194,7 @@ def _refusal(fault: Fault, authorization: str) -> Response | None:
 
 
 def _spoiled(answer: dict[str, Any], kind: FaultKind) -> dict[str, Any]:
-    """The answer with one fault in it."""
+    """Return the response with the fault applied."""
     data = [dict(item) for item in answer["data"]]
     first = (
         base64.b64decode(data[0]["embedding"]) if isinstance(data[0]["embedding"], str) else None
@@ -210,7 +209,7 @@ def _spoiled(answer: dict[str, Any], kind: FaultKind) -> dict[str, Any]:
     elif kind is FaultKind.ZERO:
         values = [0.0] * len(values)
     elif kind is FaultKind.NOT_A_NUMBER:
-        first, values = b"", [math.nan, *values[1:]]  # as JSON numbers there is no way to say it
+        first, values = b"", [math.nan, *values[1:]]  # JSON numbers cannot express NaN
     data[0]["embedding"] = values if first is None else _base64(values)
     if kind is FaultKind.SHUFFLED:
         data.reverse()

@@ -1,8 +1,8 @@
-"""Stands in for those whom quotes ask: the Anthropic Messages API, SerpAPI, the FIPE API and a few
+"""Stand-ins for the providers of quotes: the Anthropic Messages API, SerpAPI, the FIPE API and
 shops.
 
-What costs money is counted by `Idempotency-Key`: a repeated key is answered from memory and not
-paid for again.
+Charges are counted by `Idempotency-Key`: a repeated key gets the stored answer and is not charged
+again.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class Route(StrEnum):
 
 class MarketFaultKind(StrEnum):
     UNAVAILABLE = "unavailable"
-    """5xx, before anything is done."""
+    """5xx before any work is done."""
     THROTTLED = "throttled"
     """429 with Retry-After."""
     HANG = "hang"
-    """No answer until the fault is cleared; then the usual one."""
+    """No response until the fault is cleared, then the usual one."""
     LOST = "lost"
-    """The work is done, and paid for; the connection ends in the middle of the answer."""
+    """The work is done and charged; the connection closes in the middle of the response."""
     HUGE = "huge"
     """A page of three megabytes."""
     UNUSABLE = "unusable"
-    """An answer that makes no sense."""
+    """A response without usable content."""
 
 
 class MarketFault(BaseModel):
@@ -60,7 +60,7 @@ class MarketFault(BaseModel):
     route: Route
     kind: MarketFaultKind
     count: int | None = Field(
-        None, ge=1, description="the next so many calls; without it until it is cleared"
+        None, ge=1, description="number of calls; without it until it is cleared"
     )
     status: int = Field(503, ge=400, le=599)
     retry_after: float = Field(1.0, ge=0)
@@ -90,7 +90,7 @@ class QuotesStandin:
         return fault
 
     def mend(self) -> None:
-        """No faults any more; who hangs gets an answer."""
+        """Remove all faults; calls that hang get their answer."""
         self.faults = []
 
     def router(self) -> APIRouter:
@@ -117,7 +117,7 @@ class QuotesStandin:
         routes.add_api_route("/admin/paid", self.show_paid, methods=["GET"])
         return routes
 
-    # The providers.
+    # Routes of the providers.
 
     async def messages(self, request: Request, order: dict[str, Any], key: Key = None) -> Response:
         def answer() -> dict[str, Any]:
@@ -139,7 +139,7 @@ class QuotesStandin:
                 "usage": usage,
             }
 
-        return await self._sell(request, Route.ANALYSIS, key, answer)
+        return await self._charge(request, Route.ANALYSIS, key, answer)
 
     async def search(self, request: Request, q: str, key: Key = None) -> Response:
         def answer() -> dict[str, Any]:
@@ -149,7 +149,7 @@ class QuotesStandin:
                 "shopping_results": self.market.hits(q, base),
             }
 
-        return await self._sell(request, Route.SEARCH, key, answer)
+        return await self._charge(request, Route.SEARCH, key, answer)
 
     async def shop(self, request: Request, goods: str, number: int) -> Response:
         refused = await self._refusal(request, Route.PAGE)
@@ -159,7 +159,9 @@ class QuotesStandin:
         if not 1 <= number <= len(SHOPS):
             raise HTTPException(404)
         padding = (
-            f"<!-- {'x' * HUGE_BYTES} -->" if self._strike(Route.PAGE, MarketFaultKind.HUGE) else ""
+            f"<!-- {'x' * HUGE_BYTES} -->"
+            if self._take_fault(Route.PAGE, MarketFaultKind.HUGE)
+            else ""
         )
         return HTMLResponse(self.market.page(goods, number) + padding)
 
@@ -199,7 +201,7 @@ class QuotesStandin:
             raise HTTPException(404)
         return JSONResponse(_in_portuguese(found, models=last == "modelos"))
 
-    # The switches.
+    # Routes for faults and charges.
 
     async def add_fault(self, fault: MarketFault) -> dict[str, int]:
         self.faults.append(fault)
@@ -213,22 +215,24 @@ class QuotesStandin:
         """How often each key was charged."""
         return {route: dict(keys) for route, keys in self.paid.items()}
 
-    # Private.
+    # Helpers.
 
-    async def _sell(self, request: Request, route: Route, key: str | None, make: Any) -> Response:
+    async def _charge(
+        self, request: Request, route: Route, key: str | None, make_answer: Any
+    ) -> Response:
         refused = await self._refusal(request, route)
         if refused is not None:
             return refused
         known = self._answers.get((route, key)) if key else None
         if known is None:
-            known = make()
+            known = make_answer()
             self.calls[route] += 1
             self.paid[route][key or f"none-{next(self._numbers)}"] += 1
             if key:
                 self._answers[route, key] = known
         else:
             self.calls[f"{route}_repeated"] += 1
-        fault = self._strike(route, MarketFaultKind.LOST)
+        fault = self._take_fault(route, MarketFaultKind.LOST)
         answer = JSONResponse(known)
         return (
             answer
@@ -237,20 +241,20 @@ class QuotesStandin:
         )
 
     async def _refusal(self, request: Request, route: Route) -> Response | None:
-        if fault := self._strike(route, MarketFaultKind.UNAVAILABLE):
-            return JSONResponse({"error": "told to"}, fault.status)
-        if fault := self._strike(route, MarketFaultKind.THROTTLED):
+        if fault := self._take_fault(route, MarketFaultKind.UNAVAILABLE):
+            return JSONResponse({"error": "unavailable on request"}, fault.status)
+        if fault := self._take_fault(route, MarketFaultKind.THROTTLED):
             return JSONResponse(
                 {"error": "slow down"}, 429, {"retry-after": f"{fault.retry_after:g}"}
             )
-        if self._strike(route, MarketFaultKind.UNUSABLE):
+        if self._take_fault(route, MarketFaultKind.UNUSABLE):
             return JSONResponse({"content": [], "shopping_results": [], "price": "?"})
-        if fault := self._strike(route, MarketFaultKind.HANG):
+        if fault := self._take_fault(route, MarketFaultKind.HANG):
             while any(one is fault for one in self.faults) and not await request.is_disconnected():
                 await asyncio.sleep(_POLL_SECONDS)
         return None
 
-    def _strike(self, route: Route, kind: MarketFaultKind) -> MarketFault | None:
+    def _take_fault(self, route: Route, kind: MarketFaultKind) -> MarketFault | None:
         for fault in self.faults:
             if fault.route is route and fault.kind is kind:
                 if fault.count is not None and kind is not MarketFaultKind.HANG:
@@ -262,7 +266,7 @@ class QuotesStandin:
 
 
 def _fipe(last: str, brand: str | None, model: str | None, year: str | None) -> Any:
-    """What version 2 answers; None where it has nothing."""
+    """Return the answer of FIPE version 2, or None for an unknown vehicle."""
     if brand is None:
         return [{"code": one.code, "name": one.name} for one in BRANDS]
     models = models_of(brand)

@@ -1,7 +1,7 @@
-"""A league's web site: 20 teams, 38 rounds of 10 matches, any league name. The same seed plays the
-same matches.
+"""A league's web site: 20 teams, 38 rounds of 10 matches, any league name; the seed decides the
+matches.
 
-Faults strike by match: `league.break_with("unavailable", match_id="…", count=2)`, or POST them to
+Faults apply per match: `league.break_with("unavailable", match_id="…", count=2)`, or POST them to
 `/league/admin/faults`.
 """
 
@@ -33,13 +33,13 @@ DRIPS = 50
 class LeagueFault(StrEnum):
     NOT_FOUND = "not_found"
     LAYOUT = "layout"
-    """Everything is there; nothing is where it was."""
+    """The same data in a different layout."""
     MISSING_FIELD = "missing_field"
     """A team without a name."""
     WRONG_TYPE = "wrong_type"
-    """A number of goals that is none."""
+    """A number of goals that is not a number."""
     WRONG_COUNT = "wrong_count"
-    """One event less than the page says."""
+    """One event less than the page declares."""
     HANG = "hang"
     UNAVAILABLE = "unavailable"
     """503."""
@@ -48,11 +48,11 @@ class LeagueFault(StrEnum):
     THROTTLED = "throttled"
     """429 with Retry-After."""
     GARBAGE = "garbage"
-    """200, and bytes that are no page."""
+    """200 with bytes that are not HTML."""
     TRUNCATED = "truncated"
-    """Half of the page, as if it were all."""
+    """Half of the page, in a response that looks complete."""
     CUT_OFF = "cut_off"
-    """The connection ends in the middle of the page."""
+    """The connection closes in the middle of the page."""
     AWAY = "away"
     """A redirect to another site."""
     POSTPONED = "postponed"
@@ -73,8 +73,7 @@ STATES = {
 
 
 class Fault(BaseModel):
-    """What is left out strikes everywhere; `count` is the next so many requests, without it until
-    it is cleared."""
+    """A fault and its scope: omitted fields match all; without `count` it stays until cleared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -114,7 +113,7 @@ class League:
         self.calls.clear()
 
     def break_with(self, kind: str, **scope: Any) -> int:
-        """Put a fault in force; see `Fault` for the scope."""
+        """Activate a fault; `Fault` has its scope."""
         self._numbers += 1
         fault = Fault(kind=LeagueFault(kind), **scope)
         self._faults[self._numbers] = (fault, fault.count)
@@ -138,26 +137,26 @@ class League:
         self._count(f"round {number}")
         if not LEAGUE.fullmatch(league) or not 1 <= number <= ROUNDS:
             return refusal(404, "There is no such round")
-        fault = self._strike(league, round_number=number)
+        fault = self._take_fault(league, round_number=number)
         matches = self.calendar.round(league, number)
         lost = fault is not None and fault.kind is LeagueFault.WRONG_COUNT
         page = round_page(
-            self.prefix, league, number, matches[:-1] if lost else matches, said=len(matches)
+            self.prefix, league, number, matches[:-1] if lost else matches, declared=len(matches)
         )
-        return await self._spoilt(fault, page, request)
+        return await self._with_fault(fault, page, request)
 
     async def match(self, league: str, match_id: str, request: Request) -> Response:
         self._count(f"match {match_id}")
         found = self.calendar.match(league, match_id) if LEAGUE.fullmatch(league) else None
         if found is None:
             return refusal(404, "There is no such match")
-        fault = self._strike(league, match_id=match_id)
-        return await self._spoilt(fault, _page(found, fault), request)
+        fault = self._take_fault(league, match_id=match_id)
+        return await self._with_fault(fault, _page(found, fault), request)
 
     def _count(self, route: str) -> None:
         self.calls[route] = self.calls.get(route, 0) + 1
 
-    def _strike(
+    def _take_fault(
         self, league: str, *, match_id: str | None = None, round_number: int | None = None
     ) -> Fault | None:
         for key, (fault, left) in list(self._faults.items()):
@@ -173,7 +172,7 @@ class League:
             return fault
         return None
 
-    async def _spoilt(self, fault: Fault | None, page: str, request: Request) -> Response:
+    async def _with_fault(self, fault: Fault | None, page: str, request: Request) -> Response:
         if fault is None:
             return HTMLResponse(page)
         match fault.kind:
@@ -188,10 +187,10 @@ class League:
             case LeagueFault.DRIP:
                 return StreamingResponse(_drip(page.encode(), fault.seconds), media_type=HTML)
             case _:
-                return _spoilt_page(fault.kind, page, request)
+                return _defective_page(fault.kind, page, request)
 
 
-def _spoilt_page(kind: LeagueFault, page: str, request: Request) -> Response:
+def _defective_page(kind: LeagueFault, page: str, request: Request) -> Response:
     match kind:
         case LeagueFault.GARBAGE:
             return Response(bytes(range(256)) * 8, media_type=HTML)
@@ -210,7 +209,7 @@ def _spoilt_page(kind: LeagueFault, page: str, request: Request) -> Response:
 def _page(match: Match, fault: Fault | None) -> str:
     if fault is not None and fault.kind in STATES:
         return match_page(match, status=STATES[fault.kind], kickoff_in_seconds=fault.kickoff_in)
-    return match_page(match, blemish=PAGE_DEFECTS.get(fault.kind) if fault else None)
+    return match_page(match, defect=PAGE_DEFECTS.get(fault.kind) if fault else None)
 
 
 async def _drip(body: bytes, seconds: float) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""Who plays whom in which round, and what happened: all of it follows from the seed."""
+"""The calendar of a league and what happens in each match, derived from the seed."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ class Match:
 class Calendar:
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._played = lru_cache(maxsize=2000)(self._play)
+        self._matches = lru_cache(maxsize=2000)(self._play)
 
     def round(self, league: str, number: int) -> list[Match]:
-        return [self._played(league, number, place) for place in range(len(TEAMS) // 2)]
+        return [self._matches(league, number, place) for place in range(len(TEAMS) // 2)]
 
     def match(self, league: str, match_id: str) -> Match | None:
         found = re.fullmatch(r"r([0-9]{1,2})-([a-z-]+)-x-([a-z-]+)", match_id)
@@ -112,8 +112,8 @@ class Calendar:
     def _play(self, league: str, number: int, place: int) -> Match:
         home, away = _pairing(number, place)
         seed = hashlib.blake2b(f"{self._seed}/{league}/{number}/{place}".encode()).digest()
-        dice = random.Random(seed)  # noqa: S311 - a game
-        count = dice.randint(2, 12)
+        rng = random.Random(seed)  # noqa: S311 - a game
+        count = rng.randint(2, 12)
         kinds = (
             "goal",
             "goal",
@@ -127,16 +127,16 @@ class Calendar:
         events = tuple(
             Event(
                 minute,
-                dice.choices(kinds, (6, 6, 1, 6, 6, 1, 6, 6))[0],
-                dice.choice(("home", "away")),
-                dice.choice(PLAYERS),
+                rng.choices(kinds, (6, 6, 1, 6, 6, 1, 6, 6))[0],
+                rng.choice(("home", "away")),
+                rng.choice(PLAYERS),
             )
-            for minute in sorted(dice.randint(1, 95) for _ in range(count))
+            for minute in sorted(rng.randint(1, 95) for _ in range(count))
         )
-        possession = dice.randint(30, 70)
+        possession = rng.randint(30, 70)
         stats = [("possession", "home", possession), ("possession", "away", 100 - possession)]
         stats += [
-            (name, side, dice.randint(0, 30)) for name in STATS[1:] for side in ("home", "away")
+            (name, side, rng.randint(0, 30)) for name in STATS[1:] for side in ("home", "away")
         ]
         kickoff = FIRST_DAY + timedelta(days=7 * (number - 1), hours=place % 3)
         match_id = f"r{number}-{home[0]}-x-{away[0]}"
@@ -148,15 +148,14 @@ class Calendar:
             away,
             kickoff,
             f"Estádio {home[1]}",
-            dice.randint(800, 60_000),
+            rng.randint(800, 60_000),
             events,
             tuple(stats),
         )
 
 
 def _pairing(number: int, place: int) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The circle method: one team stays, the others go round; the second half of the season swaps
-    home and away."""
+    """The circle method; the second half of the season swaps home and away."""
     half = len(TEAMS) - 1
     turn = (number - 1) % half
     ring = (TEAMS[0], *(TEAMS[1 + (index + turn) % half] for index in range(half)))

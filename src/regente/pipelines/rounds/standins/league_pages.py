@@ -1,4 +1,4 @@
-"""The league's HTML, as it is, with a blemish, and as it looks after a redesign."""
+"""The league's HTML: in its usual layout, with a defect, and after a redesign."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PageDefect(StrEnum):
 
 
 def round_page(
-    prefix: str, league: str, number: int, matches: Sequence[Match], *, said: int
+    prefix: str, league: str, number: int, matches: Sequence[Match], *, declared: int
 ) -> str:
     items = "\n".join(
         f'<li class="match" data-match-id="{match.id}"><a '
@@ -25,7 +25,9 @@ def round_page(
         f"{escape(match.home[1])} x {escape(match.away[1])}</a></li>"
         for match in matches
     )
-    head = f'<main id="round" data-league="{league}" data-round="{number}" data-matches="{said}">'
+    head = (
+        f'<main id="round" data-league="{league}" data-round="{number}" data-matches="{declared}">'
+    )
     return _document(f'{head}<h1>Rodada {number}</h1><ol class="matches">\n{items}\n</ol></main>')
 
 
@@ -34,7 +36,7 @@ def match_page(
     *,
     status: str = "finished",
     kickoff_in_seconds: float | None = None,
-    blemish: PageDefect | None = None,
+    defect: PageDefect | None = None,
 ) -> str:
     kickoff = (
         match.kickoff
@@ -50,14 +52,14 @@ def match_page(
     if status != "finished":
         return _document(f"{head}{when}{teams}</article>")
     goals = match.goals
-    name = "" if blemish is PageDefect.NO_NAME else match.home[1]
-    number = "dois" if blemish is PageDefect.NO_NUMBER else str(goals[0])
+    name = "" if defect is PageDefect.NO_NAME else match.home[1]
+    number = "dois" if defect is PageDefect.NO_NUMBER else str(goals[0])
     teams = _team(match, "home", name, number) + _team(match, "away", match.away[1], str(goals[1]))
     place = (
         f'<span class="venue">{escape(match.venue)}</span> <span '
         f'class="attendance">{_dotted(match.attendance)}</span>'
     )
-    events = match.events[:-1] if blemish is PageDefect.EVENT_LOST else match.events
+    events = match.events[:-1] if defect is PageDefect.EVENT_LOST else match.events
     return _document(
         f"{head}{when}{place}{teams}{_events(events, len(match.events))}{_stats(match)}</article>"
     )
@@ -76,14 +78,14 @@ def _team(match: Match, side: str, name: str | None, goals: str | None) -> str:
     )
 
 
-def _events(events: Sequence[Event], said: int) -> str:
+def _events(events: Sequence[Event], declared: int) -> str:
     items = "\n".join(
         f'<li class="event" data-minute="{one.minute}" data-kind="{one.kind}" '
         f'data-side="{one.side}">'
         f'{one.minute}\' <span class="player">{escape(one.player)}</span></li>'
         for one in events
     )
-    return f'<ol class="events" data-count="{said}">\n{items}\n</ol>'
+    return f'<ol class="events" data-count="{declared}">\n{items}\n</ol>'
 
 
 def _stats(match: Match) -> str:
