@@ -69,7 +69,9 @@ async def run_isolated(
         raise _crash(await child.wait()) from None
     finally:
         await _end(child)
-    return decode(text, return_hint(function)) if kind == _VALUE else _raise(decode(text))
+    if kind == _ERROR:
+        raise _error_of(decode(text))
+    return decode(text, return_hint(function))
 
 
 async def _started() -> asyncio.subprocess.Process:
@@ -160,9 +162,10 @@ def _crash(return_code: int) -> Transient:
     )
 
 
-def _raise(error: dict[str, Any]) -> None:
+def _error_of(error: dict[str, Any]) -> TaskError:
+    """The error that the child reported, as the parent raises it."""
     if error["kind"] == "MemoryError":
-        raise Transient(
+        return Transient(
             "the isolated step needed more memory than it may have", code="ISOLATED_MEMORY"
         )
     kind = _RAISABLE.get(error["kind"], Transient)
@@ -171,7 +174,7 @@ def _raise(error: dict[str, Any]) -> None:
     )
     if isinstance(raised, Throttled):
         raised.retry_after = float(error.get("retry_after") or 60)
-    raise raised
+    return raised
 
 
 # The child's side.

@@ -247,38 +247,40 @@ class Driver:
     # Beginnings and ends that nobody planned.
 
     async def _resume(self, task: Task[Any], worker_id: str) -> None:
-        """Another driver may have left the worker in the midst of anything: ask the worker itself
-        how it is (5.6)."""
+        """Continue with the worker as an earlier driver left it (5.6)."""
         state = await self._released(task, worker_id)
         if state is None:
-            return None
+            return
         sessions = await self._sessions(task, worker_id)
         session = await sessions.current()
-        if (
-            state.status == "error" and session is not None
-        ):  # a mission left it so, and it was not ended yet
-            return await sessions.end(await self._reason(worker_id))
-        if state.status == "error":
+        if state.status == "error" and session is not None:
+            # A mission failed on the session, and the session was not ended yet.
+            await sessions.end(await self._reason(worker_id))
+        elif state.status == "error":
             await self._rest(task, worker_id)
-            return await sessions.reset()
-        if session is None or state.status == "idle":
-            return await sessions.reset()
+            await sessions.reset()
+        elif session is None or state.status == "idle":
+            await sessions.reset()
+        elif await self._is_usable(sessions, session, state):
+            await self._serve(task, sessions, session, worker_id)
+
+    async def _is_usable(
+        self, sessions: Sessions, session: OpenSession, state: WorkerState
+    ) -> bool:
+        """Ask the worker whether the session of an earlier driver is ready; end it when not."""
         try:
             status = await sessions.status()
-            if status in STARTING and state.status == "initializing":
+            if state.status == "initializing" and status in (*STARTING, SessionStatus.READY):
                 await sessions.until_ready(session)
-            elif status is SessionStatus.READY:
-                if state.status == "initializing":
-                    await sessions.until_ready(session)
-            else:
+            elif status is not SessionStatus.READY:
                 raise SessionFailed(
                     ErrorCode.SESSION, f"the session is {status}, and no mission is on it"
                 )
         except SessionFailed as failure:
-            # Whether the session was ever asked for is not known: nobody is blamed.
+            # The earlier driver may not have asked for the session yet: no proxy is blamed.
             await sessions.end(f"recovered: {failure.message}"[:200])
-            return None
-        await self._serve(task, sessions, session, worker_id)
+            return False
+        return True
 
     async def _reclaim(self, task: Task[Any], worker_id: str, mission_id: int) -> None:
         """The mission ended without letting go of its worker (canceled, or dead): its job is ended,

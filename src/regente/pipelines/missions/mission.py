@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from regente.engine.errors import Held
 from regente.engine.log import logger
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
@@ -33,9 +34,9 @@ class MissionPipeline:
             if (
                 not run.seated and run.scrape_sent
             ):  # whoever is to be tried again has that taken back
-                await MissionPhase(self.fleet, task, run).repeat_verdict()
+                raise await MissionPhase(self.fleet, task, run).repeated_verdict()
             if not run.seated:
-                task.hold("it waits for a worker")
+                raise Held("it waits for a worker")
             run = await self._extract(task, run)
         if run.checkpoint == "armazenamento":
             run = await StoragePhase(self.fleet, task, run).store()

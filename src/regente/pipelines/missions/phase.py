@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from regente.engine.crashpoints import crash_point
-from regente.engine.errors import Blocked, Fatal, TaskError, Throttled, Transient
+from regente.engine.errors import Blocked, Fatal, Held, TaskError, Throttled, Transient
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
 from regente.pipelines.missions.blame import blame_proxy, give_up_worker
@@ -66,16 +66,20 @@ class MissionFailure:
 
 
 class MissionPhase:
-    """What goes wrong in either phase, and what becomes of the mission then (7.2)."""
+    """What goes wrong in either phase, and what becomes of the mission then (7.2).
+
+    `scrape_failed`, `storage_failed` and `sent_back` write the consequence and return the error
+    that ends the attempt: the caller raises it.
+    """
 
     def __init__(self, fleet: Fleet, task: Task[Any], run: MissionRun) -> None:
         self.fleet = fleet
         self.task = task
         self.run = run
 
-    async def fail_scrape(self, failure: MissionFailure) -> NoReturn:
-        """The worker is let go; the mission waits for another one, or is over when its retries are
-        used up."""
+    async def scrape_failed(self, failure: MissionFailure) -> Held | Fatal:
+        """Release the worker. The mission waits for another one, or fails when its retries are used
+        up."""
         code, phase = failure.code, failure.code.phase or Phase.SCRAPE
         async with brief_transaction(self.task) as connection:
             await self._log_setback(connection, failure)
@@ -94,29 +98,30 @@ class MissionPhase:
                 )
         crash_point("mission.scrape_failed")
         if attempt is None:
-            raise self._over(code, phase, failure.message)
+            return self._over(code, phase, failure.message)
         error = (
             Blocked(failure.message, code=code.value)
             if phase is Phase.SESSION
             else Transient(failure.message, code=code.value)
         )
-        self.task.hold("it waits for a worker, to be tried again", error)
+        return Held("it waits for a worker, to be tried again", error)
 
-    async def repeat_verdict(self) -> NoReturn:
-        """It was over, and its runner died between writing that down and saying so."""
+    async def repeated_verdict(self) -> Fatal:
+        """The error of a mission that failed for good, when its runner died after it had written
+        the failure and before the engine recorded it."""
         rows = await ask(self.fleet.database, "last_setback", mission_id=self.task.id)
         code = ErrorCode(rows[0]["code"]) if rows else ErrorCode.INTERNAL
-        raise self._over(
+        return self._over(
             code,
             code.phase or Phase.SCRAPE,
             rows[0]["message"] if rows else "its last attempt failed",
         )
 
-    async def fail_storage(
+    async def storage_failed(
         self, code: ErrorCode, message: str, *, job_failed: bool = False
-    ) -> NoReturn:
-        """The same rows to the writer again, or over. A job that the writer itself calls failed is
-        tried again once."""
+    ) -> Transient | Fatal:
+        """Send the same rows to the writer again, or fail. A job that the writer itself reports as
+        failed is tried again once."""
         async with brief_transaction(self.task) as connection:
             job = self.run.writer_job_id
             await self.task.event(
@@ -133,10 +138,10 @@ class MissionPhase:
                 await rows_on(connection, "store_again", mission_id=self.task.id)
         crash_point("mission.storage_failed")
         if attempt is None:
-            raise self._over(code, Phase.WRITER, message)
-        raise Transient(message, code=code.value)
+            return self._over(code, Phase.WRITER, message)
+        return Transient(message, code=code.value)
 
-    async def send_back(
+    async def sent_back(
         self,
         reason: str,
         *,
@@ -144,9 +149,9 @@ class MissionPhase:
         worker_status: str = "error",
         code: ErrorCode | None = None,
         refused: bool = False,
-    ) -> NoReturn:
-        """To the queue, through no fault of the mission's own: nothing is charged. `refused`: the
-        worker knows no such key."""
+    ) -> Held | Fatal:
+        """Put the mission back into the queue through no fault of its own: no retry is charged.
+        `refused`: the worker does not accept our API key."""
         failure = MissionFailure(
             code or ErrorCode.WORKER_UNAVAILABLE, reason, "mission_returned", worker_status
         )
@@ -176,7 +181,7 @@ class MissionPhase:
                 )
         crash_point("mission.returned")
         if row is not None and row["returns"] > self.fleet.config.max_returns:
-            raise Fatal(
+            return Fatal(
                 f"it was sent back {row['returns']} times, last because: {reason}",
                 code=failure.code.value,
             )
@@ -185,7 +190,7 @@ class MissionPhase:
             if wait_seconds
             else Transient(reason, code=failure.code.value)
         )
-        self.task.hold("it waits for a worker", error)
+        return Held("it waits for a worker", error)
 
     async def leave_worker(
         self,

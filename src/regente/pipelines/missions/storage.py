@@ -9,11 +9,11 @@ import json
 import time
 import uuid
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 from regente.contracts.writer import ProcessRequest, Source, WriterJob, WriterStatus
 from regente.engine.crashpoints import crash_point
-from regente.engine.errors import Fatal, Throttled
+from regente.engine.errors import Fatal, TaskError, Throttled
 from regente.engine.task import Task
 from regente.fleet.clients import WriterClient
 from regente.fleet.models import Writer
@@ -41,7 +41,7 @@ class StoragePhase(MissionPhase):
         job_id = self.run.writer_job_id or await self._begin(client, writer)
         job = await self._watch(client, job_id)
         if job.status is WriterStatus.FAILED:
-            await self.fail_storage(
+            raise await self.storage_failed(
                 error_codes.of_writer_job(job),
                 job.error or f"the job {job_id} failed",
                 job_failed=True,
@@ -102,7 +102,7 @@ class StoragePhase(MissionPhase):
                 ).job_id
             except CallFailed as error:
                 if error.failure is not CallFailure.MISSING:
-                    await self._not_answered(error)
+                    raise await self._not_answered(error) from error
         assert self.run.worker_data_url is not None, (
             "a mission in storage has the address of its data"
         )
@@ -121,20 +121,21 @@ class StoragePhase(MissionPhase):
                 rests=False,
             )
         except CallFailed as error:
-            return await self._not_answered(error)
+            raise await self._not_answered(error) from error
 
-    async def _not_answered(self, error: CallFailed) -> NoReturn:
+    async def _not_answered(self, error: CallFailed) -> TaskError:
         code = error_codes.of_writer_call(error)
         if error.failure is CallFailure.UNAUTHORIZED:
-            await self._refused(code, error.message)
+            return await self._unauthorized(code, error.message)
         if error.failure is CallFailure.THROTTLED:
-            raise Throttled(
+            return Throttled(
                 error.message, retry_after=throttle_delay(error.retry_after), code=code.value
             )
-        await self.fail_storage(code, error.message)
+        return await self.storage_failed(code, error.message)
 
-    async def _refused(self, code: ErrorCode, message: str) -> NoReturn:
-        """A key that is wrong is wrong again: no retry helps, a person must."""
+    async def _unauthorized(self, code: ErrorCode, message: str) -> Fatal:
+        """The writer refuses our API key. A retry would send the same key: a person must correct
+        it."""
         async with brief_transaction(self.task) as connection:
             await self.task.event(
                 "writer_failed",
@@ -144,7 +145,7 @@ class StoragePhase(MissionPhase):
                 error_code=code.value,
             )
             await rows_on(connection, "store_again", mission_id=self.task.id)
-        raise Fatal(message, code=code.value)
+        return Fatal(message, code=code.value)
 
     # The job is watched.
 
@@ -159,7 +160,7 @@ class StoragePhase(MissionPhase):
             )
             if left_seconds <= 0:
                 limit = self.fleet.config.timeout_job_seconds
-                await self.fail_storage(
+                raise await self.storage_failed(
                     ErrorCode.WRITER_TIMEOUT, f"the writer was still busy after {limit:g} s"
                 )
             await asyncio.sleep(min(self.fleet.config.polling_job_seconds, left_seconds))
@@ -174,8 +175,8 @@ class StoragePhase(MissionPhase):
                 )
             except CallFailed as error:
                 if error.failure is not CallFailure.MISSING:
-                    await self._not_answered(error)
-            # Gone: the writer was set up anew. The same name again is safe.
+                    raise await self._not_answered(error) from error
+            # The writer was set up anew and lost the job. Its name makes sending it again safe.
             number = (await MissionRun.of(self.fleet, self.task)).writer_no
             job_id = await self._send(client, self._name(number), asked_before=False)
             async with brief_transaction(self.task) as connection:
@@ -183,8 +184,9 @@ class StoragePhase(MissionPhase):
 
     async def _report(self, job_id: str, job: WriterJob) -> None:
         done = job.progress.processed
-        if done == self._reported or done == 0:
-            return await self.task.heartbeat()
+        if done in (self._reported, 0):
+            await self.task.heartbeat()
+            return
         self._reported = done
         await self.task.progress(
             done / job.progress.total if job.progress.total else None, "armazenamento"
