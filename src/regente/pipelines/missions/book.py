@@ -1,4 +1,4 @@
-"""The missions' statements, and the transactions that they are run in."""
+"""The named statements of the missions, and the transactions that they run in."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def one_on(connection: AsyncConnection[Any], name: str, **params: Any) -> 
 
 @contextlib.asynccontextmanager
 async def brief_transaction(task: Task[Any]) -> AsyncIterator[TaskConnection]:
-    """A transaction of the task that waits for nobody. A process that is frozen in it, or cut off,
-    must not keep its locks from those who take over: the server ends it."""
+    """A transaction of the task, without calls to the outside. The server ends it after 5 s of
+    silence, so that a process that is frozen or cut off in it does not keep its locks."""
     async with task.transaction() as connection:
         await rows_on(connection, "be_brief")
         yield connection
@@ -35,8 +35,7 @@ async def brief_transaction(task: Task[Any]) -> AsyncIterator[TaskConnection]:
 async def log_for_mission(
     connection: AsyncConnection[Any], mission_id: int, attempt: int, event: str, /, **details: Any
 ) -> None:
-    """An event of a mission that somebody else writes: the driver of the worker that it is given
-    to."""
+    """Add an event to a mission from another task: the driver that assigns it."""
     await rows_on(
         connection,
         "log_for_mission",

@@ -1,14 +1,24 @@
-"""The error codes of the original specification (7.1): which may be tried again, and what their
-exhaustion is called."""
+"""The error codes of the original specification (7.1): what each is called, which may be retried,
+and whether the proxy or the worker is to blame.
+
+A blamed proxy gets a strike; with three it is deactivated. When most proxies fail at once, the
+target must be down: the breaker opens, and no proxy is deactivated. A worker that refuses our API
+key is deactivated at once.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import assert_never
+from typing import Any, assert_never
 
 from regente.contracts.worker import Cause, Problem, SessionStatus
 from regente.contracts.writer import WriterJob
+from regente.engine.database import TaskConnection
+from regente.engine.log import logger
+from regente.engine.task import Task
+from regente.fleet.config import FleetConfig
 from regente.http_client.client import CallFailed, CallFailure
+from regente.pipelines.missions.book import one_on, rows_on
 
 
 class Phase(StrEnum):
@@ -40,7 +50,7 @@ class ErrorCode(StrEnum):
 
     @property
     def may_retry(self) -> bool:
-        """1xx but 104, 2xx but 203, 300 to 303 (7.2)."""
+        """1xx except 104, 2xx except 203, 300 to 303 (7.2)."""
         return self.value[5] in "123" and self not in EXHAUSTED.values()
 
     @property
@@ -53,6 +63,7 @@ EXHAUSTED = {
     Phase.SCRAPE: ErrorCode.SCRAPE_EXHAUSTED,
     Phase.WRITER: ErrorCode.WRITER_EXHAUSTED,
 }
+"""The code of a mission whose retries are used up."""
 
 BROKEN_SESSION = {
     SessionStatus.STUCK: ErrorCode.SESSION_STUCK,
@@ -61,8 +72,8 @@ BROKEN_SESSION = {
 }
 
 
-def of_problem(problem: Problem | None) -> ErrorCode:
-    """The code of a scrape that failed."""
+def code_of_problem(problem: Problem | None) -> ErrorCode:
+    """The code of a scrape job that failed."""
     return (
         ErrorCode.STORAGE
         if problem is not None and problem.cause is Cause.STORAGE
@@ -70,11 +81,11 @@ def of_problem(problem: Problem | None) -> ErrorCode:
     )
 
 
-def of_writer_job(job: WriterJob) -> ErrorCode:
+def code_of_writer_job(job: WriterJob) -> ErrorCode:
     return ErrorCode(job.error_code) if job.error_code is not None else ErrorCode.WRITER
 
 
-def of_writer_call(error: CallFailed) -> ErrorCode:
+def code_of_writer_call(error: CallFailed) -> ErrorCode:
     match error.failure:
         case CallFailure.REFUSED | CallFailure.UNAUTHORIZED:
             return ErrorCode.WRITER_REFUSED
@@ -95,10 +106,63 @@ def of_writer_call(error: CallFailed) -> ErrorCode:
 
 
 def blames_proxy(code: ErrorCode, problem: Problem | None, *, starting: bool) -> bool:
-    """Only a proxy's own fault raises its count. A session that does not start is its fault unless
-    the evidence differs."""
+    """True when the failure counts as a strike against the proxy: the worker says so, or a session
+    did not start and the worker names no other cause."""
     if problem is not None:
         return problem.cause is Cause.PROXY
     if code is ErrorCode.SESSION_TIMEOUT:
         return True
     return starting and code in (ErrorCode.SESSION_STUCK, ErrorCode.SESSION_DISCONNECTED)
+
+
+async def blame_proxy(
+    task: Task[Any], connection: TaskConnection, config: FleetConfig, proxy_id: str, reason: str
+) -> None:
+    """Count a strike against the proxy, in the transaction that records the failure."""
+    row = await one_on(
+        connection,
+        "blame_proxy",
+        proxy_id=proxy_id,
+        reason=reason,
+        max_failures=config.max_proxy_failures,
+        window_seconds=config.breaker_window_seconds,
+        share=config.breaker_share,
+    )
+    if row is None:
+        return
+    if not row["active"]:
+        await task.event(
+            "proxy_deactivated",
+            connection=connection,
+            id=proxy_id,
+            proxy_name=row["name"],
+            fail_count=row["fail_count"],
+            reason=reason,
+            by="regente",
+        )
+    if row["outage"] and await rows_on(connection, "open_breaker"):
+        logger.error(
+            "most proxies fail: the target may be down; no proxy is deactivated, and one "
+            "worker at a time tries again"
+        )
+        await task.event(
+            "proxy_breaker_opened", connection=connection, proxy_name=row["name"], reason=reason
+        )
+
+
+async def deactivate_worker(
+    task: Task[Any], connection: TaskConnection, worker_id: str, code: str, message: str
+) -> None:
+    """Deactivate a worker that refuses our API key, until a person activates it again."""
+    row = await one_on(
+        connection, "deactivate_worker", worker_id=worker_id, code=code, message=message
+    )
+    if row is not None:
+        await task.event(
+            "worker_deactivated",
+            connection=connection,
+            id=worker_id,
+            name=row["name"],
+            by="regente",
+            reason=message,
+        )

@@ -1,4 +1,4 @@
-"""The extraction: one scrape job on one worker, sent once, watched to its end (5.2, 2.4 to 2.6)."""
+"""The scrape phase: one job on one worker, sent once and polled to its end (5.2, 2.4 to 2.6)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from regente.contracts.worker import Cause, ScrapeJob, ScrapeStatus, SessionStat
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import Fatal, Held
 from regente.engine.task import Task
+from regente.fleet.clients import end_session_best_effort, throttle_delay, with_retries
 from regente.fleet.models import Worker
 from regente.fleet.registry import Fleet
 from regente.http_client.client import TRANSIENT, CallFailed, CallFailure
-from regente.pipelines.missions import error_codes
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.book import ask, brief_transaction, rows_on
-from regente.pipelines.missions.error_codes import BROKEN_SESSION, ErrorCode, blames_proxy
+from regente.pipelines.missions.failures import (
+    BROKEN_SESSION,
+    ErrorCode,
+    blames_proxy,
+    code_of_problem,
+)
 from regente.pipelines.missions.phase import MissionFailure, MissionPhase, MissionRun
-from regente.pipelines.missions.retries import end_session_best_effort, throttle_delay, with_retries
 
 UNDER_WAY = (ScrapeStatus.PENDING, ScrapeStatus.QUEUED, ScrapeStatus.RUNNING)
 
@@ -37,13 +41,13 @@ class ScrapePhase(MissionPhase):
         self._started_at = time.monotonic() - run.scrape_seconds
 
     async def extract(self) -> MissionRun:
-        """Until the ads lie in storage and the worker is free."""
+        """Run the job until the worker has stored the ads and is free; the changed row."""
         if self._job_id is None:
             self._job_id = await self._begin()
         job = await self._watch(self._job_id)
         return await self._ended(self._job_id, job)
 
-    # The job is sent: the intent before, its id right after.
+    # Send the job: record the intent before, and the job's id right after.
 
     async def _begin(self) -> str:
         resent = self.run.scrape_sent
@@ -69,8 +73,8 @@ class ScrapePhase(MissionPhase):
         return job_id
 
     async def _send(self, resent: bool) -> str:
-        """`POST /scrape`. When an answer got lost, the worker is asked what it does before anything
-        is sent again."""
+        """`POST /scrape`. When the answer got lost, ask the worker for its job before the next
+        try."""
         key = f"mission-{self.task.id}-{self.run.scrape_no}"
         deadline = time.monotonic() + self.fleet.config.outage_seconds
         pause_seconds = min(0.5, self.fleet.config.outage_seconds / 10)
@@ -127,7 +131,7 @@ class ScrapePhase(MissionPhase):
             reason, wait_seconds=throttle_delay(retry_after), worker_status="ready"
         )
 
-    # The job is watched.
+    # Poll the job.
 
     async def _watch(self, job_id: str) -> ScrapeJob:
         while True:
@@ -175,7 +179,7 @@ class ScrapePhase(MissionPhase):
                 return await self.sent_back(error.message)
 
     async def _report(self, job_id: str, job: ScrapeJob) -> None:
-        """Progress, when there is some."""
+        """Record progress when the count of ads has changed."""
         if job.ads_count is None or job.ads_count == self._reported:
             await self.task.heartbeat()
             return
@@ -192,8 +196,8 @@ class ScrapePhase(MissionPhase):
             )
 
     async def _check_session(self) -> None:
-        """The session may break under a job that does not know it yet."""
-        with contextlib.suppress(CallFailed):  # the next look at the job says it, if it lasts
+        """Fail when the session is broken, even if the job does not report it yet."""
+        with contextlib.suppress(CallFailed):  # if it lasts, the next poll of the job fails
             session = await self._client.session()
             if (code := BROKEN_SESSION.get(session.status)) is not None:
                 raise await self._session_broken(code, session)
@@ -214,8 +218,8 @@ class ScrapePhase(MissionPhase):
         await end_session_best_effort(self.task, self._client, self.fleet.config.outage_seconds)
 
     async def _check_halt(self, job_id: str) -> None:
-        """Somebody stopped the orchestrator and does not want to wait for what runs."""
-        if (await ask(self.fleet.database, "state"))[0]["state"] == "halting":
+        """Cancel the job when a person stopped the orchestrator with `now`."""
+        if (await ask(self.fleet.database, "orchestrator_state"))[0]["state"] == "halting":
             await self._end_job(job_id)
             raise await self.sent_back(
                 "the orchestrator was stopped",
@@ -223,7 +227,7 @@ class ScrapePhase(MissionPhase):
                 code=ErrorCode.SCRAPE_CANCELLED,
             )
 
-    # The job has ended.
+    # Record how the job ended.
 
     async def _ended(self, job_id: str, job: ScrapeJob) -> MissionRun:
         if job.status is ScrapeStatus.COMPLETED and job.ads_count is None:
@@ -253,7 +257,7 @@ class ScrapePhase(MissionPhase):
         message = problem.message if problem is not None else f"the job {job_id} is {job.status}"
         blamed = problem is not None and problem.cause is Cause.PROXY
         raise await self.scrape_failed(
-            MissionFailure(error_codes.of_problem(problem), message, blames_proxy=blamed)
+            MissionFailure(code_of_problem(problem), message, blames_proxy=blamed)
         )
 
     async def _extracted(self, job_id: str, ads_count: int, shortfall: str | None) -> MissionRun:
@@ -267,9 +271,9 @@ class ScrapePhase(MissionPhase):
                 url=url,
                 ads_count=ads_count,
             )
-            told = {"problem": shortfall} if shortfall else {}
+            details = {"problem": shortfall} if shortfall else {}
             await self._completed(
-                connection, "scrape_completed", job_id, ads_count=ads_count, **told
+                connection, "scrape_completed", job_id, ads_count=ads_count, **details
             )
         crash_point("scrape.stored")
         return replace(
@@ -306,9 +310,9 @@ class ScrapePhase(MissionPhase):
 
     # Cancel.
 
-    async def call_off(self) -> None:
-        """The worker confirms that the job has ended, or its session is ended for it. Then it is
-        free."""
+    async def cancel(self) -> None:
+        """Cancel the job and release the worker. A worker that does not confirm in time has its
+        session ended."""
         run = await MissionRun.of(self.fleet, self.task)
         job_id = run.worker_job_id
         clean = job_id is not None and await self._confirmed_end(job_id)

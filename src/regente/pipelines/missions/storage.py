@@ -1,5 +1,5 @@
-"""The storage: one writer job, sent once, watched to its end (5.3). Its name is ours, so the same
-twice is one job."""
+"""The storage phase: one writer job, sent once and polled to its end (5.3). We choose the job's id,
+so a request sent twice is one job."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from regente.contracts.writer import ProcessRequest, Source, WriterJob, WriterSt
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import Fatal, TaskError, Throttled
 from regente.engine.task import Task
-from regente.fleet.clients import WriterClient
+from regente.fleet.clients import WriterClient, throttle_delay, with_retries
 from regente.fleet.models import Writer
 from regente.fleet.registry import Fleet
 from regente.http_client.client import CallFailed, CallFailure
-from regente.pipelines.missions import error_codes
 from regente.pipelines.missions.book import brief_transaction, one_on, rows_on
-from regente.pipelines.missions.error_codes import ErrorCode
+from regente.pipelines.missions.failures import (
+    ErrorCode,
+    code_of_writer_call,
+    code_of_writer_job,
+)
 from regente.pipelines.missions.phase import MissionPhase, MissionRun
-from regente.pipelines.missions.retries import throttle_delay, with_retries
 
 NAMESPACE = uuid.UUID("6f0c3a52-6d0f-4f0a-9c52-0d7b8f6d2a11")
 MAX_ITEM_CHARACTERS = 100_000
@@ -42,14 +44,14 @@ class StoragePhase(MissionPhase):
         job = await self._watch(client, job_id)
         if job.status is WriterStatus.FAILED:
             raise await self.storage_failed(
-                error_codes.of_writer_job(job),
+                code_of_writer_job(job),
                 job.error or f"the job {job_id} failed",
                 job_failed=True,
             )
         return await self._stored(job_id, job)
 
     async def _writer(self) -> Writer:
-        """The one that has the job already, or an active one; without any, wait."""
+        """The writer that has the job already, or an active one; wait when there is none."""
         if self.run.writer_id is not None:
             return await self.fleet.writer(self.run.writer_id)
         while True:
@@ -60,7 +62,7 @@ class StoragePhase(MissionPhase):
             await self.task.heartbeat()
             await asyncio.sleep(self.fleet.config.polling_session_seconds)
 
-    # The job is sent: the intent before, its id right after.
+    # Send the job: record the intent before, and the job's id right after.
 
     async def _begin(self, client: WriterClient, writer: Writer) -> str:
         again = self.run.writer_sent
@@ -113,7 +115,7 @@ class StoragePhase(MissionPhase):
         )
         self.task.check_lease()
         try:
-            # Repeated if need be: the same name is the same job.
+            # May be repeated: the same id is the same job.
             return await with_retries(
                 self.task,
                 lambda: client.process(request),
@@ -124,7 +126,7 @@ class StoragePhase(MissionPhase):
             raise await self._not_answered(error) from error
 
     async def _not_answered(self, error: CallFailed) -> TaskError:
-        code = error_codes.of_writer_call(error)
+        code = code_of_writer_call(error)
         if error.failure is CallFailure.UNAUTHORIZED:
             return await self._unauthorized(code, error.message)
         if error.failure is CallFailure.THROTTLED:
@@ -147,7 +149,7 @@ class StoragePhase(MissionPhase):
             await rows_on(connection, "store_again", mission_id=self.task.id)
         return Fatal(message, code=code.value)
 
-    # The job is watched.
+    # Poll the job.
 
     async def _watch(self, client: WriterClient, job_id: str) -> WriterJob:
         while True:
@@ -200,7 +202,7 @@ class StoragePhase(MissionPhase):
                 total=job.progress.total,
             )
 
-    # The job has ended.
+    # Record how the job ended.
 
     async def _stored(self, job_id: str, job: WriterJob) -> MissionRun:
         duration_ms = round((time.monotonic() - self._started_at) * 1000)
@@ -235,7 +237,7 @@ class StoragePhase(MissionPhase):
 def _short_json(data: Any) -> str:
     try:
         text = json.dumps(data, allow_nan=False)
-    except ValueError:  # a number beyond all bounds
+    except ValueError:  # a number that JSON does not have
         text = json.dumps({"unreadable": repr(data)[:MAX_ITEM_CHARACTERS]})
     return (
         text
