@@ -1,8 +1,8 @@
-"""Runs a step in a child process with a time and a memory limit: a parser that crashes takes down
-nothing but its step.
+"""Runs a step in a child process with a time and a memory limit: a parser that crashes fails only
+its step.
 
-Arguments go in by pickle (ours to the child); the result comes back as JSON only, for the child may
-have read hostile input. This module's `main` is also the child's program.
+The arguments are pickled for the child. The result comes back as JSON only, because the child may
+have read hostile input. `main` is the child's program.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def run_isolated(
 
 
 async def _started() -> asyncio.subprocess.Process:
-    """The long way: an interpreter that has yet to import everything."""
+    """A new interpreter, when there is no fork server for the module."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -108,7 +108,7 @@ def _request(
         module = _main_module()
     try:
         return module, pickle.dumps((module, name, args, kwargs, memory_mb))
-    except Exception as error:  # whatever an argument's own __reduce__ raises
+    except Exception as error:  # any error of an argument's own __reduce__
         raise Fatal(
             f"the arguments of {name} cannot be sent to its process: {error}", code="NOT_ISOLATABLE"
         ) from error
@@ -139,8 +139,8 @@ async def _converse(
 
 
 async def _end(child: ChildProcess | asyncio.subprocess.Process) -> None:
-    """The child and whatever it started are gone when this returns, also when the step was
-    canceled."""
+    """Kill the child and the processes it started, and wait for its end, also when the step was
+    cancelled."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     await asyncio.shield(asyncio.ensure_future(child.wait()))
@@ -185,7 +185,7 @@ def main() -> None:
     os.dup2(2, 1)  # what the step prints must not mix with the answer
     header = sys.stdin.buffer.read(8)
     if len(header) < 8:
-        os._exit(1)  # nobody wants anything any more
+        os._exit(1)  # the parent has closed the pipe
     length = int.from_bytes(header, "big")
     request = sys.stdin.buffer.read(length)
     threading.Thread(target=_die_with_parent, daemon=True).start()
@@ -201,9 +201,7 @@ def main() -> None:
     except BaseException as error:
         _answer(answer, _ERROR, encode(_described(error), what="the error"))
     sys.stderr.flush()
-    os._exit(
-        0
-    )  # not by way of the interpreter's end, where the thread that reads stdin would be in the way
+    os._exit(0)  # a normal exit clashes with the thread that reads stdin
 
 
 def _encoded(result: Any) -> str:
@@ -238,7 +236,7 @@ def _limit_memory(memory_mb: int | None) -> None:
 
 
 def _leave_no_core() -> None:
-    """A crash says what it says: what the process held in memory is nobody's business."""
+    """No core dump: the process may hold secrets in memory."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

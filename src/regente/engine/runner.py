@@ -41,8 +41,8 @@ POLL_SECONDS = 5.0  # with LISTEN: only in case a hint was lost
 POLL_WITHOUT_LISTEN_SECONDS = 1.0
 POLL_UNTIL_IDLE_SECONDS = 0.2
 SURVEY_SECONDS = 1.0  # how old the knowledge of the queue may be in a busy runner
-MIN_IMPATIENCE_SECONDS = 0.02
-MAX_IMPATIENCE_SECONDS = 0.5
+MIN_BACKOFF_SECONDS = 0.02
+MAX_BACKOFF_SECONDS = 0.5  # between claims of due tasks that are locked or suspects
 CLAIM_AT_MOST = 500  # so that the first of many start while the next are being claimed
 GATHER_SECONDS = 0.004  # how long a few free slots wait for more before the claim's round trip
 GC_THRESHOLDS = (50_000, 20, 50)  # with Python's 700, collecting took a fifth of the time
@@ -78,7 +78,7 @@ class Runner:
         self._touched_batches = TouchedBatches(database)
         self._enough_free = max(1, min(self.config.concurrency // 2, CLAIM_AT_MOST // 2))
         self._levels = PriorityLevels(list(self._pipelines))
-        self._impatience_seconds = MIN_IMPATIENCE_SECONDS
+        self._backoff_seconds = MIN_BACKOFF_SECONDS
         self._wake = asyncio.Event()
         self._slots = asyncio.Event()
         self._suspects = asyncio.Event()
@@ -88,7 +88,7 @@ class Runner:
         self._lease_lost = False
         self._give_up_at = FOREVER
         self._report = DrainReport()
-        self._listener = Listener(database, self._hear)
+        self._listener = Listener(database, self._notified)
         self._store = TaskStore(database, 0)
         self._task_end = self._new_task_end()
         self._loop = asyncio.get_running_loop()
@@ -234,7 +234,7 @@ class Runner:
             claims = await self._store.claim(self._levels.ask_for(self._room(free)), free)
             for claim in claims:
                 self._launch(claim)
-            if len(claims) < free and await self._rest(bool(claims), until_idle):
+            if len(claims) < free and await self._wait_for_work(bool(claims), until_idle):
                 return
             if claims and self._levels.age_seconds > SURVEY_SECONDS:
                 await self._survey()
@@ -271,7 +271,7 @@ class Runner:
             for name, pipeline in self._pipelines.items()
         }
 
-    async def _rest(self, claimed_some: bool, until_idle: bool) -> bool:
+    async def _wait_for_work(self, claimed_some: bool, until_idle: bool) -> bool:
         """Wait for a hint or the next due task. True when `until_idle` and nothing is left to
         do."""
         if not claimed_some:
@@ -279,7 +279,7 @@ class Runner:
         while not self._stop_requests and not self._lease_lost:
             if until_idle and await self._is_idle():
                 return True
-            if await self._hint(self._pause_seconds(until_idle, claimed_some)):
+            if await self._wait_for_hint(self._pause_seconds(until_idle, claimed_some)):
                 return False
             await self._survey()  # no hint came: a survey costs less than a claim
             if self._levels.next_due_at <= time.monotonic():
@@ -291,12 +291,12 @@ class Runner:
         if due_in_seconds <= 0:
             if not claimed_some:  # due, but locked by another claim, or a suspect
                 self._suspects.set()
-            self._impatience_seconds = min(self._impatience_seconds * 2, MAX_IMPATIENCE_SECONDS)
+            self._backoff_seconds = min(self._backoff_seconds * 2, MAX_BACKOFF_SECONDS)
         else:
-            self._impatience_seconds = MIN_IMPATIENCE_SECONDS
-        return max(self._impatience_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
+            self._backoff_seconds = MIN_BACKOFF_SECONDS
+        return max(self._backoff_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
 
-    async def _hint(self, within_seconds: float) -> bool:
+    async def _wait_for_hint(self, within_seconds: float) -> bool:
         # Not `wait_for`: in Python 3.11 it swallows a cancellation that meets the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_seconds):
@@ -316,7 +316,7 @@ class Runner:
             return POLL_UNTIL_IDLE_SECONDS
         return POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS
 
-    def _hear(self, channel: str, payload: str) -> None:
+    def _notified(self, channel: str, payload: str) -> None:
         """The payload is a runner's id on the cancel channel; on the other it is `pipeline priority
         seconds`, `pipeline`, or empty."""
         if channel == CANCEL:

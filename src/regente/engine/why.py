@@ -1,11 +1,11 @@
-""" "Why is it not running?": one answer for any task."""
+"""Explains why a task is not running, or what it does."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-HELD_BEYOND_SECONDS = 3_000_000_000.0  # nobody schedules a task for a century from now
+HELD_BEYOND_SECONDS = 3_000_000_000.0  # a task that is due in a century is held, not scheduled
 
 _WAITS = {
     "task_sleeping": "it sleeps",
@@ -37,7 +37,7 @@ def _answer(row: dict[str, Any]) -> tuple[str, str]:
     if status == "running":
         return _why_running(row)
     if status == "draft":
-        return "DRAFT", "It is in the bank: nobody has queued it yet."
+        return "DRAFT", "It is a draft in the bank and not queued yet."
     if status == "failed":
         tries = f"{row['tries']} failed attempts, {row['crashes']} crashes"
         return (
@@ -52,7 +52,7 @@ def _answer(row: dict[str, Any]) -> tuple[str, str]:
 
 def _why_waiting(row: dict[str, Any]) -> tuple[str, str]:
     if row["due_in_seconds"] > HELD_BEYOND_SECONDS:
-        return "HELD", "It is held back until somebody releases it."
+        return "HELD", "It is held until it is released."
     if row["due_in_seconds"] > 0:
         reason = _WAITS.get(row["last_event"], "it is scheduled")
         cause = (
@@ -78,7 +78,7 @@ def _why_waiting(row: dict[str, Any]) -> tuple[str, str]:
             ),
         )
     if row["crashes"] >= 2:
-        return "SUSPECT", "It was running when its runner died, twice: it waits to be run alone."
+        return "SUSPECT", "Its runner died twice while it was running: it waits to be run alone."
     if row["busy"] >= row["slots"]:
         return (
             "BUSY",
@@ -118,5 +118,5 @@ def _why_running(row: dict[str, Any]) -> tuple[str, str]:
         )
     return (
         "RUNNING",
-        f"It runs{where}, last sign of life {row['silent_seconds']:.0f} s ago; {held}.",
+        f"It runs{where}, last heartbeat {row['silent_seconds']:.0f} s ago; {held}.",
     )

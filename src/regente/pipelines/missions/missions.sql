@@ -1,6 +1,6 @@
 -- What the three pipelines of the missions write besides the engine's own records. A statement that
--- writes on a worker names the worker's driver or the mission that holds the worker, and does nothing
--- when another one does.
+-- writes on a worker names the worker's driver or the mission that holds the worker, and does
+-- nothing when another one does.
 
 -- name: be_brief
 SET LOCAL idle_in_transaction_session_timeout = '5s'
