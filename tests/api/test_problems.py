@@ -151,7 +151,7 @@ async def test_a_database_that_is_gone_is_503_and_not_500(
     app: Regente, api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """O18: the database away."""
-    monkeypatch.setattr("regente.engine.database.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("regente.engine.database.RETRY_SECONDS", 0.2)
     await app.database.close()
     answer = await api.viewer.get("/api/missions")
     assert answer.status_code == 503

@@ -21,7 +21,7 @@ from tests.engine.stage import Ghost, Sql, events_of, running, status_is, task_r
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long a coroutine may ignore its cancellation."""
-    monkeypatch.setattr(runner_module, "STUBBORN_SECONDS", 0.2)
+    monkeypatch.setattr(runner_module, "LAST_WRITES_SECONDS", 0.2)
 
 
 async def canceled(app: Regente, task_id: int, at_work: Any) -> None:

@@ -190,14 +190,14 @@ async def _act(
                 done += await act(app, ids[start : start + PAGE])
                 bar.advance(bar.task_ids[0], PAGE)
         if chosen.ids and len(done) < len(ids):
-            await _explain_rest(app, call, sorted(set(ids) - set(done)), done)
+            raise await _not_dead_letters(app, call, sorted(set(ids) - set(done)), done)
     return sorted(done)
 
 
-async def _explain_rest(
+async def _not_dead_letters(
     app: Regente, call: CommandContext, rest: list[int], done: list[int]
-) -> None:
-    """An id that was named and is no dead letter is an error; what was done stays done."""
+) -> IllegalTransition:
+    """The error for named ids that are no dead letters; what was done stays done."""
     if done:
         output.note(f"done: {', '.join(map(str, sorted(done)))}")
     for task_id in rest[1:]:
@@ -205,7 +205,7 @@ async def _explain_rest(
             "NOT_A_DEAD_LETTER", f"task {task_id} is no dead letter", as_json=call.json
         )
     task = await app.get(rest[0])
-    raise IllegalTransition(f"task {rest[0]} is {task.status}, not a dead letter")
+    return IllegalTransition(f"task {rest[0]} is {task.status}, not a dead letter")
 
 
 def _row(task: TaskInfo) -> tuple[RenderableType, ...]:

@@ -1,6 +1,6 @@
-"""Ends background work for certain. In Python 3.11 `asyncio.wait_for`, and with it psycopg,
-swallows a cancellation that meets the very event it waits for; one `cancel()` is then not enough,
-and waiting for its effect would be waiting for ever."""
+"""Cancels background tasks until they have ended. In Python 3.11 `asyncio.wait_for`, and with it
+psycopg, swallows a cancellation that meets the event it waits for, so one `cancel()` may not be
+enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CANCEL_EVERY_SECONDS = 0.1
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Returns when all have ended; what they raised is nobody's concern any more."""
+    """Cancel the tasks and wait until all have ended; what they raise is dropped."""
     pending = set(tasks)
     while pending:
         for task in pending:

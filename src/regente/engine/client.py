@@ -1,5 +1,5 @@
-"""The door for programs: enqueue, ask, cancel, retry, batches, schedules, the feed. Everything a
-console could want."""
+"""The client: everything a program or a console does with tasks, pipelines, batches and schedules,
+without running any."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Client:
     async def stop(self) -> None:
         await self._intake.stop()
 
-    # In.
+    # Enqueue.
 
     async def enqueue(
         self,
@@ -122,14 +122,14 @@ class Client:
     async def release(
         self, ids: Sequence[int], *, connection: AsyncConnection[Any] | None = None
     ) -> list[int]:
-        """Let tasks run that were held back (`task.hold`, or queued with `run_at=HELD`); returns
-        those that were."""
+        """Make held tasks due (`task.hold`, or queued with `run_at=HELD`); returns those that were
+        held."""
         params = {"ids": _ids(ids)}
         if connection is not None:
             return [row[0] for row in await fetch_on(connection, "release", params)]
         return [row[0] for row in await self.database.fetch("release", params)]
 
-    # Questions.
+    # Queries.
 
     async def get(self, task_id: int) -> TaskInfo:
         rows = await self.database.fetch_dicts("get_tasks", {"ids": _ids([task_id])})
@@ -147,7 +147,7 @@ class Client:
         before_id: int | None = None,
         limit: int = 100,
     ) -> list[TaskInfo]:
-        """Newest first; the next page begins with `before_id` of the last one seen."""
+        """Newest first. `before_id`, the last id of a page, gives the next page."""
         unknown = [status for status in statuses or () if status not in STATUSES]
         if unknown:
             raise InvalidInput(
@@ -170,7 +170,7 @@ class Client:
         )
 
     async def why(self, task_id: int) -> Why:
-        """Why it is not running, or where it stands."""
+        """Why the task is not running, or what it does."""
         rows = await self.database.fetch_dicts("why", {"task_id": _id(task_id)})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
@@ -213,8 +213,8 @@ class Client:
         return RunnerInfo(**rows[0])
 
     async def feed(self, after: str = "0-0", limit: int = MAX_PAGE) -> list[Event]:
-        """Events in their final order, after the given position. Nothing can appear before what was
-        returned."""
+        """Events after the given position, in their final order: no later event appears before a
+        returned one."""
         if not _POSITION.fullmatch(after):
             raise InvalidInput(f"{after!r} is not a position in the feed")
         txid, _, event_id = after.partition("-")
@@ -224,7 +224,8 @@ class Client:
     # Actions on tasks.
 
     async def cancel(self, task_id: int, *, by: str | None = None) -> str:
-        """`canceled` when it ended at once, `canceling` when a runner has been asked to end it."""
+        """`canceled` when the task was waiting; `canceling` when its runner was asked to stop
+        it."""
         rows = await self.database.fetch_dicts(
             "cancel", {"ids": _ids([task_id]), "details": _by(by)}
         )
@@ -244,8 +245,8 @@ class Client:
         return {"canceled": ended, "canceling": sum(row["requested"] for row in rows)}
 
     async def retry(self, task_id: int, *, by: str | None = None) -> None:
-        """Start a failed, canceled or skipped task again, with a fresh budget; finished steps stay
-        finished."""
+        """Queue a failed, canceled or skipped task again, with all its tries. Finished steps are
+        not repeated."""
         rows = await self.database.fetch_dicts(
             "retry", {"ids": _ids([task_id]), "details": _by(by)}
         )
@@ -262,7 +263,7 @@ class Client:
         return [row["id"] for row in rows if row["done"]]
 
     async def discard(self, ids: Sequence[int], *, by: str | None = None) -> list[int]:
-        """Give dead letters up for good: they become `canceled`."""
+        """Discard dead letters: they become `canceled`."""
         return [
             row[0]
             for row in await self.database.fetch("discard", {"ids": _ids(ids), "details": _by(by)})
@@ -276,8 +277,8 @@ class Client:
         task_id: int | None = None,
         by: str | None = None,
     ) -> list[int]:
-        """Put running tasks that have shown no sign of life for so long back into the queue;
-        whoever holds one is fenced."""
+        """Queue running tasks again that have had no heartbeat for so long. The fence refuses the
+        writes of their former attempts."""
         params = {"stuck_seconds": stuck_seconds, "pipeline": pipeline, "id": task_id, "by": by}
         return [row[0] for row in await self.database.fetch("recover_stuck", params)]
 
@@ -289,8 +290,8 @@ class Client:
         between_attempts: bool = False,
         by: str | None = None,
     ) -> list[int]:
-        """End running tasks that were first started so long ago, with `between_attempts` also those
-        that wait for the next."""
+        """Fail running tasks that were first started so long ago; with `between_attempts` also
+        those that wait for their next attempt."""
         what = f"{seconds / 3600:g} hours"
         params = {
             "seconds": seconds,
@@ -304,7 +305,7 @@ class Client:
     # Pipelines.
 
     async def pause(self, pipeline: str, *, by: str | None = None) -> None:
-        """Nothing of it is claimed any more; what runs goes on."""
+        """Stop claiming tasks of the pipeline; running ones continue."""
         await self._intake.check_pipeline(pipeline)
         await self.database.fetch(
             "pause_pipeline", {"name": pipeline, "paused": True, "details": _by(by)}
@@ -329,7 +330,7 @@ class Client:
         max_resumes: int = 3,
         details: dict[str, Any] | None = None,
     ) -> int:
-        """The batch of that name; opened if there is none."""
+        """The id of the batch with this name, which is created if there is none."""
         params = _new_batch(name, stall_after, max_resumes, details)
         return int((await self.database.fetch("open_batch", params))[0][0])
 
@@ -354,8 +355,8 @@ class Client:
         return found[0]
 
     async def resume_batch(self, batch: int | str, *, by: str | None = None) -> Resumed:
-        """Go on where a stalled batch stopped. Idempotent: of two callers at once one resumes, the
-        other learns so."""
+        """Release the waiting tasks of a stalled batch. Idempotent: of two concurrent callers one
+        resumes it, the other is told so."""
         store = await self.batch(batch)
         rows = await self.database.fetch("resume_batch", {"batch_id": store.id, "details": _by(by)})
         if rows:
@@ -385,7 +386,7 @@ class Client:
         )
 
     async def cancel_batch(self, batch: int | str, *, by: str | None = None) -> dict[str, int]:
-        """Cancel the rest: what has ended stays as it is."""
+        """Cancel the batch's tasks that have not ended."""
         store = await self.batch(batch)
         await self.database.fetch(
             "close_canceled_batch", {"batch_id": store.id, "details": _by(by)}
@@ -470,7 +471,7 @@ def _new_batch(
 
 
 def _by(who: str | None) -> str | None:
-    """Who did it, and by which request, for the event."""
+    """The event's details: who did it, and by which request."""
     if who is None:
         return None
     request = current_request.get()

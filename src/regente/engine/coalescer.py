@@ -1,8 +1,7 @@
-"""Gathers what many coroutines want written into few statements, without making anybody wait for
-company.
+"""Writes what many coroutines hand in with few statements, without a delay to collect more.
 
-Whatever has gathered while one statement was under way goes out with the next. A caller is released
-only when its own row is committed: durability is never traded for speed.
+Items that are handed in while one statement is under way go out with the next. A caller continues
+only when its own item is committed: durability is not traded for speed.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Coalescer(Generic[Item, Verdict]):
         self._runner = asyncio.create_task(self._run(), name="coalescer")
 
     async def stop(self) -> None:
-        """Ends after everything that was handed in is written."""
+        """Return when everything that was handed in is written."""
         while self._waiting or self._flushing:
             await asyncio.sleep(0.001)
         if self._runner is not None:
@@ -107,8 +106,8 @@ class Coalescer(Generic[Item, Verdict]):
         try:
             verdicts = await self._flush([entry.item for entry in batch])
         except Exception as error:
-            # Refused for what one item contains: not committed, so the others may be sent again
-            # without it. Only while the database is away nobody knows.
+            # One item was refused for its content and nothing is committed, so each may be sent
+            # alone. When the database is away, the outcome is unknown.
             if len(batch) > 1 and not isinstance(error, DatabaseUnavailable):
                 for entry in batch:
                     await self._write_out([entry])

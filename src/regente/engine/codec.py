@@ -47,7 +47,7 @@ def encode(value: Any, *, what: str, max_bytes: int = MAX_OUTPUT_BYTES) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Whether PostgreSQL takes it as `text`: no NUL, no lone surrogate."""
+    """True when PostgreSQL stores it as `text`: no NUL, no lone surrogate."""
     try:
         return "\x00" not in text and bool(text.encode("utf-8") or True)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What a runner did, in numbers: for its row in the database, for metrics and for the report of its
+"""The counters of a runner: for its row in the database, for metrics and for the report of its
 drain."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Counters:
     busy_seconds: float = 0.0
 
     def count(self, outcome: Outcome, seconds: float) -> None:
-        """One attempt has ended, and its outcome is committed."""
+        """Count one attempt whose outcome is committed."""
         self.busy_seconds += seconds
         if isinstance(outcome, Completed):
             self.completed += 1
@@ -37,10 +37,10 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class DrainReport:
-    """How a drain went: of the tasks that were running when it began.
+    """What became of the tasks that were running when the drain began.
 
-    `left` are those about which the database could not be told any more, or which another runner
-    had taken over: they are in the hands of the lease.
+    `left` are those whose outcome was not written, because the database was away or another runner
+    had taken them over: the reaper queues them when the lease runs out.
     """
 
     finished: int = 0

@@ -1,10 +1,10 @@
-"""Named places where a test may kill the process, to prove that a crash exactly there loses and
-doubles nothing.
+"""Named places where a test kills the process, to prove that a crash there loses and doubles
+nothing.
 
-Armed by the environment, `REGENTE_CRASH_POINT=name` or `name:n` for the n-th passage; otherwise
-each call is one comparison. Killed means killed: SIGKILL to ourselves, no cleanup runs. With
-`REGENTE_CRASH_SIGNAL=SIGSTOP` the process is frozen there instead, to be woken as a zombie after
-somebody else took over.
+Armed by the environment: `REGENTE_CRASH_POINT=name`, or `name:n` for the n-th passage. Without it
+each call costs one comparison. The process gets SIGKILL, so no cleanup runs. With
+`REGENTE_CRASH_SIGNAL=SIGSTOP` it is frozen instead, and wakes as a zombie after another runner took
+over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Connections: how the engine reaches PostgreSQL, and what it does while PostgreSQL cannot be
-reached.
+"""Connections to PostgreSQL: the pools, retries while it is away, and driver errors as ours.
 
-Owns the pools, knows whether a transaction pooler stands in between, and turns driver errors into
-ours. Never holds session state: through a pooler each statement may meet another server process.
+It detects a transaction pooler between us and the server. It never relies on session state: through
+a pooler each statement may run in another server process.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from regente.engine.errors import DatabaseUnavailable, IllegalTransition, Invali
 from regente.engine.queries import query
 from regente.queries import Row
 
-# PostgreSQL chose this statement to break a tie: the same again may pass.
+# PostgreSQL aborted this statement in favour of another one: a retry may pass.
 TIES = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 FOREVER = float("inf")
-PATIENCE_SECONDS = 10.0
+RETRY_SECONDS = 10.0
 
-# A peer that vanished without a word must not hold a statement for longer than a lease would stand.
+# A statement must not wait for a vanished server longer than a lease lasts.
 KEEPALIVE = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -37,22 +36,20 @@ KEEPALIVE = {
     "tcp_user_timeout": 30_000,
 }
 
-# A process that is frozen in the midst of a transaction of ours must not hold its locks for ever.
-# One plan for any length of the arrays, the one with an index probe for each row: plans made for
-# the values of the first executions, on a table without statistics, joined each with each and took
-# ten times as long.
+# The timeout ends a transaction of a frozen process, which would keep its locks. The generic plan
+# has one index probe for each row, for arrays of any length; plans made for the values of the
+# first executions, on a table without statistics, joined each row with each and took ten times as
+# long.
 OPTIONS = (
     "-c jit=off -c idle_in_transaction_session_timeout=5s -c plan_cache_mode=force_generic_plan"
 )
-TASK_OPTIONS = (
-    "-c jit=off"  # in a pipeline's own transaction only the pipeline knows how long is too long
-)
+TASK_OPTIONS = "-c jit=off"  # no timeout: a pipeline's own transaction may be idle for long
 
 T = TypeVar("T")
 
 
 class TaskConnection(AsyncConnection[Any]):
-    """The connection that pipelines get: psycopg's own, which also takes `$1` placeholders."""
+    """The connection of a pipeline's transaction: psycopg's, which also takes `$1` placeholders."""
 
     async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
         if isinstance(query, str) and params is not None and "$1" in query and "%" not in query:
@@ -61,20 +58,16 @@ class TaskConnection(AsyncConnection[Any]):
 
 
 class Database:
-    """Two pools on one address: a small one for the engine's own statements, one for pipelines'
-    transactions.
-
-    They are apart so that a pipeline that holds every connection it can get cannot keep the engine
-    from recording.
+    """Two pools for one server: a small one for the engine's own statements, one for pipelines'
+    transactions, so that pipelines that use up their connections do not keep the engine from
+    writing.
     """
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = url
-        self.revive_with: Callable[[], object] | None = (
-            None  # starts a server that died, when it is ours to start
-        )
+        self.revive_with: Callable[[], object] | None = None  # restarts an embedded server
         self.through_pooler = False
-        self.losses = 0  # how often an answer did not come
+        self.losses = 0  # how often a connection was lost
         self._pool_size = pool_size
         self._engine: AsyncConnectionPool[AsyncConnection[Any]] | None = None
         self._tasks: AsyncConnectionPool[TaskConnection] | None = None
@@ -96,7 +89,7 @@ class Database:
             kwargs=self.connect_arguments(TASK_OPTIONS),
             min_size=0,
             max_size=self._pool_size,
-            check=_check_alive,  # one that died while nobody used it must not cost an attempt
+            check=_check_alive,  # a connection that died in the pool must not cost an attempt
             open=False,
             name="regente-tasks",
             timeout=60,
@@ -110,7 +103,7 @@ class Database:
                 await pool.close()
 
     def connect_arguments(self, options: str = OPTIONS) -> dict[str, Any]:
-        """For every connection of ours. A pooler forwards neither options nor prepared
+        """The arguments of every connection. A pooler forwards neither options nor prepared
         statements."""
         common: dict[str, Any] = {
             "autocommit": True,
@@ -138,7 +131,7 @@ class Database:
 
     @property
     def safe_url(self) -> str:
-        """The address without its password, fit for people and logs."""
+        """The URL without its password, for logs and messages."""
         parts = {
             key: value
             for key, value in conninfo_to_dict(self.url).items()
@@ -153,31 +146,31 @@ class Database:
         *,
         give_up_at: Callable[[], float] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Run a named query. While the database is away, try again until `give_up_at`, a point in
-        monotonic time.
+        """Run a named query. While the database is away, retry until `give_up_at`, in monotonic
+        time.
 
-        Only for statements that may be sent again when the answer to the first got lost.
+        Only for statements that may be sent again when the first answer got lost.
         """
-        return await self.insist(lambda: self._fetch_once(name, params or {}), give_up_at)
+        return await self.retry_while_away(lambda: self._fetch_once(name, params or {}), give_up_at)
 
     async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[Row]:
-        return await self.insist(lambda: self._fetch_dicts_once(name, params or {}), None)
+        return await self.retry_while_away(lambda: self._fetch_dicts_once(name, params or {}), None)
 
     async def run(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
-        """One statement of `work`, alone in its transaction. Only what may be sent again if its
-        answer got lost."""
+        """Run `work`, one statement, in its own transaction. Only for statements that may be
+        sent again when the first answer got lost."""
 
         async def attempt() -> T:
             async with self.connection() as connection:
                 return await work(connection)
 
-        return await self.insist(attempt, None)
+        return await self.retry_while_away(attempt, None)
 
-    async def insist(
+    async def retry_while_away(
         self, attempt: Callable[[], Awaitable[T]], give_up_at: Callable[[], float] | None
     ) -> T:
-        """Try again while the database is away, until `give_up_at`; only what may be done twice."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        """Retry while the database is away, until `give_up_at`. Only for what may be done twice."""
+        deadline = time.monotonic() + RETRY_SECONDS
         pause_seconds = 0.05
         while True:
             try:
@@ -206,15 +199,14 @@ class Database:
     async def _fetch_dicts_once(self, name: str, params: Mapping[str, Any]) -> list[Row]:
         assert self._engine is not None, "the database is not open"
         async with self._engine.connection() as connection, connection.transaction():
-            # Questions come with one filter or another, and a plan that serves any of them serves
-            # none.
+            # The filters differ from call to call: one plan for all of them would be slow for each.
             await connection.execute(query("plan_for_these_values"))
             async with connection.cursor(row_factory=dict_row) as cursor:
                 return await (await cursor.execute(query(name), params, prepare=False)).fetchall()
 
     def revive_now(self) -> None:
-        """Give an embedded server the chance to be started again; its own error would hide the one
-        being handled."""
+        """Restart an embedded server that died. An error is suppressed: it would hide the one being
+        handled."""
         if self.revive_with is not None:
             with contextlib.suppress(Exception):
                 self.revive_with()
@@ -230,11 +222,10 @@ class Database:
     async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
         """One transaction on one of the engine's own connections."""
         async with contextlib.AsyncExitStack() as stack:
-            yield await self.insist(lambda: self._begin(stack), None)
+            yield await self.retry_while_away(lambda: self._begin(stack), None)
 
     async def _begin(self, stack: contextlib.AsyncExitStack) -> AsyncConnection[Any]:
-        # Nothing has been asked yet: a connection that died in the pool costs another try, and no
-        # doubt.
+        # BEGIN may be retried on another connection: nothing was written before it.
         assert self._engine is not None, "the database is not open"
         async with contextlib.AsyncExitStack() as begun:
             connection = await begun.enter_async_context(self._engine.connection())
@@ -258,7 +249,7 @@ class FilteredReads:
 
     async def run(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
         """As `Database.run`."""
-        return await self._database.insist(lambda: self._once(work), None)
+        return await self._database.retry_while_away(lambda: self._once(work), None)
 
     async def _once(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
         async with self._database.connection() as connection, connection.transaction():
@@ -267,10 +258,10 @@ class FilteredReads:
 
 
 class DedicatedConnection:
-    """A connection beside the pools, for who asks often, one statement at a time.
+    """A connection outside the pools, for frequent statements, one at a time.
 
-    Taking one out of a pool and putting it back is a good part of the time between a hint and a
-    claim.
+    Taking a connection out of a pool and putting it back is a good part of the time between a hint
+    and a claim.
     """
 
     def __init__(self, database: Database) -> None:
@@ -281,7 +272,9 @@ class DedicatedConnection:
         self, name: str, params: Mapping[str, Any], give_up_at: Callable[[], float]
     ) -> list[tuple[Any, ...]]:
         """As `Database.fetch`."""
-        return await self._database.insist(lambda: self._fetch_once(name, params), give_up_at)
+        return await self._database.retry_while_away(
+            lambda: self._fetch_once(name, params), give_up_at
+        )
 
     async def _fetch_once(self, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         if self._connection is None:
@@ -289,7 +282,7 @@ class DedicatedConnection:
             self._connection = await AsyncConnection.connect(self._database.url, **arguments)
         try:
             return await fetch_on(self._connection, name, params)
-        except BaseException:  # lost, or canceled in the midst
+        except BaseException:  # lost, or cancelled during the statement
             await self.close()
             raise
 
@@ -311,31 +304,29 @@ async def fetch_on(
 
 
 async def _check_alive(connection: AsyncConnection[Any]) -> None:
-    """By its last word, instead of a round trip before every transaction."""
-    if not is_quiet(connection):
+    """Check a pooled connection, with a round trip only when the server has sent something."""
+    if not has_no_input(connection):
         await AsyncConnectionPool.check_connection(connection)
 
 
-def is_quiet(connection: AsyncConnection[Any]) -> bool:
-    """Whether the server has said nothing unasked: its last word, when it ends a connection, lies
-    there to be read."""
+def has_no_input(connection: AsyncConnection[Any]) -> bool:
+    """True when no unread bytes wait; a server that closes a connection leaves its error there."""
     poll = select.poll()
     poll.register(connection.pgconn.socket, select.POLLIN)
     return not poll.poll(0)
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the server went away, shut down or ran out of resources: what waiting may cure, as
-    opposed to a refusal."""
+    """True when the server went away, shut down or ran out of resources: a retry may pass."""
     if isinstance(error, errors.IdleInTransactionSessionTimeout):
-        return True  # we were frozen in the midst of a transaction
+        return True  # this process was frozen during a transaction
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     return error.sqlstate is None or error.sqlstate[:2] in ("08", "53", "57", "58")
 
 
 def translated(error: psycopg.Error) -> Exception:
-    """The one place where a SQLSTATE becomes one of our errors."""
+    """The error of ours for a SQLSTATE, or the same error."""
     if error.sqlstate == "RG001":
         return IllegalTransition(_first_line(error))
     if isinstance(error, errors.UntranslatableCharacter | errors.CharacterNotInRepertoire):
@@ -348,7 +339,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def number_array(values: Sequence[float | int | None]) -> str:
-    """A PostgreSQL array literal: far cheaper than the driver's element-wise adaptation."""
+    """A PostgreSQL array literal; faster than the driver's adaptation of each element."""
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 

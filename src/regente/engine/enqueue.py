@@ -1,5 +1,4 @@
-"""The way in: checks what is handed in, refuses what cannot be stored, and writes tasks with their
-events.
+"""Stores new tasks with their `task_queued` events, after checks of what PostgreSQL would refuse.
 
 Single tasks from concurrent callers share a statement; many at once go by COPY.
 """
@@ -22,8 +21,8 @@ from regente.engine.database import (
     TIES,
     Database,
     fetch_on,
+    has_no_input,
     is_lost,
-    is_quiet,
     number_array,
     text_array,
 )
@@ -71,7 +70,7 @@ class Enqueuer:
         await self._single.stop()
 
     async def check_pipeline(self, name: str) -> None:
-        """Known by code here, or to some runner that has told the database."""
+        """Refuse a pipeline that neither this process nor the database knows."""
         here = self._registry
         if isinstance(name, str) and (
             here.get(name) is not None or name in here.declared or name in self._known
@@ -83,7 +82,7 @@ class Enqueuer:
             raise UnknownPipeline(f"no pipeline is called {name!r}; known: {known}")
 
     def checked_args(self, pipeline: str, args: Any) -> str:
-        """The arguments as JSON, after the pipeline's own type has accepted them."""
+        """The arguments as JSON, after validation against the pipeline's type."""
         what = f"{pipeline}'s arguments"
         known = self._registry.get(pipeline)
         if known is not None and known.args_type is not dict:
@@ -101,15 +100,15 @@ class Enqueuer:
     async def many(
         self, tasks: Sequence[NewTask], connection: AsyncConnection[Any] | None
     ) -> list[int]:
-        """All of them or none, in one transaction: the caller's, when a connection is given."""
+        """Store all or none, in one transaction: the caller's, when a connection is given."""
         if not tasks:
             return []
         if connection is not None:
             return await self._write(connection, tasks)
-        return await self._insist(lambda own: self._write(own, tasks))
+        return await self._retry_ties(lambda own: self._write(own, tasks))
 
     async def alike(self, like: NewTask, args: Sequence[Any]) -> list[int]:
-        """Many that differ in their arguments only, by COPY in a transaction of their own.
+        """Store tasks that differ in their arguments only, by COPY in one transaction.
 
         PostgreSQL stores the first while the next are being checked; when one is refused, none is
         stored.
@@ -118,15 +117,15 @@ class Enqueuer:
         def checked() -> Iterator[str]:
             return (self.checked_args(like.pipeline, one) for one in args)
 
-        return await self._insist(
+        return await self._retry_ties(
             lambda own: self._within(own, like, lambda: self._copy(own, like, checked(), len(args)))
         )
 
-    async def _insist(
+    async def _retry_ties(
         self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]
     ) -> list[int]:
         for _ in range(MAX_TIES):
-            with contextlib.suppress(*TIES):  # rolled back: two callers met over the same keys
+            with contextlib.suppress(*TIES):  # rolled back: another caller stores the same keys
                 return await self._in_transaction(write)
         return await self._in_transaction(write)
 
@@ -163,7 +162,8 @@ class Enqueuer:
         like: NewTask,
         store: Callable[[], Awaitable[tuple[list[int], int]]],
     ) -> list[int]:
-        """Into their batch, if they have one: locked first, and counted with those that are new."""
+        """Store tasks into their batch, if they have one: lock it first, then add the new ones to
+        its total."""
         if like.batch_id is None:
             return (await store())[0]
         if not await fetch_on(connection, "add_to_batch", {"batch_id": like.batch_id, "count": 0}):
@@ -188,11 +188,10 @@ class Enqueuer:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
-        """One that is alive, as far as can be told without asking; else one whose BEGIN has shown
-        it."""
+        """A connection that looks alive without a round trip, or one whose BEGIN has passed."""
         async with contextlib.AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self._database.connection())
-            if not is_quiet(connection):
+            if not has_no_input(connection):
                 await stack.aclose()
                 connection = await stack.enter_async_context(self._database.transaction())
             yield connection
@@ -200,8 +199,8 @@ class Enqueuer:
     async def _insert_keyed(
         self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]
     ) -> tuple[list[int], int]:
-        """A key that exists already gives its task's id and adds nothing. Two of the same here are
-        one, too."""
+        """Store tasks with keys. A key that exists, in the database or earlier in the list, gives
+        the id of its task and adds nothing."""
         new, ids = 0, []
         for start in range(0, len(tasks), CHUNK):
             chunk = tasks[start : start + CHUNK]
@@ -246,7 +245,7 @@ class Enqueuer:
         batch = "\\N" if like.batch_id is None else like.batch_id
         limit = "\\N" if like.max_attempts is None else like.max_attempts
         before, after = f"\t{like.pipeline}\t", f"\t{like.priority}\t{limit}\t{batch}\n"
-        # JSON text has no other character that COPY would misread than the backslash.
+        # The backslash is the only character of JSON text that COPY would misread.
         rows = (
             task_id + before + args.replace("\\", "\\\\") + after
             for task_id, args in zip(reserved, texts, strict=True)
@@ -270,7 +269,7 @@ def goes_by_copy(like: NewTask, count: int) -> bool:
 def check_options(
     keys: Iterable[str | None], priority: int, run_at: datetime | None, max_attempts: int | None
 ) -> None:
-    """Refuse what PostgreSQL would refuse, before anything is written."""
+    """Refuse options that PostgreSQL would refuse, before anything is written."""
     for key in keys:
         if key is not None:
             _check_key(key)
@@ -324,7 +323,7 @@ async def _insert(
 
 
 async def _copy_rows(connection: AsyncConnection[Any], name: str, lines: Iterable[str]) -> None:
-    """Row after row, in chunks: PostgreSQL works on one while the next is being written."""
+    """COPY the lines in chunks: PostgreSQL stores one while the next is being made."""
     rows = iter(lines)
     async with connection.cursor() as cursor, cursor.copy(query(name)) as copy:
         while chunk := "".join(itertools.islice(rows, COPY_CHUNK)):

@@ -1,12 +1,12 @@
 """Every error of the engine, in one tree, each with a stable `code`.
 
 RegenteError                      what callers of the API catch
-├── InvalidInput                  refused at the door; nothing was stored
+├── InvalidInput                  refused; nothing was stored
 │   ├── UnknownPipeline
 │   ├── InvalidArgs
 │   └── PayloadTooLarge
 ├── NotFound
-├── IllegalTransition             the state machine says no
+├── IllegalTransition             refused by the state machine
 ├── DatabaseUnavailable
 ├── SchemaOutdated
 └── TaskError                     raised by pipelines, classified by the executor
@@ -14,12 +14,12 @@ RegenteError                      what callers of the API catch
     │   └── Blocked               try again through another resource
     ├── Throttled                 wait, without using up an attempt
     ├── Fatal                     straight to the dead letters
-    └── Skip                      there is nothing to do here; not a failure
+    └── Skip                      nothing to do; not a failure
 
 ControlFlow (BaseException)       a pipeline's `except Exception` cannot swallow it
 ├── LeaseLost                     this attempt no longer owns its task
 ├── Suspended                     the task sleeps durably and gives its slot back
-└── Held                          the task gives its slot back until somebody releases it
+└── Held                          the task gives its slot back until it is released
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SchemaOutdated(RegenteError):
 
 
 class TaskError(RegenteError):
-    """Base of what a pipeline raises on purpose. `details` is kept with the failure's record."""
+    """Base of the errors that pipelines raise. `details` is stored with the failure."""
 
     code = "TASK_ERROR"
 
@@ -120,8 +120,8 @@ class ControlFlow(BaseException):
 
 
 class LeaseLost(ControlFlow):
-    """The task was taken over, canceled or finished elsewhere: this attempt may
-    write nothing more."""
+    """The task was taken over, canceled or finished elsewhere: this attempt may write nothing
+    more."""
 
 
 class Suspended(ControlFlow):
@@ -134,7 +134,7 @@ class Suspended(ControlFlow):
 
 
 class Held(ControlFlow):
-    """The task gives its slot back and waits until somebody releases it."""
+    """The task gives its slot back and waits until it is released."""
 
     def __init__(self, reason: str, error: TaskError | None = None) -> None:
         super().__init__(reason)

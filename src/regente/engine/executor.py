@@ -1,4 +1,4 @@
-"""Runs one attempt and says how it ended: perform → classify. Writes nothing itself."""
+"""Runs one attempt and classifies how it ended, as an `Outcome`. Writes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTHING = Completed(None)  # what most tasks return
 
 
 async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
-    """The attempt's outcome; None when it has lost its task and may not say anything."""
+    """Run the pipeline and return the outcome; None when the attempt has lost its task."""
     current_task.set(task)
     try:
         value = await pipeline.function(task)
@@ -50,19 +50,15 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
         return _from_group(task, pipeline, group)
     except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
         raise
-    except (
-        BaseException
-    ) as error:  # `sys.exit`, or a library's own: it ends the attempt, not the runner
+    except BaseException as error:  # `sys.exit`, for example: it ends the attempt, not the runner
         return classify(task, pipeline, error)
 
 
 def classify(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Outcome | None:
-    """What an exception means for the task."""
+    """The outcome of an attempt that raised this error."""
     try:
         return _classified(task, pipeline, error)
-    except (
-        Exception
-    ) as unreadable:  # an error that cannot even be read must not cost the runner a slot
+    except Exception as unreadable:  # an error whose `str` fails must not cost the runner a slot
         failure = Failure(
             "transient",
             type(error).__name__,
@@ -105,7 +101,7 @@ def _class_of(error: BaseException) -> FailureClass:
 
 
 def failed_attempt(task: Task[Any], pipeline: Pipeline, failure: Failure) -> Ended:
-    """Another try by the pipeline's policy, or the dead letters when they are used up."""
+    """Another try by the pipeline's retry policy, or a dead letter when they are used up."""
     used = task.tries + 1
     allowed = task.claim.max_attempts or pipeline.retry.max_attempts
     details = {
@@ -150,7 +146,7 @@ def held(task: Task[Any], hold: Held) -> Ended:
 
 
 def stopped(reason: StopReason) -> Ended | None:
-    """What became of a task that the runner stopped on purpose."""
+    """The outcome of a task that the runner stopped; None when it has lost the task."""
     if reason == "cancel":
         return Ended("canceled", "task_canceled")
     if reason == "drain":
@@ -170,7 +166,7 @@ def failure_of(task: Task[Any], failure_class: FailureClass, error: BaseExceptio
 def _from_group(
     task: Task[Any], pipeline: Pipeline, group: BaseExceptionGroup[BaseException]
 ) -> Outcome | None:
-    """A TaskGroup inside the pipeline wraps control flow: what it carries decides."""
+    """The outcome of an error from a TaskGroup in the pipeline: control flow inside it decides."""
     control, rest = group.split(ControlFlow)
     if control is not None:
         first = _leaf(control)

@@ -1,9 +1,8 @@
-"""Children for isolated steps, without the time that a process takes to start: one process imports
-the step's module once, and forks for each step. Each step still has a process of its own, and
-nothing of one is left for the next.
+"""Starts child processes for isolated steps fast: one server process imports the step's module
+once, and forks for each step. Each step has a process of its own and inherits nothing from another.
 
-It must never have a thread when it forks: a module that starts one has its children started the
-long way. This module is also the nursery's program.
+The server must have no threads when it forks: for a module that starts one, `isolation.py` starts a
+new interpreter for each step. This module is also the server's program.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-_ORDER = struct.Struct(">Q248s")
-_NEWS = struct.Struct(">cQq")
-_BORN, _DIED, _REFUSED = b"B", b"D", b"R"
-UNKNOWN_END = 255
-"""The status of a child whose nursery died before it could tell."""
+_REQUEST = struct.Struct(">Q248s")
+_REPORT = struct.Struct(">cQq")
+_STARTED, _ENDED, _REFUSED = b"B", b"D", b"R"
+UNKNOWN_STATUS = 255
+"""The exit status of a child whose fork server died before it reported one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildProcess:
-    """What `isolation` needs of a process, as `asyncio` would give it."""
+    """A forked child, with the attributes of asyncio's `Process` that `isolation` needs."""
 
     pid: int
     stdin: asyncio.StreamWriter
@@ -44,8 +43,8 @@ class ChildProcess:
 
 
 class ForkServer:
-    """A runner's own. It is started when the first child is asked for, and again should it have
-    died."""
+    """The client side, one for each runner. It starts the server process for the first child, and
+    again after the server died."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -53,38 +52,38 @@ class ForkServer:
         self._listening: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._numbers = itertools.count(1)
-        self._births: dict[int, asyncio.Future[int]] = {}
+        self._starts: dict[int, asyncio.Future[int]] = {}
         self._ends: dict[int, asyncio.Future[int]] = {}
 
     async def child(self, module: str) -> ChildProcess | None:
-        """A fresh process that has the module; None when there is none to be had here."""
+        """Fork a process that has imported the module; None when that is not possible."""
         name = module.encode()
         if sys.platform == "win32" or len(name) > 248:
             return None
         async with self._starting:
-            await self._be_there()
+            await self._ensure_running()
         assert self._control is not None
         ours, theirs = socket.socketpair()
         try:
-            number, birth = next(self._numbers), asyncio.get_running_loop().create_future()
-            self._births[number] = birth
+            number, start = next(self._numbers), asyncio.get_running_loop().create_future()
+            self._starts[number] = start
             with theirs:
-                socket.send_fds(self._control, [_ORDER.pack(number, name)], [theirs.fileno()])
-            pid = await birth
+                socket.send_fds(self._control, [_REQUEST.pack(number, name)], [theirs.fileno()])
+            pid = await start
             ended = self._ends[pid]
             reader, writer = await asyncio.open_unix_connection(sock=ours)
         except (ChildProcessError, OSError):
             ours.close()
             return None
         except BaseException:
-            ours.close()  # a child that comes too late finds nobody there, and goes
+            ours.close()  # a child that starts after this finds its channel closed, and exits
             raise
         return ChildProcess(pid, writer, reader, ended)
 
     async def close(self) -> None:
         if self._process is None or self._control is None or self._listening is None:
             return
-        self._control.close()  # it goes when nobody can order any more
+        self._control.close()  # the server exits when its control socket is closed
         try:
             async with asyncio.timeout(5):
                 await self._process.wait()
@@ -94,7 +93,7 @@ class ForkServer:
         await self._listening
         self._process = None
 
-    async def _be_there(self) -> None:
+    async def _ensure_running(self) -> None:
         if self._process is not None and self._listening is not None and not self._listening.done():
             return
         await self.close()
@@ -116,23 +115,23 @@ class ForkServer:
         assert process.stdout is not None
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
-                self._hear(*_NEWS.unpack(await process.stdout.readexactly(_NEWS.size)))
-        for birth in self._births.values():
-            _settle(birth, error=ChildProcessError("the nursery died"))
+                self._hear(*_REPORT.unpack(await process.stdout.readexactly(_REPORT.size)))
+        for start in self._starts.values():
+            _settle(start, error=ChildProcessError("the fork server died"))
         for end in self._ends.values():
-            _settle(end, UNKNOWN_END)
-        self._births, self._ends = {}, {}
+            _settle(end, UNKNOWN_STATUS)
+        self._starts, self._ends = {}, {}
 
     def _hear(self, kind: bytes, number: int, value: int) -> None:
-        if kind == _DIED:
+        if kind == _ENDED:
             _settle(self._ends.pop(number), value)
             return
-        birth = self._births.pop(number)
-        if kind == _BORN:
+        start = self._starts.pop(number)
+        if kind == _STARTED:
             self._ends[value] = asyncio.get_running_loop().create_future()
-            _settle(birth, value)
+            _settle(start, value)
         else:
-            _settle(birth, error=ChildProcessError("the module starts threads"))
+            _settle(start, error=ChildProcessError("the module starts threads"))
 
 
 def child_environment() -> dict[str, str]:
@@ -140,7 +139,7 @@ def child_environment() -> dict[str, str]:
 
 
 def _settle(future: asyncio.Future[Any], value: int = 0, error: Exception | None = None) -> None:
-    if future.done():  # who waited for it has gone
+    if future.done():  # the waiting step was cancelled
         return
     if error is None:
         future.set_result(value)
@@ -148,38 +147,38 @@ def _settle(future: asyncio.Future[Any], value: int = 0, error: Exception | None
         future.set_exception(error)
 
 
-current_forkserver: ContextVar[ForkServer | None] = ContextVar("regente_nursery", default=None)
+current_forkserver: ContextVar[ForkServer | None] = ContextVar("regente_forkserver", default=None)
 
 
-# The nursery's side.
+# The server's side.
 
 
 def main(control_fd: int) -> None:
-    news = os.dup(1)
-    os.dup2(2, 1)  # what a module prints when it is imported must not mix with the news
+    reports = os.dup(1)
+    os.dup2(2, 1)  # what a module prints when it is imported must not mix with the reports
     control = socket.socket(fileno=control_fd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, lambda *_: _reap(news))
+    signal.signal(signal.SIGCHLD, lambda *_: _reap(reports))
     while True:
-        order, descriptors, _, _ = socket.recv_fds(control, _ORDER.size, 1)
-        if len(order) < _ORDER.size or not descriptors:
+        request, descriptors, _, _ = socket.recv_fds(control, _REQUEST.size, 1)
+        if len(request) < _REQUEST.size or not descriptors:
             os._exit(0)
-        number, name = _ORDER.unpack(order)
-        _warm(name.rstrip(b"\x00").decode())
+        number, name = _REQUEST.unpack(request)
+        _import(name.rstrip(b"\x00").decode())
         if _has_threads():
-            os.write(news, _NEWS.pack(_REFUSED, number, 0))
+            os.write(reports, _REPORT.pack(_REFUSED, number, 0))
         else:
-            _fork(number, descriptors[0], news, control)
+            _fork(number, descriptors[0], reports, control)
         os.close(descriptors[0])
 
 
-def _warm(module: str) -> None:
-    """What cannot be imported fails in the child, which can say so."""
+def _import(module: str) -> None:
+    """Import the module. An import error is raised again in the child, which reports it."""
     if module not in sys.modules and not module.startswith(("file:", "__main__")):
         with contextlib.suppress(BaseException):
             importlib.import_module(module)
         gc.collect()
-        gc.freeze()  # so that the children's collections leave the shared pages alone
+        gc.freeze()  # so that the children's collections do not copy the shared pages
 
 
 def _has_threads() -> bool:
@@ -191,20 +190,20 @@ def _has_threads() -> bool:
         return False
 
 
-def _fork(number: int, channel: int, news: int, control: socket.socket) -> None:
-    # Its birth is told before its death can be.
+def _fork(number: int, channel: int, reports: int, control: socket.socket) -> None:
+    # The start is reported before the end can be.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     pid = os.fork()
     if pid == 0:
         try:
-            _be_child(channel, news, control)
+            _become_child(channel, reports, control)
         finally:
             os._exit(1)
-    os.write(news, _NEWS.pack(_BORN, number, pid))
+    os.write(reports, _REPORT.pack(_STARTED, number, pid))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
 
-def _be_child(channel: int, news: int, control: socket.socket) -> None:
+def _become_child(channel: int, reports: int, control: socket.socket) -> None:
     from regente.engine import isolation
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -214,15 +213,15 @@ def _be_child(channel: int, news: int, control: socket.socket) -> None:
     os.dup2(channel, 0)
     os.dup2(channel, 1)
     os.close(channel)
-    os.close(news)
+    os.close(reports)
     control.close()
     isolation.main()
 
 
-def _reap(news: int) -> None:
+def _reap(reports: int) -> None:
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            os.write(news, _NEWS.pack(_DIED, pid, os.waitstatus_to_exitcode(status)))
+            os.write(reports, _REPORT.pack(_ENDED, pid, os.waitstatus_to_exitcode(status)))

@@ -1,8 +1,8 @@
-"""What somebody may watch: attempts, steps and calls. Nobody does unless the composition root hands
-the runner an observer.
+"""The hooks for tracing: attempts, steps and outgoing calls, as a protocol that the runner's owner
+may implement.
 
-The engine knows no tracing library. Without an observer an attempt and a step pay for one look at
-nothing.
+The engine imports no tracing library. Without an observer an attempt and a step cost one `None`
+check.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Call(Protocol):
-    """An outgoing call under watch."""
+    """An observed outgoing call."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """To be sent along, so that the other side can go on with the trace."""
+        """Headers to send with the call, so that the receiver continues the trace."""
         ...
 
     def answered(self, status: int) -> None: ...
@@ -32,8 +32,7 @@ class Call(Protocol):
 
 class Observer(Protocol):
     async def attempt(self, task: Task[Any], work: Awaitable[Outcome | None]) -> Outcome | None:
-        """Awaits the work, whatever it raises, and makes itself the observer of all that happens in
-        it."""
+        """Await the work and set `current_observer` for everything in it."""
         ...
 
     async def step(self, task: Task[Any], name: str, work: Awaitable[T]) -> T: ...

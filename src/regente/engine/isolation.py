@@ -1,8 +1,8 @@
-"""Runs a step in a child process with a time and a memory limit: a parser that crashes takes down
-nothing but its step.
+"""Runs a step in a child process with a time and a memory limit: a parser that crashes fails only
+its step.
 
-Arguments go in by pickle (ours to the child); the result comes back as JSON only, for the child may
-have read hostile input. This module's `main` is also the child's program.
+The arguments are pickled for the child. The result comes back as JSON only, because the child may
+have read hostile input. `main` is the child's program.
 """
 
 from __future__ import annotations
@@ -69,11 +69,13 @@ async def run_isolated(
         raise _crash(await child.wait()) from None
     finally:
         await _end(child)
-    return decode(text, return_hint(function)) if kind == _VALUE else _raise(decode(text))
+    if kind == _ERROR:
+        raise _error_of(decode(text))
+    return decode(text, return_hint(function))
 
 
 async def _started() -> asyncio.subprocess.Process:
-    """The long way: an interpreter that has yet to import everything."""
+    """A new interpreter, when there is no fork server for the module."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -106,7 +108,7 @@ def _request(
         module = _main_module()
     try:
         return module, pickle.dumps((module, name, args, kwargs, memory_mb))
-    except Exception as error:  # whatever an argument's own __reduce__ raises
+    except Exception as error:  # any error of an argument's own __reduce__
         raise Fatal(
             f"the arguments of {name} cannot be sent to its process: {error}", code="NOT_ISOLATABLE"
         ) from error
@@ -137,8 +139,8 @@ async def _converse(
 
 
 async def _end(child: ChildProcess | asyncio.subprocess.Process) -> None:
-    """The child and whatever it started are gone when this returns, also when the step was
-    canceled."""
+    """Kill the child and the processes it started, and wait for its end, also when the step was
+    cancelled."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     await asyncio.shield(asyncio.ensure_future(child.wait()))
@@ -160,9 +162,10 @@ def _crash(return_code: int) -> Transient:
     )
 
 
-def _raise(error: dict[str, Any]) -> None:
+def _error_of(error: dict[str, Any]) -> TaskError:
+    """The error that the child reported, as the parent raises it."""
     if error["kind"] == "MemoryError":
-        raise Transient(
+        return Transient(
             "the isolated step needed more memory than it may have", code="ISOLATED_MEMORY"
         )
     kind = _RAISABLE.get(error["kind"], Transient)
@@ -171,7 +174,7 @@ def _raise(error: dict[str, Any]) -> None:
     )
     if isinstance(raised, Throttled):
         raised.retry_after = float(error.get("retry_after") or 60)
-    raise raised
+    return raised
 
 
 # The child's side.
@@ -182,7 +185,7 @@ def main() -> None:
     os.dup2(2, 1)  # what the step prints must not mix with the answer
     header = sys.stdin.buffer.read(8)
     if len(header) < 8:
-        os._exit(1)  # nobody wants anything any more
+        os._exit(1)  # the parent has closed the pipe
     length = int.from_bytes(header, "big")
     request = sys.stdin.buffer.read(length)
     threading.Thread(target=_die_with_parent, daemon=True).start()
@@ -198,9 +201,7 @@ def main() -> None:
     except BaseException as error:
         _answer(answer, _ERROR, encode(_described(error), what="the error"))
     sys.stderr.flush()
-    os._exit(
-        0
-    )  # not by way of the interpreter's end, where the thread that reads stdin would be in the way
+    os._exit(0)  # a normal exit clashes with the thread that reads stdin
 
 
 def _encoded(result: Any) -> str:
@@ -235,7 +236,7 @@ def _limit_memory(memory_mb: int | None) -> None:
 
 
 def _leave_no_core() -> None:
-    """A crash says what it says: what the process held in memory is nobody's business."""
+    """No core dump: the process may hold secrets in memory."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

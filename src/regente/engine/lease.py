@@ -1,8 +1,8 @@
-"""The runner's lease, kept from a thread and a connection of its own: neither a busy event loop nor
-an exhausted pool loses it.
+"""Renews the runner's lease from a thread and a connection of its own, so that neither a blocked
+event loop nor an exhausted pool loses it.
 
-The same thread watches the runner's tasks for stalls and timeouts, because it still runs when the
-event loop does not.
+The same thread takes back tasks that stall or time out, because it still runs while the event loop
+is blocked.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class LeaseConfig:
 
 @dataclass
 class LeaseRenewer:
-    """Renews until told to stop. Calls `on_lost` once, from any thread, when the lease can no
-    longer be trusted."""
+    """Renews the lease until `stop`. Calls `on_lost` once, from any thread, when other runners may
+    take the tasks over."""
 
     url: str
     connect_arguments: dict[str, Any]
@@ -84,9 +84,9 @@ class LeaseRenewer:
         self._close()
 
     def is_over(self) -> bool:
-        """Whether others may have taken over by now. Asked from the event loop too: this thread may
-        hang in a statement, and a process that was frozen must know before it does anything else.
-        Once over, it stays over."""
+        """True when other runners may have taken over. The event loop asks too: this thread may
+        hang in a statement, and a process that was frozen must know before it acts. Once over, the
+        lease stays over."""
         if not self._lost and time.monotonic() - self._renewed_at > self.config.ttl_seconds:
             self._declare_lost("it could not be renewed in time")
         return self._lost
@@ -129,7 +129,7 @@ class LeaseRenewer:
 
     def _execute(self, name: str, params: dict[str, Any]) -> list[Any]:
         if self._connection is None or self._connection.closed:
-            # A server that does not answer must not hold the thread past the lease.
+            # A server that does not answer must not block the thread for longer than the lease.
             limit = max(2, int(self.config.ttl_seconds / 4))
             arguments = {
                 **self.connect_arguments,

@@ -1,5 +1,5 @@
-"""Hears NOTIFY: a hint that something is to be done. Polling is the guarantee; without LISTEN
-everything still works."""
+"""Receives NOTIFY: hints that tasks are due or to be canceled. Without LISTEN the runner polls more
+often, and everything still works."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ QUEUED, CANCEL = "regente_queued", "regente_cancel"
 
 
 class Listener:
-    """`listening` says whether hints can be expected; the runner polls more often while they
-    cannot."""
+    """Calls `hear` with the channel and the payload of each notification. `listening` is true while
+    the connection is up."""
 
     def __init__(self, database: Database, hear: Callable[[str, str], None]) -> None:
         self._database = database
@@ -52,12 +52,12 @@ class Listener:
             await connection.execute(query("listen_queued"))
             await connection.execute(query("listen_cancel"))
             self.listening = True
-            self._hear(QUEUED, "")  # whatever was said before we listened
+            self._hear(QUEUED, "")  # for the hints from before LISTEN
             await self._hear_until_lost(connection)
 
     async def _hear_until_lost(self, connection: AsyncConnection[Any]) -> None:
-        """In a callback of the loop: `notifies()` would arm itself again before whoever waits for
-        the hint has a turn."""
+        """Read notifications in a callback of the event loop: with `notifies()` the waiting claim
+        would run one turn of the loop later."""
         loop = asyncio.get_running_loop()
         socket, lost = connection.fileno(), loop.create_future()
 

@@ -1,7 +1,7 @@
 """Every log line of the engine, in one place, as structured fields on the logger `regente`.
 
 `task_fields` tells any log processor which task the current code belongs to: runner, task,
-pipeline, attempt, and whatever the pipeline put into `task.context` (a match id, say).
+pipeline, attempt, and what the pipeline put into `task.context` (for example a match id).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ logger = logging.getLogger("regente")
 current_task: ContextVar[Task[Any] | None] = ContextVar("regente_task", default=None)
 current_runner: ContextVar[str | None] = ContextVar("regente_runner", default=None)
 current_request: ContextVar[str | None] = ContextVar("regente_request", default=None)
-"""The request on whose behalf something happens: in every line about it, and in the events of what
-it changes."""
+"""The id of the HTTP request being handled: in its log lines, and in the events of its changes."""
 
 
 def task_fields() -> dict[str, Any]:
@@ -68,7 +67,7 @@ def _which(task: Task[Any]) -> dict[str, Any]:
         "task": task.id,
         "pipeline": task.pipeline,
         "attempt": task.attempt,
-        # in one piece: logging refuses some names as fields of their own
+        # as one field: logging refuses some names as extra fields
         "task_context": task.context,
     }
 
@@ -89,7 +88,7 @@ def runner_stopped(runner_id: int, name: str, report: str) -> None:
 
 def lease_lost(runner_id: int, reason: str) -> None:
     logger.error(
-        "lease lost: every task of this runner is given up",
+        "lease lost: this runner gives up all its tasks",
         extra={"runner_id": runner_id, "reason": reason},
     )
 

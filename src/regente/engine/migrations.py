@@ -5,10 +5,10 @@ A component is a part of the program with tables of its own: the engine, or a pa
 which the engine knows by its name and folder alone. A database has the components that its
 processes use.
 
-Killed in the middle, a migration is either wholly there or not at all. A file whose first line is
-`-- outside a transaction` (CREATE INDEX CONCURRENTLY) is applied statement by statement; its
-statements must bear being repeated. Locks are waited for briefly and asked for again, so that a
-migration queues up behind running code without stopping it.
+After a crash a migration is applied completely or not at all. A file whose first line is
+`-- outside a transaction` (for CREATE INDEX CONCURRENTLY) is applied statement by statement; its
+statements must be repeatable. A migration waits for locks briefly and then retries, so that it does
+not block running code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the engine tells about tasks, batches and runners: plain values, no behaviour."""
+"""The client's read models of tasks, batches, runners and events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class BatchInfo:
-    """A ledger: `total` is what was accepted, the counts are what became of it."""
+    """A batch with its ledger: `total` tasks were accepted; the counts by state add up to it."""
 
     id: int
     name: str
@@ -69,7 +69,7 @@ class BatchInfo:
 
     @property
     def balanced(self) -> bool:
-        """Whether every accepted task is accounted for."""
+        """True when the counts add up to `total`."""
         counted = (
             self.draft
             + self.queued
@@ -127,14 +127,13 @@ class Event:
 
     @property
     def position(self) -> str:
-        """Where a reader of the feed goes on after this event."""
+        """The feed's position after this event."""
         return f"{self.txid}-{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """`resumed` is False for the caller who came second, or when there was nothing to resume;
-    `reason` says which."""
+    """`resumed` is False when another caller was first or the batch was not stalled (`reason`)."""
 
     resumed: bool
     reason: str

@@ -1,4 +1,4 @@
-"""How an attempt ended, as a value: what the executor decides and the ledger writes."""
+"""The outcome of an attempt, as a value: the executor decides it, the task store writes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NextStatus = Literal["queued", "failed", "canceled", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Something a pipeline saw, kept with the failure of the attempt that saw it."""
+    """A page, screenshot or response that a pipeline kept; stored with the attempt's failure."""
 
     name: str
     content_type: str
@@ -52,8 +52,7 @@ class Failure:
         }
 
     def _fingerprint(self, pipeline: str) -> str:
-        # The frames without their line's text and number would be better still; code and step group
-        # well enough.
+        # Pipeline, code, step and the last frame, without its line: equal failures group together.
         marks = "\n".join((pipeline, self.code, self.step or "", _last_place(self.stack)))
         return hashlib.md5(marks.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
 
@@ -65,8 +64,8 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Every end but completion. `charged` is 1 when the attempt counts against the pipeline's retry
-    budget."""
+    """Every outcome except completion. `charged` is 1 when the attempt uses up one of the task's
+    tries."""
 
     status: NextStatus
     event: str
@@ -83,7 +82,7 @@ class Ended:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in a statement: snapshots are all that can be large."""
+        """The approximate size in a statement: only snapshots are large."""
         return sum(len(snapshot.body) for snapshot in self.snapshots)
 
     def as_json(self, pipeline: str) -> dict[str, Any]:
@@ -104,13 +103,13 @@ Outcome = Completed | Ended
 
 
 def storable(text: str) -> str:
-    """Text that PostgreSQL takes: no NUL, no lone surrogates."""
+    """Text that PostgreSQL stores: without NUL and lone surrogates."""
     return text.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def storable_details(details: dict[str, Any]) -> Any:
-    """What a pipeline attached to its error; whatever cannot be stored must not cost the failure
-    its record."""
+    """The details of an error as JSON; as text when they cannot be stored, so that the failure is
+    recorded in any case."""
     try:
         return json.loads(encode(details, what="details"))
     except InvalidInput as error:

@@ -1,5 +1,5 @@
-"""Pipelines: the Python functions that do one kind of task, and the register in which runners and
-clients find them."""
+"""Pipelines: the Python function and the limits of one kind of task, and the registry where runners
+and clients find them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._pipelines: dict[str, Pipeline] = {}
-        self.declared: frozenset[str] = frozenset()  # run elsewhere, with code that is not here
+        self.declared: frozenset[str] = frozenset()  # run by other processes, without code here
 
     def add(self, pipeline: Pipeline) -> None:
         known = self._pipelines.get(pipeline.name)
@@ -49,7 +49,7 @@ class Registry:
         self._pipelines[pipeline.name] = pipeline
 
     def declare(self, *names: str) -> None:
-        """These can be queued from here although their code is not: a runner elsewhere has it."""
+        """Allow to queue tasks of these pipelines without their code: another process runs them."""
         self.declared |= {*names}
 
     def pipeline(
@@ -70,12 +70,12 @@ class Registry:
         `args` is the type that a task's arguments must have (a pydantic model, dataclass or
         TypedDict; `dict` takes any JSON object). `stall_after` is how long a task may show no
         progress before it is taken back, `timeout` how long one attempt may last, `expire_after`
-        how long after its first start a task is given up, whatever it has left; all in seconds or
+        how long after its first start a task fails, also with tries left; all in seconds or
         as a timedelta, None for no limit. `concurrency` limits how many run at once in one runner.
 
-        `endless` is for tasks that mostly wait for somebody else, for hours: a runner that is told
-        to stop hands them on at once, and the death of a runner is not held against them. `grace`
-        is how long a task may take to clean up when it is stopped (`task.stopping` says why).
+        `endless` is for tasks that wait for other systems for hours: a runner that is told to stop
+        hands them back at once, and the crash of a runner does not count against them. `grace` is
+        how long a task may take to clean up when it is stopped (`task.stopping` says why).
         """
         if not _NAME.fullmatch(name):
             raise ValueError(

@@ -1,5 +1,5 @@
-"""What a runner knows of the queue: which priority levels each pipeline uses, where each begins,
-when the next task is due."""
+"""What a runner knows about the queue: the priority levels in use for each pipeline, the first task
+of each, and when the next task is due."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BEGINNING = "-infinity"
 
 
 class PriorityLevels:
-    """Learned from surveys and hints. Level 0 is always asked for, so that an idle runner claims in
-    one statement."""
+    """Filled by surveys and hints. Level 0 is always claimed from, so that an idle runner needs one
+    statement."""
 
     def __init__(self, pipelines: Sequence[str]) -> None:
         self._pipelines = list(pipelines)
@@ -30,8 +30,8 @@ class PriorityLevels:
     def learn(self, found: Sequence[PriorityLevel]) -> None:
         floors: dict[str, dict[int, str]] = {name: {0: BEGINNING} for name in self._pipelines}
         for level in found:
-            # Where nothing is due yet, whatever falls due before the first one must be found as
-            # well.
+            # A floor is valid only while its first task is due: before that, an earlier one may
+            # become due.
             floors[level.pipeline][level.priority] = (
                 level.floor if level.due_seconds <= 0 else BEGINNING
             )
@@ -45,12 +45,12 @@ class PriorityLevels:
             self.expect(due_seconds)
 
     def expect(self, due_seconds: float) -> None:
-        """A task will be due then, at the latest."""
+        """Note that a task is due in so many seconds."""
         self.next_due_at = min(self.next_due_at, time.monotonic() + due_seconds)
 
     def ask_for(self, room: dict[str, int]) -> list[tuple[str, int, str, int]]:
-        """Highest priority first in each pipeline; which pipeline comes first goes round, so that
-        none starves another."""
+        """The levels for the next claim: highest priority first in each pipeline; the pipelines
+        take turns to be first, so that none starves another."""
         self._turn = (self._turn + 1) % len(self._pipelines)
         names = self._pipelines[self._turn :] + self._pipelines[: self._turn]
         return [

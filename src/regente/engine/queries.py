@@ -1,4 +1,4 @@
-"""The engine's own SQL: every named block below `engine/sql`."""
+"""The engine's SQL: every named block in `engine/sql`."""
 
 from __future__ import annotations
 

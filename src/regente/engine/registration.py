@@ -1,4 +1,4 @@
-"""A runner's entry in the database: who it is, which pipelines it knows, and how it stands."""
+"""Registers a runner and its pipelines in the database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def register_runner(
 
 
 async def register_pipelines(fetch: Fetch, pipelines: list[Pipeline]) -> None:
-    """What clients and other runners must know of them without their code."""
+    """Store what clients and other runners need to know about the pipelines without their code."""
     params = {
         "names": text_array([pipeline.name for pipeline in pipelines]),
         "stall_afters": number_array([pipeline.stall_after_seconds for pipeline in pipelines]),

@@ -1,5 +1,5 @@
-"""How long finished tasks and their events are kept: what was set in the database, else what the
-process was started with."""
+"""How long finished tasks and their events are kept: the setting in the database, or the process's
+default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regente.engine.log import current_request
 DAY_SECONDS = 86_400.0
 RETENTION = "retention_days"
 MIN_DAYS = 1 / 24
-"""The sweep comes once an hour: less would promise what nobody keeps."""
+"""The sweep runs once an hour, so a shorter time would have no effect."""
 MAX_DAYS = 36_500.0
 
 
@@ -42,7 +42,7 @@ class RetentionTime:
 
 
 def checked_days(value: Any) -> float:
-    """A number of days, or a clear error."""
+    """The value as days; `InvalidInput` when it is out of range."""
     try:
         days = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""The retry policy of a pipeline, and the small time words used beside it."""
+"""The retry policy of a pipeline, and helpers for its seconds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Exponential backoff: `first` seconds, times `factor` for each further try, never more than
-    `maximum`.
+    """Exponential backoff: `first` seconds, times `factor` for each further try, at most `maximum`.
 
-    With `jitter` each wait is drawn between half and the whole of that, so that tasks that failed
-    together do not come back together. `max_attempts` counts attempts that failed by the task's own
+    With `jitter` each wait is between half of that and all of it, so that tasks that failed
+    together are not retried together. `max_attempts` counts attempts that failed by the task's own
     fault: throttling, deploys and crashes of the runner do not use them up.
     """
 

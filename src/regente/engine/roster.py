@@ -1,5 +1,4 @@
-"""The tasks in a runner's hands: who is on, who must stop and why, who has been silent for too
-long."""
+"""The tasks of a runner: the state of each, which of them must stop and why, which are overdue."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from regente.engine.executor import failed_attempt
 from regente.engine.outcome import Ended, Failure, FailureClass
@@ -16,22 +15,27 @@ from regente.engine.stacks import stack_of_task
 from regente.engine.task import StopReason, Task
 
 TICK_SECONDS = 0.25
-BLOCKED_SECONDS = 1.0  # a loop that has not ticked for so long is blocked by whatever it runs
+BLOCKED_SECONDS = 1.0  # an event loop that has not ticked for so long is blocked
 SUSPICIOUS_CRASHES = 2  # from here on a task runs with no other suspect beside it
+
+TaskState = Literal["running", "stopping", "writing", "released"]
+"""See `task_end.py`."""
 
 
 class RunningTask:
-    __slots__ = ("ending", "handle", "pipeline", "stop_reason", "task")
+    __slots__ = ("handle", "pipeline", "state", "stop_reason", "task")
 
     def __init__(self, task: Task[Any], pipeline: Pipeline) -> None:
         self.task = task
         self.pipeline = pipeline
+        self.state: TaskState = "running"
         self.stop_reason: StopReason | None = None
-        self.ending = False  # its outcome is on its way to the database
         self.handle: asyncio.Task[None] | None = None
 
     def stop(self, reason: StopReason) -> None:
-        if self.stop_reason is None and not self.ending:
+        """Cancel the coroutine; the first reason stands."""
+        if self.state == "running":
+            self.state = "stopping"
             self.stop_reason = self.task.stopping = reason
             if reason == "lost":
                 self.task.lose()
@@ -47,7 +51,7 @@ class Roster:
         self._ticked_at = 0.0
 
     def tick(self) -> None:
-        """Called by the loop again and again: as long as it is, nothing blocks it."""
+        """Called by the event loop every `TICK_SECONDS`, unless something blocks it."""
         self._loop = asyncio.get_running_loop()
         self._ticked_at = time.monotonic()
 
@@ -82,16 +86,16 @@ class Roster:
         )
 
     def overdue(self) -> Iterator[tuple[Task[Any], Ended]]:
-        """Tasks past their timeout or silent past `stall_after`, each with its end. Called from the
-        lease keeper's thread.
+        """Tasks past their timeout or silent past `stall_after`, each with its outcome. Called from
+        the lease's thread.
 
-        While one task blocks the loop, the others cannot move: they are handed on, and only the one
-        is charged.
+        While one task blocks the event loop, the others cannot move: they are handed back, and only
+        the blocking task is charged.
         """
         loop = self._loop if time.monotonic() - self._ticked_at > BLOCKED_SECONDS else None
         guilty = asyncio.current_task(loop) if loop is not None else None
         for running in self:
-            if running.ending or running.stop_reason is not None:
+            if running.state != "running":
                 continue
             complaint = _complaint(running)
             if complaint is None:

@@ -1,7 +1,7 @@
-"""The runner: one process that claims tasks, keeps them alive and hands every one of them on.
+"""The runner: claims due tasks, runs each as a coroutine, and drains when it is told to stop.
 
-Owns the claim loop, the slots and the way out (drain, hand back, lost lease). What a task does is
-the executor's business, how it is written down the ledger's.
+It owns the claim loop, the slots, and the drain. What an attempt does is in `executor.py`, what
+happens when it ends in `task_end.py`, how it is stored in `task_store.py`.
 """
 
 from __future__ import annotations
@@ -19,43 +19,35 @@ from typing import Any
 from regente.engine import log
 from regente.engine.cancellation import cancel_all
 from regente.engine.counters import Counters, DrainReport
-from regente.engine.crashpoints import crash_point
 from regente.engine.database import FOREVER, Database
 from regente.engine.errors import DatabaseUnavailable
-from regente.engine.executor import failed_attempt, failure_of, perform, stopped
+from regente.engine.executor import failed_attempt, failure_of, perform
 from regente.engine.forkserver import ForkServer, current_forkserver
 from regente.engine.hooks import Observer
 from regente.engine.lease import LeaseConfig, LeaseRenewer
 from regente.engine.listener import CANCEL, Listener
-from regente.engine.outcome import Completed, Ended, Failure, Outcome
+from regente.engine.outcome import Ended
 from regente.engine.pipeline import Pipeline
 from regente.engine.priority_levels import PriorityLevels
 from regente.engine.registration import register_pipelines, register_runner
 from regente.engine.roster import TICK_SECONDS, Roster, RunningTask
 from regente.engine.task import Task
-from regente.engine.task_store import Claim, Completion, Settlement, TaskStore
+from regente.engine.task_end import TaskEnd
+from regente.engine.task_store import Claim, TaskStore
 from regente.engine.watchdog import Watchdog, WatchdogConfig
 from regente.engine.watchdog.batches import TouchedBatches
 
 POLL_SECONDS = 5.0  # with LISTEN: only in case a hint was lost
 POLL_WITHOUT_LISTEN_SECONDS = 1.0
 POLL_UNTIL_IDLE_SECONDS = 0.2
-SURVEY_SECONDS = 1.0  # how long a busy runner works on what it knows of the queue
-MIN_IMPATIENCE_SECONDS = 0.02
-MAX_IMPATIENCE_SECONDS = 0.5
+SURVEY_SECONDS = 1.0  # how old the knowledge of the queue may be in a busy runner
+MIN_BACKOFF_SECONDS = 0.02
+MAX_BACKOFF_SECONDS = 0.5  # between claims of due tasks that are locked or suspects
 CLAIM_AT_MOST = 500  # so that the first of many start while the next are being claimed
-GATHER_SECONDS = (
-    0.004  # how long few free slots wait for more, so that a claim is worth its round trip
-)
-CALM_GC = (
-    50_000,
-    20,
-    50,
-)  # thousands of short-lived tasks are no garbage: collecting at 700 took a fifth of the time
-LOST_CLAIMS_SECONDS = (
-    1.0  # how often claims whose answer got lost are looked for, if there can be any
-)
-STUBBORN_SECONDS = 2.0  # beside the tasks' own grace: how long the last writes may take
+GATHER_SECONDS = 0.004  # how long a few free slots wait for more before the claim's round trip
+GC_THRESHOLDS = (50_000, 20, 50)  # with Python's 700, collecting took a fifth of the time
+LOST_CLAIMS_SECONDS = 1.0  # how often to look for claims whose answer got lost
+LAST_WRITES_SECONDS = 2.0  # how long the last writes may take, besides the tasks' own grace
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +78,7 @@ class Runner:
         self._touched_batches = TouchedBatches(database)
         self._enough_free = max(1, min(self.config.concurrency // 2, CLAIM_AT_MOST // 2))
         self._levels = PriorityLevels(list(self._pipelines))
-        self._impatience_seconds = MIN_IMPATIENCE_SECONDS
+        self._backoff_seconds = MIN_BACKOFF_SECONDS
         self._wake = asyncio.Event()
         self._slots = asyncio.Event()
         self._suspects = asyncio.Event()
@@ -94,11 +86,11 @@ class Runner:
         self._gathered = False
         self._stop_requests = 0
         self._lease_lost = False
-        self._left = 0
         self._give_up_at = FOREVER
         self._report = DrainReport()
-        self._listener = Listener(database, self._hear)
+        self._listener = Listener(database, self._notified)
         self._store = TaskStore(database, 0)
+        self._task_end = self._new_task_end()
         self._loop = asyncio.get_running_loop()
 
     async def run(self, *, until_idle: bool = False) -> DrainReport:
@@ -109,7 +101,7 @@ class Runner:
         await register_pipelines(self._fetch, list(self._pipelines.values()))
         self._listener.start()
         collect_every = gc.get_threshold()
-        gc.set_threshold(*CALM_GC)
+        gc.set_threshold(*GC_THRESHOLDS)
         try:
             while not await self._serve(until_idle):
                 log.logger.info("registering anew after a lost lease", extra={"runner": self.name})
@@ -121,11 +113,11 @@ class Runner:
         return self._report
 
     def stop(self) -> None:
-        """First call: no new tasks, let the running ones finish in time. Second call: hand them
-        back now."""
+        """First call: claim no more and let the running tasks finish within `drain_seconds`.
+        Second call: hand them back now."""
         self._stop_requests += 1
-        grace_seconds = STUBBORN_SECONDS + (
-            self.config.drain_seconds if self._stop_requests == 1 else STUBBORN_SECONDS
+        grace_seconds = LAST_WRITES_SECONDS + (
+            self.config.drain_seconds if self._stop_requests == 1 else LAST_WRITES_SECONDS
         )
         self._give_up_at = min(self._give_up_at, time.monotonic() + grace_seconds)
         self._wake.set()
@@ -135,19 +127,20 @@ class Runner:
     def running_count(self) -> int:
         return len(self._roster)
 
-    # One tenure: from the registration to the end, or to the loss of the lease.
+    # One registration: until the runner stops or loses its lease.
 
     async def _serve(self, until_idle: bool) -> bool:
-        """True when the runner is done, False when it lost its lease and has to begin anew."""
+        """True when the runner is done, False when it lost its lease and has to register again."""
         self.id = await self._register()
         self._lease_lost = False
         self._store = TaskStore(
             self._database, self.id, lambda: self._give_up_at, self.config.lease.ttl_seconds
         )
         self._store.start()
-        keeper = self._lease_keeper()
-        self._store.lease_is_over = keeper.is_over
-        keeper.start()
+        self._task_end = self._new_task_end()
+        lease = self._lease_renewer()
+        self._store.lease_is_over = lease.is_over
+        lease.start()
         background = [
             *Watchdog(self._database, self.config.watchdog, self._recovered).start(),
             asyncio.create_task(_repeat("cancels", self._watch_cancels)),
@@ -157,22 +150,21 @@ class Runner:
             asyncio.create_task(_repeat("ticks", self._tick)),
         ]
         try:
-            with contextlib.suppress(
-                DatabaseUnavailable
-            ):  # only once we are told to stop: until then we wait for it
+            # Raised only after `stop`: until then the runner waits for the database.
+            with contextlib.suppress(DatabaseUnavailable):
                 await self._work(until_idle)
             if self._lease_lost:
-                self._give_up_everything()  # also what a claim brought in last
+                self._give_up_everything()  # also what the last claim brought
             else:
                 await self._drain()
-        except BaseException:  # canceled from outside: as good as being told to stop at once
+        except BaseException:  # cancelled from outside: the same as two calls of `stop`
             self.stop()
             self.stop()
             raise
         finally:
             await cancel_all(background)
             await self._hand_back_rest()
-            await self._leave(keeper)
+            await self._leave(lease)
         return not self._lease_lost or self._stop_requests > 0
 
     async def _register(self) -> int:
@@ -183,7 +175,17 @@ class Runner:
         log.runner_started(runner_id, self.name, names, config.concurrency)
         return runner_id
 
-    def _lease_keeper(self) -> LeaseRenewer:
+    def _new_task_end(self) -> TaskEnd:
+        return TaskEnd(
+            self._roster,
+            self._store,
+            self.counters,
+            self._touched_batches,
+            self._released,
+            self._queued,
+        )
+
+    def _lease_renewer(self) -> LeaseRenewer:
         return LeaseRenewer(
             self._database.url,
             self._database.connect_arguments(),
@@ -191,19 +193,19 @@ class Runner:
             self.config.lease,
             counters=self.counters.as_params,
             overdue=self._roster.overdue,
-            on_given_up=lambda claim, outcome: self._call_in_loop(self._abandon, claim, outcome),
+            on_given_up=lambda *ended: self._call_in_loop(self._taken_back, *ended),
             on_lost=lambda reason: self._call_in_loop(self._give_up_everything),
             revive=self._database.revive_now,
         )
 
     def _call_in_loop(self, function: Any, *args: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended: so have the tasks
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and the tasks with it
             self._loop.call_soon_threadsafe(function, *args)
 
-    async def _leave(self, keeper: LeaseRenewer) -> None:
+    async def _leave(self, lease: LeaseRenewer) -> None:
         await self._store.stop()
-        await asyncio.to_thread(keeper.stop)
-        with contextlib.suppress(DatabaseUnavailable):  # then the lease says it for us
+        await asyncio.to_thread(lease.stop)
+        with contextlib.suppress(DatabaseUnavailable):  # then the lease runs out
             await self._fetch("hand_back", {"runner_id": self.id, "except": "{}"})
             await self._touched_batches.review()
             await self._set_status("stopped", self._report)
@@ -232,19 +234,17 @@ class Runner:
             claims = await self._store.claim(self._levels.ask_for(self._room(free)), free)
             for claim in claims:
                 self._launch(claim)
-            if len(claims) < free and await self._rest(bool(claims), until_idle):
+            if len(claims) < free and await self._wait_for_work(bool(claims), until_idle):
                 return
-            if (
-                claims and self._levels.age_seconds > SURVEY_SECONDS
-            ):  # also when there is always a little to do
+            if claims and self._levels.age_seconds > SURVEY_SECONDS:
                 await self._survey()
 
     async def _survey(self) -> None:
         self._levels.learn(await self._store.survey(list(self._pipelines)))
 
     async def _free_slots(self) -> int:
-        """Wait for slots worth a claim's round trip: a good part of all, or what came free within a
-        moment. 0: it is over."""
+        """Wait for free slots worth a claim's round trip: many of them, or those of the last 4 ms.
+        0: stop claiming."""
         while True:
             if self._stop_requests or self._lease_lost:
                 return 0
@@ -271,17 +271,17 @@ class Runner:
             for name, pipeline in self._pipelines.items()
         }
 
-    async def _rest(self, claimed_some: bool, until_idle: bool) -> bool:
-        """Wait for a hint or the next due task. True when nothing is left to do and that was the
-        wish."""
+    async def _wait_for_work(self, claimed_some: bool, until_idle: bool) -> bool:
+        """Wait for a hint or the next due task. True when `until_idle` and nothing is left to
+        do."""
         if not claimed_some:
             await self._survey()
         while not self._stop_requests and not self._lease_lost:
             if until_idle and await self._is_idle():
                 return True
-            if await self._hint(self._pause_seconds(until_idle, claimed_some)):
+            if await self._wait_for_hint(self._pause_seconds(until_idle, claimed_some)):
                 return False
-            await self._survey()  # nobody called: look before asking
+            await self._survey()  # no hint came: a survey costs less than a claim
             if self._levels.next_due_at <= time.monotonic():
                 return False
         return False
@@ -289,14 +289,14 @@ class Runner:
     def _pause_seconds(self, until_idle: bool, claimed_some: bool) -> float:
         due_in_seconds = self._levels.next_due_at - time.monotonic()
         if due_in_seconds <= 0:
-            if not claimed_some:  # due, but not to be had: held by another claim, or suspect
+            if not claimed_some:  # due, but locked by another claim, or a suspect
                 self._suspects.set()
-            self._impatience_seconds = min(self._impatience_seconds * 2, MAX_IMPATIENCE_SECONDS)
+            self._backoff_seconds = min(self._backoff_seconds * 2, MAX_BACKOFF_SECONDS)
         else:
-            self._impatience_seconds = MIN_IMPATIENCE_SECONDS
-        return max(self._impatience_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
+            self._backoff_seconds = MIN_BACKOFF_SECONDS
+        return max(self._backoff_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
 
-    async def _hint(self, within_seconds: float) -> bool:
+    async def _wait_for_hint(self, within_seconds: float) -> bool:
         # Not `wait_for`: in Python 3.11 it swallows a cancellation that meets the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_seconds):
@@ -308,9 +308,7 @@ class Runner:
             return False
         if await self._store.anything_running(list(self._pipelines)):
             return False
-        await (
-            self._survey()
-        )  # the last one may be older than the retry that the last task has left behind
+        await self._survey()  # the last one may be older than the last task's retry
         return not len(self._roster) and self._levels.next_due_at == FOREVER
 
     def _poll_seconds(self, until_idle: bool) -> float:
@@ -318,9 +316,9 @@ class Runner:
             return POLL_UNTIL_IDLE_SECONDS
         return POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS
 
-    def _hear(self, channel: str, payload: str) -> None:
-        """`runner` on the cancel channel; `pipeline priority seconds` on the other, or `pipeline`,
-        or nothing: look around."""
+    def _notified(self, channel: str, payload: str) -> None:
+        """The payload is a runner's id on the cancel channel; on the other it is `pipeline priority
+        seconds`, `pipeline`, or empty."""
         if channel == CANCEL:
             if payload == str(self.id):
                 self._loop.create_task(self._stop_canceled())
@@ -347,86 +345,23 @@ class Runner:
             work = perform(task, running.pipeline)
             outcome = await (work if self._observer is None else self._observer.attempt(task, work))
         except asyncio.CancelledError as error:
-            # Cancelled by nobody here: the pipeline did it to itself, which is a failure like any
-            # other.
+            # Either `RunningTask.stop` cancelled it, which decides the outcome, or the pipeline
+            # cancelled itself, which is a failure like any other.
             outcome = failed_attempt(task, running.pipeline, failure_of(task, "transient", error))
-        if running.stop_reason is not None and not isinstance(outcome, Completed):
-            outcome = stopped(running.stop_reason)
-        if outcome is None or running.stop_reason == "lost":
-            self._release(running, None, passed=False)
-        else:
-            self._hand_in(running, outcome)
+        self._task_end.ended(running, outcome)
 
-    def _hand_in(self, running: RunningTask, outcome: Outcome) -> None:
-        running.ending = True
-        claim = running.task.claim
-        if isinstance(outcome, Completed):
-            self._store.finished.hand_in(
-                Completion(claim, outcome, running), self._written, self._not_storable
-            )
-        else:
-            self._store.settled.hand_in(
-                Settlement(claim, outcome, running), self._written, self._not_storable
-            )
-
-    def _written(self, ending: Completion | Settlement, passed: bool) -> None:
-        self._release(ending.owner, ending.outcome, passed)
-
-    def _not_storable(self, ending: Completion | Settlement, error: BaseException) -> None:
-        """The database refused the outcome itself: keep the reason instead."""
-        failure = Failure("fatal", "NOT_STORABLE", f"the outcome could not be stored: {error}")
-        instead = Ended("failed", "task_failed", charged=1, failure=failure)
-        self._store.settled.hand_in(
-            Settlement(ending.claim, instead, ending.owner),
-            self._written,
-            lambda ending, _: self._not_written(ending.owner),
-        )
-
-    def _not_written(self, running: RunningTask) -> None:
-        """The database is away and we may wait no longer: the lease will run out, and somebody else
-        takes over."""
-        self._left += 1
-        self._release(running, None, passed=False)
-
-    def _release(self, running: RunningTask, outcome: Outcome | None, passed: bool) -> None:
-        """The outcome is committed, or refused by the fence: the slot is free."""
-        self._roster.remove(running)
-        if passed and outcome is not None:
-            self._count(running, outcome)
-        elif running.stop_reason is None and outcome is not None:
-            self._left += 1
-            log.write_refused(running.task)
+    def _released(self, running: RunningTask) -> None:
         self._slots.set()
         if running.pipeline.concurrency is not None:
             self._wake.set()
 
-    def _count(self, running: RunningTask, outcome: Outcome) -> None:
-        claim, seconds = running.task.claim, running.task.running_seconds
-        self.counters.count(outcome, seconds)
-        if claim.batch_id is not None:
-            self._touched_batches.add(claim.batch_id)
-        if isinstance(outcome, Completed):
-            log.task_ended(running.task, "completed", seconds)
-            return
-        log.task_ended(
-            running.task, outcome.event.removeprefix("task_"), seconds, failure=outcome.failure
-        )
-        if outcome.event == "task_handed_back":
-            crash_point("drain.handed_back")
-        elif outcome.status == "queued":
-            if outcome.sleep_step:
-                crash_point("sleep.committed")
-            self._levels.expect(outcome.delay_seconds)
-            self._wake.set()
+    def _queued(self, delay_seconds: float) -> None:
+        self._levels.expect(delay_seconds)
+        self._wake.set()
 
-    def _abandon(self, claim: Claim, outcome: Ended | None) -> None:
-        """Its outcome is written already; the coroutine may end when it likes, the slot is free
-        now."""
-        running = self._roster.holding(claim.id, claim.attempt)
-        if running is not None:
-            running.stop("lost")
-            self._release(running, outcome, passed=outcome is not None)
-            self._wake.set()
+    def _taken_back(self, claim: Claim, outcome: Ended | None) -> None:
+        self._task_end.taken_back(claim, outcome)
+        self._wake.set()
 
     # Cancel.
 
@@ -442,20 +377,9 @@ class Runner:
             running = self._roster.holding(task_id, attempt)
             if running is not None:
                 running.stop("cancel")
-                self._loop.call_later(running.pipeline.grace_seconds, self._insist, running)
-
-    def _insist(self, running: RunningTask) -> None:
-        """A coroutine that swallows its cancellation does not keep its task: the outcome is written
-        without it."""
-        reason = running.stop_reason
-        if running not in self._roster or running.ending or reason is None:
-            return
-        running.task.lose()
-        outcome = stopped(reason)
-        if outcome is None:
-            self._release(running, None, passed=False)
-        else:
-            self._hand_in(running, outcome)
+                self._loop.call_later(
+                    running.pipeline.grace_seconds, self._task_end.overran, running
+                )
 
     # Suspects of a crash, one at a time.
 
@@ -465,7 +389,7 @@ class Runner:
             # this would never end.
             async with asyncio.timeout(self.config.watchdog.suspects_every_seconds):
                 await self._suspects.wait()
-        idle = not self._suspects.is_set() and not self._roster  # then a survey will tell of them
+        idle = not self._suspects.is_set() and not self._roster  # a survey will find them
         self._suspects.clear()
         if not idle and not self._roster.has_suspect and not self._stop_requests:
             for claim in await self._store.claim_suspect(list(self._pipelines)):
@@ -488,14 +412,11 @@ class Runner:
         self.counters.recovered += count
         self._wake.set()
 
-    # The way out.
+    # The drain.
 
     async def _drain(self) -> None:
-        held, handed_back_before, left_before = (
-            len(self._roster),
-            self.counters.handed_back,
-            self._left,
-        )
+        held, left_before = len(self._roster), self._task_end.left
+        handed_back_before = self.counters.handed_back
         with contextlib.suppress(DatabaseUnavailable):
             await self._set_status("draining")
         for running in self._roster:
@@ -514,7 +435,7 @@ class Runner:
         if handed_back:
             with contextlib.suppress(DatabaseUnavailable):
                 await self._fetch("call_runners", {})
-        left, lost = self._left - left_before, len(self._roster)
+        left, lost = self._task_end.left - left_before, len(self._roster)
         self._report = DrainReport(held - handed_back - left - lost, handed_back, lost, left)
 
     async def _hand_back_rest(self) -> None:
@@ -526,23 +447,21 @@ class Runner:
         while self._roster and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         for running in self._roster:
-            self._insist(running)
+            self._task_end.overran(running)
         while self._roster and not self._lease_lost:
             await asyncio.sleep(0.01)
 
     def _give_up_everything(self) -> None:
-        """The lease is gone: whatever these tasks still do, nobody will listen."""
+        """The lease is over: other runners may take these tasks."""
         self._lease_lost = True
         for running in self._roster:
-            running.stop("lost")
-            if not running.ending:
-                self._release(running, None, passed=False)
+            self._task_end.lease_lost(running)
         self._wake.set()
         self._slots.set()
 
 
 async def _repeat(name: str, once: Callable[[], Awaitable[None]]) -> None:
-    """What runs beside the claims must neither end nor fail in silence."""
+    """Run it again and again; an error is logged and does not end it."""
     while True:
         try:
             await once()

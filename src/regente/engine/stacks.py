@@ -1,5 +1,5 @@
-"""Where a coroutine or a thread stands right now, as text for people. Called from a thread of its
-own, it only looks."""
+"""The current stack of a coroutine or thread, as text. Called from the lease's thread; it changes
+nothing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ MAX_CHILDREN = 5
 
 
 def stack_of_task(running: asyncio.Task[Any], thread_id: int | None, loop_thread_id: int) -> str:
-    """The awaits of the coroutine, outermost first; the tasks it waits for; the thread in which its
-    synchronous step runs."""
+    """The coroutine's awaits, outermost first; the tasks that it waits for; the thread of its
+    synchronous step."""
     coroutine = running.get_coro()
     lines = ["coroutine:\n", *_task_lines(running, MAX_CHILDREN)]
-    if getattr(
-        coroutine, "cr_running", False
-    ):  # it does not await anything: it blocks the event loop
+    if getattr(coroutine, "cr_running", False):  # it awaits nothing: it blocks the event loop
         lines += ["blocking the event loop in:\n", *_thread_lines(loop_thread_id)]
     if thread_id is not None:
         lines += ["thread of its synchronous step:\n", *_thread_lines(thread_id)]
@@ -47,8 +45,8 @@ def _coroutine_lines(awaited: Any) -> tuple[list[str], list[Any]]:
 
 
 def _awaited_by(task: asyncio.Task[Any], frames: list[Any]) -> list[asyncio.Task[Any]]:
-    """The tasks behind an `await task`, a `gather` or a `TaskGroup`. asyncio does not tell before
-    3.14, so we look inside."""
+    """The tasks behind an `await task`, a `gather` or a `TaskGroup`, from asyncio's private
+    attributes: it has no function for this before 3.14."""
     waiter = getattr(task, "_fut_waiter", None)
     found = [waiter, *getattr(waiter, "_children", ())]
     for frame in frames[-1:]:

@@ -1,7 +1,7 @@
-"""What a pipeline sees of its task: arguments, durable steps, loops, sleep, transactions, signs of
-life.
+"""The task, as its pipeline sees it: arguments, durable steps, loops, sleep, transactions,
+heartbeats.
 
-Everything that it writes goes through the ledger under the attempt's fence; refused means
+Every write goes through the task store under the attempt's fence; a refused write raises
 `LeaseLost`.
 """
 
@@ -53,7 +53,7 @@ StopReason = Literal["cancel", "drain", "lost"]
 
 
 class Task(Generic[ArgsT]):
-    """One attempt at one task. `step` names are the checkpoints that people see."""
+    """One attempt at one task. The names of its steps are the checkpoints that users see."""
 
     __slots__ = (
         "_args",
@@ -86,7 +86,7 @@ class Task(Generic[ArgsT]):
         self._started_at = self._beat_at = self._marked_at = time.monotonic()
         self.standing: str | None = None
         self.context: dict[str, Any] = {}
-        self.stopping: StopReason | None = None  # why it is being canceled, when it is
+        self.stopping: StopReason | None = None  # why it is being cancelled, if it is
 
     @property
     def id(self) -> int:
@@ -102,17 +102,17 @@ class Task(Generic[ArgsT]):
 
     @property
     def attempt(self) -> int:
-        """Raised by every claim; the fence of everything this attempt writes."""
+        """The number of the attempt, raised by every claim: the fence of all its writes."""
         return self._claim.attempt
 
     @property
     def tries(self) -> int:
-        """How many attempts have failed by the task's own fault so far."""
+        """How many attempts have failed by the task's own fault."""
         return self._claim.tries
 
     @property
     def resumed(self) -> bool:
-        """Whether an earlier attempt may have left finished steps behind."""
+        """True when an earlier attempt may have finished steps."""
         return self._claim.attempt > 1
 
     @property
@@ -132,11 +132,11 @@ class Task(Generic[ArgsT]):
         return self._args  # type: ignore[no-any-return]
 
     def idempotency_key(self, step: str) -> str:
-        """The same for every attempt at this step: for services that take one."""
+        """The same key for every attempt at this step, for services that accept one."""
         return f"regente-{self.id}-{step}"
 
     async def done(self, step: str) -> bool:
-        """Whether an earlier attempt finished this step."""
+        """True when an earlier attempt finished this step."""
         return (step, -1) in await self._recall()
 
     @overload
@@ -173,7 +173,7 @@ class Task(Generic[ArgsT]):
         memory_mb: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Call the function once in the life of the task; later attempts get the stored result.
+        """Call the function and store its result; later attempts get the stored result.
 
         A synchronous function runs in a thread; with `isolated` in a child process, limited by
         `timeout` (seconds) and `memory_mb`. The result must be storable as JSON and comes back as
@@ -237,8 +237,8 @@ class Task(Generic[ArgsT]):
     ) -> list[Any]:
         """Call the function once per item, `concurrency` at a time; results in the items' order.
 
-        Each finished item is durable: a later attempt goes on with those that are missing. The
-        items must be the same at every attempt, so take them from a step.
+        Each finished item is durable: a later attempt continues with the missing ones. The items
+        must be the same at every attempt, so take them from a step.
         """
         key = self._numbered(name)
         memory = await self._recall()
@@ -273,12 +273,12 @@ class Task(Generic[ArgsT]):
     async def transaction(self, name: str | None = None) -> AsyncIterator[TaskConnection]:
         """A database transaction that also records the step: both are committed, or neither.
 
-        Without a name nothing is recorded: it is committed only if the task is still ours, each
-        time anew.
+        Without a name no step is recorded: the block runs in every attempt, and is committed only
+        while the attempt holds the task.
 
-        When an earlier attempt committed it, the block runs once more on a transaction that is
-        rolled back, so that what it reads is there and what it writes happens once; ask
-        `done(name)` first to leave it out altogether.
+        When an earlier attempt committed the step, the block runs again in a transaction that is
+        rolled back: what it reads is there, and what it writes happens once. To skip the block,
+        check `done(name)` first.
         """
         key = None if name is None else self._numbered(name)
         replayed = key is not None and (key, -1) in await self._recall()
@@ -303,8 +303,8 @@ class Task(Generic[ArgsT]):
         except psycopg.Error as error:
             if not is_lost(error) or isinstance(error, psycopg.errors.QueryCanceled):
                 raise
-            # Not the task's fault, so no attempt is charged; the wait grows, in case it is what the
-            # block asks of the server.
+            # Not the task's fault, so no try is charged. The wait grows, in case the block itself
+            # overloads the server.
             wait_seconds = min(60.0, 0.5 * 2.0 ** min(self.attempt - 1, 7))
             raise Throttled(
                 f"the database went away during {key or 'a transaction'}: {error}",
@@ -315,8 +315,8 @@ class Task(Generic[ArgsT]):
         crash_point("transaction.committed")
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep durably: the slot goes back, and another runner may wake up in this line. Survives
-        restarts."""
+        """Sleep durably: the task gives its slot back, and after the time an attempt, maybe in
+        another runner, continues here."""
         key = self._numbered("sleep")
         if not math.isfinite(seconds):
             raise InvalidInput(f"a task sleeps for a number of seconds, not {seconds}")
@@ -324,28 +324,29 @@ class Task(Generic[ArgsT]):
             raise Suspended(key, seconds)
 
     def hold(self, reason: str, error: TaskError | None = None) -> NoReturn:
-        """Give the slot back until somebody releases the task (`Regente.release`). It begins anew,
-        its steps remembered.
+        """Give the slot back until the task is released (`Regente.release`). Then a new attempt
+        starts, with the stored results of finished steps.
 
-        `error`, if one is the reason, is kept as the failure of this attempt; it is not charged.
+        `error`, if one is the reason, is stored as the failure of this attempt; no try is charged.
         """
         raise Held(reason, error)
 
     async def progress(self, fraction: float | None = None, checkpoint: str | None = None) -> None:
-        """Say how far the task is (0 to 1) and where. Committed when this returns."""
+        """Record how far the task is (0 to 1) and at which checkpoint. Committed when this
+        returns."""
         share = None if fraction is None else max(0.0, min(1.0, float(fraction)))
         if checkpoint is not None:
             _check_name(checkpoint)
         await self._mark(StepRecord(self._claim, checkpoint=checkpoint, progress=share))
 
     def check_lease(self) -> None:
-        """`LeaseLost` when others may have taken over: to be asked right before anything outside is
-        told to act."""
+        """Raise `LeaseLost` when another runner may have taken over. Call it right before a request
+        to another system."""
         if self._lost or self._store.lease_is_over():
             raise LeaseLost(f"task {self.id} was taken over")
 
     async def heartbeat(self) -> None:
-        """Say that the task is alive. Cheap: the database hears of it every few seconds."""
+        """Show that the task is alive. Cheap: written to the database every 5 seconds."""
         self._beat_at = time.monotonic()
         if self._beat_at - self._marked_at > HEARTBEAT_EVERY_SECONDS:
             await self._mark(StepRecord(self._claim))
@@ -353,14 +354,14 @@ class Task(Generic[ArgsT]):
     async def event(
         self, name: str, /, *, connection: TaskConnection | None = None, **details: Any
     ) -> None:
-        """Add an event of the pipeline's own to the task's log: once, however many attempts come by
-        here.
+        """Add an event of the pipeline to the task's log, once for all attempts.
 
-        With the connection of a `transaction` it belongs to that: committed with it, or not at all.
+        With the connection of a `transaction` it is committed with that, or not at all.
         """
         if name.startswith(RESERVED_EVENTS):
             raise Fatal(
-                f"{name!r} is a name of the engine's own: {', '.join(RESERVED_EVENTS)} are taken",
+                f"{name!r} is reserved: events of the engine begin with "
+                f"{', '.join(RESERVED_EVENTS)}",
                 code="RESERVED_EVENT",
             )
         if connection is not None:
@@ -377,8 +378,7 @@ class Task(Generic[ArgsT]):
         self._beat_at = self._marked_at = time.monotonic()
 
     def snapshot(self, name: str, body: str | bytes, content_type: str = "text/html") -> None:
-        """Keep what was seen (a page, a screenshot, a response). It is stored if this attempt
-        fails."""
+        """Keep a page, a screenshot or a response. It is stored if this attempt fails."""
         name, content_type = (
             storable(name)[:MAX_NAME_CHARACTERS],
             storable(content_type)[:MAX_NAME_CHARACTERS],
@@ -391,10 +391,10 @@ class Task(Generic[ArgsT]):
         self._snapshots = [*kept, Snapshot(name, content_type, data[:MAX_SNAPSHOT_BYTES], cut)]
 
     def skip(self, reason: str) -> NoReturn:
-        """There is nothing to do for this task."""
+        """End the task as skipped: there is nothing to do."""
         raise Skip(reason)
 
-    # For the executor and the lease keeper.
+    # For the executor and the lease's thread.
 
     @property
     def claim(self) -> Claim:
@@ -417,14 +417,14 @@ class Task(Generic[ArgsT]):
         return self._thread_id
 
     def lose(self) -> None:
-        """From here on this attempt writes nothing more."""
+        """Refuse all further writes of this attempt."""
         self._lost = True
 
     # Private, in call order.
 
     def _numbered(self, name: str) -> str:
-        """The n-th call of one name is a step of its own: a loop may call `step("PAGE", …)` again
-        and again."""
+        """The step's key. The n-th call of a name is a step of its own, so a loop may call
+        `step("PAGE", …)` repeatedly."""
         _check_name(name)
         if self._calls is None:
             self._calls = {}
@@ -482,7 +482,7 @@ class Task(Generic[ArgsT]):
                 return await function(*args, **kwargs)
             result = await run_in_thread(function, *args, on_start=self._in_thread, **kwargs)
             return await result if inspect.isawaitable(result) else result
-        except SystemExit as error:  # asyncio would end the whole loop with it
+        except SystemExit as error:  # asyncio would end the event loop with it
             raise Transient(
                 f"the step called sys.exit({error.code!r})", code="SystemExit"
             ) from error
@@ -526,8 +526,7 @@ def _ms_since(started_at: float) -> float:
 
 
 async def _to_the_end(written: asyncio.Future[bool]) -> bool:
-    """What is done is done: a task that is stopped while its step is being recorded goes when it is
-    recorded."""
+    """Wait for the write even when the task is cancelled: a finished step is recorded first."""
     try:
         return await asyncio.shield(written)
     except asyncio.CancelledError:
@@ -537,7 +536,7 @@ async def _to_the_end(written: asyncio.Future[bool]) -> bool:
 
 
 async def _all_or_first_error(work: list[Any]) -> None:
-    """Wait for all; on the first error stop the others, and raise that error itself."""
+    """Wait for all; on the first error cancel the others and raise it."""
     running = [asyncio.ensure_future(one) for one in work]
     try:
         await asyncio.gather(*running)
@@ -550,8 +549,7 @@ async def _all_or_first_error(work: list[Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def _rolled_back(connection: TaskConnection) -> AsyncIterator[None]:
-    """Whatever happens inside leaves no trace; that it clashes with its own first
-    run is no error."""
+    """Roll back what the block writes; a conflict with the rows of its first run is no error."""
     with contextlib.suppress(psycopg.errors.IntegrityError):
         async with connection.transaction(force_rollback=True):
             yield

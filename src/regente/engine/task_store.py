@@ -1,7 +1,7 @@
-"""Claims and every write on behalf of a running task, each under its fence.
+"""The task store of a runner: claims tasks and writes on behalf of running ones, under their fence.
 
-Turns values into the parameters of the named statements and back. Decides nothing; retries while
-the database is away.
+It turns values into the parameters of the named statements and back, and retries while the database
+is away. It decides nothing.
 """
 
 from __future__ import annotations
@@ -27,15 +27,13 @@ from regente.engine.database import (
 from regente.engine.outcome import Completed, Ended
 
 MAX_BATCH = 500
-WARM_CONNECTIONS = 2  # for what has ended and for the watchdog
-COMMIT_WITHIN_SECONDS = (
-    5.0  # a runner that is frozen between a transaction's last statement and its commit loses it
-)
-DOUBT_SECONDS = 30.0  # for so long a claim whose answer got lost may still be committed
+WARM_CONNECTIONS = 2  # for completions and for the watchdog
+COMMIT_WITHIN_SECONDS = 5.0  # the server rolls back a pipeline's transaction that is frozen longer
+DOUBT_SECONDS = 30.0  # how long a claim whose answer got lost may still be committed
 
 
 class Claim(NamedTuple):
-    """One task in this runner's hands. `attempt` is the fence."""
+    """A task that this runner has claimed. `attempt` is the fence."""
 
     id: int
     pipeline: str
@@ -48,7 +46,7 @@ class Claim(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """A completed attempt; `owner` is whoever handed it in, untouched."""
+    """A completed attempt; `owner` is passed through to the callback."""
 
     claim: Claim
     outcome: Completed
@@ -56,7 +54,7 @@ class Completion(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """Any other end of an attempt."""
+    """Any other outcome of an attempt."""
 
     claim: Claim
     outcome: Ended
@@ -65,7 +63,7 @@ class Settlement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A finished step, or only a sign of life (`name` is None)."""
+    """A finished step, or only a heartbeat (`name` is None)."""
 
     claim: Claim
     name: str | None = None
@@ -77,7 +75,7 @@ class StepRecord:
 
 
 class PriorityLevel(NamedTuple):
-    """A priority level of a pipeline, and where its tasks begin."""
+    """A priority level of a pipeline, and the `run_at` of its first task (`floor`)."""
 
     pipeline: str
     priority: int
@@ -95,7 +93,7 @@ class TaskStore:
     ) -> None:
         self.database = database
         self.runner_id = runner_id
-        self._give_up_at = give_up_at  # until when a database that is away is waited for
+        self._give_up_at = give_up_at  # how long to wait for a database that is away
         self._commit_within_seconds = min(COMMIT_WITHIN_SECONDS, lease_seconds)
         self.lease_is_over: Callable[[], bool] = lambda: False
         self._claiming = asyncio.Lock()
@@ -121,8 +119,8 @@ class TaskStore:
         await self._claims.close()
 
     async def warm_up(self) -> None:
-        """Have the statements of every task planned on a few connections, before the first one
-        waits for it. Writes nothing."""
+        """Prepare the statements that every task needs on a few connections, before the first task
+        waits for that. Writes nothing."""
         if not self.database.through_pooler:
             await self._claim(
                 "claim", pipelines="{}", priorities="{}", floors="{}", limits="{}", free=0
@@ -134,8 +132,8 @@ class TaskStore:
             await asyncio.gather(*endings)
 
     async def claim(self, levels: Sequence[tuple[str, int, str, int]], free: int) -> list[Claim]:
-        """Up to `free` due tasks, oldest first within each (pipeline, priority, floor, limit), in
-        the given order."""
+        """Claim up to `free` due tasks, from each (pipeline, priority, floor, limit) in the given
+        order, oldest first."""
         pipelines, priorities, floors, limits = zip(*levels, strict=True)
         rows = await self._claim(
             "claim",
@@ -163,11 +161,10 @@ class TaskStore:
             finally:
                 if self.database.losses > losses:
                     self._doubt_until = time.monotonic() + DOUBT_SECONDS
-                self.lease_is_over()  # if it is, it is noticed before any of these tasks has begun
+                self.lease_is_over()  # so that a lost lease is noticed before the tasks start
 
     async def return_unknown(self, known: Callable[[], Iterable[int]]) -> int:
-        """Hand back what a claim brought whose answer got lost: this runner holds it and does not
-        know."""
+        """Hand back tasks that a claim with a lost answer has given to this runner."""
         if time.monotonic() > self._doubt_until:
             return 0
         async with self._claiming:
@@ -217,9 +214,7 @@ class TaskStore:
             for claim, outcome, _ in batch
             if claim.attempt == fences[claim.id]
         }
-        ids = sorted(
-            results
-        )  # whoever locks several tasks does it in this order, so that nobody waits in a circle
+        ids = sorted(results)  # statements that lock several tasks do it in this order: no deadlock
         rows = await self._fetch(
             "finish",
             ids=number_array(ids),
@@ -297,8 +292,8 @@ def settle_params(batch: Sequence[Settlement]) -> dict[str, Any]:
 
 
 def _fences(claims: Iterable[Claim]) -> dict[int, int]:
-    """The highest attempt per task: one that this runner lost and claimed again may be in a batch
-    twice."""
+    """The highest attempt for each task: a task that this runner lost and claimed again may be in a
+    batch twice."""
     fences: dict[int, int] = {}
     for claim in claims:
         if claim.attempt > fences.get(claim.id, 0):

@@ -1,8 +1,8 @@
-"""Runs a synchronous step in a thread of its own, so that the event loop goes on and the step can
-be given up.
+"""Runs a synchronous step in a thread of its own, so that it does not block the event loop and can
+be cancelled.
 
-A thread cannot be killed. A step that is canceled gets `StepCanceled` raised inside it at its next
-Python instruction; one that sits in C code is left behind, and its result is thrown away.
+A thread cannot be killed. `StepCanceled` is raised in a cancelled step at its next Python
+instruction. A step in C code is left behind, and its result is dropped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _report(
     try:
         loop.call_soon_threadsafe(settle)
     except RuntimeError:
-        return  # the loop is closed: nobody waits for this any more
+        return  # the loop is closed, and with it the waiting task
 
 
 def _interrupt(thread: threading.Thread) -> None:

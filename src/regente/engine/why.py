@@ -1,4 +1,4 @@
-""" "Why is it not running?": one answer for any task."""
+"""Explains why a task is not running, or what it does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _answer(row: dict[str, Any]) -> tuple[str, str]:
     if status == "running":
         return _why_running(row)
     if status == "draft":
-        return "DRAFT", "It is in the bank: nobody has queued it yet."
+        return "DRAFT", "It is a draft in the bank and not queued yet."
     if status == "failed":
         tries = f"{row['tries']} failed attempts, {row['crashes']} crashes"
         return (
@@ -76,7 +76,7 @@ def _why_waiting(row: dict[str, Any]) -> tuple[str, str]:
             ),
         )
     if row["crashes"] >= 2:
-        return "SUSPECT", "It was running when its runner died, twice: it waits to be run alone."
+        return "SUSPECT", "Its runner died twice while it was running: it waits to be run alone."
     if row["busy"] >= row["slots"]:
         return (
             "BUSY",
@@ -116,5 +116,5 @@ def _why_running(row: dict[str, Any]) -> tuple[str, str]:
         )
     return (
         "RUNNING",
-        f"It runs{where}, last sign of life {row['silent_seconds']:.0f} s ago; {held}.",
+        f"It runs{where}, last heartbeat {row['silent_seconds']:.0f} s ago; {held}.",
     )

@@ -1,7 +1,13 @@
-"""Clients of the Worker API and the Writer API (specification, 9.1 and 9.2)."""
+"""Clients of the Worker API and the Writer API (specification, 9.1 and 9.2), and the retries of
+these calls."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -15,8 +21,18 @@ from regente.contracts.worker import (
     SessionRequest,
 )
 from regente.contracts.writer import Health, ProcessAccepted, ProcessRequest, WriterJob
+from regente.engine.task import Task
 from regente.fleet.models import Proxy, Worker, Writer
-from regente.http_client.client import HttpClient
+from regente.http_client.client import TRANSIENT, CallFailed, CallFailure, HttpClient
+
+T = TypeVar("T")
+FIRST_PAUSE_SECONDS = 0.5
+MAX_PAUSE_SECONDS = 10.0
+MAX_THROTTLES = 10
+DEFAULT_THROTTLE_SECONDS = 60.0
+MIN_THROTTLE_SECONDS = 0.5
+MAX_THROTTLE_SECONDS = 86_400.0
+END_SESSION_SECONDS = 5.0
 
 
 class _IgnoredBody(BaseModel):
@@ -89,6 +105,60 @@ class WriterClient:
 
     async def health(self) -> str:
         return (await self._http.call("GET", f"{self._url}/health", answer=Health)).status
+
+
+async def with_retries(
+    task: Task[Any], call: Callable[[], Awaitable[T]], seconds: float, *, rests: bool = True
+) -> T:
+    """The call's answer. A transient failure is retried for so many seconds, so the call must be
+    one that may be repeated.
+
+    The wait after a 429 does not count, up to a limit. Without `rests` a 429 is raised at once.
+    """
+    rest_seconds = MAX_THROTTLES * seconds
+    deadline = time.monotonic() + seconds
+    pause_seconds = min(FIRST_PAUSE_SECONDS, seconds / 10)
+    while True:
+        try:
+            return await call()
+        except CallFailed as error:
+            if error.failure is CallFailure.THROTTLED and rests:
+                wanted_seconds = max(pause_seconds, error.retry_after or 0.0)
+                rest_seconds -= wanted_seconds
+                if rest_seconds < 0:
+                    raise
+                await _wait_throttled(task, wanted_seconds)
+                deadline += wanted_seconds
+                continue
+            if error.failure not in TRANSIENT:
+                raise
+            if time.monotonic() + pause_seconds > deadline:
+                raise
+        await task.heartbeat()
+        await asyncio.sleep(pause_seconds)
+        pause_seconds = min(pause_seconds * 2, MAX_PAUSE_SECONDS)
+
+
+def throttle_delay(retry_after: float | None) -> float:
+    """Delay after a 429, clamped to 0.5 s to 24 h; 60 s without Retry-After."""
+    seconds = DEFAULT_THROTTLE_SECONDS if retry_after is None else retry_after
+    return min(max(seconds, MIN_THROTTLE_SECONDS), MAX_THROTTLE_SECONDS)
+
+
+async def end_session_best_effort(task: Task[Any], client: WorkerClient, seconds: float) -> None:
+    """End a worker's session and the job in it, with a few seconds of retries: a session that
+    lives on uses a proxy, or scrapes a mission, that another worker is given."""
+    task.check_lease()
+    with contextlib.suppress(CallFailed):
+        await with_retries(task, client.end_session, min(END_SESSION_SECONDS, seconds))
+
+
+async def _wait_throttled(task: Task[Any], seconds: float) -> None:
+    """Sleep, with heartbeats."""
+    until = time.monotonic() + seconds
+    while (left_seconds := until - time.monotonic()) > 0:
+        await task.heartbeat()
+        await asyncio.sleep(min(left_seconds, MAX_PAUSE_SECONDS))
 
 
 def _quoted(job_id: str) -> str:

@@ -203,7 +203,7 @@ async def test_a_call_while_the_database_is_away_says_so_in_the_end(
     async def away(*_: Any, **__: Any) -> None:
         raise psycopg.OperationalError("connection refused")
 
-    monkeypatch.setattr(database_module, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(database_module, "RETRY_SECONDS", 0.2)
     monkeypatch.setattr(database_module, "fetch_on", away)
     monkeypatch.setattr(Database, "_fetch_dicts_once", away)
     for call in (lambda: app.get(1), lambda: app.pause("p"), lambda: app.cancel(1), app.batches):

@@ -7,7 +7,7 @@ import pytest
 
 from regente import Regente
 from regente.contracts.worker import Cause, Problem
-from regente.pipelines.missions.error_codes import ErrorCode, Phase, blames_proxy
+from regente.pipelines.missions.failures import ErrorCode, Phase, blames_proxy
 from tests.pipelines.missions.conftest import (
     MISSION,
     conducting,

@@ -8,7 +8,6 @@ itself (`roles.py`).
 from __future__ import annotations
 
 import re
-from typing import NoReturn
 
 import psycopg
 from psycopg_pool import PoolTimeout
@@ -91,18 +90,18 @@ class AccessMiddleware:
             if principal is not None and scope["method"] not in SAFE_METHODS:
                 _check_csrf(cookie, headers)
         if principal is None:
-            refuse_wrong(
+            raise wrong_key(
                 self._wrong_keys, scope, "the API key or session is not valid, or not any more"
             )
         return principal
 
 
-def refuse_wrong(wrong_keys: RateLimiter, scope: Scope, message: str) -> NoReturn:
-    """Whoever guesses is slowed down; a key that is right is let in from the same address all the
-    same."""
+def wrong_key(wrong_keys: RateLimiter, scope: Scope, message: str) -> Unauthorized | RateLimited:
+    """The error for a wrong key or session. It counts against the client's address; a right key
+    from the same address is still accepted."""
     if seconds := wrong_keys.take(address_of(scope)):
-        raise RateLimited("too many wrong keys from this address", retry_after_seconds=seconds)
-    raise Unauthorized(message)
+        return RateLimited("too many wrong keys from this address", retry_after_seconds=seconds)
+    return Unauthorized(message)
 
 
 def session_cookie(headers: Headers) -> str | None:
@@ -134,6 +133,6 @@ __all__ = [
     "SAFE_METHODS",
     "AccessMiddleware",
     "is_open",
-    "refuse_wrong",
     "session_cookie",
+    "wrong_key",
 ]

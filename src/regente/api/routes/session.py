@@ -6,7 +6,7 @@ from fastapi import Response
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from regente.api.access.middleware import refuse_wrong, session_cookie
+from regente.api.access.middleware import session_cookie, wrong_key
 from regente.api.access.principal import Principal
 from regente.api.access.roles import Public, Viewer
 from regente.api.access.sessions import COOKIE, csrf_token
@@ -79,7 +79,7 @@ async def _shown(api: Api, request: Request, given: Credentials) -> Principal:
     elif given.api_key is not None:
         principal = await api.keys.principal(given.api_key.get_secret_value())
     if principal is None:
-        refuse_wrong(
+        raise wrong_key(
             api.wrong_keys, request.scope, "the link has been used, or the key is not valid"
         )
     return principal

@@ -1,4 +1,5 @@
--- Batches are ledgers: `total` is what was accepted, and the tasks' own states must add up to it.
+-- A batch has a ledger: `total` tasks were accepted, and the counts of its tasks by state add up to
+-- it.
 
 -- name: open_batch
 INSERT INTO regente.batches (name, stall_after, max_resumes, details)
@@ -8,7 +9,7 @@ ON CONFLICT (name) DO UPDATE SET name = excluded.name
 RETURNING id
 
 -- name: add_to_batch
--- Holds the batch's row until the tasks are committed, so that no sweep closes it between.
+-- Locks the batch's row until the tasks are committed, so that no review closes it in between.
 WITH before AS (SELECT id, status FROM regente.batches WHERE id = %(batch_id)s FOR UPDATE),
 grown AS (
   UPDATE regente.batches b
@@ -53,9 +54,9 @@ CROSS JOIN LATERAL (
 ORDER BY b.id DESC
 
 -- name: review_batches
--- One look at open batches: has it started, moved, stopped moving, ended? `touched` moved just now,
--- by the caller's own tasks; with `all_open` the others are looked at too. Locked rows are somebody
--- else's look.
+-- Review open batches: started, moved, stalled or completed? `touched` are those whose tasks the
+-- caller has just ended; with `all_open` every open batch is reviewed. Rows that another review has
+-- locked are skipped.
 WITH open AS MATERIALIZED (
   SELECT b.*, b.id = ANY (%(touched)s::bigint[]) AS touched FROM regente.batches b
   WHERE b.status < 'completed' AND (%(all_open)s OR b.id = ANY (%(touched)s::bigint[]))
@@ -111,8 +112,8 @@ logged AS (
 SELECT id, name, was::text, status::text FROM changed WHERE status <> was
 
 -- name: resume_batch
--- Of two callers one finds the batch stalled and moves it; the other finds it running and changes
--- nothing.
+-- Of two concurrent callers one finds the batch stalled and resumes it; the other finds it running
+-- and changes nothing.
 WITH stalled AS MATERIALIZED (
   SELECT id, stall_after FROM regente.batches WHERE id = %(batch_id)s
       AND status = 'stalled' FOR UPDATE

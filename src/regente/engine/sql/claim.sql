@@ -1,13 +1,13 @@
--- A runner takes tasks. What the form of these statements decides is guarded by the EXPLAIN tests:
--- `ctid = ANY (ARRAY(SELECT …))` goes straight to the rows just locked, where `id IN (SELECT …)`
--- flips to a sequential scan from about a hundred rows a batch. A row that moved between the
+-- A runner claims tasks. The EXPLAIN tests guard the form of these statements: with `ctid = ANY
+-- (ARRAY(SELECT …))` PostgreSQL goes directly to the locked rows; with `id IN (SELECT …)` it
+-- changes to a sequential scan from about a hundred rows on. A row that was updated between the
 -- statement's snapshot and its lock is left for the next claim.
 
 -- name: claim
--- One index range per pipeline and priority level, from the level's floor to now. The floor keeps
--- the scan from stepping, each time anew, over the entries that earlier claims left behind and
--- vacuum has not removed yet. Levels come in the given order (a join with `pipelines` beside them
--- would be free to shuffle it), and all levels of a pipeline share its slots.
+-- One index range for each pipeline and priority level, from the level's floor to now. Without the
+-- floor every scan would step over the index entries of earlier claims that vacuum has not removed
+-- yet. Levels are claimed in the given order (a join with `pipelines` could change it), and all
+-- levels of a pipeline share its slots.
 WITH claimed AS (
   UPDATE regente.tasks SET status = 'running', attempt = attempt + 1,
          runner_id = %(runner_id)s::bigint,
@@ -45,8 +45,8 @@ logged AS (
 SELECT id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args::text FROM claimed
 
 -- name: claim_suspect
--- A task that was running when its runner died, twice, is run one at a time: if it dies again, it
--- was its own doing, and the tasks that only stood beside it are not blamed.
+-- A task whose runner died twice while it was running is a suspect. Suspects run one at a time:
+-- when the runner dies again, the suspect is to blame, and not the tasks beside it.
 WITH claimed AS (
   UPDATE regente.tasks SET status = 'running', attempt = attempt + 1,
          runner_id = %(runner_id)s::bigint,
@@ -71,8 +71,7 @@ logged AS (
 SELECT id, pipeline, attempt, tries, crashes, max_attempts, batch_id, args::text FROM claimed
 
 -- name: survey
--- The priority levels in use and the first task of each, one index probe a level however many tasks
--- wait.
+-- The priority levels in use and the first task of each, with one index probe for each level.
 SELECT wanted.pipeline, first.priority, first.run_at::text AS floor,
        extract(epoch FROM first.run_at - regente.clock())::double precision AS due_seconds
 FROM unnest(%(pipelines)s::text[]) AS wanted (pipeline)

@@ -1,9 +1,8 @@
--- Tasks come in. Arrays go in as columns; `place` ties a row to its position, so that ids come back
--- in the caller's order.
+-- Store new tasks. The parameters are one array for each column; `place` is a row's position, so
+-- that the ids are returned in the caller's order.
 
 -- name: reserve_task_ids
--- The ids of a COPY are known beforehand: it cannot return any. The sequence is looked up once, not
--- for each of them.
+-- Ids for a COPY, which cannot return any. The sequence is looked up once for all of them.
 WITH sequence AS MATERIALIZED (SELECT pg_get_serial_sequence('regente.tasks', 'id')::regclass
                                AS name)
 SELECT string_agg(nextval(name)::text, ',') FROM sequence, generate_series(1, %(count)s::integer)
@@ -48,8 +47,7 @@ woken AS (
 SELECT id FROM inserted, (SELECT count(*) FROM woken) AS w ORDER BY id
 
 -- name: insert_task
--- One without key or batch, as `insert_tasks` would store it: the way in of whoever waits for its
--- start.
+-- One task without key and batch, as `insert_tasks` would store it; faster for a single one.
 WITH inserted AS (
   INSERT INTO regente.tasks (pipeline, args, priority, run_at, max_attempts, status, queued_at)
   VALUES (%(pipeline)s, %(args)s::jsonb, %(priority)s::smallint,
@@ -73,15 +71,15 @@ SELECT pipeline, key, id FROM regente.tasks
 WHERE (pipeline, key) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(keys)s::text[]))
 
 -- name: notify_queued
--- The payload names the pipeline, the priority and in how many seconds the first task falls due.
+-- The payload: pipeline, priority, and the seconds until the first task is due.
 SELECT pg_notify('regente_queued', %(pipeline)s || ' ' || %(priority)s || ' 0')
 
 -- name: call_runners
--- Something changed in the queue: look around.
+-- An empty payload: every runner surveys its queue.
 SELECT pg_notify('regente_queued', '')
 
 -- name: queue_drafts
--- A batch that was given up while this was a draft opens again.
+-- A batch that ended while the task was a draft opens again.
 WITH home AS MATERIALIZED (
   SELECT b.id, b.status FROM regente.batches b
   WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[]))

@@ -1,4 +1,4 @@
--- What people and programs ask.
+-- Queries of the client.
 
 -- name: get_tasks
 SELECT t.id, t.pipeline, t.status::text AS status, t.key, t.batch_id, t.priority, t.args, t.result,
@@ -85,15 +85,15 @@ JOIN regente.pipelines p ON p.name = t.pipeline
 WHERE t.id = %(task_id)s
 
 -- name: read_feed
--- Only what no running transaction can still precede; order and position are (txid, id).
+-- Only events that no running transaction can precede. Order and position are (txid, id).
 SELECT e.id, e.txid::text AS txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event,
        e.details FROM regente.events e
 WHERE (e.txid, e.id) > (%(after_txid)s::xid8, %(after_id)s::bigint)
   AND e.txid < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY e.txid, e.id LIMIT %(limit)s  -- not the text of the same name
+ORDER BY e.txid, e.id LIMIT %(limit)s  -- `txid` alone would be the output column, a text
 
 -- name: rebase_feed
--- After a restore into another cluster transaction ids start anew, below those on record. Old
+-- After a restore into another cluster transaction ids start again, below the stored ones. Old
 -- events keep their order by id.
 UPDATE regente.events SET txid = '0' WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())
 
@@ -106,7 +106,7 @@ FROM regente.pipelines ORDER BY name
 SELECT regente.clock()
 
 -- name: backend_pid
--- Differs from what the connection was told at its start when a pooler stands in between.
+-- Differs from the pid that the connection got at its start when a pooler is in between.
 SELECT pg_backend_pid()
 
 -- name: listen_queued

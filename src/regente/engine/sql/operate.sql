@@ -1,7 +1,8 @@
--- What people do to tasks.
+-- Actions of the client.
 
 -- name: cancel
--- Waiting tasks end at once; a running one is asked to end, and its runner does it.
+-- A waiting task is canceled at once. For a running one the request is stored, and its runner ends
+-- it.
 WITH target AS MATERIALIZED (
   SELECT id, status, cancel_requested_at IS NOT NULL AS asked FROM regente.tasks
   WHERE id = ANY (%(ids)s::bigint[]) ORDER BY id FOR UPDATE
@@ -31,9 +32,8 @@ SELECT target.id, target.status::text AS before,
 FROM target
 
 -- name: retry
--- A dead letter, a canceled or a skipped task starts again with a fresh budget. Its finished steps
--- stay finished. Its batch is held first, and until the commit, so that no review closes it over
--- the task.
+-- A failed, canceled or skipped task is queued again with all its tries. Its finished steps stay
+-- finished. Its batch is locked first, until the commit, so that no review closes it in between.
 WITH home AS MATERIALIZED (
   SELECT b.id, b.status FROM regente.batches b
   WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[]))
@@ -68,7 +68,7 @@ SELECT target.id, target.status::text AS before, requeued.id IS NOT NULL AS done
 FROM target LEFT JOIN requeued ON requeued.id = target.id
 
 -- name: release
--- What was held back falls due now.
+-- Held tasks are due now.
 WITH released AS (
   UPDATE regente.tasks SET run_at = regente.clock()
   WHERE id = ANY (%(ids)s::bigint[]) AND status = 'queued'
@@ -107,7 +107,7 @@ logged AS (
 SELECT name, pg_notify('regente_queued', name) FROM changed
 
 -- name: recover_stuck
--- Back into the queue. Whoever still holds it is fenced: its attempt can write nothing more.
+-- Queue running tasks again. The fence refuses the writes of their former attempts.
 WITH stuck AS MATERIALIZED (
   SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT
   JOIN regente.pipelines p ON p.name = t.pipeline
@@ -138,8 +138,8 @@ woken AS (SELECT pg_notify('regente_queued', pipeline)
 SELECT id, (SELECT count(*) FROM woken) AS woken FROM recovered ORDER BY id
 
 -- name: give_up_old
--- Begun too long ago and still not done: dead letters. Those that wait for another attempt only
--- when it is asked for: some sleep on purpose.
+-- Tasks that were first started too long ago become dead letters; those that wait for another
+-- attempt only with `between_attempts`, because some sleep on purpose.
 WITH old AS MATERIALIZED (
   SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT
   JOIN regente.pipelines p ON p.name = t.pipeline

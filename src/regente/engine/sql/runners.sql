@@ -28,7 +28,7 @@ ON CONFLICT (name) DO UPDATE SET stall_after = excluded.stall_after,
   endless = excluded.endless, seen_at = regente.clock()
 
 -- name: renew_lease
--- Zero rows: somebody declared this runner lost. It must stop at once.
+-- No row: another runner declared this one lost. It must stop at once.
 UPDATE regente.runners
 SET lease_until = regente.clock() + make_interval(secs => %(ttl_seconds)s::double precision),
     heartbeat_at = regente.clock(),
@@ -50,8 +50,8 @@ SELECT id, 'runner_' || %(status)s::text, %(details)s::jsonb FROM changed
 RETURNING runner_id
 
 -- name: hand_back
--- What a runner holds and does not work on: all of it when it leaves or gave up its lease, or what
--- a claim brought whose answer got lost on the way. Nobody is to blame.
+-- Hand back the tasks of a runner except those it works on: all when it stops or has lost its
+-- lease, or those of a claim with a lost answer. No try and no crash is charged.
 WITH handed AS (
   UPDATE regente.tasks t
   SET runner_id = NULL, run_at = regente.clock(),

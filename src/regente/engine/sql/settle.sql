@@ -1,10 +1,9 @@
--- How an attempt ends. Every statement names id, runner and attempt: what they no longer hold, they
--- cannot change.
+-- Write the outcome of attempts. Every statement names id, runner and attempt (the fence): an
+-- attempt that has lost its task changes nothing.
 
 -- name: finish
--- Runner and status are compared in a form that no index serves: entries of tasks long finished
--- would be stepped over in the index on running tasks, where the primary key finds each row at
--- once.
+-- Runner and status are compared in a form that no index serves, so that PostgreSQL uses the
+-- primary key. In the index on running tasks it would step over the entries of finished ones.
 WITH finished AS (
   UPDATE regente.tasks t
   SET status = 'completed', runner_id = NULL, finished_at = regente.clock(), progress = 1,
@@ -24,8 +23,7 @@ logged AS (
 SELECT id FROM finished
 
 -- name: settle
--- Every other end. A task whose cancel was requested does not go back to the queue: it ends as
--- canceled.
+-- Every other outcome. A task with a cancel request does not go back to the queue: it is canceled.
 WITH fenced AS MATERIALIZED (
   SELECT t.id, o.value::jsonb AS value, t.cancel_requested_at IS NOT NULL AS unwanted
   FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(outcomes)s::text[])

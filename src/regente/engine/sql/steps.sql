@@ -1,9 +1,9 @@
--- What a running task remembers.
+-- The stored steps of tasks.
 
 -- name: record_steps
--- The UPDATE moves the heartbeat and is the fence: it holds the task's row until the step's row is
--- committed with it. In a pipeline's own transaction the commit comes next: a runner that is frozen
--- right there must not hold the row for ever.
+-- The UPDATE sets the heartbeat and checks the fence; it locks the task's row until the step's row
+-- is committed with it. In a pipeline's own transaction the commit comes next: with `commit_within`
+-- the server ends the transaction of a runner that is frozen before it.
 WITH fenced AS (
   UPDATE regente.tasks t
   SET heartbeat_at = regente.clock(), checkpoint = coalesce(m.checkpoint, t.checkpoint),
@@ -28,7 +28,7 @@ recorded AS (
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, runner_id, attempt, event, details)
-  -- Not joined with `fenced`: two lists of unknown length are joined each with each.
+  -- Not joined with `fenced`: PostgreSQL would join two lists of unknown length each with each.
   SELECT r.task_id, (SELECT t.batch_id FROM regente.tasks t WHERE t.id = r.task_id),
          %(runner_id)s::bigint, r.attempt,
          'step_completed', jsonb_build_object('step', r.name, 'duration_ms', r.duration_ms)
@@ -41,8 +41,7 @@ FROM fenced
 SELECT name, item, output::text FROM regente.steps WHERE task_id = %(task_id)s
 
 -- name: add_event
--- An event of the pipeline's own, under the same fence as everything else that it writes,
--- remembered as a step: once only.
+-- An event of the pipeline, under the fence, and stored as a step, so that it is added once.
 WITH fenced AS (
   UPDATE regente.tasks t SET heartbeat_at = regente.clock()
   WHERE t.id = %(task_id)s AND t.attempt = %(attempt)s

@@ -12,10 +12,9 @@ SELECT id, 'runner_lost', jsonb_build_object('name', name) FROM lost
 RETURNING runner_id
 
 -- name: reap
--- Running tasks whose runner is gone go back to the queue, or to the dead letters after too many
--- crashes. When tasks that ran alone on suspicion were among them, only those are blamed. Ordered
--- by runner: by id the primary key would be walked through all of history, and the tasks of one
--- runner are judged together.
+-- Running tasks of a lost runner are queued again, or become dead letters after too many crashes.
+-- When suspects were among them, only these are blamed. Ordered by runner, because the tasks of one
+-- runner are judged together, and ordered by id the scan of the primary key would read the history.
 WITH orphan AS MATERIALIZED (
   SELECT t.id, t.pipeline, t.runner_id AS gone, t.cancel_requested_at IS NOT NULL AS unwanted,
          t.crashes
@@ -69,8 +68,8 @@ woken AS (SELECT pg_notify('regente_queued', pipeline)
 SELECT id, status::text, (SELECT count(*) FROM woken) FROM reaped
 
 -- name: release_stalled
--- The backstop for a runner that lives but does not notice its own stalled tasks. It gets one more
--- stall_after of grace.
+-- Stalled tasks of a live runner that does not take them back itself. The runner has one more
+-- stall_after to do it.
 WITH silent AS MATERIALIZED (
   SELECT r.id, p.max_attempts AS allowed, p.stall_after
   FROM regente.runners alive
@@ -119,9 +118,8 @@ woken AS (SELECT pg_notify('regente_queued', pipeline)
 SELECT id, status::text, (SELECT count(*) FROM woken) FROM released
 
 -- name: expire
--- Tasks that were started too long ago and still are not done, whatever they wait for, become dead
--- letters. Looked for pipeline by pipeline among what is queued and what runs: the history is not
--- read.
+-- Queued and running tasks that were first started too long ago become dead letters. Searched for
+-- each pipeline by these states, so that the history is not read.
 WITH late AS MATERIALIZED (
   SELECT l.id, p.expire_after
   FROM regente.pipelines p CROSS JOIN LATERAL (
@@ -168,11 +166,11 @@ logged AS (
 SELECT id FROM expired
 
 -- name: forget_tasks
--- Retention: finished tasks older than the limit go, with their steps. Dead letters stay until
--- somebody decides, and an open batch keeps what it counts. What a batch forgets it no longer has
--- in its total: the ledger goes on adding up. Ids rise with time, so it walks up from the oldest, a
--- page at a time, until a page has nothing that was made so long ago: what is kept for its age is
--- never read. The limit is a constant, for the planner to see that it is small.
+-- Retention: delete finished tasks older than the limit, with their steps. Dead letters and tasks
+-- of open batches are kept. A deleted task is subtracted from its batch's total, so the ledger
+-- still adds up. Ids rise with time: the statement reads a page from the oldest on, until a page
+-- has no task that is old enough, and never reads younger ones. The limit is a constant, so that
+-- the planner sees that it is small.
 WITH page AS MATERIALIZED (
   SELECT id, created_at, finished_at FROM regente.tasks WHERE id > %(after)s::bigint ORDER BY id
   LIMIT 1000
@@ -209,9 +207,8 @@ WHERE b.status >= 'completed' AND b.total = 0
 RETURNING id
 
 -- name: forget_events
--- Events leave from the old end of the feed, those of tasks that still exist stay with them. How
--- far this went is remembered: a reader who was before that place cannot go on without a gap. Pages
--- like those of forget_tasks.
+-- Delete the oldest events, except those of tasks that still exist. The position is stored: a
+-- reader of the feed before it has missed events. In pages, as in forget_tasks.
 WITH page AS MATERIALIZED (
   SELECT txid, id, at, task_id FROM regente.events
   WHERE (txid, id) > (%(after_txid)s::xid8, %(after_id)s::bigint) ORDER BY txid, id LIMIT 1000

@@ -1,5 +1,5 @@
-"""The watchdog runs in every runner: there is no leader to lose. Each sweep has one shape,
-`run_once() -> result`."""
+"""The watchdog: periodic sweeps that recover and clean up. It runs in every runner, so there is no
+leader to fail over."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sweep(Protocol):
     every_seconds: float
 
     async def run_once(self) -> object:
-        """Do what is due; a falsy result means that there was nothing."""
+        """Do what is due; the result is falsy when there was nothing to do."""
 
 
 class Watchdog:
@@ -54,18 +54,18 @@ class Watchdog:
         ]
 
     def start(self) -> list[asyncio.Task[None]]:
-        """One task for each sweep; they never end by themselves."""
+        """Start one asyncio task for each sweep; they run until they are cancelled."""
         turn = asyncio.Lock()
         return [asyncio.create_task(_repeat(sweep, turn), name=sweep.name) for sweep in self.sweeps]
 
 
 async def _repeat(sweep: Sweep, turn: asyncio.Lock) -> None:
-    """At start-up one after another, for the first tasks need the database too; then again and
-    again, each at its own pace."""
+    """Run the sweep once when it is its turn, then periodically. The turns leave the database to
+    the first tasks at start-up."""
     async with turn:
         await _run(sweep)
     while True:
-        # Runners that started together drift apart.
+        # The jitter spreads the sweeps of runners that started together.
         await asyncio.sleep(sweep.every_seconds * random.uniform(0.9, 1.0))  # noqa: S311 - not a secret
         await _run(sweep)
 

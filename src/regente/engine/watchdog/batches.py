@@ -1,4 +1,4 @@
-"""Looks at open batches: started, moving, stalled, done."""
+"""Reviews open batches: marks those that started, stalled or completed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class BatchReview:
 async def review_batches(
     database: Database, touched: Iterable[int] = (), *, all_open: bool = False
 ) -> list[str]:
-    """What changed. `touched` are batches that moved just now; the others are looked at with
-    `all_open` only."""
+    """Review the `touched` batches, with `all_open` every open one; returns the changes."""
     params = {"touched": number_array(sorted(touched)), "all_open": all_open}
     changed = await database.fetch("review_batches", params)
     if any(after == "completed" for *_, after in changed):
@@ -33,8 +32,7 @@ async def review_batches(
 
 
 class TouchedBatches:
-    """The batches that a runner's tasks moved since it last looked; kept when the
-    database is away."""
+    """The batches of tasks that ended in a runner since its last review."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

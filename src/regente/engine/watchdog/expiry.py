@@ -1,5 +1,4 @@
-"""Ends tasks that were started longer ago than their pipeline's `expire_after` and still are not
-done."""
+"""Fails tasks that were first started longer ago than their pipeline's `expire_after`."""
 
 from __future__ import annotations
 

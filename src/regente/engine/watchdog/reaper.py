@@ -1,5 +1,5 @@
-"""Finds runners whose lease ran out and puts their tasks back, or to the dead letters after too
-many crashes."""
+"""Finds runners whose lease ran out and queues their tasks again, or makes them dead letters after
+too many crashes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Forgets what is older than the retention time, a page at a time, so that no sweep holds locks for
-long.
+"""Deletes tasks, events, runners and batches that are older than the retention time, in pages, so
+that no statement holds locks for long.
 
-How long that is, is asked at every sweep: whoever changes the setting need not restart a runner.
-Dead letters stay until somebody decides."""
+Each sweep reads the setting, so a change needs no restart. Dead letters are kept until they are
+retried or discarded."""
 
 from __future__ import annotations
 

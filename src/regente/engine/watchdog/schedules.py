@@ -1,5 +1,5 @@
-"""Cron schedules: each firing is one task with the firing's time as its key, so that it is queued
-once, whoever sweeps.
+"""Cron schedules: each firing queues one task with the firing's time as its key, so that several
+runners queue it once.
 
 After a downtime a schedule fires once, not once for every missed time.
 """
@@ -33,7 +33,9 @@ class ScheduleSweep:
             ):
                 try:
                     next_at = next_time(cron, timezone, now)
-                except InvalidInput as error:  # edited by hand: it must not hold up the others
+                except (
+                    InvalidInput
+                ) as error:  # edited by hand: it must not stop the other schedules
                     await fetch_on(
                         connection, "disable_schedule", {"name": name, "reason": str(error)}
                     )

@@ -1,5 +1,4 @@
-"""The backstop for stalled tasks whose own runner, although alive, did not
-take them back itself."""
+"""Queues stalled tasks again that their own runner, although alive, did not take back."""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
-"""Missions: ads of a range of days, extracted by workers and stored by writers, whatever breaks on
-the way.
+"""Missions: the ads of a range of days, extracted by workers and stored by writers.
 
-Three pipelines on the engine. `orchestrator` (one task while it is open) sees that every worker has
-a driver; `workers` (one task per worker) drives its sessions and gives missions to it; `missions`
-(one task each) drives scrape and storage.
+Three pipelines on the engine:
+
+- `orchestrator` (the dispatcher: one task while the orchestrator is open) starts a driver for each
+  worker;
+- `workers` (the driver: one task per worker) opens the worker's sessions and assigns missions to
+  it;
+- `missions` (one task per mission) runs scrape and storage.
+
+ARCHITECTURE.md has the walk of a mission through these files.
 """
 
 from __future__ import annotations

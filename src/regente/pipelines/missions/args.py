@@ -1,4 +1,4 @@
-"""What a mission is asked to do."""
+"""The arguments of a mission: days, media type, languages."""
 
 from __future__ import annotations
 

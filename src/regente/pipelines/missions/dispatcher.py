@@ -1,5 +1,8 @@
-"""The orchestrator: opened on request, ended by itself when nothing is queued or running. One task
-while it is open."""
+"""The dispatcher: one task while the orchestrator is open. It starts a driver for each worker, and
+closes the orchestrator when no mission is queued or running.
+
+The *orchestrator state* (open, draining, halting, closed) is one row, `regente.orchestrator`.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,18 @@ class Dispatcher:
     client: Client
     fleet: Fleet
 
-    async def conduct(self, task: Task[dict[str, Any]]) -> str:
-        """The pipeline `orchestrator`: see that every worker has a driver, until there is nothing
-        left to do."""
+    async def dispatch(self, task: Task[dict[str, Any]]) -> str:
+        """The pipeline `orchestrator`: start drivers until no mission is left."""
         while True:
             state = (await QUERIES.fetch_all(self.fleet.database, "orchestrator"))[0]
             if _is_over(state) and await self._close(task):
                 return "closed"
             if state["state"] == "open" and (state["any_queued"] or state["any_running"]):
-                await self._man(task)
+                await self._ensure_drivers(task)
             await task.heartbeat()
             await asyncio.sleep(self.fleet.config.polling_orchestrator_seconds)
 
-    async def _man(self, task: Task[Any]) -> None:
+    async def _ensure_drivers(self, task: Task[Any]) -> None:
         async with brief_transaction(task) as connection:
             workers = [row["id"] for row in await QUERIES.fetch_all(connection, "undriven_workers")]
             if workers:
@@ -43,10 +45,10 @@ class Dispatcher:
                     "workers", [{"worker_id": worker} for worker in workers], connection=connection
                 )
                 await QUERIES.execute(connection, "set_driver", worker_ids=workers, task_ids=tasks)
-                logger.info("workers manned", extra={"workers": len(workers)})
+                logger.info("drivers started", extra={"workers": len(workers)})
 
     async def _close(self, task: Task[Any]) -> bool:
-        """Looked at once more under the lock that everybody takes who queues missions."""
+        """Close the orchestrator, if nothing is left under the lock that queueing takes too."""
         async with brief_transaction(task) as connection:
             locked = await QUERIES.fetch_one(connection, "lock_orchestrator")
             state = await QUERIES.fetch_one(connection, "orchestrator")
@@ -72,8 +74,8 @@ def _is_over(state: Row) -> bool:
 async def open_dispatcher(
     client: Client, connection: AsyncConnection[Any], *, by: str, on_request: bool
 ) -> bool:
-    """In the transaction of whoever queues missions, or of the one who presses start. False: it
-    stays closed."""
+    """Open the orchestrator in the transaction that queues missions, or of a start `on_request`,
+    and enqueue the dispatcher's task. False: it stays closed, because a person stopped it."""
     locked = await QUERIES.fetch_one(connection, "lock_orchestrator")
     assert locked is not None, "the orchestrator's row is part of the schema"
     if not on_request and (
@@ -81,7 +83,7 @@ async def open_dispatcher(
     ):
         return False
     task_id = locked["task_id"]
-    if not locked["conducted"]:
+    if not locked["has_dispatcher"]:
         task_id = await client.enqueue("orchestrator", {}, connection=connection)
         await QUERIES.execute(
             connection, "log_action", event="orchestrator_opened", details=json.dumps({"by": by})

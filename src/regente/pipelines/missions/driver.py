@@ -1,19 +1,17 @@
-"""The driver of one worker: session after session, mission after mission, as long as the
-orchestrator is open.
+"""The driver: one task per worker. It opens session after session and assigns mission after
+mission to its worker, as long as the orchestrator is open.
 
-It speaks for the worker while no mission holds it. A mission that was given to it is that mission's
-own task's business.
+The driver writes on the worker's row while no mission holds the worker. An assigned mission is run
+by the mission's own task (`mission.py`), which then writes on the row.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import AsyncConnection
 from pydantic import BaseModel
 
 from regente.contracts.worker import SessionStatus
@@ -23,8 +21,8 @@ from regente.engine.errors import LeaseLost, NotFound
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
 from regente.http_client.client import CallFailed
-from regente.pipelines.missions.error_codes import ErrorCode
-from regente.pipelines.missions.queries import QUERIES, brief_transaction
+from regente.pipelines.missions.failures import ErrorCode
+from regente.pipelines.missions.queries import QUERIES, brief_transaction, log_for_mission
 from regente.pipelines.missions.sessions import (
     STARTING,
     OpenSession,
@@ -41,7 +39,7 @@ class DriverArgs(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Everything that the drivers of one process share."""
+    """What all drivers of a process share."""
 
     client: Client
     fleet: Fleet
@@ -54,7 +52,7 @@ class Driver:
         try:
             await self._resume(task, worker_id)
             while await self._wanted(worker_id):
-                await self._one_session(task, worker_id)
+                await self._run_session(task, worker_id)
         except asyncio.CancelledError:
             if task.stopping in ("drain", "cancel"):
                 await self._leave(task, worker_id)
@@ -69,9 +67,9 @@ class Driver:
     async def _sessions(self, task: Task[Any], worker_id: str) -> Sessions:
         return Sessions(self.fleet, task, await self.fleet.worker(worker_id))
 
-    # One session, from its proxy to its end.
+    # One session, from the reserved proxy to the end.
 
-    async def _one_session(self, task: Task[Any], worker_id: str) -> None:
+    async def _run_session(self, task: Task[Any], worker_id: str) -> None:
         sessions = await self._sessions(task, worker_id)
         session = await self._reserved(task, sessions, worker_id)
         if session is None:
@@ -87,8 +85,8 @@ class Driver:
     async def _reserved(
         self, task: Task[Any], sessions: Sessions, worker_id: str
     ) -> OpenSession | None:
-        """A session with a proxy; without a free one wait, and say so once."""
-        said = False
+        """A session with a reserved proxy. Without a free one wait, and log that once."""
+        logged = False
         while await self._wanted(worker_id):
             if not await self._may_try():
                 await self._pause(task, worker_id, self.fleet.config.polling_session_seconds)
@@ -96,8 +94,8 @@ class Driver:
             session = await sessions.reserve()
             if session is not None:
                 return session
-            if not said:
-                said = True
+            if not logged:
+                logged = True
                 async with brief_transaction(task) as connection:
                     await task.event(
                         "session_failed",
@@ -111,7 +109,7 @@ class Driver:
         return None
 
     async def _may_try(self) -> bool:
-        """Not while most proxies fail, except for one probe at a time."""
+        """False while the breaker is open (most proxies fail), except for one probe at a time."""
         rows = await QUERIES.fetch_all(
             self.fleet.database,
             "take_probe",
@@ -128,11 +126,11 @@ class Driver:
         *,
         starting: bool,
     ) -> None:
-        """`error`, a rest that grows with every failure in a row, then `idle`."""
+        """Record the failure, wait longer after each failure in a row, then reset to `idle`."""
         worker_id = task.args.worker_id
         await sessions.fail(session, failure, starting=starting)
         if isinstance(failure, Unauthorized):
-            await sessions.give_up_worker(failure)
+            await sessions.deactivate_worker(failure)
         else:
             await self._rest(task, worker_id)
         await sessions.reset()
@@ -145,7 +143,7 @@ class Driver:
             )
             state = await self.worker_watch.state(worker_id)
 
-    # Missions, one after the other.
+    # The missions of a session.
 
     async def _serve(
         self, task: Task[Any], sessions: Sessions, session: OpenSession, worker_id: str
@@ -156,7 +154,7 @@ class Driver:
                 return None
             if state.status != "ready":
                 return await sessions.end(await self._reason(worker_id))
-            if (reason := _enough(state)) is not None:
+            if (reason := _end_reason(state)) is not None:
                 return await sessions.end(reason)
             if state.rest_seconds > 0:
                 await self._rest(task, worker_id)
@@ -175,8 +173,8 @@ class Driver:
                     return await self._failed(task, sessions, session, failure, starting=False)
 
     async def _check(self, sessions: Sessions) -> None:
-        """A ready session must stay ready. One that scrapes without a mission works on something
-        that nobody asked for."""
+        """A session without a mission must be ready. Another status, `scraping` too, is a failure
+        of the session."""
         status = await sessions.status()
         if status is not SessionStatus.READY:
             raise SessionFailed(
@@ -184,8 +182,8 @@ class Driver:
             )
 
     async def _assign(self, task: Task[Any], session: OpenSession, worker_id: str) -> bool:
-        """Give this worker the mission that has waited longest: the seed's 6.4, in one transaction
-        with its events."""
+        """Assign the mission that has waited longest (6.4) to this worker, in one transaction with
+        its events, and release its task. False when none waits."""
         async with brief_transaction(task) as connection:
             mission = await QUERIES.fetch_one(
                 connection, "next_mission", proxy_id=session.proxy_id, worker_id=worker_id
@@ -193,21 +191,21 @@ class Driver:
             if mission is None:
                 return False
             mission_id, attempt = mission["id"], mission["attempt"]
-            seat = {"mission_id": mission_id, "worker_id": worker_id}
-            if not await QUERIES.fetch_all(connection, "seat_worker", driver_id=task.id, **seat):
+            pair = {"mission_id": mission_id, "worker_id": worker_id}
+            if not await QUERIES.fetch_all(connection, "assign_worker", driver_id=task.id, **pair):
                 raise LeaseLost(f"worker {worker_id} has another driver")
             await QUERIES.execute(
                 connection,
-                "seat_mission",
+                "assign_mission",
                 session_id=session.id,
                 proxy_name=session.proxy_name,
-                **seat,
+                **pair,
             )
             await QUERIES.execute(
                 connection, "join_session", mission_id=mission_id, session_id=session.id
             )
             if mission["avoided"] and mission["avoided"] != session.proxy_name:
-                await _log_for_mission(
+                await log_for_mission(
                     connection,
                     mission_id,
                     attempt,
@@ -216,7 +214,7 @@ class Driver:
                     new_proxy=session.proxy_name,
                     reason=mission["error_code"],
                 )
-            await _log_for_mission(
+            await log_for_mission(
                 connection,
                 mission_id,
                 attempt,
@@ -232,7 +230,7 @@ class Driver:
         return True
 
     async def _released(self, task: Task[Any], worker_id: str) -> WorkerState | None:
-        """The worker as its mission left it; at once when there is none."""
+        """Wait until no mission holds the worker, and return its state."""
         while True:
             state = await self.worker_watch.state(worker_id)
             if state is None or state.mission_id is None:
@@ -250,45 +248,47 @@ class Driver:
         await self.worker_watch.wait(worker_id, seconds)
         await task.heartbeat()
 
-    # Beginnings and ends that nobody planned.
+    # Takeover from another driver or mission, and drain.
 
     async def _resume(self, task: Task[Any], worker_id: str) -> None:
-        """Another driver may have left the worker in the midst of anything: ask the worker itself
-        how it is (5.6)."""
+        """Continue with the worker as an earlier driver left it (5.6)."""
         state = await self._released(task, worker_id)
         if state is None:
-            return None
+            return
         sessions = await self._sessions(task, worker_id)
         session = await sessions.current()
-        if (
-            state.status == "error" and session is not None
-        ):  # a mission left it so, and it was not ended yet
-            return await sessions.end(await self._reason(worker_id))
-        if state.status == "error":
+        if state.status == "error" and session is not None:
+            # A mission failed on the session, and the session was not ended yet.
+            await sessions.end(await self._reason(worker_id))
+        elif state.status == "error":
             await self._rest(task, worker_id)
-            return await sessions.reset()
-        if session is None or state.status == "idle":
-            return await sessions.reset()
+            await sessions.reset()
+        elif session is None or state.status == "idle":
+            await sessions.reset()
+        elif await self._is_usable(sessions, session, state):
+            await self._serve(task, sessions, session, worker_id)
+
+    async def _is_usable(
+        self, sessions: Sessions, session: OpenSession, state: WorkerState
+    ) -> bool:
+        """Ask the worker whether the session of an earlier driver is ready; end it when not."""
         try:
             status = await sessions.status()
-            if status in STARTING and state.status == "initializing":
+            if state.status == "initializing" and status in (*STARTING, SessionStatus.READY):
                 await sessions.until_ready(session)
-            elif status is SessionStatus.READY:
-                if state.status == "initializing":
-                    await sessions.until_ready(session)
-            else:
+            elif status is not SessionStatus.READY:
                 raise SessionFailed(
                     ErrorCode.SESSION, f"the session is {status}, and no mission is on it"
                 )
         except SessionFailed as failure:
-            # Whether the session was ever asked for is not known: nobody is blamed.
+            # The earlier driver may not have asked for the session yet: no proxy is blamed.
             await sessions.end(f"recovered: {failure.message}"[:200])
-            return None
-        await self._serve(task, sessions, session, worker_id)
+            return False
+        return True
 
     async def _reclaim(self, task: Task[Any], worker_id: str, mission_id: int) -> None:
-        """The mission ended without letting go of its worker (canceled, or dead): its job is ended,
-        then the session."""
+        """Release the worker from a mission that ended without doing so (canceled, or failed by the
+        engine): cancel its job; `error` then ends the session."""
         rows = await QUERIES.fetch_all(self.fleet.database, "mission", mission_id=mission_id)
         client = self.fleet.speak_to_worker(await self.fleet.worker(worker_id))
         task.check_lease()
@@ -308,33 +308,18 @@ class Driver:
             )
 
     async def _leave(self, task: Task[Any], worker_id: str) -> None:
-        """This runner goes. A worker that is busy stays with its mission; a session without one is
-        ended."""
+        """The runner drains: end a session that has no mission. A busy worker stays with its
+        mission, and another runner's driver continues."""
         state = await self.worker_watch.state(worker_id)
         if state is not None and state.mission_id is None and state.status != "idle":
             sessions = await self._sessions(task, worker_id)
             await sessions.end("orchestrator_stopped")
 
 
-def _enough(state: WorkerState) -> str | None:
-    """Why this session ends here, if it does."""
+def _end_reason(state: WorkerState) -> str | None:
+    """The reason to end the session now, if there is one."""
     if state.session_count >= state.session_limit:
         return "session_limit"
     if not state.active:
         return "deactivated"
     return None if state.open else "orchestrator_closed"
-
-
-async def _log_for_mission(
-    connection: AsyncConnection[Any], mission_id: int, attempt: int, event: str, /, **details: Any
-) -> None:
-    """An event of a mission that somebody else writes: the driver of the worker that it is given
-    to."""
-    await QUERIES.execute(
-        connection,
-        "log_for_mission",
-        mission_id=mission_id,
-        attempt=attempt,
-        event=event,
-        details=json.dumps(details),
-    )

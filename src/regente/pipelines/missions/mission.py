@@ -1,7 +1,8 @@
-"""The life of a mission: `atribuido` → `extracao` → `armazenamento` → `finalizado`.
+"""The mission's task: `atribuido` → `extracao` → `armazenamento` → `finalizado`.
 
-Where it stands is in its own row, written with every change: whoever takes it over begins there,
-and asks the worker and the writer for their job before anything is sent again.
+The checkpoint is in the mission's own row and written with every change. An attempt that takes the
+mission over continues there, and asks the worker or the writer for the job before it sends one
+again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from regente.engine.errors import Held
 from regente.engine.log import logger
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
@@ -30,12 +32,11 @@ class MissionPipeline:
         task.context["mission"] = task.id
         run = await MissionRun.of(self.fleet, task)
         if run.checkpoint in (None, "atribuido", "extracao"):
-            if (
-                not run.seated and run.scrape_sent
-            ):  # whoever is to be tried again has that taken back
-                await MissionPhase(self.fleet, task, run).repeat_verdict()
-            if not run.seated:
-                task.hold("it waits for a worker")
+            # A retry clears `scrape_sent`: without a worker it means that the mission has failed.
+            if not run.has_worker and run.scrape_sent:
+                raise await MissionPhase(self.fleet, task, run).repeated_verdict()
+            if not run.has_worker:
+                raise Held("it waits for a worker")
             run = await self._extract(task, run)
         if run.checkpoint == "armazenamento":
             run = await StoragePhase(self.fleet, task, run).store()
@@ -47,14 +48,15 @@ class MissionPipeline:
             return await scrape.extract()
         except asyncio.CancelledError:
             if task.stopping == "cancel":
-                await scrape.call_off()
+                await scrape.cancel()
             raise
         finally:
             self.worker_watch.changed(run.worker)
 
 
 def _outcome(run: MissionRun) -> dict[str, Any]:
-    """What `mission_completed` carries. Found must be stored, or failed, or said to be missing."""
+    """The details of `mission_completed`: ads found, stored and failed, and the difference if there
+    is one."""
     found, stored, failed = run.ads_count or 0, run.success_count or 0, run.failed_count or 0
     outcome: dict[str, Any] = {
         "total_duration_ms": run.total_duration_ms,

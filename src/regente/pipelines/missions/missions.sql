@@ -1,5 +1,6 @@
--- What the three pipelines of the missions write beside the engine's own records. Whoever writes on
--- a worker names what gives it the right to: its driver, or the mission that holds it.
+-- What the three pipelines of the missions write besides the engine's own records. A statement that
+-- writes on a worker names the worker's driver or the mission that holds the worker, and does
+-- nothing when another one does.
 
 -- name: be_brief
 SET LOCAL idle_in_transaction_session_timeout = '5s'
@@ -12,7 +13,7 @@ SELECT key, value FROM regente.settings WHERE key = ANY (%(keys)s::text[])
 -- name: lock_orchestrator
 SELECT o.state, o.stopped_by, o.task_id,
        EXISTS (SELECT FROM regente.tasks t WHERE t.id = o.task_id AND t.status < 'completed')
-           AS conducted
+           AS has_dispatcher
 FROM regente.orchestrator o FOR UPDATE OF o
 
 -- name: open_orchestrator
@@ -30,7 +31,7 @@ UPDATE regente.orchestrator SET stopped_by = %(by)s WHERE state = 'closed'
 UPDATE regente.orchestrator SET state = 'closed', closed_at = regente.clock(), task_id = NULL
 
 -- name: hand_back
--- What waited to be tried again waits in the queue now.
+-- Missions that wait for a retry are queued missions after a stop.
 UPDATE regente.mission_runs r SET checkpoint = 'atribuido' FROM regente.tasks t
 WHERE t.id = r.mission_id AND t.pipeline = 'missions' AND t.status = 'queued'
   AND r.checkpoint = 'extracao'
@@ -50,7 +51,7 @@ SELECT o.state, o.stopped_by, o.opened_at, o.closed_at, o.task_id,
 FROM regente.orchestrator o
 
 -- name: undriven_workers
--- Active ones, and those that somebody left in the midst of something.
+-- Active workers, and inactive ones that an earlier driver left with a session or a proxy.
 SELECT w.id FROM regente.workers w
 WHERE (w.active AND w.storage_domain IS NOT NULL OR w.status <> 'idle'
        OR EXISTS (SELECT FROM regente.proxies p WHERE p.in_use_by_worker_id = w.id))
@@ -65,7 +66,7 @@ WHERE id = d.worker_id
 -- Sessions.
 
 -- name: reserve_proxy
--- A random free one; the one of the session before only when it is the only one.
+-- A random free proxy; the one of the previous session only when no other is free.
 WITH last AS (SELECT s.proxy_id FROM regente.sessions s WHERE s.worker_id = %(worker_id)s
               ORDER BY s.id DESC LIMIT 1),
 picked AS (
@@ -115,7 +116,7 @@ FROM ready WHERE id = %(worker_id)s AND driver_id = %(driver_id)s
 RETURNING duration_ms
 
 -- name: session_failed
--- The worker rests, longer each time in a row; its proxy is free at once.
+-- The worker rests, twice as long after each failure in a row; its proxy is free at once.
 WITH freed AS (UPDATE regente.proxies SET in_use_by_worker_id = NULL
                WHERE in_use_by_worker_id = %(worker_id)s),
 ended AS (UPDATE regente.sessions SET ended_at = regente.clock(), reason = %(code)s
@@ -132,7 +133,7 @@ WHERE id = %(worker_id)s AND driver_id = %(driver_id)s
   AND status IN ('initializing', 'ready', 'error') RETURNING failures
 
 -- name: end_session
--- Whatever it was doing: no session, no proxy, idle.
+-- The worker is idle, without a session and a proxy, in any state it was.
 WITH freed AS (UPDATE regente.proxies SET in_use_by_worker_id = NULL
                WHERE in_use_by_worker_id = %(worker_id)s),
 ended AS (
@@ -152,7 +153,8 @@ UPDATE regente.workers SET active = false, error_code = %(code)s, error_message 
 WHERE id = %(worker_id)s AND active RETURNING name
 
 -- name: blame_proxy
--- Three strikes and it is out, unless so many fail at once that the fault must lie elsewhere.
+-- A proxy with `max_failures` strikes is deactivated, unless so many proxies fail at once that the
+-- target must be down.
 WITH recent AS (
   SELECT count(*) AS all_of_them,
          count(*) FILTER (WHERE last_failed_at > regente.clock()
@@ -175,7 +177,7 @@ INSERT INTO regente.settings (key, value)
 ON CONFLICT (key) DO NOTHING RETURNING key
 
 -- name: take_probe
--- While the breaker is open, one worker at a time may try. True without one.
+-- True when the breaker is closed, or when this worker may make the next probe.
 WITH open AS (SELECT key FROM regente.settings WHERE key = 'proxy_breaker'),
 taken AS (
   UPDATE regente.settings SET value = jsonb_build_object('probe_at', regente.clock())
@@ -186,17 +188,17 @@ taken AS (
 SELECT NOT EXISTS (SELECT FROM open) OR EXISTS (SELECT FROM taken)
 
 -- name: close_breaker
--- What failed while it was open says nothing of the time after.
+-- Failures from before no longer count towards the next opening.
 WITH closed AS (DELETE FROM regente.settings WHERE key = 'proxy_breaker' RETURNING key),
 calmed AS (UPDATE regente.proxies SET last_failed_at = NULL WHERE last_failed_at IS NOT NULL
            AND EXISTS (SELECT FROM closed))
 SELECT key FROM closed
 
--- Missions meet workers.
+-- Assigning missions to workers.
 
 -- name: next_mission
--- The one that has waited longest. A mission that failed through this proxy waits for another, as
--- long as there is one.
+-- The mission that has waited longest. One that failed through this proxy waits for another proxy,
+-- if there is an active one.
 SELECT t.id, t.attempt, r.avoid_proxy_id, a.name AS avoided, t.error_code,
        (SELECT w.name FROM regente.workers w WHERE w.id = %(worker_id)s) AS worker_name
 FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id LEFT
@@ -209,11 +211,11 @@ WHERE t.pipeline = 'missions' AND t.status = 'queued'
   AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = 'missions' AND p.paused)
   AND NOT EXISTS (SELECT FROM regente.orchestrator o WHERE o.state <> 'open')
   AND NOT EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id
-                  = t.id)  -- left there, and not cleared away yet
+                  = t.id)  -- its earlier worker is not released yet
 ORDER BY t.queued_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
 
 -- name: wants_another_proxy
--- Whether a mission waits that avoids this proxy, while another one is free.
+-- A mission that waits for another proxy than this one, while another one is free.
 SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
 WHERE t.pipeline = 'missions' AND t.status = 'queued'
   AND regente.is_held(t.run_at)
@@ -221,14 +223,14 @@ WHERE t.pipeline = 'missions' AND t.status = 'queued'
   AND EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL)
 LIMIT 1
 
--- name: seat_mission
+-- name: assign_mission
 UPDATE regente.mission_runs
 SET checkpoint = 'extracao', worker_id = %(worker_id)s, session_id = %(session_id)s,
     proxy_used = %(proxy_name)s, not_before = NULL,
     worker_job_id = NULL, scrape_no = scrape_no + 1, scrape_sent_at = NULL, scrape_started_at = NULL
 WHERE mission_id = %(mission_id)s
 
--- name: seat_worker
+-- name: assign_worker
 UPDATE regente.workers SET status = 'scraping', current_mission_id = %(mission_id)s,
        updated_at = regente.clock()
 WHERE id = %(worker_id)s AND driver_id = %(driver_id)s AND status = 'ready'
@@ -246,7 +248,7 @@ UPDATE regente.sessions SET missions = missions + 1 WHERE id = %(session_id)s
 INSERT INTO regente.events (task_id, attempt, event, details)
 VALUES (%(mission_id)s, %(attempt)s, %(event)s, %(details)s::jsonb)
 
--- name: look_at_workers
+-- name: worker_states
 SELECT (SELECT o.state = 'open' FROM regente.orchestrator o) AS open,
        coalesce((SELECT value::text::integer FROM regente.settings WHERE key = 'session_limit'),
                 %(session_limit)s) AS session_limit,
@@ -260,11 +262,11 @@ FROM regente.workers w LEFT JOIN regente.tasks t ON t.id = w.current_mission_id
 LEFT JOIN regente.mission_runs r ON r.mission_id = t.id
 WHERE w.id = ANY (%(ids)s::text[])
 
--- name: state
+-- name: orchestrator_state
 SELECT state FROM regente.orchestrator
 
 -- name: waiting_missions
--- How many could be given out now, up to as many as matter.
+-- How many missions could be assigned now; counted up to 200.
 SELECT count(*) AS waiting FROM (
   SELECT FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
   WHERE t.pipeline = 'missions' AND t.status = 'queued'
@@ -286,7 +288,7 @@ SELECT r.mission_id, r.checkpoint::text AS checkpoint, r.worker_id, r.session_id
        coalesce(extract(epoch FROM regente.clock() - r.writer_started_at), 0)::double precision
            AS writer_seconds,
        (extract(epoch FROM regente.clock() - t.queued_at) * 1000)::bigint AS total_duration_ms,
-       w.id IS NOT NULL AS seated, s.proxy_id
+       w.id IS NOT NULL AS has_worker, s.proxy_id
 FROM regente.mission_runs r JOIN regente.tasks t ON t.id = r.mission_id
 LEFT JOIN regente.workers w ON w.current_mission_id = r.mission_id AND w.id = r.worker_id
 LEFT JOIN regente.sessions s ON s.id = r.session_id
@@ -300,7 +302,7 @@ UPDATE regente.mission_runs SET worker_job_id = %(job_id)s, scrape_started_at = 
 WHERE mission_id = %(mission_id)s
 
 -- name: scrape_ended
--- To the writer, or, with nothing to store, to the end.
+-- The next checkpoint is the storage, or the end when there is nothing to store.
 UPDATE regente.mission_runs
 SET checkpoint = %(checkpoint)s::regente.checkpoint_type, worker_data_url = %(url)s,
     ads_count = %(ads_count)s,
@@ -310,8 +312,7 @@ SET checkpoint = %(checkpoint)s::regente.checkpoint_type, worker_data_url = %(ur
 WHERE mission_id = %(mission_id)s
 
 -- name: leave_worker
--- The worker goes on with its session, or, after a failure, its driver ends that and begins
--- another.
+-- Release the worker: `ready` continues its session, `error` makes its driver end the session.
 WITH worker AS (
   UPDATE regente.workers
   SET status = %(status)s::regente.worker_status, current_mission_id = NULL,
@@ -327,7 +328,7 @@ UPDATE regente.mission_sessions m SET left_at = regente.clock() FROM worker
 WHERE m.mission_id = %(mission_id)s AND m.session_id = worker.session_id
 
 -- name: charge_mission
--- One of its retries, if it has one left.
+-- Use up one retry, if one is left.
 UPDATE regente.mission_runs
 SET retry_count = retry_count + 1, writer_failures = writer_failures + %(writer_failed)s
 WHERE mission_id = %(mission_id)s
@@ -337,7 +338,7 @@ WHERE mission_id = %(mission_id)s
 RETURNING retry_count
 
 -- name: back_to_queue
--- Through no fault of its own: as if it had never been given out.
+-- As if the mission had not been assigned: no retry is used up.
 UPDATE regente.mission_runs
 SET checkpoint = 'atribuido', worker_id = NULL, worker_job_id = NULL, scrape_sent_at = NULL,
     scrape_started_at = NULL,
@@ -347,7 +348,7 @@ SET checkpoint = 'atribuido', worker_id = NULL, worker_job_id = NULL, scrape_sen
                           + make_interval(secs => %(wait_seconds)s::double precision) END
 WHERE mission_id = %(mission_id)s RETURNING returns
 
--- name: last_setback
+-- name: last_failure
 SELECT e.details ->> 'error_code' AS code, e.details ->> 'error_message' AS message
 FROM regente.events e
 WHERE e.task_id = %(mission_id)s AND e.event IN ('scrape_failed', 'session_failed')
@@ -360,7 +361,7 @@ SET worker_job_id = NULL, scrape_sent_at = NULL, scrape_started_at = NULL,
 WHERE mission_id = %(mission_id)s
 
 -- name: about_to_store
--- The intent, with the writer and the job's name.
+-- The intent to send the job, with its writer and the number in its id.
 UPDATE regente.mission_runs SET writer_id = %(writer_id)s, writer_no = writer_no + %(another)s,
        writer_sent_at = regente.clock()
 WHERE mission_id = %(mission_id)s RETURNING writer_no
@@ -395,7 +396,7 @@ FROM regente.tasks WHERE id = ANY (%(ids)s::bigint[])
 UPDATE regente.mission_runs SET checkpoint = 'atribuido' WHERE mission_id = ANY (%(ids)s::bigint[])
 
 -- name: fresh_runs
--- A retry by hand begins with a full budget; what was extracted and only not stored is stored.
+-- A retry by a person: all retries again. A mission whose extraction is finished goes to storage.
 UPDATE regente.mission_runs r
 SET retry_count = 0, writer_failures = 0, returns = 0, not_before = NULL, avoid_proxy_id = NULL,
     writer_id = NULL,
@@ -409,7 +410,7 @@ WHERE r.mission_id = ANY (%(ids)s::bigint[]) AND t.id = r.mission_id
   AND t.status IN ('failed', 'canceled')
 
 -- name: timeline
--- What was written in one transaction has one time: the number says which came first.
+-- Events of one transaction have the same time: their number decides the order.
 SELECT l.timestamp, l.event, l.details FROM regente.mission_logs l
 WHERE l.mission_id = %(mission_id)s
 ORDER BY l.timestamp, split_part(l.id, '-', 2)::bigint

@@ -1,5 +1,5 @@
-"""What people do with missions: make them, queue them, look at them, cancel and retry them, open
-and stop the orchestrator."""
+"""What people do with missions: create, queue, list, cancel and retry them, start and stop the
+orchestrator, change settings. For the API and the command line alike."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MissionOperations:
     async def create(
         self, missions: Sequence[MissionArgs], *, queue: bool = False, by: str = "user"
     ) -> list[int]:
-        """Into the bank, or, with `queue`, straight into the queue. All of them or none."""
+        """Store the missions as drafts (the bank), or, with `queue`, in the queue. All or none."""
         if not missions:
             return []
         async with self._database.transaction() as connection:
@@ -68,8 +68,8 @@ class MissionOperations:
         return ids
 
     async def queue(self, ids: Sequence[int], *, by: str = "user") -> list[int]:
-        """From the bank into the queue; returns those that were in the bank. Opens the
-        orchestrator, unless it was stopped."""
+        """Queue the drafts among these missions, and return their ids. Opens the orchestrator,
+        unless a person stopped it or `auto_start` is off."""
         async with self._database.transaction() as connection:
             return await self._queue(connection, ids, by)
 
@@ -84,7 +84,7 @@ class MissionOperations:
         return queued
 
     async def cancel(self, mission_id: int, *, by: str = "user") -> str:
-        """`canceled` when it waited; `canceling` when its worker is being told."""
+        """`canceled` when it was not running; `canceling` while its worker is told to stop."""
         await self.get(mission_id)
         return await self._client.cancel(mission_id, by=by)
 
@@ -92,8 +92,8 @@ class MissionOperations:
         return await self._client.cancel_many(await self._only_missions(ids), by=by)
 
     async def retry(self, mission_id: int, *, by: str = "user") -> None:
-        """A failed or canceled mission begins again with a full budget; what was extracted is not
-        extracted again."""
+        """Queue a failed or canceled mission again, with all its retries. A finished extraction is
+        not repeated."""
         mission = await self.get(mission_id)
         if mission.status not in ("failed", "canceled"):
             raise IllegalTransition(
@@ -163,7 +163,7 @@ class MissionOperations:
         return found
 
     async def timeline(self, mission_id: int) -> list[Row]:
-        """Its log (10.2), with the events of the sessions that it ran on."""
+        """The mission's log (10.2), with the events of its sessions."""
         await self.get(mission_id)
         return await QUERIES.fetch_all(self._database, "timeline", mission_id=mission_id)
 
@@ -174,7 +174,7 @@ class MissionOperations:
         )
 
     async def why(self, mission_id: int) -> Why:
-        """Why it is not running, or where it stands."""
+        """Why the mission is not running, or what it does."""
         mission = await self.get(mission_id)
         engine = await self._client.why(mission_id)
         rows = await QUERIES.fetch_all(self._database, "why_not", mission_id=mission_id)
@@ -192,7 +192,7 @@ class MissionOperations:
         return await self.orchestrator()
 
     async def stop(self, *, now: bool = False, by: str = "user") -> OrchestratorState:
-        """No new missions are given out. What runs may finish, or, with `now`, goes back to the
+        """Assign no more missions. Running ones may finish, or, with `now`, go back to the
         queue."""
         state = "halting" if now else "draining"
         async with self._database.transaction() as connection:

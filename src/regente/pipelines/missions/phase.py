@@ -1,16 +1,22 @@
-"""A mission's row as it stands, and the changes that both phases make to it."""
+"""What the two phases of a mission share: its row, and what a failure costs (7.2): a retry, a wait
+in the queue, or the end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from regente.engine.crashpoints import crash_point
-from regente.engine.errors import Blocked, Fatal, TaskError, Throttled, Transient
+from regente.engine.errors import Blocked, Fatal, Held, TaskError, Throttled, Transient
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
-from regente.pipelines.missions.blame import blame_proxy, give_up_worker
-from regente.pipelines.missions.error_codes import EXHAUSTED, ErrorCode, Phase
+from regente.pipelines.missions.failures import (
+    EXHAUSTED,
+    ErrorCode,
+    Phase,
+    blame_proxy,
+    deactivate_worker,
+)
 from regente.pipelines.missions.queries import QUERIES, brief_transaction
 from regente.pipelines.missions.settings import DEFAULTS
 
@@ -39,7 +45,7 @@ class MissionRun:
     scrape_seconds: float
     writer_seconds: float
     total_duration_ms: int
-    seated: bool
+    has_worker: bool
 
     @classmethod
     async def of(cls, fleet: Fleet, task: Task[Any]) -> Self:
@@ -50,13 +56,14 @@ class MissionRun:
 
     @property
     def worker(self) -> str:
-        assert self.worker_id is not None, "a mission that is seated has a worker"
+        assert self.worker_id is not None, "the row names the worker that holds the mission"
         return self.worker_id
 
 
 @dataclass(frozen=True, slots=True)
 class MissionFailure:
-    """Something went wrong: what, whose fault it was, and what becomes of the worker."""
+    """A failure of the scrape or the session: its code, the worker's next status, and whether the
+    proxy is to blame."""
 
     code: ErrorCode
     message: str
@@ -66,19 +73,23 @@ class MissionFailure:
 
 
 class MissionPhase:
-    """What goes wrong in either phase, and what becomes of the mission then (7.2)."""
+    """Base of `ScrapePhase` and `StoragePhase`.
+
+    `scrape_failed`, `storage_failed` and `sent_back` write the consequence and return the error
+    that ends the attempt: the caller raises it.
+    """
 
     def __init__(self, fleet: Fleet, task: Task[Any], run: MissionRun) -> None:
         self.fleet = fleet
         self.task = task
         self.run = run
 
-    async def fail_scrape(self, failure: MissionFailure) -> NoReturn:
-        """The worker is let go; the mission waits for another one, or is over when its retries are
-        used up."""
+    async def scrape_failed(self, failure: MissionFailure) -> Held | Fatal:
+        """Release the worker. The mission waits for another one, or fails when its retries are used
+        up."""
         code, phase = failure.code, failure.code.phase or Phase.SCRAPE
         async with brief_transaction(self.task) as connection:
-            await self._log_setback(connection, failure)
+            await self._log_failure(connection, failure)
             await self.leave_worker(connection, failure.worker_status, failure)
             if failure.blames_proxy and self.run.proxy_id is not None:
                 await blame_proxy(
@@ -94,29 +105,30 @@ class MissionPhase:
                 )
         crash_point("mission.scrape_failed")
         if attempt is None:
-            raise self._over(code, phase, failure.message)
+            return self._final(code, phase, failure.message)
         error = (
             Blocked(failure.message, code=code.value)
             if phase is Phase.SESSION
             else Transient(failure.message, code=code.value)
         )
-        self.task.hold("it waits for a worker, to be tried again", error)
+        return Held("it waits for a worker, to be tried again", error)
 
-    async def repeat_verdict(self) -> NoReturn:
-        """It was over, and its runner died between writing that down and saying so."""
-        rows = await QUERIES.fetch_all(self.fleet.database, "last_setback", mission_id=self.task.id)
+    async def repeated_verdict(self) -> Fatal:
+        """The error of a mission that failed for good, when its runner died after it had written
+        the failure and before the engine recorded it."""
+        rows = await QUERIES.fetch_all(self.fleet.database, "last_failure", mission_id=self.task.id)
         code = ErrorCode(rows[0]["code"]) if rows else ErrorCode.INTERNAL
-        raise self._over(
+        return self._final(
             code,
             code.phase or Phase.SCRAPE,
             rows[0]["message"] if rows else "its last attempt failed",
         )
 
-    async def fail_storage(
+    async def storage_failed(
         self, code: ErrorCode, message: str, *, job_failed: bool = False
-    ) -> NoReturn:
-        """The same rows to the writer again, or over. A job that the writer itself calls failed is
-        tried again once."""
+    ) -> Transient | Fatal:
+        """Send the same rows to the writer again, or fail. A job that the writer itself reports as
+        failed is tried again once."""
         async with brief_transaction(self.task) as connection:
             job = self.run.writer_job_id
             await self.task.event(
@@ -133,10 +145,10 @@ class MissionPhase:
                 await QUERIES.execute(connection, "store_again", mission_id=self.task.id)
         crash_point("mission.storage_failed")
         if attempt is None:
-            raise self._over(code, Phase.WRITER, message)
-        raise Transient(message, code=code.value)
+            return self._final(code, Phase.WRITER, message)
+        return Transient(message, code=code.value)
 
-    async def send_back(
+    async def sent_back(
         self,
         reason: str,
         *,
@@ -144,9 +156,9 @@ class MissionPhase:
         worker_status: str = "error",
         code: ErrorCode | None = None,
         refused: bool = False,
-    ) -> NoReturn:
-        """To the queue, through no fault of the mission's own: nothing is charged. `refused`: the
-        worker knows no such key."""
+    ) -> Held | Fatal:
+        """Put the mission back into the queue through no fault of its own: no retry is charged.
+        `refused`: the worker does not accept our API key."""
         failure = MissionFailure(
             code or ErrorCode.WORKER_UNAVAILABLE, reason, "mission_returned", worker_status
         )
@@ -171,12 +183,12 @@ class MissionPhase:
                 counted=int(worker_status == "error"),
             )
             if refused:
-                await give_up_worker(
+                await deactivate_worker(
                     self.task, connection, self.run.worker, failure.code.value, reason
                 )
         crash_point("mission.returned")
         if row is not None and row["returns"] > self.fleet.config.max_returns:
-            raise Fatal(
+            return Fatal(
                 f"it was sent back {row['returns']} times, last because: {reason}",
                 code=failure.code.value,
             )
@@ -185,7 +197,7 @@ class MissionPhase:
             if wait_seconds
             else Transient(reason, code=failure.code.value)
         )
-        self.task.hold("it waits for a worker", error)
+        return Held("it waits for a worker", error)
 
     async def leave_worker(
         self,
@@ -208,7 +220,7 @@ class MissionPhase:
             message=failure.message if failed and failure else None,
         )
 
-    async def _log_setback(self, connection: Any, failure: MissionFailure) -> None:
+    async def _log_failure(self, connection: Any, failure: MissionFailure) -> None:
         details: dict[str, Any] = {
             "error_code": failure.code.value,
             "error_message": failure.message,
@@ -226,8 +238,8 @@ class MissionPhase:
     async def _charge(
         self, connection: Any, code: ErrorCode, phase: Phase, *, writer_failed: int = 0
     ) -> int | None:
-        """The number of the retry that this costs; None when there is none left, or none would
-        help."""
+        """Use up one retry and return its number; None when the code may not be retried, or no
+        retry is left."""
         if not code.may_retry:
             return None
         row = await QUERIES.fetch_one(
@@ -249,7 +261,7 @@ class MissionPhase:
         )
         return attempt
 
-    def _over(self, code: ErrorCode, phase: Phase, message: str) -> Fatal:
+    def _final(self, code: ErrorCode, phase: Phase, message: str) -> Fatal:
         final = EXHAUSTED[phase] if code.may_retry else code
         cause = f"{code.value}: {message}" if final is not code else message
         return Fatal(

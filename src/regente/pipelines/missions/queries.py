@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+
+from psycopg import AsyncConnection
 
 from regente.engine.database import TaskConnection
 from regente.engine.task import Task
@@ -22,3 +25,17 @@ async def brief_transaction(task: Task[Any]) -> AsyncIterator[TaskConnection]:
     async with task.transaction() as connection:
         await QUERIES.execute(connection, "be_brief")
         yield connection
+
+
+async def log_for_mission(
+    connection: AsyncConnection[Any], mission_id: int, attempt: int, event: str, /, **details: Any
+) -> None:
+    """Add an event to a mission from another task: the driver that assigns it."""
+    await QUERIES.execute(
+        connection,
+        "log_for_mission",
+        mission_id=mission_id,
+        attempt=attempt,
+        event=event,
+        details=json.dumps(details),
+    )

@@ -1,4 +1,4 @@
-"""The extraction: one scrape job on one worker, sent once, watched to its end (5.2, 2.4 to 2.6)."""
+"""The scrape phase: one job on one worker, sent once and polled to its end (5.2, 2.4 to 2.6)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import asyncio
 import contextlib
 import time
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 from regente.contracts.worker import Cause, ScrapeJob, ScrapeStatus, SessionStatus
 from regente.engine.crashpoints import crash_point
+from regente.engine.errors import Fatal, Held
 from regente.engine.task import Task
+from regente.fleet.clients import end_session_best_effort, throttle_delay, with_retries
 from regente.fleet.models import Worker
 from regente.fleet.registry import Fleet
 from regente.http_client.client import CallFailed, CallFailure
-from regente.pipelines.missions import error_codes
 from regente.pipelines.missions.args import MissionArgs
-from regente.pipelines.missions.error_codes import BROKEN_SESSION, ErrorCode, blames_proxy
+from regente.pipelines.missions.failures import (
+    BROKEN_SESSION,
+    ErrorCode,
+    blames_proxy,
+    code_of_problem,
+)
 from regente.pipelines.missions.phase import MissionFailure, MissionPhase, MissionRun
 from regente.pipelines.missions.queries import QUERIES, brief_transaction
-from regente.pipelines.missions.retries import end_session_best_effort, throttle_delay, with_retries
 
 UNDER_WAY = (ScrapeStatus.PENDING, ScrapeStatus.QUEUED, ScrapeStatus.RUNNING)
 
@@ -36,13 +41,13 @@ class ScrapePhase(MissionPhase):
         self._started_at = time.monotonic() - run.scrape_seconds
 
     async def extract(self) -> MissionRun:
-        """Until the ads lie in storage and the worker is free."""
+        """Run the job until the worker has stored the ads and is free; the changed row."""
         if self._job_id is None:
             self._job_id = await self._begin()
         job = await self._watch(self._job_id)
         return await self._ended(self._job_id, job)
 
-    # The job is sent: the intent before, its id right after.
+    # Send the job: record the intent before, and the job's id right after.
 
     async def _begin(self) -> str:
         resent = self.run.scrape_sent
@@ -70,8 +75,8 @@ class ScrapePhase(MissionPhase):
         return job_id
 
     async def _send(self, resent: bool) -> str:
-        """`POST /scrape`. When an answer got lost, the worker is asked what it does before anything
-        is sent again."""
+        """`POST /scrape`. When the answer got lost, ask the worker for its job before the next
+        try."""
         key = f"mission-{self.task.id}-{self.run.scrape_no}"
 
         async def attempt() -> str:
@@ -86,7 +91,7 @@ class ScrapePhase(MissionPhase):
         try:
             return await with_retries(self.task, attempt, seconds, rests=False)
         except CallFailed as error:
-            return await self._not_accepted(error)
+            raise await self._not_accepted(error) from error
 
     async def _known_job(self, key: str) -> str | None:
         try:
@@ -94,38 +99,40 @@ class ScrapePhase(MissionPhase):
                 self.task, self._client.session, self.fleet.config.outage_seconds
             )
         except CallFailed as error:
-            await self._hang_up()  # it may scrape, and nobody can tell
-            return await self._not_accepted(error)
+            await self._end_session()  # it may scrape without an answer to say so
+            raise await self._not_accepted(error) from error
         if session.status is SessionStatus.SCRAPING:
             if session.job_key == key and session.job_id:
                 return session.job_id
-            # A job that we cannot name: it may be ours. It ends with its session, before another
+            # A job without a known name may be ours. It ends with its session, before another
             # begins.
-            await self._hang_up()
-            await self.send_back("the worker scrapes a job that nobody knows: its session is ended")
+            await self._end_session()
+            raise await self.sent_back("the worker scrapes an unknown job: its session is ended")
         if (code := BROKEN_SESSION.get(session.status)) is not None:
-            await self._broken_session(code, session)
+            raise await self._session_broken(code, session)
         return None
 
-    async def _not_accepted(self, error: CallFailed) -> NoReturn:
+    async def _not_accepted(self, error: CallFailed) -> Held | Fatal:
         match error.failure:
             case CallFailure.THROTTLED:
-                await self._park(error.message, error.retry_after)
+                return await self._throttled(error.message, error.retry_after)
             case CallFailure.UNAUTHORIZED:
-                await self.send_back(error.message, refused=True)
+                return await self.sent_back(error.message, refused=True)
             case CallFailure.INVALID | CallFailure.PROTOCOL:
-                await self._hang_up()
-                await self.fail_scrape(MissionFailure(ErrorCode.SCRAPE_FAILED, error.message))
+                await self._end_session()
+                return await self.scrape_failed(
+                    MissionFailure(ErrorCode.SCRAPE_FAILED, error.message)
+                )
             case _:
-                await self.send_back(error.message)
+                return await self.sent_back(error.message)
 
-    async def _park(self, reason: str, retry_after: float | None) -> NoReturn:
-        """It waits as long as it was asked to; nobody is to blame, and the worker is free."""
-        await self.send_back(
+    async def _throttled(self, reason: str, retry_after: float | None) -> Held | Fatal:
+        """The mission waits as long as the target asked; the worker is ready for another one."""
+        return await self.sent_back(
             reason, wait_seconds=throttle_delay(retry_after), worker_status="ready"
         )
 
-    # The job is watched.
+    # Poll the job.
 
     async def _watch(self, job_id: str) -> ScrapeJob:
         while True:
@@ -140,9 +147,9 @@ class ScrapePhase(MissionPhase):
             )
             if left_seconds <= 0:
                 await self._end_job(job_id)
-                await self._hang_up()
+                await self._end_session()
                 limit = self.fleet.config.timeout_job_seconds
-                await self.fail_scrape(
+                raise await self.scrape_failed(
                     MissionFailure(
                         ErrorCode.SCRAPE_TIMEOUT,
                         f"the job was still {job.status} after {limit:g} s",
@@ -156,17 +163,27 @@ class ScrapePhase(MissionPhase):
                 self.task, lambda: self._client.job(job_id), self.fleet.config.outage_seconds
             )
         except CallFailed as error:
-            if error.failure is CallFailure.MISSING:
-                await self.send_back(f"the worker does not know the job {job_id} any more")
-            if error.failure in (CallFailure.PROTOCOL, CallFailure.INVALID):
-                await self._hang_up()
-                await self.fail_scrape(MissionFailure(ErrorCode.SCRAPE_FAILED, error.message))
-            await self.send_back(error.message, refused=error.failure is CallFailure.UNAUTHORIZED)
+            raise await self._not_answered(job_id, error) from error
+
+    async def _not_answered(self, job_id: str, error: CallFailed) -> Held | Fatal:
+        match error.failure:
+            case CallFailure.MISSING:
+                return await self.sent_back(f"the worker does not know the job {job_id} any more")
+            case CallFailure.PROTOCOL | CallFailure.INVALID:
+                await self._end_session()
+                return await self.scrape_failed(
+                    MissionFailure(ErrorCode.SCRAPE_FAILED, error.message)
+                )
+            case CallFailure.UNAUTHORIZED:
+                return await self.sent_back(error.message, refused=True)
+            case _:
+                return await self.sent_back(error.message)
 
     async def _report(self, job_id: str, job: ScrapeJob) -> None:
-        """Progress, when there is some."""
+        """Record progress when the count of ads has changed."""
         if job.ads_count is None or job.ads_count == self._reported:
-            return await self.task.heartbeat()
+            await self.task.heartbeat()
+            return
         self._reported = job.ads_count
         share = None if job.progress_pct is None else job.progress_pct / 100
         await self.task.progress(share, "extracao")
@@ -180,16 +197,16 @@ class ScrapePhase(MissionPhase):
             )
 
     async def _check_session(self) -> None:
-        """The session may break under a job that does not know it yet."""
-        with contextlib.suppress(CallFailed):  # the next look at the job says it, if it lasts
+        """Fail when the session is broken, even if the job does not report it yet."""
+        with contextlib.suppress(CallFailed):  # if it lasts, the next poll of the job fails
             session = await self._client.session()
             if (code := BROKEN_SESSION.get(session.status)) is not None:
-                await self._broken_session(code, session)
+                raise await self._session_broken(code, session)
 
-    async def _broken_session(self, code: ErrorCode, session: Any) -> NoReturn:
+    async def _session_broken(self, code: ErrorCode, session: Any) -> Held | Fatal:
         reason = f": {session.problem.message}" if session.problem else ""
-        await self._hang_up()  # its job must not go on while another worker begins the mission anew
-        await self.fail_scrape(
+        await self._end_session()  # its job must stop before another worker begins the mission
+        return await self.scrape_failed(
             MissionFailure(
                 code,
                 f"the session is {session.status}{reason}",
@@ -198,24 +215,26 @@ class ScrapePhase(MissionPhase):
             )
         )
 
-    async def _hang_up(self) -> None:
+    async def _end_session(self) -> None:
         await end_session_best_effort(self.task, self._client, self.fleet.config.outage_seconds)
 
     async def _check_halt(self, job_id: str) -> None:
-        """Somebody stopped the orchestrator and does not want to wait for what runs."""
-        if (await QUERIES.fetch_all(self.fleet.database, "state"))[0]["state"] == "halting":
+        """Cancel the job when a person stopped the orchestrator with `now`."""
+        if (await QUERIES.fetch_all(self.fleet.database, "orchestrator_state"))[0][
+            "state"
+        ] == "halting":
             await self._end_job(job_id)
-            await self.send_back(
+            raise await self.sent_back(
                 "the orchestrator was stopped",
                 worker_status="ready",
                 code=ErrorCode.SCRAPE_CANCELLED,
             )
 
-    # The job has ended.
+    # Record how the job ended.
 
     async def _ended(self, job_id: str, job: ScrapeJob) -> MissionRun:
         if job.status is ScrapeStatus.COMPLETED and job.ads_count is None:
-            await self.fail_scrape(
+            raise await self.scrape_failed(
                 MissionFailure(
                     ErrorCode.SCRAPE_FAILED,
                     f"the job {job_id} is completed, but says nothing of its ads_count",
@@ -228,21 +247,20 @@ class ScrapePhase(MissionPhase):
         if job.status in (ScrapeStatus.EMPTY, ScrapeStatus.COMPLETED):
             return await self._nothing_found(job_id)
         if job.status is ScrapeStatus.CANCELLED:
-            await self.fail_scrape(
+            raise await self.scrape_failed(
                 MissionFailure(
                     ErrorCode.SCRAPE_CANCELLED, f"the job {job_id} was cancelled, and not by us"
                 )
             )
         problem = job.problem
         if problem is not None and problem.cause is Cause.THROTTLED:
-            await self._park(problem.message, problem.retry_after)
-        await (
-            self._check_session()
-        )  # a job that failed because its session broke is the session's failure
+            raise await self._throttled(problem.message, problem.retry_after)
+        # A job that failed because its session broke is the session's failure.
+        await self._check_session()
         message = problem.message if problem is not None else f"the job {job_id} is {job.status}"
         blamed = problem is not None and problem.cause is Cause.PROXY
-        await self.fail_scrape(
-            MissionFailure(error_codes.of_problem(problem), message, blames_proxy=blamed)
+        raise await self.scrape_failed(
+            MissionFailure(code_of_problem(problem), message, blames_proxy=blamed)
         )
 
     async def _extracted(self, job_id: str, ads_count: int, shortfall: str | None) -> MissionRun:
@@ -256,9 +274,9 @@ class ScrapePhase(MissionPhase):
                 url=url,
                 ads_count=ads_count,
             )
-            told = {"problem": shortfall} if shortfall else {}
+            details = {"problem": shortfall} if shortfall else {}
             await self._completed(
-                connection, "scrape_completed", job_id, ads_count=ads_count, **told
+                connection, "scrape_completed", job_id, ads_count=ads_count, **details
             )
         crash_point("scrape.stored")
         return replace(
@@ -295,9 +313,9 @@ class ScrapePhase(MissionPhase):
 
     # Cancel.
 
-    async def call_off(self) -> None:
-        """The worker confirms that the job has ended, or its session is ended for it. Then it is
-        free."""
+    async def cancel(self) -> None:
+        """Cancel the job and release the worker. A worker that does not confirm in time has its
+        session ended."""
         run = await MissionRun.of(self.fleet, self.task)
         job_id = run.worker_job_id
         clean = job_id is not None and await self._confirmed_end(job_id)

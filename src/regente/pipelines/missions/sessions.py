@@ -1,5 +1,5 @@
-"""One worker's session: opened through a proxy, waited for, ended. Each change of state is one
-transaction."""
+"""The sessions of one worker: reserve a proxy, open, wait until ready, fail, end. Each change of
+state is one transaction."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from regente.contracts.worker import Problem, SessionStatus
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import LeaseLost
 from regente.engine.task import Task
+from regente.fleet.clients import end_session_best_effort, with_retries
 from regente.fleet.models import Worker
 from regente.fleet.registry import Fleet
 from regente.http_client.client import CallFailed, CallFailure
-from regente.pipelines.missions.blame import blame_proxy, give_up_worker
-from regente.pipelines.missions.error_codes import BROKEN_SESSION, ErrorCode, blames_proxy
+from regente.pipelines.missions.failures import (
+    BROKEN_SESSION,
+    ErrorCode,
+    blame_proxy,
+    blames_proxy,
+    deactivate_worker,
+)
 from regente.pipelines.missions.queries import QUERIES, brief_transaction
-from regente.pipelines.missions.retries import end_session_best_effort, with_retries
 
 STARTING = (
     SessionStatus.INITIALIZING,
@@ -47,14 +52,14 @@ class SessionFailed(Exception):
         rest_seconds: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.rest_seconds = rest_seconds  # what the worker asked for
+        self.rest_seconds = rest_seconds  # the worker's Retry-After
         self.code = code
         self.message = message
         self.problem = problem
 
 
 class Sessions:
-    """The sessions of one worker, in the hands of its driver's task."""
+    """The sessions of one worker, on behalf of its driver's task."""
 
     def __init__(self, fleet: Fleet, task: Task[Any], worker: Worker) -> None:
         self._fleet = fleet
@@ -71,8 +76,8 @@ class Sessions:
         )
 
     async def reserve(self) -> OpenSession | None:
-        """A proxy of its own and the record of what is about to be asked for; None when no proxy is
-        free."""
+        """Reserve a proxy and record the session before the worker is asked for it. None when no
+        proxy is free."""
         async with brief_transaction(self._task) as connection:
             proxy = await QUERIES.fetch_one(connection, "reserve_proxy", worker_id=self._worker.id)
             if proxy is None:
@@ -123,7 +128,7 @@ class Sessions:
         crash_point("session.asked")
 
     async def until_ready(self, session: OpenSession) -> None:
-        """Ask every 10 s, for 180 s since it was begun."""
+        """Poll the worker every 10 s until the session is ready; fail 180 s after its begin."""
         rows = await QUERIES.fetch_all(
             self._fleet.database, "current_session", session_id=session.id
         )
@@ -151,7 +156,7 @@ class Sessions:
             await asyncio.sleep(min(self._fleet.config.polling_session_seconds, left_seconds))
 
     async def status(self) -> SessionStatus:
-        """What the worker says of its session; a broken one is raised."""
+        """The session's status, from the worker. Raises `SessionFailed` when it is broken."""
         try:
             session = await with_retries(
                 self._task, self._client.session, self._fleet.config.outage_seconds
@@ -182,7 +187,8 @@ class Sessions:
         crash_point("session.ready")
 
     async def fail(self, session: OpenSession, failure: SessionFailed, *, starting: bool) -> None:
-        """The worker goes to `error`, the proxy is freed, and blamed if it was its fault."""
+        """Set the worker to `error`, free the proxy, and blame the proxy if the failure is its
+        fault."""
         config = self._fleet.config
         await end_session_best_effort(self._task, self._client, config.outage_seconds)
         blamed = session.proxy_id is not None and blames_proxy(
@@ -217,7 +223,7 @@ class Sessions:
         crash_point("session.failed")
 
     async def reset(self) -> None:
-        """`error` → `idle`: ready for another try."""
+        """`error` → `idle`."""
         async with brief_transaction(self._task) as connection:
             await QUERIES.execute(
                 connection,
@@ -228,7 +234,7 @@ class Sessions:
             )
 
     async def end(self, reason: str) -> None:
-        """`DELETE /session`, as well as can be, then the proxy is free and the worker idle."""
+        """`DELETE /session`, best effort; then free the proxy and set the worker to `idle`."""
         session = await self.current()
         await end_session_best_effort(self._task, self._client, self._fleet.config.outage_seconds)
         crash_point("session.deleted")
@@ -250,9 +256,9 @@ class Sessions:
                 )
         crash_point("session.ended")
 
-    async def give_up_worker(self, failure: SessionFailed) -> None:
+    async def deactivate_worker(self, failure: SessionFailed) -> None:
         async with brief_transaction(self._task) as connection:
-            await give_up_worker(
+            await deactivate_worker(
                 self._task, connection, self._worker.id, failure.code.value, failure.message
             )
 
@@ -267,11 +273,11 @@ class Sessions:
 
 
 class Unauthorized(SessionFailed):
-    """The worker refuses our key."""
+    """The worker refuses our API key."""
 
 
 def _start_failed(error: CallFailed) -> SessionFailed:
-    """A call that failed says something of the worker, nothing of the proxy."""
+    """A failed call is the worker's fault, not the proxy's."""
     if error.failure is CallFailure.UNAUTHORIZED:
         return Unauthorized(ErrorCode.WORKER_UNAVAILABLE, error.message)
     if error.failure is CallFailure.THROTTLED:

@@ -1,4 +1,4 @@
-"""What people may change while everything runs (8.1)."""
+"""The settings of the missions that may be changed at run time (8.1)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def read_settings(database: Database) -> MissionSettings:
 
 
 async def read_settings_on(connection: AsyncConnection[Any]) -> MissionSettings:
-    """In the midst of a transaction: another connection might not be free."""
+    """Read on the connection of a transaction that is open."""
     return _settings(await QUERIES.fetch_all(connection, "settings", keys=list(asdict(DEFAULTS))))
 
 
@@ -39,7 +39,7 @@ def _settings(rows: list[Row]) -> MissionSettings:
 
 
 def checked_setting(key: str, value: Any) -> Any:
-    """The value in its type, or a clear error."""
+    """The value converted to the setting's type; `InvalidInput` when it is not valid."""
     if key not in asdict(DEFAULTS):
         raise InvalidInput(f"there is no setting {key!r}; known: {', '.join(asdict(DEFAULTS))}")
     if key == "auto_start":

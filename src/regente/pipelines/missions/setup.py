@@ -1,5 +1,4 @@
-"""Puts the three pipelines of the missions together, for a process that runs them and for one that
-only queues them."""
+"""Registers the three pipelines of the missions."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from regente.pipelines.missions.worker_watch import WorkerWatch
 
 MIN_SLOTS = 3
 PATIENT = Retry(max_attempts=1000, first=1.0, factor=2.0, maximum=60.0)
-"""Their own faults end missions by the rules of 7.2; what else goes wrong (a bug, a database) must
-not."""
+"""The rules of 7.2 decide when a mission fails. Other errors (a bug, a lost database) are retried
+so often that they do not fail one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ class MissionPipelines:
 
 
 def with_room_for_missions(pipelines: list[Pipeline], slots: int) -> list[Pipeline]:
-    """A driver waits for the mission that it gave out: drivers in every slot would
-    wait for ever."""
+    """Limit the drivers to half of the slots: a driver waits for the mission that it assigned, so
+    drivers in all slots would wait for ever."""
     if not {"missions", "workers"} <= {pipeline.name for pipeline in pipelines}:
         return pipelines
     if slots < MIN_SLOTS:
@@ -56,8 +55,7 @@ def register(host: Host) -> Registered:
 def register_missions(registry: Registry, client: Client, fleet: Fleet) -> MissionPipelines:
     worker_watch = WorkerWatch(client.database, fleet.config.watch_seconds)
     grace_seconds = fleet.config.cancel_seconds + fleet.config.http_timeout_seconds
-    # A sign of life comes with every poll, and each call has its own timeout: silence for longer is
-    # a fault.
+    # Each poll brings a heartbeat, and each call has its own timeout: a longer silence is a stall.
     stall_seconds = (
         2 * (fleet.config.polling_job_seconds + fleet.config.http_timeout_seconds)
         + fleet.config.outage_seconds
@@ -70,5 +68,5 @@ def register_missions(registry: Registry, client: Client, fleet: Fleet) -> Missi
         MissionPipeline(fleet, worker_watch).mission
     )
     lasting("workers", args=DriverArgs, grace=10.0)(Driver(client, fleet, worker_watch).drive)
-    lasting("orchestrator")(Dispatcher(client, fleet).conduct)
+    lasting("orchestrator")(Dispatcher(client, fleet).dispatch)
     return MissionPipelines(worker_watch)

@@ -1,5 +1,5 @@
-"""The storage: one writer job, sent once, watched to its end (5.3). Its name is ours, so the same
-twice is one job."""
+"""The storage phase: one writer job, sent once and polled to its end (5.3). We choose the job's id,
+so a request sent twice is one job."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ import json
 import time
 import uuid
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 from regente.contracts.writer import ProcessRequest, Source, WriterJob, WriterStatus
 from regente.engine.crashpoints import crash_point
-from regente.engine.errors import Fatal, Throttled
+from regente.engine.errors import Fatal, TaskError, Throttled
 from regente.engine.task import Task
-from regente.fleet.clients import WriterClient
+from regente.fleet.clients import WriterClient, throttle_delay, with_retries
 from regente.fleet.models import Writer
 from regente.fleet.registry import Fleet
 from regente.http_client.client import CallFailed, CallFailure
-from regente.pipelines.missions import error_codes
-from regente.pipelines.missions.error_codes import ErrorCode
+from regente.pipelines.missions.failures import (
+    ErrorCode,
+    code_of_writer_call,
+    code_of_writer_job,
+)
 from regente.pipelines.missions.phase import MissionPhase, MissionRun
 from regente.pipelines.missions.queries import QUERIES, brief_transaction
-from regente.pipelines.missions.retries import throttle_delay, with_retries
 
 NAMESPACE = uuid.UUID("6f0c3a52-6d0f-4f0a-9c52-0d7b8f6d2a11")
 MAX_ITEM_CHARACTERS = 100_000
@@ -41,15 +43,15 @@ class StoragePhase(MissionPhase):
         job_id = self.run.writer_job_id or await self._begin(client, writer)
         job = await self._watch(client, job_id)
         if job.status is WriterStatus.FAILED:
-            await self.fail_storage(
-                error_codes.of_writer_job(job),
+            raise await self.storage_failed(
+                code_of_writer_job(job),
                 job.error or f"the job {job_id} failed",
                 job_failed=True,
             )
         return await self._stored(job_id, job)
 
     async def _writer(self) -> Writer:
-        """The one that has the job already, or an active one; without any, wait."""
+        """The writer that has the job already, or an active one; wait when there is none."""
         if self.run.writer_id is not None:
             return await self.fleet.writer(self.run.writer_id)
         while True:
@@ -60,7 +62,7 @@ class StoragePhase(MissionPhase):
             await self.task.heartbeat()
             await asyncio.sleep(self.fleet.config.polling_session_seconds)
 
-    # The job is sent: the intent before, its id right after.
+    # Send the job: record the intent before, and the job's id right after.
 
     async def _begin(self, client: WriterClient, writer: Writer) -> str:
         again = self.run.writer_sent
@@ -104,7 +106,7 @@ class StoragePhase(MissionPhase):
                 ).job_id
             except CallFailed as error:
                 if error.failure is not CallFailure.MISSING:
-                    await self._not_answered(error)
+                    raise await self._not_answered(error) from error
         assert self.run.worker_data_url is not None, (
             "a mission in storage has the address of its data"
         )
@@ -115,7 +117,7 @@ class StoragePhase(MissionPhase):
         )
         self.task.check_lease()
         try:
-            # Repeated if need be: the same name is the same job.
+            # May be repeated: the same id is the same job.
             return await with_retries(
                 self.task,
                 lambda: client.process(request),
@@ -123,20 +125,21 @@ class StoragePhase(MissionPhase):
                 rests=False,
             )
         except CallFailed as error:
-            return await self._not_answered(error)
+            raise await self._not_answered(error) from error
 
-    async def _not_answered(self, error: CallFailed) -> NoReturn:
-        code = error_codes.of_writer_call(error)
+    async def _not_answered(self, error: CallFailed) -> TaskError:
+        code = code_of_writer_call(error)
         if error.failure is CallFailure.UNAUTHORIZED:
-            await self._refused(code, error.message)
+            return await self._unauthorized(code, error.message)
         if error.failure is CallFailure.THROTTLED:
-            raise Throttled(
+            return Throttled(
                 error.message, retry_after=throttle_delay(error.retry_after), code=code.value
             )
-        await self.fail_storage(code, error.message)
+        return await self.storage_failed(code, error.message)
 
-    async def _refused(self, code: ErrorCode, message: str) -> NoReturn:
-        """A key that is wrong is wrong again: no retry helps, a person must."""
+    async def _unauthorized(self, code: ErrorCode, message: str) -> Fatal:
+        """The writer refuses our API key. A retry would send the same key: a person must correct
+        it."""
         async with brief_transaction(self.task) as connection:
             await self.task.event(
                 "writer_failed",
@@ -146,9 +149,9 @@ class StoragePhase(MissionPhase):
                 error_code=code.value,
             )
             await QUERIES.execute(connection, "store_again", mission_id=self.task.id)
-        raise Fatal(message, code=code.value)
+        return Fatal(message, code=code.value)
 
-    # The job is watched.
+    # Poll the job.
 
     async def _watch(self, client: WriterClient, job_id: str) -> WriterJob:
         while True:
@@ -161,7 +164,7 @@ class StoragePhase(MissionPhase):
             )
             if left_seconds <= 0:
                 limit = self.fleet.config.timeout_job_seconds
-                await self.fail_storage(
+                raise await self.storage_failed(
                     ErrorCode.WRITER_TIMEOUT, f"the writer was still busy after {limit:g} s"
                 )
             await asyncio.sleep(min(self.fleet.config.polling_job_seconds, left_seconds))
@@ -176,8 +179,8 @@ class StoragePhase(MissionPhase):
                 )
             except CallFailed as error:
                 if error.failure is not CallFailure.MISSING:
-                    await self._not_answered(error)
-            # Gone: the writer was set up anew. The same name again is safe.
+                    raise await self._not_answered(error) from error
+            # The writer was set up anew and lost the job. Its name makes sending it again safe.
             number = (await MissionRun.of(self.fleet, self.task)).writer_no
             job_id = await self._send(client, self._name(number), asked_before=False)
             async with brief_transaction(self.task) as connection:
@@ -187,8 +190,9 @@ class StoragePhase(MissionPhase):
 
     async def _report(self, job_id: str, job: WriterJob) -> None:
         done = job.progress.processed
-        if done == self._reported or done == 0:
-            return await self.task.heartbeat()
+        if done in (self._reported, 0):
+            await self.task.heartbeat()
+            return
         self._reported = done
         await self.task.progress(
             done / job.progress.total if job.progress.total else None, "armazenamento"
@@ -202,7 +206,7 @@ class StoragePhase(MissionPhase):
                 total=job.progress.total,
             )
 
-    # The job has ended.
+    # Record how the job ended.
 
     async def _stored(self, job_id: str, job: WriterJob) -> MissionRun:
         duration_ms = round((time.monotonic() - self._started_at) * 1000)
@@ -237,7 +241,7 @@ class StoragePhase(MissionPhase):
 def _short_json(data: Any) -> str:
     try:
         text = json.dumps(data, allow_nan=False)
-    except ValueError:  # a number beyond all bounds
+    except ValueError:  # a number that JSON does not have
         text = json.dumps({"unreadable": repr(data)[:MAX_ITEM_CHARACTERS]})
     return (
         text

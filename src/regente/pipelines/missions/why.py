@@ -1,5 +1,4 @@
-""" "Why is it not running?", for missions: no worker, no proxy, stopped, waiting until a time, held
-by a runner."""
+"""Explains why a mission is not running: no worker, no proxy, stopped, rate-limited, …"""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ from regente.engine.why import Why
 
 
 def explain_waiting(status: str, row: dict[str, Any], engine: Why) -> Why:
-    """What the engine says, unless the mission waits for something that only the fleet knows."""
+    """The engine's reason, unless the mission waits for the fleet, which the engine does not
+    know."""
     if engine.code == "HELD" or (engine.code in ("NEXT", "NO_RUNNER") and status == "queued"):
         code, summary = _waits_for(row)
         return Why(code, summary, row)
@@ -27,7 +27,7 @@ def _waits_for(row: dict[str, Any]) -> tuple[str, str]:
         return (
             "RATE_LIMITED",
             (
-                "The target asked for patience: it waits until "
+                "The target limits the rate of requests: the mission waits until "
                 f"{row['not_before']:%Y-%m-%d %H:%M:%S %Z}."
             ),
         )

@@ -1,5 +1,5 @@
-"""The board on which a runner's drivers see what others do to their workers: one question a second
-for all of them."""
+"""Tells the drivers of a runner what other tasks did to their workers: one query a second for all
+of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from regente.pipelines.missions.settings import DEFAULTS
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker as it stands, and what goes on around it."""
+    """A worker's row, the state of its mission, and whether the orchestrator is open."""
 
     status: str
     mission_id: int | None
     active: bool
     session_count: int
     rest_seconds: float
-    orphaned: bool  # it holds a mission that has ended without it
+    orphaned: bool  # held by a mission that has ended
     session_limit: int
     open: bool  # whether the orchestrator is
 
@@ -33,12 +33,12 @@ class WorkerWatch:
         self._watch_seconds = watch_seconds
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._seen: dict[str, WorkerState] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def wait(self, worker_id: str, seconds: float, *, for_work: bool = False) -> None:
-        """Until something about this worker changes, or there is work for it, or the time is up."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+        """Wait until this worker changes, the time is up, or, `for_work`, a mission waits."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch())
         key = f"{'w' if for_work else 's'}{worker_id}"
         future = self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
@@ -50,29 +50,29 @@ class WorkerWatch:
                 del self._waiting[key]
 
     def changed(self, worker_id: str) -> None:
-        """Somebody in this process changed this worker: its driver need not wait to hear of it."""
+        """Wake the worker's driver at once after a change in this process."""
         self._wake(f"s{worker_id}")
         self._wake(f"w{worker_id}")
 
     async def state(self, worker_id: str) -> WorkerState | None:
-        """As it is now; None when there is no such worker any more."""
+        """The worker now; None when it was removed."""
         return (await self._states([worker_id])).get(worker_id)
 
     async def close(self) -> None:
-        if self._looking is not None:
-            await cancel_all([self._looking])
+        if self._watching is not None:
+            await cancel_all([self._watching])
 
-    async def _look(self) -> None:
+    async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self._watch_seconds)
             if not self._waiting:
                 continue
             try:
-                await self._look_once()
-            except Exception:  # the database is away: the drivers' own statements will say so
+                await self._check()
+            except Exception:  # the database is away: the drivers' own statements report it
                 await asyncio.sleep(self._watch_seconds)
 
-    async def _look_once(self) -> None:
+    async def _check(self) -> None:
         waiting = (await QUERIES.fetch_all(self._database, "waiting_missions"))[0]["waiting"]
         for_work = [key for key in self._waiting if key[0] == "w"]
         for key in for_work[:waiting]:
@@ -96,7 +96,7 @@ class WorkerWatch:
                 row["open"],
             )
             for row in await QUERIES.fetch_all(
-                self._database, "look_at_workers", ids=ids, session_limit=DEFAULTS.session_limit
+                self._database, "worker_states", ids=ids, session_limit=DEFAULTS.session_limit
             )
         }
 

@@ -4,10 +4,10 @@ them or none."""
 from __future__ import annotations
 
 import logging
-from typing import Any, NoReturn, assert_never
+from typing import Any, assert_never
 
 from regente.engine.client import Client
-from regente.engine.errors import Fatal, Throttled
+from regente.engine.errors import Fatal, Skip, Throttled
 from regente.engine.task import Task
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs
 from regente.pipelines.rounds.models import Fixture, MatchSheet, PlayState, RoundSheet
@@ -107,7 +107,7 @@ class MatchPipeline:
         )
         if known and known[0]["task_id"] != task.id:
             logger.info("match skipped: it is stored already")
-            task.skip(f"already finished: stored as {known[0]['id']}")
+            raise Skip(f"already finished: stored as {known[0]['id']}")
         if not known:
             sheet = await self._finished(task, args)
             await task.progress(0.5, SCRAPED)
@@ -129,14 +129,15 @@ class MatchPipeline:
             )
         if isinstance(sheet, MatchSheet):
             return sheet
-        await self._later(task, sheet)
+        raise await self._not_finished(sheet)
 
-    async def _later(self, task: Task[MatchArgs], fixture: Fixture) -> NoReturn:
-        """Not to be stored yet: a match is stored once, when it is finished."""
+    async def _not_finished(self, fixture: Fixture) -> Skip | Throttled | Fatal:
+        """The error that postpones or ends the task: a match is stored once, when it is
+        finished."""
         match fixture.status:
             case PlayState.POSTPONED:
                 logger.info("match skipped: it is postponed")
-                task.skip(
+                return Skip(
                     "postponed: the league has no new date yet; retry-failed looks at it again"
                 )
             case PlayState.SCHEDULED | PlayState.LIVE:
@@ -145,9 +146,9 @@ class MatchPipeline:
                         self._database, "since_kickoff", kickoff_at=fixture.kickoff_at
                     )
                 )[0]
-                raise self._not_yet(fixture, float(row["seconds"]))
+                return self._not_yet(fixture, float(row["seconds"]))
             case PlayState.FINISHED:
-                raise InvalidData("a finished match without its sheet")
+                return InvalidData("a finished match without its sheet")
             case _:
                 assert_never(fixture.status)
 

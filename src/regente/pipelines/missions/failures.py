@@ -1,0 +1,168 @@
+"""The error codes of the original specification (7.1): what each is called, which may be retried,
+and whether the proxy or the worker is to blame.
+
+A blamed proxy gets a strike; with three it is deactivated. When most proxies fail at once, the
+target must be down: the breaker opens, and no proxy is deactivated. A worker that refuses our API
+key is deactivated at once.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, assert_never
+
+from regente.contracts.worker import Cause, Problem, SessionStatus
+from regente.contracts.writer import WriterJob
+from regente.engine.database import TaskConnection
+from regente.engine.log import logger
+from regente.engine.task import Task
+from regente.fleet.config import FleetConfig
+from regente.http_client.client import CallFailed, CallFailure
+from regente.pipelines.missions.queries import QUERIES
+
+
+class Phase(StrEnum):
+    SESSION = "session"
+    SCRAPE = "scrape"
+    WRITER = "writer"
+
+
+class ErrorCode(StrEnum):
+    SESSION = "ERROR100"
+    SESSION_TIMEOUT = "ERROR101"
+    SESSION_STUCK = "ERROR102"
+    SESSION_DISCONNECTED = "ERROR103"
+    SESSION_EXHAUSTED = "ERROR104"
+    SCRAPE_FAILED = "ERROR200"
+    SCRAPE_CANCELLED = "ERROR201"
+    SCRAPE_TIMEOUT = "ERROR202"
+    SCRAPE_EXHAUSTED = "ERROR203"
+    WRITER = "ERROR300"
+    WRITER_REFUSED = "ERROR301"
+    WRITER_TIMEOUT = "ERROR302"
+    WRITER_SCHEMA = "ERROR303"
+    WRITER_EXHAUSTED = "ERROR304"
+    STORAGE = "ERROR400"
+    STORAGE_CREDENTIALS = "ERROR401"
+    INTERNAL = "ERROR500"
+    NO_PROXY = "ERROR501"
+    WORKER_UNAVAILABLE = "ERROR502"
+
+    @property
+    def may_retry(self) -> bool:
+        """1xx except 104, 2xx except 203, 300 to 303 (7.2)."""
+        return self.value[5] in "123" and self not in EXHAUSTED.values()
+
+    @property
+    def phase(self) -> Phase | None:
+        return {"1": Phase.SESSION, "2": Phase.SCRAPE, "3": Phase.WRITER}.get(self.value[5])
+
+
+EXHAUSTED = {
+    Phase.SESSION: ErrorCode.SESSION_EXHAUSTED,
+    Phase.SCRAPE: ErrorCode.SCRAPE_EXHAUSTED,
+    Phase.WRITER: ErrorCode.WRITER_EXHAUSTED,
+}
+"""The code of a mission whose retries are used up."""
+
+BROKEN_SESSION = {
+    SessionStatus.STUCK: ErrorCode.SESSION_STUCK,
+    SessionStatus.DISCONNECTED: ErrorCode.SESSION_DISCONNECTED,
+    SessionStatus.TERMINATED: ErrorCode.SESSION,
+}
+
+
+def code_of_problem(problem: Problem | None) -> ErrorCode:
+    """The code of a scrape job that failed."""
+    return (
+        ErrorCode.STORAGE
+        if problem is not None and problem.cause is Cause.STORAGE
+        else ErrorCode.SCRAPE_FAILED
+    )
+
+
+def code_of_writer_job(job: WriterJob) -> ErrorCode:
+    return ErrorCode(job.error_code) if job.error_code is not None else ErrorCode.WRITER
+
+
+def code_of_writer_call(error: CallFailed) -> ErrorCode:
+    match error.failure:
+        case CallFailure.REFUSED | CallFailure.UNAUTHORIZED:
+            return ErrorCode.WRITER_REFUSED
+        case CallFailure.TIMEOUT:
+            return ErrorCode.WRITER_TIMEOUT
+        case CallFailure.INVALID:
+            return ErrorCode.WRITER if error.status == 413 else ErrorCode.WRITER_SCHEMA
+        case (
+            CallFailure.BROKEN
+            | CallFailure.MISSING
+            | CallFailure.SERVER
+            | CallFailure.PROTOCOL
+            | CallFailure.THROTTLED
+        ):
+            return ErrorCode.WRITER
+        case _:
+            assert_never(error.failure)
+
+
+def blames_proxy(code: ErrorCode, problem: Problem | None, *, starting: bool) -> bool:
+    """True when the failure counts as a strike against the proxy: the worker says so, or a session
+    did not start and the worker names no other cause."""
+    if problem is not None:
+        return problem.cause is Cause.PROXY
+    if code is ErrorCode.SESSION_TIMEOUT:
+        return True
+    return starting and code in (ErrorCode.SESSION_STUCK, ErrorCode.SESSION_DISCONNECTED)
+
+
+async def blame_proxy(
+    task: Task[Any], connection: TaskConnection, config: FleetConfig, proxy_id: str, reason: str
+) -> None:
+    """Count a strike against the proxy, in the transaction that records the failure."""
+    row = await QUERIES.fetch_one(
+        connection,
+        "blame_proxy",
+        proxy_id=proxy_id,
+        reason=reason,
+        max_failures=config.max_proxy_failures,
+        window_seconds=config.breaker_window_seconds,
+        share=config.breaker_share,
+    )
+    if row is None:
+        return
+    if not row["active"]:
+        await task.event(
+            "proxy_deactivated",
+            connection=connection,
+            id=proxy_id,
+            proxy_name=row["name"],
+            fail_count=row["fail_count"],
+            reason=reason,
+            by="regente",
+        )
+    if row["outage"] and await QUERIES.fetch_all(connection, "open_breaker"):
+        logger.error(
+            "most proxies fail: the target may be down; no proxy is deactivated, and one "
+            "worker at a time tries again"
+        )
+        await task.event(
+            "proxy_breaker_opened", connection=connection, proxy_name=row["name"], reason=reason
+        )
+
+
+async def deactivate_worker(
+    task: Task[Any], connection: TaskConnection, worker_id: str, code: str, message: str
+) -> None:
+    """Deactivate a worker that refuses our API key, until a person activates it again."""
+    row = await QUERIES.fetch_one(
+        connection, "deactivate_worker", worker_id=worker_id, code=code, message=message
+    )
+    if row is not None:
+        await task.event(
+            "worker_deactivated",
+            connection=connection,
+            id=worker_id,
+            name=row["name"],
+            by="regente",
+            reason=message,
+        )
