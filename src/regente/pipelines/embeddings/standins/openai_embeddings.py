@@ -124,7 +124,7 @@ class OpenAiEmbeddings:
     ) -> Response:
         self.calls["calls"] += 1
         texts = [question.input] if isinstance(question.input, str) else question.input
-        fault = self._strikes(texts)
+        fault = self._take_fault(texts)
         if fault is not None and (refusal := _refusal(fault, authorization)) is not None:
             return refusal
         if not texts or len(texts) > MAX_INPUTS or not all(texts):
@@ -134,7 +134,7 @@ class OpenAiEmbeddings:
             return _error(500, "the answer got lost")
         return JSONResponse(answer if fault is None else _spoiled(answer, fault.kind))
 
-    def _strikes(self, texts: list[str]) -> Fault | None:
+    def _take_fault(self, texts: list[str]) -> Fault | None:
         """Return the first fault that matches, and remove it when its `count` is used up."""
         for fault in self.faults:
             if any(fault.contains in text for text in texts):
