@@ -31,7 +31,7 @@ async def test_stale_when_the_server_is_gone_and_live_when_it_is_back(
     await expect(warning).to_contain_text(re.compile(r"Última atualização às \d\d:\d\d:\d\d"))
     await expect(page.locator("main")).to_have_attribute("data-live", "stale")
     async with command(demo.database_url, tmp_path, port=urlsplit(served["url"]).port):
-        await warning.get_by_role("button", name="Tentar de novo").click()
+        await warning.get_by_role("button", name="Tentar novamente").click()
         await expect(page.locator(".live")).to_have_text("Ao vivo")
         await expect(warning).to_be_hidden()
 

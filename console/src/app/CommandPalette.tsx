@@ -6,15 +6,13 @@ import { useT } from "../i18n";
 import { type Command, filterCommands, parseMissionId } from "./commands";
 import { setSingleKeysEnabled, singleKeysEnabled } from "./keyboard";
 
-export function CommandPalette({
-  opened,
-  close,
-  commands,
-}: {
+interface DialogProps {
   opened: boolean;
   close: () => void;
   commands: Command[];
-}) {
+}
+
+export function CommandPalette({ opened, close, commands }: DialogProps) {
   const t = useT();
   return (
     <Modal
@@ -116,15 +114,7 @@ function CommandList({ commands, close }: { commands: Command[]; close: () => vo
   );
 }
 
-export function ShortcutsDialog({
-  opened,
-  close,
-  commands,
-}: {
-  opened: boolean;
-  close: () => void;
-  commands: Command[];
-}) {
+export function ShortcutsDialog({ opened, close, commands }: DialogProps) {
   const t = useT();
   return (
     <Modal

@@ -4,7 +4,7 @@ export const engine = {
   "batches.eta": "about {span} left",
   "batches.lastProgress": "last progress {ago}",
   "batches.stalledTitle": "STALLED",
-  "batches.stalled": "Last progress {ago}. Completed work is saved.",
+  "batches.stalled": "No progress (last {ago}). Completed work is saved.",
   "batches.route": "Affected route:",
   "batches.lastKey": "Last item: {key}",
   "batches.resume": "Resume",

@@ -6,7 +6,7 @@ export const engine: typeof words = {
   "batches.eta": "faltam cerca de {span}",
   "batches.lastProgress": "último progresso {ago}",
   "batches.stalledTitle": "TRAVADO",
-  "batches.stalled": "Último progresso {ago}. O que já foi concluído está salvo.",
+  "batches.stalled": "Sem progresso (último {ago}). O que já foi concluído está salvo.",
   "batches.route": "Rota afetada:",
   "batches.lastKey": "Último item: {key}",
   "batches.resume": "Continuar de onde parou",

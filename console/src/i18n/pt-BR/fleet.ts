@@ -13,7 +13,7 @@ export const fleet: typeof words = {
   "fleet.session": "Missões na sessão",
   "fleet.mission": "Missão",
   "fleet.progressAge": "Último progresso",
-  "fleet.good": "Sessões bem-sucedidas (7 dias)",
+  "fleet.good": "Sessões com sucesso (7 dias)",
   "fleet.failures": "Falhas",
   "fleet.lastTest": "Último teste",
   "fleet.test": "Testar",

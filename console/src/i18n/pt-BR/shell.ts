@@ -28,11 +28,11 @@ export const shell: typeof words = {
   "live.staleTitle": "Os dados podem estar desatualizados",
   "live.staleSince": "Última atualização às {time}.",
   "live.noUpdateYet": "Nenhuma atualização recebida ainda.",
-  "live.retry": "Tentar de novo",
+  "live.retry": "Tentar novamente",
   "state.loading": "Carregando…",
   "state.failed": "A requisição falhou",
   "state.offline": "O servidor não responde",
-  "state.retry": "Tentar de novo",
+  "state.retry": "Tentar novamente",
   "state.forbidden": "Acesso negado",
   "state.forbiddenHelp":
     "Isto exige outro papel. Peça a um administrador uma chave com esse papel.",

@@ -79,12 +79,16 @@ function EventTable({ filter }: { filter: ReturnType<typeof filterOf> }) {
   const list = useInfiniteQuery(useMemo(() => eventListQuery(filter), [filter]));
   const columns: Columns<Event> = [
     [t("audit.at"), ({ at }) => format.time(at), "nowrap"],
-    [t("audit.event"), ({ event }) => event, "code nowrap"],
+    [t("audit.event"), ({ event }) => <span className="code">{event}</span>, "nowrap"],
     [
       t("audit.task"),
       ({ task_id }) => task_id && <Link href={`/audit?task=${task_id}`}>{task_id}</Link>,
     ],
-    [t("audit.details"), ({ details }) => (details ? JSON.stringify(details) : null), "details"],
+    [
+      t("audit.details"),
+      ({ details }) =>
+        details != null && <span className="details">{JSON.stringify(details)}</span>,
+    ],
   ];
   return (
     <PagedList list={list} empty={<EmptyState>{t("audit.none")}</EmptyState>}>

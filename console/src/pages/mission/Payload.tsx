@@ -49,7 +49,10 @@ function Steps({ id }: { id: number }) {
   const { data } = useQuery(taskStepsQuery(id));
   if (!data?.length) return null;
   const columns: Columns<Step> = [
-    [t("mission.step"), ({ name, item }) => (item ? `${name} [${item}]` : name), "code"],
+    [
+      t("mission.step"),
+      ({ name, item }) => <span className="code">{item ? `${name} [${item}]` : name}</span>,
+    ],
     [t("mission.attempt"), ({ attempt }) => attempt],
     [
       t("mission.took"),

@@ -62,6 +62,7 @@ function useColumns(): Columns<Runner> {
     [
       t("runners.tasks"),
       ({ running, concurrency }) => `${format.number(running)} / ${format.number(concurrency)}`,
+      "nowrap",
     ],
     [
       t("runners.stuck"),
