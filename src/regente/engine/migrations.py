@@ -125,15 +125,16 @@ class Migrator:
         """Refuse to work on components that are older than this code. Newer ones are fine:
         migrations only add."""
         installed = await self.installed()
-        outdated = [
-            f"{name} at version {installed.get(name, 0)} where this program needs {newest}"
-            for name, newest in self.newest.items()
-            if installed.get(name, 0) < newest
-        ]
+        newest = self.newest
+        outdated = [name for name in newest if installed.get(name, 0) < newest[name]]
         if outdated:
+            told = ", ".join(
+                f"{name} is at version {installed.get(name, 0)}, this program needs {newest[name]}"
+                for name in outdated
+            )
+            only = f" --component {outdated[0]}" if len(outdated) == 1 else ""
             raise SchemaOutdated(
-                f"the database's schema is outdated: it has {', '.join(outdated)}; "
-                "run `regente migrate up`"
+                f"the database's schema is outdated: {told}; run `regente migrate up{only}`"
             )
 
     def _check(self, target: int | None) -> None:
