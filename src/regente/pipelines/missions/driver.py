@@ -328,7 +328,7 @@ def _enough(state: WorkerState) -> str | None:
 async def _log_for_mission(
     connection: AsyncConnection[Any], mission_id: int, attempt: int, event: str, /, **details: Any
 ) -> None:
-    """An event of a mission that somebody else writes: the driver of the worker that it is given
+    """An event of a mission, written by the driver of the worker that the mission is given
     to."""
     await QUERIES.execute(
         connection,
