@@ -334,12 +334,15 @@ class Client:
         params = _new_batch(name, stall_after, max_resumes, details)
         return int((await self.database.fetch("open_batch", params))[0][0])
 
-    async def batches(
+    async def batches(self, limit: int = 100) -> list[BatchInfo]:
+        return await self.find_batches(limit=limit)
+
+    async def find_batches(
         self,
-        limit: int = 100,
         *,
         statuses: Sequence[str] | None = None,
         before_id: int | None = None,
+        limit: int = 100,
     ) -> list[BatchInfo]:
         """Newest first; the next page begins with `before_id` of the last one seen."""
         return await self._ledgers(limit, statuses=statuses, before_id=before_id)

@@ -34,8 +34,8 @@ routes = resource("/api/batches", "batches")
 async def list_batches(
     query: Annotated[BatchQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Batch]:
-    found = await api.regente.batches(
-        query.limit + 1, statuses=query.statuses, before_id=query.before_id
+    found = await api.regente.find_batches(
+        statuses=query.statuses, before_id=query.before_id, limit=query.limit + 1
     )
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
     return Page(items=[Batch(**_shown(one)) for one in found[: query.limit]], next=more)

@@ -20,8 +20,8 @@ LISTS = Queries(Path(__file__).with_name("lists.sql"), prepare=False)
 
 @contextlib.asynccontextmanager
 async def brief_transaction(task: Task[Any]) -> AsyncIterator[TaskConnection]:
-    """A transaction of the task that waits for nobody. A process that is frozen in it, or cut off,
-    must not keep its locks from those who take over: the server ends it."""
+    """A short transaction of the task. The server ends it when the process freezes in it or is cut
+    off, so that its locks do not stay in the way of the process that takes over."""
     async with task.transaction() as connection:
         await QUERIES.execute(connection, "be_brief")
         yield connection

@@ -22,7 +22,7 @@ async def put_result(
     appraisal: Appraisal,
     currency: str,
 ) -> None:
-    """The result with its evidence, in place of whatever an earlier attempt left there."""
+    """Store the result with its evidence, in place of what an earlier attempt stored."""
     found = appraisal.statistics
     await QUERIES.execute(
         connection,
@@ -51,7 +51,7 @@ async def note_new(
     quotes: Sequence[QuoteArgs],
     lot: str | None,
 ) -> None:
-    """A row for each, so that a quote can be found before anybody has worked on it."""
+    """Store a row for each, so that a quote can be found before work on it begins."""
     await QUERIES.execute(
         connection,
         "new_quotes",
