@@ -20,7 +20,7 @@ from typing import Any
 from playwright.async_api import Browser, Page
 from scripts import chromium as installed
 from scripts.console import npm_here
-from tests.e2e.stage import FLAGS, Demo, chromium, demo_up, own_server
+from tests.e2e.environment import FLAGS, Demo, chromium, demo_up, own_server
 
 from benchmarks.machine import load
 

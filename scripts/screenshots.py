@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from playwright.async_api import Browser, Page  # noqa: E402
+from tests.e2e.environment import Demo, chromium, demo_up, own_server, running_demo  # noqa: E402
+from tests.e2e.failing_pipelines import run_failing_pipelines  # noqa: E402
 from tests.e2e.outcomes import Outcomes, outcomes  # noqa: E402
-from tests.e2e.scenery import scenery  # noqa: E402
-from tests.e2e.stage import Demo, chromium, demo_up, known_stage, own_server  # noqa: E402
 
 FOLDER = ROOT / "screenshots"
 IMAGES = ROOT / "docs" / "images"
@@ -126,16 +126,18 @@ async def shoot(
 async def main() -> None:
     names = [name for name in PAGES if not sys.argv[1:] or name in sys.argv[1:]]
     async with AsyncExitStack() as stack:
-        if given := os.environ.get("REGENTE_E2E_STAGE"):
-            demo = known_stage(Path(given))
+        if given := os.environ.get("REGENTE_E2E_DEMO"):
+            demo = running_demo(Path(given))
         else:
             url, folder = await stack.enter_async_context(own_server())
             demo = await stack.enter_async_context(demo_up(url, folder))
         await demo.settled.wait()
         results = await outcomes(demo)
-        set_up = await stack.enter_async_context(scenery(demo.database_url))
-        await set_up.stuck_batch("cotacoes-rodada-7")
-        await set_up.dead_letters(3)
+        failing_pipelines = await stack.enter_async_context(
+            run_failing_pipelines(demo.database_url)
+        )
+        await failing_pipelines.stuck_batch("cotacoes-rodada-7")
+        await failing_pipelines.dead_letters(3)
         await take(demo, names, results)
     print(
         f"{len(list(FOLDER.glob('*.png')))} screenshots in {FOLDER.relative_to(ROOT)}, 4 "

@@ -157,7 +157,7 @@ def start(database_url: str, tmp_path: Path) -> Iterator[Callable[..., CliProces
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SampleTasks:
     """Tasks in every state a person may look at."""
 
     app: Regente
@@ -169,7 +169,7 @@ class World:
 
 
 @pytest.fixture
-async def world(app: Regente, registry: Registry) -> World:
+async def sample(app: Regente, registry: Registry) -> SampleTasks:
     @registry.pipeline("pages", retry=Retry(max_attempts=2, first=0.0))
     async def pages(task: Task[Any]) -> dict[str, Any]:
         size = await task.step("MEASURE", len, task.args["url"])
@@ -186,4 +186,4 @@ async def world(app: Regente, registry: Registry) -> World:
     await app.run(until_idle=True)
     queued = await app.enqueue("pages", {"url": "later"}, priority=3)
     draft = await app.enqueue("pages", {"url": "some day"}, draft=True)
-    return World(app, completed, failed, flaky, queued, draft)
+    return SampleTasks(app, completed, failed, flaky, queued, draft)

@@ -54,7 +54,7 @@ async def test_a_sixth_built_in_is_a_folder_and_a_line(
         greeting = {"task_id": added["id"], "text": "Hello, Ana!"}
         async with served(app) as api:
             assert body_of(await api.viewer.get("/api/greetings")) == [greeting]
-            assert body_of(await api.nobody.get("/api/greetings"), 401)
+            assert body_of(await api.anonymous.get("/api/greetings"), 401)
     assert await cli.json(NAME, "list") == [greeting]
     assert "Hello, Ana!" in await cli.text(NAME, "list")
     assert NAME in await cli.text("pipelines", "list")

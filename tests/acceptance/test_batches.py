@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.acceptance.conftest import Cli, World
+from tests.acceptance.conftest import Cli, SampleTasks
 
 
 async def test_an_empty_list_says_what_to_do_next(cli: Cli) -> None:
@@ -10,7 +10,7 @@ async def test_an_empty_list_says_what_to_do_next(cli: Cli) -> None:
     assert await cli.json("batches", "list") == []
 
 
-async def test_a_batch_is_a_ledger_that_adds_up(cli: Cli, world: World) -> None:
+async def test_a_batch_is_a_ledger_that_adds_up(cli: Cli, sample: SampleTasks) -> None:
     """Batches can be shown by id and by name, and every accepted task is accounted for."""
     (batch,) = await cli.json("batches", "list")
     assert (batch["name"], batch["status"], batch["total"]) == ("monday", "completed", 3)
@@ -22,7 +22,7 @@ async def test_a_batch_is_a_ledger_that_adds_up(cli: Cli, world: World) -> None:
     assert "monday" in (await cli.text("batches", "list")).splitlines()[1]
 
 
-async def test_resume_says_when_there_is_nothing_to_resume(cli: Cli, world: World) -> None:
+async def test_resume_says_when_there_is_nothing_to_resume(cli: Cli, sample: SampleTasks) -> None:
     answer = await cli.json("batches", "resume", "monday")
     assert (answer["resumed"], answer["reason"]) == (
         False,
@@ -31,21 +31,21 @@ async def test_resume_says_when_there_is_nothing_to_resume(cli: Cli, world: Worl
     assert "Nothing changed" in await cli.text("batches", "resume", "monday")
 
 
-async def test_reprocess_takes_a_code_an_id_or_all(cli: Cli, world: World) -> None:
+async def test_reprocess_takes_a_code_an_id_or_all(cli: Cli, sample: SampleTasks) -> None:
     assert await cli.json("batches", "reprocess", "monday", "--code", "LAYOUT") == {
-        "requeued": [world.failed]
+        "requeued": [sample.failed]
     }
-    assert await cli.json("batches", "reprocess", "monday", "--id", str(world.completed)) == {
+    assert await cli.json("batches", "reprocess", "monday", "--id", str(sample.completed)) == {
         "requeued": []
     }
     assert "1 task back in the queue." in await cli.text("batches", "reprocess", "monday")
     assert "nothing was changed" in await cli.text("batches", "reprocess", "monday")
 
 
-async def test_cancel_ends_the_rest(cli: Cli, world: World) -> None:
-    await world.app.retry(world.failed)
+async def test_cancel_ends_the_rest(cli: Cli, sample: SampleTasks) -> None:
+    await sample.app.retry(sample.failed)
     assert await cli.json("batches", "cancel", "monday") == {"canceled": 1, "canceling": 0}
-    assert (await world.app.batch("monday")).status == "canceled"
+    assert (await sample.app.batch("monday")).status == "canceled"
     assert "0 tasks canceled" in await cli.text("batches", "cancel", "monday")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.acceptance.conftest import Cli, World
+from tests.acceptance.conftest import Cli, SampleTasks
 
 
 async def test_an_empty_list_says_so(cli: Cli) -> None:
@@ -11,10 +11,13 @@ async def test_an_empty_list_says_so(cli: Cli) -> None:
     assert await cli.json("dead", "list") == []
 
 
-async def test_list_shows_them_one_by_one_or_by_code(cli: Cli, world: World) -> None:
-    assert [task["id"] for task in await cli.json("dead", "list")] == [world.flaky, world.failed]
+async def test_list_shows_them_one_by_one_or_by_code(cli: Cli, sample: SampleTasks) -> None:
+    assert [task["id"] for task in await cli.json("dead", "list")] == [
+        sample.flaky,
+        sample.failed,
+    ]
     assert [task["id"] for task in await cli.json("dead", "list", "--code", "LAYOUT")] == [
-        world.failed
+        sample.failed
     ]
     groups = await cli.json("dead", "list", "--by-code")
     assert {(group["code"], group["tasks"]) for group in groups} == {("LAYOUT", 1), ("HTTP_503", 1)}
@@ -22,56 +25,58 @@ async def test_list_shows_them_one_by_one_or_by_code(cli: Cli, world: World) -> 
     assert "no answer" in await cli.text("dead", "list")
 
 
-async def test_show_gives_the_snapshot_of_what_was_seen(cli: Cli, world: World) -> None:
+async def test_show_gives_the_snapshot_of_what_was_seen(cli: Cli, sample: SampleTasks) -> None:
     """Z4: dead letters keep the error and the HTML snapshot."""
-    assert "page.html" in await cli.text("dead", "show", str(world.failed))
-    assert (await cli.json("dead", "show", str(world.failed)))["failures"][0]["message"].startswith(
-        "the layout"
-    )
+    assert "page.html" in await cli.text("dead", "show", str(sample.failed))
+    assert (await cli.json("dead", "show", str(sample.failed)))["failures"][0][
+        "message"
+    ].startswith("the layout")
     assert (
-        await cli.text("dead", "show", str(world.failed), "--snapshot", "page.html")
+        await cli.text("dead", "show", str(sample.failed), "--snapshot", "page.html")
         == "<html>\x1b[31mbad</html>"
     )
     assert (
-        await cli.text("tasks", "show", str(world.failed), "--snapshot", "page.html")
+        await cli.text("tasks", "show", str(sample.failed), "--snapshot", "page.html")
         == "<html>\x1b[31mbad</html>"
     )
-    missing = await cli("dead", "show", str(world.failed), "--snapshot", "x", "--json")
+    missing = await cli("dead", "show", str(sample.failed), "--snapshot", "x", "--json")
     assert missing.error == {
         "code": "NOT_FOUND",
         "message": "there is no snapshot 'x'; known: page.html",
     }
 
 
-async def test_show_refuses_what_is_no_dead_letter(cli: Cli, world: World) -> None:
-    answer = await cli("dead", "show", str(world.completed), "--json")
+async def test_show_refuses_what_is_no_dead_letter(cli: Cli, sample: SampleTasks) -> None:
+    answer = await cli("dead", "show", str(sample.completed), "--json")
     assert (answer.code, answer.error["code"]) == (1, "ILLEGAL_TRANSITION")
 
 
-async def test_retry_takes_ids_a_code_or_a_pipeline(cli: Cli, world: World) -> None:
-    assert await cli.json("dead", "retry", str(world.failed)) == {"requeued": [world.failed]}
-    assert await cli.json("dead", "retry", "--code", "HTTP_503") == {"requeued": [world.flaky]}
+async def test_retry_takes_ids_a_code_or_a_pipeline(cli: Cli, sample: SampleTasks) -> None:
+    assert await cli.json("dead", "retry", str(sample.failed)) == {"requeued": [sample.failed]}
+    assert await cli.json("dead", "retry", "--code", "HTTP_503") == {"requeued": [sample.flaky]}
     assert "0 dead letters back" in await cli.text("dead", "retry", "--pipeline", "pages")
 
 
-async def test_all_of_them_only_after_a_yes(cli: Cli, world: World) -> None:
+async def test_all_of_them_only_after_a_yes(cli: Cli, sample: SampleTasks) -> None:
     refused = await cli("dead", "retry", "--all", "--json")
     assert (refused.code, refused.error["code"]) == (2, "CONFIRMATION_NEEDED")
     assert "add --yes" in (await cli("dead", "discard", "--all")).err
-    assert (await world.app.get(world.failed)).status == "failed"
+    assert (await sample.app.get(sample.failed)).status == "failed"
     assert await cli.json("dead", "retry", "--all", "--yes") == {
-        "requeued": [world.failed, world.flaky]
+        "requeued": [sample.failed, sample.flaky]
     }
 
 
-async def test_discard_gives_them_up_for_good(cli: Cli, world: World) -> None:
-    assert "1 dead letter discarded." in await cli.text("dead", "discard", str(world.failed))
-    assert await cli.json("dead", "discard", "--all", "--yes") == {"discarded": [world.flaky]}
-    assert (await world.app.get(world.failed)).status == "canceled"
+async def test_discard_gives_them_up_for_good(cli: Cli, sample: SampleTasks) -> None:
+    assert "1 dead letter discarded." in await cli.text("dead", "discard", str(sample.failed))
+    assert await cli.json("dead", "discard", "--all", "--yes") == {"discarded": [sample.flaky]}
+    assert (await sample.app.get(sample.failed)).status == "canceled"
 
 
-async def test_naming_none_or_one_that_is_not_dead_is_an_error(cli: Cli, world: World) -> None:
+async def test_naming_none_or_one_that_is_not_dead_is_an_error(
+    cli: Cli, sample: SampleTasks
+) -> None:
     assert (await cli("dead", "retry")).code == 2
     assert (await cli("dead", "retry", "1", "--all")).code == 2
-    answer = await cli("dead", "retry", str(world.completed), "--json")
+    answer = await cli("dead", "retry", str(sample.completed), "--json")
     assert (answer.code, answer.error["code"]) == (1, "ILLEGAL_TRANSITION")

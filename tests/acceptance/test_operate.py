@@ -13,7 +13,7 @@ import pytest
 from regente import components
 from regente.engine.migrations import ENGINE, Component
 from regente.pipelines.builtins import builtins
-from tests.acceptance.conftest import Cli, CliProcess, World
+from tests.acceptance.conftest import Cli, CliProcess, SampleTasks
 from tests.support.eventually import eventually
 
 
@@ -22,7 +22,7 @@ async def test_without_runners_the_list_says_how_to_start_one(cli: Cli) -> None:
     assert await cli.json("runners") == []
 
 
-async def test_runners_show_what_they_did(cli: Cli, world: World) -> None:
+async def test_runners_show_what_they_did(cli: Cli, sample: SampleTasks) -> None:
     """S6: claimed, completed, failed, retried, recovered, average duration and stuck tasks of each
     runner."""
     (runner,) = await cli.json("runners", "--all")
@@ -37,7 +37,7 @@ async def test_runners_show_what_they_did(cli: Cli, world: World) -> None:
     assert "stopped" in await cli.text("runners", "--all")
 
 
-async def test_pipelines_are_listed_paused_and_resumed(cli: Cli, world: World) -> None:
+async def test_pipelines_are_listed_paused_and_resumed(cli: Cli, sample: SampleTasks) -> None:
     assert (await cli.json("pipelines", "pause", "pages")) == {"name": "pages", "paused": True}
     (pages,) = await cli.json("pipelines", "list")
     assert (pages["name"], pages["paused"], pages["counts"]["queued"]) == ("pages", True, 1)
@@ -52,7 +52,7 @@ async def test_without_pipelines_the_list_says_where_they_come_from(cli: Cli) ->
     assert await cli.json("pipelines", "list") == []
 
 
-async def test_schedules_are_added_listed_and_removed(cli: Cli, world: World) -> None:
+async def test_schedules_are_added_listed_and_removed(cli: Cli, sample: SampleTasks) -> None:
     assert "No schedules yet" in await cli.text("schedules", "list")
     words = (
         "schedules",
@@ -80,7 +80,7 @@ async def test_schedules_are_added_listed_and_removed(cli: Cli, world: World) ->
 
 
 async def test_events_show_the_latest_and_can_be_read_on_from_a_position(
-    cli: Cli, world: World
+    cli: Cli, sample: SampleTasks
 ) -> None:
     latest = await cli.json("events", "--limit", "2")
     assert [event["event"] for event in latest] == ["task_queued", "task_drafted"]
@@ -88,8 +88,8 @@ async def test_events_show_the_latest_and_can_be_read_on_from_a_position(
     rest = await cli.json("events", "--after", first[-1]["position"])
     assert rest[-1]["position"] == latest[-1]["position"]
     assert {
-        event["task_id"] for event in await cli.json("events", "--task", str(world.failed))
-    } == {world.failed}
+        event["task_id"] for event in await cli.json("events", "--task", str(sample.failed))
+    } == {sample.failed}
     assert "task_drafted" in await cli.text("events")
     assert (await cli("events", "--after", "here")).code == 2
 
@@ -99,11 +99,11 @@ async def test_without_events_the_list_says_what_to_do(cli: Cli) -> None:
 
 
 async def test_events_are_followed_as_they_happen(
-    world: World, start: Callable[..., CliProcess]
+    sample: SampleTasks, start: Callable[..., CliProcess]
 ) -> None:
     process = start("events", "--follow", "--json", "--limit", "1")
     eventually(lambda: "task_drafted" in process.out.read_text())
-    task_id = await world.app.enqueue("pages", {"url": "new"})
+    task_id = await sample.app.enqueue("pages", {"url": "new"})
     eventually(lambda: f'"task_id": {task_id}' in process.out.read_text())
     lines = [json.loads(line) for line in process.out.read_text().splitlines()]
     assert [line["event"] for line in lines] == ["task_drafted", "task_queued"]

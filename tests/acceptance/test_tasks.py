@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.acceptance.conftest import PIPELINES, Cli, World
+from tests.acceptance.conftest import PIPELINES, Cli, SampleTasks
 
 
 async def test_an_empty_list_says_what_to_do_next(cli: Cli) -> None:
@@ -10,7 +10,7 @@ async def test_an_empty_list_says_what_to_do_next(cli: Cli) -> None:
     assert await cli.json("tasks", "list") == []
 
 
-async def test_list_shows_every_task_newest_first(cli: Cli, world: World) -> None:
+async def test_list_shows_every_task_newest_first(cli: Cli, sample: SampleTasks) -> None:
     lines = (await cli.text("tasks", "list")).splitlines()
     assert [int(line.split()[0]) for line in lines[1:]] == [5, 4, 3, 2, 1]
     assert "LAYOUT" in lines[4]
@@ -19,17 +19,17 @@ async def test_list_shows_every_task_newest_first(cli: Cli, world: World) -> Non
     assert {task["status"] for task in found} == {"completed", "failed", "queued", "draft"}
 
 
-async def test_list_is_filtered_and_paged(cli: Cli, world: World) -> None:
+async def test_list_is_filtered_and_paged(cli: Cli, sample: SampleTasks) -> None:
     async def ids(*words: str) -> list[int]:
         return [task["id"] for task in await cli.json("tasks", "list", *words)]
 
-    assert await ids("--status", "failed") == [world.flaky, world.failed]
+    assert await ids("--status", "failed") == [sample.flaky, sample.failed]
     assert await ids("--status", "failed", "--status", "draft") == [
-        world.draft,
-        world.flaky,
-        world.failed,
+        sample.draft,
+        sample.flaky,
+        sample.failed,
     ]
-    assert await ids("--code", "LAYOUT") == [world.failed]
+    assert await ids("--code", "LAYOUT") == [sample.failed]
     assert await ids("--batch", "monday") == [3, 2, 1]
     assert await ids("--pipeline", "other") == []
     assert await ids("--limit", "2", "--before", "4") == [3, 2]
@@ -38,8 +38,8 @@ async def test_list_is_filtered_and_paged(cli: Cli, world: World) -> None:
     assert "No task matches" in await cli.text("tasks", "list", "--code", "NONE")
 
 
-async def test_show_tells_the_whole_story_of_a_task(cli: Cli, world: World) -> None:
-    text = await cli.text("tasks", "show", str(world.failed))
+async def test_show_tells_the_whole_story_of_a_task(cli: Cli, sample: SampleTasks) -> None:
+    text = await cli.text("tasks", "show", str(sample.failed))
     for part in (
         '"url": "bad"',
         "MEASURE",
@@ -52,7 +52,7 @@ async def test_show_tells_the_whole_story_of_a_task(cli: Cli, world: World) -> N
         assert part in text
     assert "\x1b" not in text
     assert "[red]changed[/red]" in text
-    document = await cli.json("tasks", "show", str(world.failed))
+    document = await cli.json("tasks", "show", str(sample.failed))
     assert document["args"] == {"url": "bad"}
     assert [step["name"] for step in document["steps"]] == ["MEASURE"]
     assert document["events"][0]["event"] == "task_queued"
@@ -60,56 +60,56 @@ async def test_show_tells_the_whole_story_of_a_task(cli: Cli, world: World) -> N
     assert document["failures"][0]["snapshots"][0]["name"] == "page.html"
 
 
-async def test_show_has_the_result_of_a_completed_task(cli: Cli, world: World) -> None:
-    assert (await cli.json("tasks", "show", str(world.completed)))["result"] == {"size": 4}
-    assert '"size": 4' in await cli.text("tasks", "show", str(world.completed))
+async def test_show_has_the_result_of_a_completed_task(cli: Cli, sample: SampleTasks) -> None:
+    assert (await cli.json("tasks", "show", str(sample.completed)))["result"] == {"size": 4}
+    assert '"size": 4' in await cli.text("tasks", "show", str(sample.completed))
 
 
-async def test_why_answers_in_a_sentence_and_as_a_code(cli: Cli, world: World) -> None:
-    assert "No living runner" in await cli.text("tasks", "why", str(world.queued))
-    answer = await cli.json("tasks", "why", str(world.queued))
-    assert (answer["id"], answer["code"]) == (world.queued, "NO_RUNNER")
+async def test_why_answers_in_a_sentence_and_as_a_code(cli: Cli, sample: SampleTasks) -> None:
+    assert "No living runner" in await cli.text("tasks", "why", str(sample.queued))
+    answer = await cli.json("tasks", "why", str(sample.queued))
+    assert (answer["id"], answer["code"]) == (sample.queued, "NO_RUNNER")
 
 
-async def test_retry_puts_a_failed_task_back(cli: Cli, world: World) -> None:
-    assert f"Task {world.failed}: queued." in await cli.text("tasks", "retry", str(world.failed))
-    assert await cli.json("tasks", "retry", str(world.flaky)) == [
-        {"id": world.flaky, "status": "queued"}
+async def test_retry_puts_a_failed_task_back(cli: Cli, sample: SampleTasks) -> None:
+    assert f"Task {sample.failed}: queued." in await cli.text("tasks", "retry", str(sample.failed))
+    assert await cli.json("tasks", "retry", str(sample.flaky)) == [
+        {"id": sample.flaky, "status": "queued"}
     ]
-    assert (await world.app.get(world.failed)).status == "queued"
+    assert (await sample.app.get(sample.failed)).status == "queued"
 
 
 async def test_what_cannot_be_retried_is_an_error_and_stops_nobody_else(
-    cli: Cli, world: World
+    cli: Cli, sample: SampleTasks
 ) -> None:
-    answer = await cli("tasks", "retry", str(world.completed), str(world.failed), "--json")
+    answer = await cli("tasks", "retry", str(sample.completed), str(sample.failed), "--json")
     assert answer.code == 1
     assert answer.data[0]["error"]["code"] == "ILLEGAL_TRANSITION"
-    assert answer.data[1] == {"id": world.failed, "status": "queued"}
-    alone = await cli("tasks", "retry", str(world.completed), "--json")
+    assert answer.data[1] == {"id": sample.failed, "status": "queued"}
+    alone = await cli("tasks", "retry", str(sample.completed), "--json")
     assert (alone.code, alone.out, alone.error["code"]) == (1, "", "ILLEGAL_TRANSITION")
 
 
-async def test_cancel_ends_a_waiting_task(cli: Cli, world: World) -> None:
-    assert await cli.json("tasks", "cancel", str(world.queued)) == [
-        {"id": world.queued, "status": "canceled"}
+async def test_cancel_ends_a_waiting_task(cli: Cli, sample: SampleTasks) -> None:
+    assert await cli.json("tasks", "cancel", str(sample.queued)) == [
+        {"id": sample.queued, "status": "canceled"}
     ]
-    assert "canceled" in await cli.text("tasks", "cancel", str(world.draft))
-    late = await cli("tasks", "cancel", str(world.completed))
+    assert "canceled" in await cli.text("tasks", "cancel", str(sample.draft))
+    late = await cli("tasks", "cancel", str(sample.completed))
     assert late.code == 1
-    assert late.err == f"error: task {world.completed} is completed: there is nothing to cancel\n"
+    assert late.err == f"error: task {sample.completed} is completed: there is nothing to cancel\n"
 
 
-async def test_a_draft_waits_until_it_is_queued(cli: Cli, world: World) -> None:
-    assert await cli.json("tasks", "queue", str(world.draft)) == {
-        "queued": [world.draft],
+async def test_a_draft_waits_until_it_is_queued(cli: Cli, sample: SampleTasks) -> None:
+    assert await cli.json("tasks", "queue", str(sample.draft)) == {
+        "queued": [sample.draft],
         "not_drafts": [],
     }
-    answer = await cli("tasks", "queue", str(world.draft), "--json")
-    assert (answer.code, answer.data["not_drafts"]) == (1, [world.draft])
+    answer = await cli("tasks", "queue", str(sample.draft), "--json")
+    assert (answer.code, answer.data["not_drafts"]) == (1, [sample.draft])
 
 
-async def test_enqueue_stores_what_it_was_given(cli: Cli, world: World) -> None:
+async def test_enqueue_stores_what_it_was_given(cli: Cli, sample: SampleTasks) -> None:
     words = (
         "--key",
         "k",
@@ -121,9 +121,9 @@ async def test_enqueue_stores_what_it_was_given(cli: Cli, world: World) -> None:
         "tuesday",
     )
     stored = await cli.json("enqueue", "pages", '{"url": "new"}', *words)
-    task = await world.app.get(stored["id"])
+    task = await sample.app.get(stored["id"])
     assert (task.args, task.key, task.priority, task.run_at.year) == ({"url": "new"}, "k", 7, 2090)
-    assert (await world.app.batch("tuesday")).total == 1
+    assert (await sample.app.batch("tuesday")).total == 1
     again = await cli.json("enqueue", "pages", '{"url": "new"}', *words)
     assert again["id"] == stored["id"]
     assert (await cli.json("enqueue", "pages", "--draft"))["status"] == "draft"

@@ -18,7 +18,7 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from tests.acceptance.conftest import Cli, CliProcess, World
+from tests.acceptance.conftest import Cli, CliProcess, SampleTasks
 
 GROUPS = {
     "tasks": ("list", "show", "why", "retry", "cancel", "queue"),
@@ -72,9 +72,9 @@ def in_terminal(database_url: str, *words: str, columns: int = 80) -> str:
 
 
 async def test_tables_fit_a_terminal_of_80_columns_and_keep_ids_whole(
-    world: World, database_url: str
+    sample: SampleTasks, database_url: str
 ) -> None:
-    async with world.app.database.transaction() as connection:
+    async with sample.app.database.transaction() as connection:
         await connection.execute(
             "UPDATE regente.tasks SET id = id + 123456789012 WHERE status = 'failed'"
         )
@@ -82,11 +82,13 @@ async def test_tables_fit_a_terminal_of_80_columns_and_keep_ids_whole(
         written = in_terminal(database_url, *words)
         lines = [Text.from_ansi(line).plain.rstrip() for line in written.splitlines()]
         assert max(cell_len(line) for line in lines) <= 80
-        assert any(str(123456789012 + world.failed) in line for line in lines)
+        assert any(str(123456789012 + sample.failed) in line for line in lines)
         assert "\x1b[" in written
 
 
-async def test_in_a_pipe_there_is_one_line_a_row_and_no_colour(cli: Cli, world: World) -> None:
+async def test_in_a_pipe_there_is_one_line_a_row_and_no_colour(
+    cli: Cli, sample: SampleTasks
+) -> None:
     text = await cli.text("dead", "list")
     assert len(text.splitlines()) == 3
     assert "\x1b" not in text

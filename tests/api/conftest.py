@@ -55,13 +55,13 @@ class Served:
 
     url: str
     app: Regente
-    nobody: httpx2.AsyncClient
+    anonymous: httpx2.AsyncClient
     viewer: httpx2.AsyncClient
     operator: httpx2.AsyncClient
     admin: httpx2.AsyncClient
 
     def caller(self, role: Role | None) -> httpx2.AsyncClient:
-        found: httpx2.AsyncClient = getattr(self, role.value if role else "nobody")
+        found: httpx2.AsyncClient = getattr(self, role.value if role else "anonymous")
         return found
 
 

@@ -25,7 +25,7 @@ async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Ser
     assert made["api_key"].startswith("rg_")
     assert len(made["api_key"]) >= 40
     ana = {"x-api-key": made["api_key"]}
-    assert (body_of(await api.nobody.get("/api/session", headers=ana))) == {
+    assert (body_of(await api.anonymous.get("/api/session", headers=ana))) == {
         "name": "ana",
         "role": "operator",
         "via": "key",
@@ -35,7 +35,7 @@ async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Ser
     assert made["api_key"] not in listed
     assert made["api_key"][:11] in listed
     assert (await api.admin.delete(f"/api/keys/{made['id']}")).status_code == 204
-    assert (await api.nobody.get("/api/session", headers=ana)).status_code == 401
+    assert (await api.anonymous.get("/api/session", headers=ana)).status_code == 401
     async with api.app.database.connection() as connection:
         rows = await (
             await connection.execute(b"SELECT k::text FROM regente.api_keys k")
@@ -54,7 +54,7 @@ async def test_keys_expire_names_are_unique_and_the_last_admin_stays(api: Served
         "soon", Role.VIEWER, by="test", expires_at=datetime.now(UTC) + timedelta(seconds=0.3)
     )
     headers = {"x-api-key": soon.secret}
-    while (await api.nobody.get("/api/session", headers=headers)).status_code == 200:
+    while (await api.anonymous.get("/api/session", headers=headers)).status_code == 200:
         pass
     twice = await api.admin.post("/api/keys", json={"name": "the-viewer", "role": "viewer"})
     assert (body_of(twice, 409))["code"] == "ILLEGAL_TRANSITION"
@@ -88,7 +88,7 @@ async def test_a_sign_in_link_works_once_and_its_session_needs_the_csrf_header(a
         assert (await browser.delete("/api/session", headers=csrf)).status_code == 204
         browser.cookies.set(COOKIE, answer.cookies[COOKIE])
         assert (await browser.get("/api/missions")).status_code == 401
-    assert (await api.nobody.post("/api/session", json={"token": token})).status_code == 401
+    assert (await api.anonymous.post("/api/session", json={"token": token})).status_code == 401
 
 
 async def test_a_session_ends_with_its_key(api: Served) -> None:
@@ -123,7 +123,7 @@ async def test_each_key_has_a_rate_of_its_own(api: Served) -> None:
     assert answers[-1].json()["code"] == "RATE_LIMITED"
     assert int(answers[-1].headers["retry-after"]) > 1
     assert (await api.operator.get("/api/orchestrator")).status_code == 200
-    assert (await api.nobody.get("/api/health")).status_code == 200
+    assert (await api.anonymous.get("/api/health")).status_code == 200
 
 
 @with_config(wrong_keys_per_second=0.001, wrong_key_burst=3)
@@ -131,16 +131,16 @@ async def test_an_address_that_guesses_keys_is_slowed_down(api: Served) -> None:
     """O18: guessing."""
     wrong = {"x-api-key": "rg_" + "A" * 43}
     assert [
-        (await api.nobody.get("/api/missions", headers=wrong)).status_code for _ in range(5)
+        (await api.anonymous.get("/api/missions", headers=wrong)).status_code for _ in range(5)
     ] == [401, 401, 401, 429, 429]
-    assert (await api.nobody.post("/api/session", json={"token": "x"})).status_code == 429
+    assert (await api.anonymous.post("/api/session", json={"token": "x"})).status_code == 429
     assert (await api.viewer.get("/api/missions")).status_code == 200
 
 
 async def test_every_answer_has_the_security_headers(api: Served) -> None:
     """O18: headers."""
     for answer in (
-        await api.nobody.get("/api/missions"),
+        await api.anonymous.get("/api/missions"),
         await api.viewer.get("/docs"),
         await api.viewer.get("/api/missions"),
     ):
@@ -158,21 +158,21 @@ async def test_without_authentication_only_local_names_and_our_own_pages_are_ser
     api: Served,
 ) -> None:
     """O18: pages from elsewhere cannot reach it through a browser here."""
-    assert (await api.nobody.get("/api/session")).json()["role"] == "admin"
+    assert (await api.anonymous.get("/api/session")).json()["role"] == "admin"
     for host in (
         "evil.example.com",
         "localhost.evil.example.com",
         "[",
         "127.0.0.1@evil.example.com",
     ):
-        assert (await api.nobody.get("/api/missions", headers={"host": host})).status_code == 401, (
-            host
-        )
-    foreign = await api.nobody.post(
+        assert (
+            await api.anonymous.get("/api/missions", headers={"host": host})
+        ).status_code == 401, host
+    foreign = await api.anonymous.post(
         "/api/orchestrator/stop", headers={"origin": "https://evil.example.com"}
     )
     assert foreign.status_code == 403
-    own = await api.nobody.post("/api/orchestrator/stop", headers={"origin": api.url})
+    own = await api.anonymous.post("/api/orchestrator/stop", headers={"origin": api.url})
     assert own.status_code == 200
 
 
@@ -200,8 +200,8 @@ async def test_no_key_reaches_the_log(api: Served, caplog: pytest.LogCaptureFixt
         made = body_of(
             await api.admin.post("/api/keys", json={"name": "ana", "role": "viewer"}), 201
         )
-        await api.nobody.post("/api/session", json={"api_key": made["api_key"]})
-        await api.nobody.get(
+        await api.anonymous.post("/api/session", json={"api_key": made["api_key"]})
+        await api.anonymous.get(
             "/api/missions", headers={"x-api-key": made["api_key"], "x-request-id": "trace-1"}
         )
     lines = [vars(record) for record in caplog.records]

@@ -119,7 +119,7 @@ async def test_a_secret_put_in_through_any_write_route_comes_out_nowhere(
                     )
                     assert answer.status_code < 500, (method, path, body, answer.text)
                     answers.append((method, path, body, answer))
-                wrong_key = await api.nobody.request(
+                wrong_key = await api.anonymous.request(
                     method, concrete(path), headers={"x-api-key": CANARY}, content=b"{}"
                 )
                 answers.append((method, path, b"", wrong_key))

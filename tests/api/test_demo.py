@@ -61,8 +61,8 @@ async def test_a_server_that_starts_no_processes_says_so(api: Served) -> None:
 
 async def test_everybody_may_ask_and_only_admins_may_start(api: Served) -> None:
     """O18: roles."""
-    assert (await api.nobody.get("/api/demo")).status_code == 401
-    assert (await api.nobody.post("/api/demo/start")).status_code == 401
+    assert (await api.anonymous.get("/api/demo")).status_code == 401
+    assert (await api.anonymous.post("/api/demo/start")).status_code == 401
     for client in (api.viewer, api.operator):
         assert (await client.get("/api/demo")).status_code == 200
         assert (await client.post("/api/demo/start")).status_code == 403

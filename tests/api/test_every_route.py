@@ -44,13 +44,13 @@ async def test_every_route_answers_401_without_a_key_and_403_with_too_small_a_ro
     seen = 0
     for method, path, operation in operations(document):
         seen += 1
-        nobody = await api.nobody.request(method, concrete(path))
+        anonymous = await api.anonymous.request(method, concrete(path))
         if (method, path) == ("GET", "/api/health"):
-            assert nobody.status_code == 200
+            assert anonymous.status_code == 200
             continue
-        assert nobody.status_code == 401, (method, path, nobody.text)
-        assert nobody.json()["code"] == "UNAUTHORIZED"
-        assert nobody.headers["content-type"] == "application/problem+json"
+        assert anonymous.status_code == 401, (method, path, anonymous.text)
+        assert anonymous.json()["code"] == "UNAUTHORIZED"
+        assert anonymous.headers["content-type"] == "application/problem+json"
         if (method, path) in OPEN:
             continue
         role = Role(operation["x-required-role"])
@@ -74,10 +74,10 @@ async def test_reading_needs_no_more_than_a_viewer_and_changing_needs_more(app: 
 async def test_pages_beside_the_api_are_closed_too(api: Served) -> None:
     """O18: the documentation, its document and paths that do not exist."""
     for path in ("/docs", "/openapi.json", "/nothing", "/api", "/api/nothing", "/metrics"):
-        assert (await api.nobody.get(path)).status_code == 401, path
+        assert (await api.anonymous.get(path)).status_code == 401, path
     assert (await api.viewer.get("/nothing")).json()["code"] == "NOT_FOUND"
     for path in ("/sign-in", "/pages/docs.js", "/pages/page.css"):
-        assert (await api.nobody.get(path)).status_code == 200, path
+        assert (await api.anonymous.get(path)).status_code == 200, path
 
 
 def test_a_route_without_a_role_is_refused_at_the_start() -> None:

@@ -75,7 +75,7 @@ async def test_the_documentation_needs_nothing_from_elsewhere(api: Served) -> No
     for part in parts:
         assert "//" not in part
         assert (await api.viewer.get(f"/{part}")).status_code == 200, part
-    script = (await api.nobody.get("/pages/docs.js")).text
+    script = (await api.anonymous.get("/pages/docs.js")).text
     assert "innerHTML" not in script
     served: dict[str, Any] = body_of(await api.viewer.get("/openapi.json"))
     assert served["openapi"].startswith("3.1")

@@ -46,7 +46,7 @@ async def _nothing() -> None:
 
 
 async def hung(app: Regente, task_id: int, age: str) -> None:
-    """Running, its last sign of life so long ago."""
+    """Running, its last heartbeat so long ago."""
 
     async def begun() -> bool:
         return (await app.get(task_id)).checkpoint == "AI_ANALYSIS_DONE"

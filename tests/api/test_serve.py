@@ -79,4 +79,4 @@ async def test_keys_are_made_listed_linked_and_revoked_on_the_command_line(
     ] == "ILLEGAL_TRANSITION"
     await said(capsys, database_url, "keys", "create", "bob", "--role", "admin")
     assert (await said(capsys, database_url, "keys", "revoke", "ana", "--yes"))[0] == 0
-    assert (await said(capsys, database_url, "keys", "revoke", "nobody", "--yes"))[0] == 1
+    assert (await said(capsys, database_url, "keys", "revoke", "unknown", "--yes"))[0] == 1

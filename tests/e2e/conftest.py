@@ -18,9 +18,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from regente.console.files import FOLDER, INDEX
+from tests.e2e.environment import Demo, chromium, demo_up, running_demo
+from tests.e2e.failing_pipelines import FailingPipelines, run_failing_pipelines
 from tests.e2e.outcomes import Outcomes, outcomes
-from tests.e2e.scenery import Scenery, scenery
-from tests.e2e.stage import Demo, chromium, demo_up, known_stage
 
 WAIT_MS = 30_000
 expect.set_options(timeout=30_000)
@@ -43,8 +43,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 async def demo(server_url: str, template: str) -> AsyncIterator[Demo]:
     if not (FOLDER / INDEX).is_file():
         pytest.fail("the console is not built: python scripts/console.py", pytrace=False)
-    if given := os.environ.get("REGENTE_E2E_STAGE"):
-        yield known_stage(Path(given))
+    if given := os.environ.get("REGENTE_E2E_DEMO"):
+        yield running_demo(Path(given))
         return
     name = "regente_e2e"
     with psycopg.connect(server_url, autocommit=True) as connection:
@@ -59,8 +59,8 @@ async def demo(server_url: str, template: str) -> AsyncIterator[Demo]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def set_up(demo: Demo) -> AsyncIterator[Scenery]:
-    async with scenery(demo.database_url) as found:
+async def failing_pipelines(demo: Demo) -> AsyncIterator[FailingPipelines]:
+    async with run_failing_pipelines(demo.database_url) as found:
         yield found
 
 
@@ -98,31 +98,33 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 
 @pytest.fixture
-def complaints() -> list[str]:
+def console_errors() -> list[str]:
     """What the browser's console calls an error. A test that expects some takes them out."""
     return []
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def stranger(context: BrowserContext, complaints: list[str]) -> AsyncIterator[Page]:
+async def signed_out_page(
+    context: BrowserContext, console_errors: list[str]
+) -> AsyncIterator[Page]:
     """Nobody has signed in. What the browser's console calls an error fails the test."""
     page = await context.new_page()
     page.on(
         "console",
-        lambda message: complaints.append(message.text) if message.type == "error" else None,
+        lambda message: console_errors.append(message.text) if message.type == "error" else None,
     )
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("pageerror", lambda error: console_errors.append(str(error)))
     yield page
     # Being refused is part of a journey (nobody has signed in, a server is away); a broken policy
     # or script never is.
-    assert [text for text in complaints if not EXPECTED.search(text)] == []
+    assert [text for text in console_errors if not EXPECTED.search(text)] == []
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(stranger: Page, demo: Demo) -> Page:
+async def page(signed_out_page: Page, demo: Demo) -> Page:
     """An admin's."""
-    await sign_in(stranger, demo.url, demo.api_key)
-    return stranger
+    await sign_in(signed_out_page, demo.url, demo.api_key)
+    return signed_out_page
 
 
 async def sign_in(page: Page, url: str, api_key: str) -> None:

@@ -11,13 +11,13 @@ from uuid import uuid4
 
 import httpx2
 
-from tests.e2e.stage import Demo
+from tests.e2e.environment import Demo
 from tests.pipelines.documents import pdfs
 from tests.support.eventually import eventually_async
 
 CHAIR = "Cadeira de escritório ergonômica preta"
 TEXTS = ["uma cadeira de carvalho", "uma mesa de pinho", "um notebook com tela de 14 polegadas"]
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +125,4 @@ async def _until(client: httpx2.AsyncClient, path: str, there: Callable[[Any], b
     async def look() -> bool:
         return there((await client.get(path)).json())
 
-    await eventually_async(look, within_seconds=PATIENCE_SECONDS)
+    await eventually_async(look, within_seconds=TIMEOUT_SECONDS)

@@ -18,7 +18,7 @@ from playwright.async_api import Page, expect
 from regente.app import Regente
 from regente.pipelines.missions.args import MissionArgs
 from tests.api.processes import command
-from tests.e2e.stage import chromium, own_server
+from tests.e2e.environment import chromium, own_server
 
 MOST_MS = 100
 CHUNK = 10_000

@@ -12,9 +12,9 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.api.processes import command
 from tests.e2e.conftest import sign_in
+from tests.e2e.environment import Demo
+from tests.e2e.failing_pipelines import FailingPipelines
 from tests.e2e.outcomes import Outcomes
-from tests.e2e.scenery import Scenery
-from tests.e2e.stage import Demo
 
 AXE = Path(__file__).resolve().parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -64,10 +64,10 @@ async def violations(page: Page) -> list[str]:
 
 
 async def test_axe_finds_nothing_on_any_page_in_either_theme(
-    page: Page, demo: Demo, completed: int, set_up: Scenery, results: Outcomes
+    page: Page, demo: Demo, completed: int, failing_pipelines: FailingPipelines, results: Outcomes
 ) -> None:
     """O19: WCAG 2.2 AA."""
-    await set_up.dead_letters(1)
+    await failing_pipelines.dead_letters(1)
     wrong: dict[tuple[str, str], list[str]] = {}
     for path in PAGES:
         await page.emulate_media(color_scheme="light", reduced_motion="reduce")
@@ -88,11 +88,11 @@ async def test_axe_finds_nothing_on_any_page_in_either_theme(
     assert wrong == {}
 
 
-async def test_axe_finds_nothing_before_signing_in(stranger: Page, demo: Demo) -> None:
+async def test_axe_finds_nothing_before_signing_in(signed_out_page: Page, demo: Demo) -> None:
     """O19: the sign-in page, too."""
-    await stranger.goto(f"{demo.url}/sign-in")
-    await expect(stranger.get_by_role("button", name="Entrar")).to_be_visible()
-    assert await violations(stranger) == []
+    await signed_out_page.goto(f"{demo.url}/sign-in")
+    await expect(signed_out_page.get_by_role("button", name="Entrar")).to_be_visible()
+    assert await violations(signed_out_page) == []
 
 
 async def test_axe_finds_nothing_in_the_documentation(page: Page, demo: Demo) -> None:
@@ -183,31 +183,35 @@ async def test_a_phone_is_enough_for_looking_and_canceling(
     await context.close()
 
 
-async def test_it_works_under_a_path_prefix(stranger: Page, demo: Demo, tmp_path: Path) -> None:
+async def test_it_works_under_a_path_prefix(
+    signed_out_page: Page, demo: Demo, tmp_path: Path
+) -> None:
     """O19: behind a proxy, also when a page deep down is opened first."""
     async with command(demo.database_url, tmp_path, "--path-prefix", "/regente") as served:
-        await sign_in(stranger, served["url"], demo.api_key)
-        await stranger.goto(f"{served['url']}/missions/99999999")
-        await expect(stranger.get_by_role("alert")).to_be_visible()
-        await stranger.get_by_role("link", name="Auditoria").click()
-        await expect(stranger.get_by_role("cell", name="operator_action").first).to_be_visible()
-        assert stranger.url == f"{served['url']}/audit"
+        await sign_in(signed_out_page, served["url"], demo.api_key)
+        await signed_out_page.goto(f"{served['url']}/missions/99999999")
+        await expect(signed_out_page.get_by_role("alert")).to_be_visible()
+        await signed_out_page.get_by_role("link", name="Auditoria").click()
+        await expect(
+            signed_out_page.get_by_role("cell", name="operator_action").first
+        ).to_be_visible()
+        assert signed_out_page.url == f"{served['url']}/audit"
 
 
 async def test_an_empty_installation_explains_itself_and_runs_the_demo(
-    stranger: Page, database_url: str, tmp_path: Path
+    signed_out_page: Page, database_url: str, tmp_path: Path
 ) -> None:
     """O19: three steps, ticked off live; the demo is a button."""
     async with command(database_url, tmp_path) as served:
-        await stranger.goto(served["sign_in"])
-        steps = stranger.get_by_role("region", name=re.compile("três passos")).get_by_role(
+        await signed_out_page.goto(served["sign_in"])
+        steps = signed_out_page.get_by_role("region", name=re.compile("três passos")).get_by_role(
             "listitem"
         )
         await expect(steps).to_have_count(3)
-        await expect(stranger.locator("[data-done=true]")).to_have_count(0)
-        await stranger.get_by_role("button", name="Rodar a demonstração").click()
+        await expect(signed_out_page.locator("[data-done=true]")).to_have_count(0)
+        await signed_out_page.get_by_role("button", name="Rodar a demonstração").click()
         await expect(steps.nth(0)).to_have_attribute("data-done", "true", timeout=90_000)
         await expect(steps.nth(1)).to_have_attribute("data-done", "true", timeout=90_000)
         # With the first mission completed there is nothing left to explain.
         await expect(steps).to_have_count(0, timeout=90_000)
-        await expect(stranger.get_by_role("link", name="Concluída")).to_be_visible()
+        await expect(signed_out_page.get_by_role("link", name="Concluída")).to_be_visible()

@@ -11,15 +11,15 @@ from playwright.async_api import Page, expect
 
 from tests.api.processes import command
 from tests.e2e.conftest import sign_in
-from tests.e2e.stage import Demo
+from tests.e2e.environment import Demo
 
 
 async def test_stale_when_the_server_is_gone_and_live_when_it_is_back(
-    stranger: Page, demo: Demo, tmp_path: Path
+    signed_out_page: Page, demo: Demo, tmp_path: Path
 ) -> None:
     """O16: reconnecting at once, a warning with the time after 60 s without a frame, live again by
     itself."""
-    page = stranger
+    page = signed_out_page
     await page.clock.install()
     async with command(demo.database_url, tmp_path) as served:
         await sign_in(page, served["url"], demo.api_key)

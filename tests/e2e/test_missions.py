@@ -8,29 +8,29 @@ from datetime import date, timedelta
 
 from playwright.async_api import Page, expect
 
-from tests.e2e.stage import Demo
+from tests.e2e.environment import Demo
 
 ROWS = ".grid-row:not(.grid-head)"
 
 
-async def test_signing_in_by_link_and_by_key(stranger: Page, demo: Demo) -> None:
+async def test_signing_in_by_link_and_by_key(signed_out_page: Page, demo: Demo) -> None:
     """O19, O18: a link lets in; a wrong key is refused, a right one lets in."""
     async with demo.client() as client:
         (key,) = [
             one for one in (await client.get("/api/keys")).json() if one["name"] == "journeys"
         ]
         link = (await client.post(f"/api/keys/{key['id']}/sign-in-link")).json()["url"]
-    await stranger.goto(link)
-    await expect(stranger.get_by_role("heading", name="Visão geral")).to_be_visible()
-    assert "token" not in stranger.url
-    await expect(stranger.locator(".live")).to_have_text("Ao vivo")
-    await stranger.get_by_role("button", name="Sair").click()
-    await stranger.get_by_label("Chave de API").fill("rgt_wrong")
-    await stranger.get_by_role("button", name="Entrar").click()
-    await expect(stranger.get_by_role("alert")).to_be_visible()
-    await stranger.get_by_label("Chave de API").fill(demo.api_key)
-    await stranger.get_by_role("button", name="Entrar").click()
-    await expect(stranger.get_by_role("heading", name="Visão geral")).to_be_visible()
+    await signed_out_page.goto(link)
+    await expect(signed_out_page.get_by_role("heading", name="Visão geral")).to_be_visible()
+    assert "token" not in signed_out_page.url
+    await expect(signed_out_page.locator(".live")).to_have_text("Ao vivo")
+    await signed_out_page.get_by_role("button", name="Sair").click()
+    await signed_out_page.get_by_label("Chave de API").fill("rgt_wrong")
+    await signed_out_page.get_by_role("button", name="Entrar").click()
+    await expect(signed_out_page.get_by_role("alert")).to_be_visible()
+    await signed_out_page.get_by_label("Chave de API").fill(demo.api_key)
+    await signed_out_page.get_by_role("button", name="Entrar").click()
+    await expect(signed_out_page.get_by_role("heading", name="Visão geral")).to_be_visible()
 
 
 async def test_twelve_missions_by_range_are_queued_and_one_is_watched_to_its_end(

@@ -12,8 +12,8 @@ from uuid import uuid4
 import httpx2
 from playwright.async_api import Page, expect
 
-from tests.e2e.scenery import Scenery
-from tests.e2e.stage import Demo
+from tests.e2e.environment import Demo
+from tests.e2e.failing_pipelines import FailingPipelines
 from tests.support.eventually import eventually_async
 
 REFUSED = re.compile("sandbox|about:srcdoc|Content Security Policy")
@@ -77,12 +77,12 @@ async def test_settings_follow_what_others_change_but_keep_what_is_being_typed(
 
 
 async def test_a_stuck_batch_goes_on_where_it_stopped(
-    page: Page, demo: Demo, set_up: Scenery
+    page: Page, demo: Demo, failing_pipelines: FailingPipelines
 ) -> None:
     """O19, W1: TRAVADO with the affected route and two buttons; "Continuar de onde parou" brings it
     to its end."""
     name = f"cotacoes-{uuid4().hex[:6]}"
-    await set_up.stuck_batch(name)
+    await failing_pipelines.stuck_batch(name)
     await page.goto(f"{demo.url}/batches")
     card = page.get_by_role("article", name=name)
     banner = card.get_by_role("alert")
@@ -93,16 +93,16 @@ async def test_a_stuck_batch_goes_on_where_it_stopped(
     await banner.get_by_role("button", name="Continuar de onde parou").click()
     await expect(card).to_contain_text("12 de 12 concluídas", timeout=20_000)
     await expect(card.locator(".status")).to_have_text("Concluída")
-    assert (await set_up.app.batch(name)).resumes == 1
+    assert (await failing_pipelines.app.batch(name)).resumes == 1
 
 
 async def test_a_dead_letter_its_snapshot_and_its_retry(
-    page: Page, demo: Demo, set_up: Scenery, complaints: list[str]
+    page: Page, demo: Demo, failing_pipelines: FailingPipelines, console_errors: list[str]
 ) -> None:
     """O19: groups, all members, a hostile page that can do nothing, retry of one and of the group,
     discard with a reason."""
     code = f"BLOCKED_{uuid4().hex[:6].upper()}"
-    letters = await set_up.dead_letters(4, code)
+    letters = await failing_pipelines.dead_letters(4, code)
     await page.goto(f"{demo.url}/failures")
     group = page.get_by_role("article", name=code)
     await expect(group).to_contain_text("4 tarefas")
@@ -117,25 +117,25 @@ async def test_a_dead_letter_its_snapshot_and_its_retry(
     await expect(frame.get_by_role("heading", name="Blocked by the shop")).to_be_visible()
     await frame.get_by_role("button", name="Sign in again").click()
     assert await page.title() != "taken"
-    assert [text for text in complaints if not REFUSED.search(text)] == [], (
+    assert [text for text in console_errors if not REFUSED.search(text)] == [], (
         "the browser refused all that the page tried"
     )
-    complaints.clear()
+    console_errors.clear()
     await group.get_by_role("button", name=re.compile("^Descartar #")).first.click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Motivo").fill("a test of ours")
     await dialog.get_by_role("button", name="Descartar").click()
     await expect(group).to_contain_text("3 tarefas")
-    set_up.shop_is_open.set()
+    failing_pipelines.shop_is_open.set()
     await group.get_by_role("button", name=re.compile("^Tentar novamente")).first.click()
     await expect(group).to_contain_text("2 tarefas")
     await group.get_by_role("button", name="Tentar todas").click()
     await expect(group).to_be_hidden()
-    ended = [(await set_up.app.get(one)).status for one in letters]
+    ended = [(await failing_pipelines.app.get(one)).status for one in letters]
     assert sorted(ended) == ["canceled", "completed", "completed", "completed"]
-    set_up.shop_is_open.clear()
-    await page.context.request.get(f"{set_up.thief.url}/from-the-test")
-    assert set_up.thief.seen == ["GET /from-the-test HTTP/1.1"], (
+    failing_pipelines.shop_is_open.clear()
+    await page.context.request.get(f"{failing_pipelines.recorder.url}/from-the-test")
+    assert failing_pipelines.recorder.seen == ["GET /from-the-test HTTP/1.1"], (
         "nothing came from the hostile page"
     )
 

@@ -19,9 +19,9 @@ from regente.services.sandbox import Sandbox
 from regente.settings import Settings
 from tests.api.processes import command
 from tests.e2e.conftest import sign_in
+from tests.e2e.environment import Demo
 from tests.e2e.outcomes import CHAIR, TEXTS, Outcomes, classified, spoilt_round
-from tests.e2e.stage import Demo
-from tests.pipelines.documents.stage import Stage, stalled
+from tests.pipelines.documents.environment import Environment, stalled
 from tests.support.running import runner_in
 
 BEGIN = {
@@ -189,7 +189,7 @@ async def test_documents_are_filtered_and_their_errors_reprocessed(
 
 
 async def test_a_stuck_execution_goes_on_where_it_stopped(
-    stranger: Page, database_url: str, tmp_path: Path
+    signed_out_page: Page, database_url: str, tmp_path: Path
 ) -> None:
     """W1, W2, W6, O19: TRAVADO because nobody serves it, and it says so; "Continuar de onde parou"
     brings it to its end."""
@@ -200,14 +200,14 @@ async def test_a_stuck_execution_goes_on_where_it_stopped(
         Sandbox(proxies=0, standins=[OpenRouter(1)]) as sandbox,
         Regente(database_url, settings=settings, pipelines=registry) as app,
     ):
-        stage = Stage(app, DocumentOperations(app), tmp_path / "files")
-        stage.write("parado.txt", "Um contrato entre as partes")
-        execution = await stage.submit()
-        await stalled(stage, registry, execution)
-        await stranger.goto(served["sign_in"])
-        await expect(stranger.get_by_role("heading", name="Visão geral")).to_be_visible()
-        await stranger.goto(f"{served['url']}/results/executions/{execution}")
-        banner = stranger.get_by_role("alert").filter(has_text="TRAVADO")
+        env = Environment(app, DocumentOperations(app), tmp_path / "files")
+        env.write("parado.txt", "Um contrato entre as partes")
+        execution = await env.submit()
+        await stalled(env, registry, execution)
+        await signed_out_page.goto(served["sign_in"])
+        await expect(signed_out_page.get_by_role("heading", name="Visão geral")).to_be_visible()
+        await signed_out_page.goto(f"{served['url']}/results/executions/{execution}")
+        banner = signed_out_page.get_by_role("alert").filter(has_text="TRAVADO")
         await expect(banner).to_contain_text("No living runner serves the pipeline documents")
         await expect(banner).to_contain_text("Parou em parado.txt")
         await expect(banner.get_by_role("button", name="Reprocessar apenas erros")).to_be_disabled()
@@ -215,9 +215,9 @@ async def test_a_stuck_execution_goes_on_where_it_stopped(
         await expect(banner).to_have_count(0)
         pipelines = register_documents(registry, app, DocumentSettings(), sandbox.url)
         async with runner_in(app):
-            await expect(stranger.locator(".page-head .status")).to_have_text("CONCLUIDO")
+            await expect(signed_out_page.locator(".page-head .status")).to_have_text("CONCLUIDO")
             await expect(
-                stranger.get_by_role("row").filter(has_text="parado.txt").locator(".status")
+                signed_out_page.get_by_role("row").filter(has_text="parado.txt").locator(".status")
             ).to_have_text("CONCLUIDO")
         await pipelines.close()
 
@@ -238,36 +238,38 @@ async def test_texts_are_found_by_similarity(page: Page, demo: Demo, results: Ou
 
 
 async def test_a_viewer_sees_and_does_not_act(
-    stranger: Page, demo: Demo, results: Outcomes
+    signed_out_page: Page, demo: Demo, results: Outcomes
 ) -> None:
     """O19: the same pages without a button that would be refused."""
     async with demo.client() as client:
         key = (await client.post("/api/keys", json={"name": "olha", "role": "viewer"})).json()[
             "api_key"
         ]
-    await sign_in(stranger, demo.url, key)
-    await stranger.goto(f"{demo.url}/results/rounds/{results.round}")
+    await sign_in(signed_out_page, demo.url, key)
+    await signed_out_page.goto(f"{demo.url}/results/rounds/{results.round}")
     await expect(
-        stranger.get_by_role("region", name="Partidas").get_by_text("LAYOUT_CHANGED")
+        signed_out_page.get_by_role("region", name="Partidas").get_by_text("LAYOUT_CHANGED")
     ).to_be_visible()
-    await expect(stranger.get_by_role("button", name="Repetir falhas")).to_have_count(0)
-    await stranger.goto(f"{demo.url}/results/executions/{results.execution}")
-    await expect(stranger.get_by_role("cell", name="ruim.txt")).to_be_visible()
-    await expect(stranger.get_by_role("button", name="Reprocessar apenas erros")).to_have_count(0)
-    await stranger.goto(f"{demo.url}/results?of=embeddings")
-    await expect(stranger.get_by_text("A busca exige o papel de operação")).to_be_visible()
+    await expect(signed_out_page.get_by_role("button", name="Repetir falhas")).to_have_count(0)
+    await signed_out_page.goto(f"{demo.url}/results/executions/{results.execution}")
+    await expect(signed_out_page.get_by_role("cell", name="ruim.txt")).to_be_visible()
+    await expect(
+        signed_out_page.get_by_role("button", name="Reprocessar apenas erros")
+    ).to_have_count(0)
+    await signed_out_page.goto(f"{demo.url}/results?of=embeddings")
+    await expect(signed_out_page.get_by_text("A busca exige o papel de operação")).to_be_visible()
 
 
 async def test_where_nothing_is_it_says_how_to_begin(
-    stranger: Page, database_url: str, tmp_path: Path
+    signed_out_page: Page, database_url: str, tmp_path: Path
 ) -> None:
     """O19: an empty installation names the command, in each tab."""
     async with command(database_url, tmp_path) as served:
-        await stranger.goto(served["sign_in"])
-        await expect(stranger.get_by_role("heading", name="Visão geral")).to_be_visible()
+        await signed_out_page.goto(served["sign_in"])
+        await expect(signed_out_page.get_by_role("heading", name="Visão geral")).to_be_visible()
         for tab, words in BEGIN.items():
-            await stranger.goto(f"{served['url']}/results?of={tab}")
-            await expect(stranger.locator(".command")).to_contain_text(words)
+            await signed_out_page.goto(f"{served['url']}/results?of={tab}")
+            await expect(signed_out_page.locator(".command")).to_contain_text(words)
 
 
 def reais(amount: str) -> str:

@@ -17,7 +17,7 @@ from regente import Regente
 from regente.engine import runner
 from regente.engine.pipeline import Registry
 from regente.settings import Settings
-from tests.engine.stage import Clock, Sql
+from tests.engine.helpers import Clock, Sql
 
 OpenApp = Callable[[], Awaitable[Regente]]
 
@@ -65,7 +65,7 @@ def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 def database_url(shared_database: str) -> Iterator[str]:
     """The schema with nothing in it: no rows, ids from 1, the clock as it was."""
     with psycopg.connect(
-        shared_database, autocommit=True, application_name="sweeper"
+        shared_database, autocommit=True, application_name="cleanup"
     ) as connection:
         clock = connection.execute(_CLOCK).fetchone()
         assert clock is not None
@@ -78,7 +78,7 @@ def database_url(shared_database: str) -> Iterator[str]:
 def sql(database_url: str) -> Iterator[Sql]:
     """Looks at the database from outside the engine, and commits each statement at once."""
     with psycopg.connect(
-        database_url, autocommit=True, row_factory=dict_row, application_name="looker-on"
+        database_url, autocommit=True, row_factory=dict_row, application_name="observer"
     ) as connection:
         yield connection
 

@@ -12,10 +12,10 @@ from regente.engine.models import BatchInfo
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.batches import BatchReview
-from tests.engine.stage import (
+from tests.engine.helpers import (
     Clock,
-    Ghost,
     Sql,
+    SqlRunner,
     column,
     many,
     one,
@@ -88,9 +88,9 @@ async def test_no_progress_stalls_it_and_progress_brings_it_back(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
     """W1, W2: TRAVADO after `stall_after` without progress; back by itself."""
-    ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
+    sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
     await app.enqueue_many("p", [{}] * 3, batch=await app.open_batch("b", stall_after=300))
-    first, *_ = ghost.claim(3)
+    first, *_ = sql_runner.claim(3)
     await review(app)
     assert (await store(app)).status == "running"
     clock.advance(seconds=290)
@@ -126,9 +126,9 @@ async def test_waiting_for_its_time_or_in_a_paused_pipeline_is_no_stall(
 
 async def test_resume_goes_on_where_it_stopped(app: Regente, sql: Sql, clock: Clock) -> None:
     """W5, W7: stuck tasks go back to the queue, once; a second call changes nothing and says so."""
-    ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
+    sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
     await app.enqueue_many("p", [{}] * 3, batch="b")
-    ghost.claim(2)
+    sql_runner.claim(2)
     clock.advance(minutes=6)
     await review(app)
     resumed = await app.resume_batch("b")
@@ -147,17 +147,17 @@ async def test_after_the_last_resume_it_fails_and_the_rest_is_dead(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
     """W2, W3: ERRO after the last retry; what was left goes to the dead letters with a reason."""
-    ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
+    sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
     batch_id = await app.open_batch("b", stall_after=300, max_resumes=2)
     await app.enqueue_many("p", [{}] * 3, batch=batch_id)
-    (done,) = ghost.claim(1)
-    ghost.finish(done)
+    (done,) = sql_runner.claim(1)
+    sql_runner.finish(done)
     for turn in range(2):
-        ghost.claim(1)
+        sql_runner.claim(1)
         clock.advance(minutes=6)
         await review(app)
         assert (await app.resume_batch("b")).resumes == turn + 1
-    ghost.claim(1)
+    sql_runner.claim(1)
     clock.advance(minutes=6)
     assert await review(app) == ["b: running → failed"]
     found = await store(app)
@@ -176,12 +176,12 @@ async def test_the_holder_of_a_task_that_its_batch_gave_up_can_write_nothing(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
     """I3: the fence holds against the batch's end as well."""
-    ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
+    sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
     await app.enqueue("p", {}, batch=await app.open_batch("b", stall_after=1, max_resumes=0))
-    (task_id,) = ghost.claim(1)
+    (task_id,) = sql_runner.claim(1)
     clock.advance(minutes=1)
     await review(app)
-    assert ghost.finish(task_id) == []
+    assert sql_runner.finish(task_id) == []
     assert task_row(sql, task_id)["status"] == "failed"
 
 

@@ -15,7 +15,7 @@ from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.threads import StepCanceled
 from regente.engine.watchdog.reaper import Reaper
-from tests.engine.stage import Ghost, Sql, events_of, running, status_is, task_row, until
+from tests.engine.helpers import Sql, SqlRunner, events_of, running, status_is, task_row, until
 
 
 @pytest.fixture(autouse=True)
@@ -180,11 +180,11 @@ async def test_a_request_to_a_runner_that_dies_is_kept_by_the_reaper(
     app: Regente, sql: Sql
 ) -> None:
     """O12, O14: nobody runs it again."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
-    (task_id,) = ghost.claim()
+    (task_id,) = sql_runner.claim()
     assert await app.cancel(task_id) == "canceling"
-    ghost.die()
+    sql_runner.expire_lease()
     await Reaper(app.database, 60, 3, lambda _: None).run_once()
     assert (task_row(sql, task_id)["status"], events_of(sql, task_id)[-1]) == (
         "canceled",

@@ -15,7 +15,7 @@ from regente.engine.enqueue import COPY_FROM
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import Sql, column, events_of, many, one, running, task_row, until
+from tests.engine.helpers import Sql, column, events_of, many, one, running, task_row, until
 
 MANY = COPY_FROM + 50
 FEW = 5
@@ -189,8 +189,8 @@ async def test_a_client_without_the_code_may_enqueue_what_a_runner_has_registere
 ) -> None:
     """Z9: the API process need not import pipelines; runners told the database."""
     await app.run(until_idle=True)
-    async with Regente(database_url, pipelines=Registry()) as stranger:
-        task_id = await stranger.enqueue("any", {"n": 1})
+    async with Regente(database_url, pipelines=Registry()) as other:
+        task_id = await other.enqueue("any", {"n": 1})
     assert task_row(sql, task_id)["pipeline"] == "any"
 
 

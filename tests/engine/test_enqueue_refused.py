@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from regente import InvalidArgs, InvalidInput, NotFound, PayloadTooLarge, Regente, UnknownPipeline
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from tests.engine.stage import Sql, one
+from tests.engine.helpers import Sql, one
 
 
 class Price(BaseModel):

@@ -15,7 +15,7 @@ from regente.engine.models import Event
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.reaper import Reaper
-from tests.engine.stage import Ghost, Sql, column, many, one, running, until
+from tests.engine.helpers import Sql, SqlRunner, column, many, one, running, until
 
 AFTER = {
     "task_drafted": "draft",
@@ -82,9 +82,9 @@ async def test_folding_the_events_of_every_task_gives_its_row(
     kinds = ["ok", "fail", "skip", "retry", "exhaust", "throttle", "sleep", "step"]
     ids = {kind: await app.enqueue_many("p", [{"do": kind}] * 5) for kind in kinds}
     drafts = await app.enqueue_many("p", [{"do": "ok"}] * 4, draft=True)
-    ghost = Ghost.appear(sql, ["p"])
-    ghost.claim(3)
-    ghost.die()
+    sql_runner = SqlRunner.register(sql, ["p"])
+    sql_runner.claim(3)
+    sql_runner.expire_lease()
     await Reaper(app.database, 60, 3, lambda _: None).run_once()
     await app.run(until_idle=True)
     await app.queue(drafts[:2])

@@ -11,7 +11,7 @@ from regente import Blocked, Fatal, Regente, Retry, Skip, Throttled, Transient
 from regente.engine.errors import InvalidInput, LeaseLost
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from tests.engine.stage import Clock, Sql, events_of, many, one, running, status_is, task_row
+from tests.engine.helpers import Clock, Sql, events_of, many, one, running, status_is, task_row
 
 FAST = Retry(max_attempts=3, first=0.01, jitter=False)
 
@@ -295,6 +295,6 @@ async def test_except_exception_does_not_swallow_a_lost_lease(
 
 
 async def app_is_free(app: Regente) -> None:
-    from tests.engine.stage import until
+    from tests.engine.helpers import until
 
     await until(lambda: app._runner is not None and app._runner.running_count == 0)

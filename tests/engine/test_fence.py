@@ -9,13 +9,13 @@ import pytest
 
 from regente import Regente
 from regente.engine.task_store import Claim, TaskStore
-from tests.engine.stage import WRITES, Ghost, Sql, Write, claims_of, many, task_row
+from tests.engine.helpers import WRITES, Sql, SqlRunner, Write, claims_of, many, task_row
 
 
 @pytest.fixture
 async def store(app: Regente, sql: Sql) -> AsyncIterator[TaskStore]:
     """Of a runner that lives."""
-    opened = TaskStore(app.database, Ghost.appear(sql, ["p"]).id)
+    opened = TaskStore(app.database, SqlRunner.register(sql, ["p"]).id)
     opened.start()
     yield opened
     await opened.stop()
@@ -51,10 +51,10 @@ async def test_a_runner_that_never_had_the_task_writes_nothing(
     app: Regente, sql: Sql, held: Claim, write: Write
 ) -> None:
     """I4: the right attempt, the wrong runner."""
-    stranger = TaskStore(app.database, Ghost.appear(sql, ["p"]).id)
-    stranger.start()
-    await refused(sql, stranger, held, write)
-    await stranger.stop()
+    other = TaskStore(app.database, SqlRunner.register(sql, ["p"]).id)
+    other.start()
+    await refused(sql, other, held, write)
+    await other.stop()
 
 
 async def test_what_has_ended_is_not_written_to(

@@ -13,7 +13,16 @@ from regente.engine.holding import HELD
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.reaper import Reaper
-from tests.engine.stage import Ghost, Sql, column, events_of, running, status_is, task_row, until
+from tests.engine.helpers import (
+    Sql,
+    SqlRunner,
+    column,
+    events_of,
+    running,
+    status_is,
+    task_row,
+    until,
+)
 
 
 async def test_a_task_queued_as_held_runs_when_it_is_released(
@@ -132,9 +141,9 @@ async def test_the_death_of_a_runner_is_not_held_against_an_endless_task(
     task_id = await app.enqueue("p")
     reaper = Reaper(app.database, 60.0, 3, lambda count: None)
     for _ in range(5):
-        ghost = Ghost.appear(sql, ["p"])
-        assert ghost.claim() == [task_id]
-        ghost.die()
+        sql_runner = SqlRunner.register(sql, ["p"])
+        assert sql_runner.claim() == [task_id]
+        sql_runner.expire_lease()
         await reaper.run_once()
     row = task_row(sql, task_id)
     assert (row["status"], row["crashes"]) == ("queued", 0)

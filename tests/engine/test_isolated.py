@@ -15,7 +15,7 @@ from regente import Regente, Retry
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine import isolated_work as work
-from tests.engine.stage import Sql, one, running, status_is, task_row, until
+from tests.engine.helpers import Sql, one, running, status_is, task_row, until
 
 
 async def isolated(

@@ -11,7 +11,7 @@ from regente import IllegalTransition, InvalidInput, NotFound, Regente
 from regente.engine.models import STATUSES
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from tests.engine.stage import Sql, column, events_of, task_row
+from tests.engine.helpers import Sql, column, events_of, task_row
 from tests.engine.test_transitions import put
 
 

@@ -13,7 +13,7 @@ from regente import Regente, UnknownPipeline
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import Clock, Sql, column, many, one, running, task_row, until
+from tests.engine.helpers import Clock, Sql, column, many, one, running, task_row, until
 
 
 @pytest.fixture(autouse=True)

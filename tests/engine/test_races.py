@@ -26,11 +26,11 @@ from regente.engine.watchdog.reaper import Reaper
 from regente.engine.watchdog.schedules import ScheduleSweep
 from regente.settings import Settings
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import (
+from tests.engine.helpers import (
     REAP,
     WRITES,
-    Ghost,
     Sql,
+    SqlRunner,
     claims_of,
     events_of,
     finish_params,
@@ -130,11 +130,11 @@ async def test_reap_wins_over_complete(app: Regente, sql: Sql, holder: Sql, gate
 
 async def test_complete_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> None:
     """S4, I2: the reaper steps around a row that is being finished."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
-    (task_id,) = ghost.claim()
-    ghost.die()
-    assert run_query(holder, "finish", finish_params(ghost.id, task_id)) == [task_id]
+    (task_id,) = sql_runner.claim()
+    sql_runner.expire_lease()
+    assert run_query(holder, "finish", finish_params(sql_runner.id, task_id)) == [task_id]
     reaped = await reaper(app).run_once()
     assert (reaped.lost_runners, reaped.requeued) == (1, 0)
     holder.commit()
@@ -147,10 +147,10 @@ async def test_complete_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> N
 
 async def test_complete_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> None:
     """O12, I5: who cancels too late learns what the task became."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
-    (task_id,) = ghost.claim()
-    run_query(holder, "finish", finish_params(ghost.id, task_id))
+    (task_id,) = sql_runner.claim()
+    run_query(holder, "finish", finish_params(sql_runner.id, task_id))
     answer = await loses(sql, holder, app.cancel(task_id))
     assert isinstance(answer, IllegalTransition)
     assert str(answer) == f"task {task_id} is completed: there is nothing to cancel"
@@ -185,7 +185,7 @@ async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bu
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'other' FROM generate_series(1, 5000)")
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 9)")
     sql.execute("ANALYZE regente.tasks")
-    store = TaskStore(app.database, Ghost.appear(sql, ["p"]).id)
+    store = TaskStore(app.database, SqlRunner.register(sql, ["p"]).id)
     first, *others = await claims_of(store, "p", 9)
     lock = "SELECT FROM regente.tasks WHERE id = %s FOR UPDATE NOWAIT"
     holder.execute(lock, [first.id])
@@ -203,25 +203,25 @@ async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bu
 
 async def test_claim_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> None:
     """O12: the task is running by then, so the runner is asked to end it."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
-    holding = Ghost(holder, ghost.id, ["p"])
+    holding = SqlRunner(holder, sql_runner.id, ["p"])
     (task_id,) = holding.claim()
     assert await loses(sql, holder, app.cancel(task_id)) == "canceling"
     row = task_row(sql, task_id)
-    assert (row["status"], row["runner_id"]) == ("running", ghost.id)
+    assert (row["status"], row["runner_id"]) == ("running", sql_runner.id)
     assert row["cancel_requested_at"] is not None
     assert events_of(sql, task_id) == ["task_claimed", "task_cancel_requested"]
 
 
 async def test_cancel_wins_over_claim(app: Regente, sql: Sql, holder: Sql) -> None:
     """S3, I4: a claim does not wait for a row that somebody changes; it takes the next one."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     first, second = run_query(sql, "insert_tasks", inserted(2))
     run_query(holder, "cancel", {"ids": number_array([first]), "details": None})
-    assert ghost.claim(2) == [second]
+    assert sql_runner.claim(2) == [second]
     holder.commit()
-    assert ghost.claim(2) == []
+    assert sql_runner.claim(2) == []
     assert (task_row(sql, first)["status"], task_row(sql, first)["attempt"]) == ("canceled", 0)
 
 
@@ -234,8 +234,8 @@ def inserted(count: int) -> dict[str, str]:
 async def test_two_claims_never_take_the_same_task(sql: Sql, holder: Sql) -> None:
     """O7, S3: the second claimer steps over what the first has in hand."""
     ids = run_query(sql, "insert_tasks", inserted(5))
-    one_runner, other = Ghost.appear(sql, ["p"]), Ghost.appear(sql, ["p"])
-    assert Ghost(holder, one_runner.id, ["p"]).claim(3) == ids[:3]
+    one_runner, other = SqlRunner.register(sql, ["p"]), SqlRunner.register(sql, ["p"])
+    assert SqlRunner(holder, one_runner.id, ["p"]).claim(3) == ids[:3]
     assert other.claim(5) == ids[3:]
     holder.commit()
 
@@ -289,11 +289,11 @@ async def test_reap_wins_over_step(app: Regente, sql: Sql, holder: Sql, gate: Ga
 async def test_step_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> None:
     """I3: the reaper leaves a row alone while a step is being recorded, and takes it at the next
     sweep."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
-    (task_id,) = ghost.claim()
-    ghost.die()
-    assert run_query(holder, "record_steps", step_params(ghost.id, task_id, "A")) == [task_id]
+    (task_id,) = sql_runner.claim()
+    sql_runner.expire_lease()
+    assert run_query(holder, "record_steps", step_params(sql_runner.id, task_id, "A")) == [task_id]
     assert (await reaper(app).run_once()).requeued == 0
     holder.commit()
     assert (await reaper(app).run_once()).requeued == 1
@@ -374,10 +374,10 @@ async def test_mark_lost_wins_over_renewal(app: Regente, sql: Sql, holder: Sql, 
 
 async def test_renewal_wins_over_mark_lost(app: Regente, sql: Sql, holder: Sql) -> None:
     """I4: the reaper looks at the lease again after waiting for its row."""
-    ghost = Ghost.appear(sql, ["p"])
-    ghost.die()
+    sql_runner = SqlRunner.register(sql, ["p"])
+    sql_runner.expire_lease()
     renewal = {
-        "runner_id": ghost.id,
+        "runner_id": sql_runner.id,
         "ttl_seconds": 60,
         "claimed": 0,
         "completed": 0,
@@ -387,11 +387,11 @@ async def test_renewal_wins_over_mark_lost(app: Regente, sql: Sql, holder: Sql) 
         "handed_back": 0,
         "busy_seconds": 0,
     }
-    assert run_query(holder, "renew_lease", renewal) == [ghost.id]
+    assert run_query(holder, "renew_lease", renewal) == [sql_runner.id]
     reaped = await loses(sql, holder, reaper(app).run_once())
     assert reaped.lost_runners == 0
     assert (
-        one(sql, "SELECT status::text FROM regente.runners WHERE id = %s", ghost.id)["status"]
+        one(sql, "SELECT status::text FROM regente.runners WHERE id = %s", sql_runner.id)["status"]
         == "running"
     )
 

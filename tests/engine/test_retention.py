@@ -12,7 +12,7 @@ from regente.engine.task import Task
 from regente.engine.watchdog import Watchdog
 from regente.engine.watchdog.retention import RetentionResult, RetentionSweep
 from regente.settings import Settings
-from tests.engine.stage import Clock, Sql, column, many, one
+from tests.engine.helpers import Clock, Sql, column, many, one
 
 DAY = 86_400
 
@@ -98,9 +98,9 @@ async def test_a_changed_setting_is_obeyed_by_the_next_sweep(
     await app.run(until_idle=True)
     clock.advance(days=3)
     assert (await sweep.run_once()).tasks == 0
-    await app.runtime_settings.set("retention_days", 2.5, by="somebody")
+    await app.runtime_settings.set("retention_days", 2.5, by="operator")
     assert (await sweep.run_once()).tasks == len(old)
-    await app.runtime_settings.set("retention_days", 60, by="somebody")
+    await app.runtime_settings.set("retention_days", 60, by="operator")
     await app.enqueue("p", {})
     await app.run(until_idle=True)
     clock.advance(days=45)

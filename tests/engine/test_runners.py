@@ -10,7 +10,7 @@ from regente import Fatal, Regente, Retry, Transient
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import Ghost, Sql, column, many, one, running, until
+from tests.engine.helpers import Sql, SqlRunner, column, many, one, running, until
 
 
 async def test_three_runners_and_a_hundred_tasks_make_a_hundred_completions(
@@ -48,10 +48,10 @@ async def test_the_figures_of_a_runner(app: Regente, registry: Registry, sql: Sq
         if task.args["do"] == "retry" and task.attempt == 1:
             raise Transient("once")
 
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     await app.enqueue("p", {"do": "ok"})
-    ghost.claim()
-    ghost.die()
+    sql_runner.claim()
+    sql_runner.expire_lease()
     await app.enqueue_many("p", [{"do": "ok"}] * 4 + [{"do": "fail"}] * 2 + [{"do": "retry"}] * 3)
     await app.run(until_idle=True, name="counter")
     (found,) = [runner for runner in await app.runners(everyone=True) if runner.name == "counter"]
@@ -123,9 +123,9 @@ async def test_stuck_tasks_are_counted_per_runner(
         return None
 
     await app.run(until_idle=True)
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     await app.enqueue_many("p", [{}] * 3)
-    ghost.claim(3)
+    sql_runner.claim(3)
     sql.execute(
         "UPDATE regente.tasks SET heartbeat_at = regente.clock() - interval '2 minutes' "
         "WHERE id <= 2"

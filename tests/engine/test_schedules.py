@@ -15,7 +15,7 @@ from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.schedules import ScheduleSweep
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import Clock, Sql, column, many, one, running, until
+from tests.engine.helpers import Clock, Sql, column, many, one, running, until
 
 
 class Args(BaseModel):

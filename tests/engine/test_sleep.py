@@ -7,7 +7,7 @@ from regente import Regente, Retry
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import Clock, Sql, column, events_of, one, running, task_row, until
+from tests.engine.helpers import Clock, Sql, column, events_of, one, running, task_row, until
 
 
 async def test_a_sleeping_task_gives_its_slot_back_and_goes_on_elsewhere(

@@ -7,7 +7,7 @@ import pytest
 from regente import Fatal, NotFound, Regente, Retry, Transient
 from regente.engine.pipeline import Registry
 from regente.engine.task import MAX_SNAPSHOT_BYTES, MAX_SNAPSHOTS, Task
-from tests.engine.stage import Sql, one, task_row
+from tests.engine.helpers import Sql, one, task_row
 
 
 async def test_snapshots_belong_to_the_attempt_that_failed(

@@ -18,10 +18,10 @@ from regente.engine import lease
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.stalls import StallSweep
-from tests.engine.stage import (
+from tests.engine.helpers import (
     Clock,
-    Ghost,
     Sql,
+    SqlRunner,
     column,
     events_of,
     many,
@@ -131,7 +131,7 @@ async def test_a_stall_records_where_the_task_stands(
 async def test_a_task_that_shows_progress_does_not_stall(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Q3: steps, progress, heartbeats and events are signs of life."""
+    """Q3: steps, progress, heartbeats and events are heartbeats."""
 
     @registry.pipeline("p", retry=ONCE, stall_after=2.0)
     async def run(task: Task) -> None:
@@ -274,11 +274,11 @@ async def test_another_runner_notices_a_stall_that_its_holder_does_not(
         return None
 
     await app.run(until_idle=True)
-    ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400)
+    sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
     task_id = await app.enqueue("p", {})
     sweep = StallSweep(app.database, 60, lambda _: None)
     for status, tries in (("queued", 1), ("failed", 2)):
-        assert ghost.claim() == [task_id]
+        assert sql_runner.claim() == [task_id]
         clock.advance(seconds=90)
         assert await sweep.run_once() == 0, "not before twice stall_after"
         clock.advance(seconds=40)
@@ -299,9 +299,9 @@ async def test_a_pipeline_without_limits_is_never_taken_back(
         return None
 
     await app.run(until_idle=True)
-    ghost = Ghost.appear(sql, ["p"], ttl_seconds=86_400 * 40)
+    sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400 * 40)
     await app.enqueue("p", {})
-    ghost.claim()
+    sql_runner.claim()
     clock.advance(days=30)
     assert run_query(sql, "release_stalled", {"limit": 10}) == []
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from regente import Fatal, Regente, Retry, Transient
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from tests.engine.stage import Sql, column, many, one, task_row
+from tests.engine.helpers import Sql, column, many, one, task_row
 
 FAST = Retry(max_attempts=3, first=0.01, jitter=False)
 

@@ -12,7 +12,7 @@ from regente import Regente, Retry, Transient
 from regente.engine.errors import LeaseLost
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from tests.engine.stage import Sql, column, events_of, one, running, status_is, task_row, until
+from tests.engine.helpers import Sql, column, events_of, one, running, status_is, task_row, until
 
 FAST = Retry(max_attempts=3, first=0.01, jitter=False)
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from regente.engine.models import STATUSES, TERMINAL
-from tests.engine.stage import Ghost, Sql, one, task_row
+from tests.engine.helpers import Sql, SqlRunner, one, task_row
 
 LEGAL = {
     "draft": {"queued", "canceled"},
@@ -137,11 +137,11 @@ def test_one_pipeline_and_key_name_one_task(sql: Sql) -> None:
 
 def test_finishing_clears_the_lock(sql: Sql) -> None:
     """S5, S1: after the end nobody owns the task, and the view of locks does not show it."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     task_id = put(sql, "queued")
-    assert ghost.claim() == [task_id]
+    assert sql_runner.claim() == [task_id]
     assert one(sql, "SELECT count(*) FROM regente.locks")["count"] == 1
-    assert ghost.finish(task_id) == [task_id]
+    assert sql_runner.finish(task_id) == [task_id]
     row = task_row(sql, task_id)
     assert (row["status"], row["runner_id"], row["cancel_requested_at"]) == (
         "completed",

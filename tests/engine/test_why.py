@@ -11,7 +11,7 @@ import pytest
 from regente import Fatal, Regente, Retry, Throttled, Transient
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from tests.engine.stage import Clock, Ghost, Sql, running, status_is, task_row, until
+from tests.engine.helpers import Clock, Sql, SqlRunner, running, status_is, task_row, until
 
 
 @pytest.fixture(autouse=True)
@@ -68,8 +68,8 @@ async def test_it_is_scheduled_for_later(app: Regente) -> None:
 async def test_nobody_serves_its_pipeline(app: Regente, sql: Sql) -> None:
     """Q5: and what to do about it; a runner whose lease ran out does not count."""
     task_id = await app.enqueue("p", {})
-    Ghost.appear(sql, ["other"])
-    Ghost.appear(sql, ["p"]).die()
+    SqlRunner.register(sql, ["other"])
+    SqlRunner.register(sql, ["p"]).expire_lease()
     why = await app.why(task_id)
     assert (why.code, "regente run" in why.summary) == ("NO_RUNNER", True)
 
@@ -83,7 +83,7 @@ async def test_its_pipeline_is_paused(app: Regente) -> None:
 
 async def test_it_is_next_or_behind_others(app: Regente, sql: Sql) -> None:
     """Q5: with the number of those before it."""
-    Ghost.appear(sql, ["p"])
+    SqlRunner.register(sql, ["p"])
     ids = await app.enqueue_many("p", [{}] * 5)
     await app.enqueue("p", {}, priority=5)
     why = await app.why(ids[3])
@@ -102,7 +102,7 @@ async def test_every_slot_is_taken(app: Regente) -> None:
 async def test_it_is_suspected_of_killing_its_runner(app: Regente, sql: Sql) -> None:
     """Q5, I7."""
     task_id = await app.enqueue("p", {})
-    Ghost.appear(sql, ["p"])
+    SqlRunner.register(sql, ["p"])
     sql.execute("UPDATE regente.tasks SET crashes = 2")
     assert (await app.why(task_id)).code == "SUSPECT"
 
@@ -124,7 +124,7 @@ async def test_it_shows_no_progress(app: Regente, sql: Sql, clock: Clock) -> Non
     """Q3, W6."""
     await app.run(until_idle=True)
     task_id = await app.enqueue("p", {})
-    Ghost.appear(sql, ["p"], ttl_seconds=3600).claim()
+    SqlRunner.register(sql, ["p"], ttl_seconds=3600).claim()
     clock.advance(seconds=90)
     why = await app.why(task_id)
     assert (why.code, "no progress" in why.summary) == ("STALLED", True)

@@ -43,7 +43,7 @@ async def asked(fleet: Fleet, answer: Callable[[], Response]) -> ScrapeJob:
     worker.fault_with("GET", "/scrape/x", answer)
     async with worker.served() as url:
         worker_id = await fleet.add_worker("w", url, API_KEY, "s.example.com")
-        return await fleet.speak_to_worker(await fleet.worker(worker_id)).job("x")
+        return await fleet.worker_client(await fleet.worker(worker_id)).job("x")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ async def test_a_job_id_cannot_lead_to_another_address(fleet: Fleet) -> None:
     """O8: a job id is untrusted."""
     worker = ScriptedWorker()
     async with worker.served() as url:
-        client = fleet.speak_to_worker(
+        client = fleet.worker_client(
             await fleet.worker(await fleet.add_worker("w", url, API_KEY, "s.example.com"))
         )
         with pytest.raises(CallFailed) as failed:

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 30.0  # until a test gives up; nothing is told of how long it should take
+TIMEOUT_SECONDS = 30.0  # until a test gives up; nothing is told of how long it should take
 _POLL_SECONDS = 0.02
 
 
-def eventually(predicate: Callable[[], T], *, within_seconds: float = PATIENCE_SECONDS) -> T:
+def eventually(predicate: Callable[[], T], *, within_seconds: float = TIMEOUT_SECONDS) -> T:
     """The predicate's first true value; fails the test when there is none in time."""
     deadline = time.monotonic() + within_seconds
     while not (value := predicate()):
@@ -28,7 +28,7 @@ def eventually(predicate: Callable[[], T], *, within_seconds: float = PATIENCE_S
 async def eventually_async(
     predicate: Callable[[], Awaitable[T]],
     *,
-    within_seconds: float = PATIENCE_SECONDS,
+    within_seconds: float = TIMEOUT_SECONDS,
     look_every_seconds: float = _POLL_SECONDS,
 ) -> T:
     deadline = time.monotonic() + within_seconds

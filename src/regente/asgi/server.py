@@ -34,12 +34,12 @@ async def serving(
     port: int = 0,
     *,
     drain_seconds: int = DRAIN_SECONDS,
-    farewell: Callable[[], Awaitable[None]] | None = None,
+    before_stop: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[str]:
     """Serve the application and yield its base URL; port 0 takes a free one. Signals are not
     handled.
 
-    `farewell` is called before the stop, to end responses that would never end.
+    `before_stop` is called before the stop, to end responses that would never end.
     """
     listener = listen(host, port)
     server = _Server(_config(app, drain_seconds))
@@ -52,8 +52,8 @@ async def serving(
             raise ServiceNotStarted
         yield _base_url(listener)
     finally:
-        if farewell is not None:
-            await farewell()
+        if before_stop is not None:
+            await before_stop()
         server.stop()
         with contextlib.suppress(ServiceNotStarted):
             await running
@@ -67,12 +67,14 @@ async def serve_until_stopped(
     announce: Callable[[str], None],
     *,
     drain_seconds: int = DRAIN_SECONDS,
-    farewell: Callable[[], Awaitable[None]] | None = None,
+    before_stop: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT. `announce` gets the base URL once the application answers."""
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
-        async with serving(app, host, port, drain_seconds=drain_seconds, farewell=farewell) as url:
+        async with serving(
+            app, host, port, drain_seconds=drain_seconds, before_stop=before_stop
+        ) as url:
             announce(url)
             await stopped.wait()
 

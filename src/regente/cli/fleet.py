@@ -187,7 +187,7 @@ async def check(
 
 @command(fleet, "activate", example="regente fleet activate br-1")
 async def activate(call: CommandContext, member: MemberArgument) -> None:
-    """Switch a member on. A proxy begins again without strikes."""
+    """Switch a member on. A proxy is active again, with its failures reset to 0."""
     await _switch(call, member, active=True)
 
 

@@ -64,7 +64,7 @@ async def serve(
             host,
             port,
             lambda url: _announce(call, public_url or url + path_prefix, first, token),
-            farewell=served.state.feed.close,
+            before_stop=served.state.feed.close,
         )
 
 

@@ -47,7 +47,7 @@ async def _test_worker(fleet: Fleet, worker_id: str) -> tuple[bool, str]:
     if not worker.storage_domain:
         return False, "it has no storage_domain: without it its results cannot be found"
     try:
-        session = await fleet.speak_to_worker(worker).session()
+        session = await fleet.worker_client(worker).session()
     except CallFailed as error:
         if error.failure is CallFailure.MISSING:
             return True, "it answers; it has no session"
@@ -59,7 +59,7 @@ async def _test_worker(fleet: Fleet, worker_id: str) -> tuple[bool, str]:
 
 async def _test_writer(fleet: Fleet, writer_id: str) -> tuple[bool, str]:
     """Test `/health`, which needs no key, and a job's status, which does."""
-    client = fleet.speak_to_writer(await fleet.writer(writer_id))
+    client = fleet.writer_client(await fleet.writer(writer_id))
     try:
         health = await client.health()
         if health != "healthy":

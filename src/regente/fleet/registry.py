@@ -36,15 +36,15 @@ class Fleet:
         self.database = database
         self.secrets = secrets
         self.config = config or FleetConfig()
-        self.http = HttpClient(self.config.http_timeout_seconds, secrets.blot)
+        self.http = HttpClient(self.config.http_timeout_seconds, secrets.mask)
 
     async def close(self) -> None:
         await self.http.close()
 
-    def speak_to_worker(self, worker: Worker) -> WorkerClient:
+    def worker_client(self, worker: Worker) -> WorkerClient:
         return WorkerClient(self.http, worker)
 
-    def speak_to_writer(self, writer: Writer) -> WriterClient:
+    def writer_client(self, writer: Writer) -> WriterClient:
         return WriterClient(self.http, writer)
 
     # Reads.

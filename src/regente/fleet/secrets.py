@@ -54,7 +54,7 @@ class Secrets:
             self._decrypted.update((text, quote(text, safe="")))
         return text
 
-    def blot(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """Mask every secret that this process has decrypted: a peer may repeat it in a response."""
         for secret in self._decrypted:
             if secret in text:

@@ -94,11 +94,11 @@ class HttpClient:
     def __init__(
         self,
         timeout_seconds: float = 30.0,
-        blot: Callable[[str], str] = str,
+        mask: Callable[[str], str] = str,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._limit_seconds = MAX_TIMEOUTS_PER_ANSWER * timeout_seconds
-        self._blot = blot
+        self._mask = mask
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(timeout_seconds, pool=120.0),
             limits=httpx2.Limits(
@@ -200,8 +200,8 @@ class HttpClient:
 
     def _masked(self, error: CallFailed) -> CallFailed:
         """Return the error with storable texts and masked secrets."""
-        message = self._blot(storable(error.message))
-        body = None if error.body is None else self._blot(storable(error.body))
+        message = self._mask(storable(error.message))
+        body = None if error.body is None else self._mask(storable(error.body))
         return CallFailed(
             error.failure, message, status=error.status, retry_after=error.retry_after, body=body
         )
@@ -230,7 +230,7 @@ class HttpClient:
     def _storable(self, value: Any) -> Any:
         """Return the value with storable texts and masked secrets."""
         if isinstance(value, str):
-            return self._blot(storable(value))
+            return self._mask(storable(value))
         if isinstance(value, list):
             return [self._storable(one) for one in value]
         if isinstance(value, dict):

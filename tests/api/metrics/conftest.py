@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.api.conftest import Served
 
 
-class Figures:
+class Samples:
     def __init__(self, text: str) -> None:
         self.families: list[Metric] = list(text_string_to_metric_families(text))
         self.samples = {
@@ -40,7 +40,7 @@ class Figures:
         return {label for known, given in self.samples if known == name for label, _ in given}
 
 
-async def scrape(api: Served) -> Figures:
+async def scrape(api: Served) -> Samples:
     answer = await api.viewer.get("/metrics")
     assert answer.status_code == 200, answer.text
-    return Figures(answer.text)
+    return Samples(answer.text)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tests.api.conftest import Served, with_config
-from tests.api.metrics.conftest import Figures, scrape
+from tests.api.metrics.conftest import Samples, scrape
 
 pytestmark = with_config(metrics_seconds=0.0)
 
@@ -40,7 +40,7 @@ def queries_of_dashboard() -> list[str]:
     return [target["expr"] for panel in board["panels"] for target in panel["targets"]]
 
 
-def check(expression: str, known: Figures) -> int:
+def check(expression: str, known: Samples) -> int:
     """How many metrics it names; each must exist, with the labels that it is asked for by."""
     found = _METRIC.findall(expression)
     for name, matchers in found:
@@ -52,7 +52,7 @@ def check(expression: str, known: Figures) -> int:
 
 
 @pytest.fixture
-async def known(api: Served, database_url: str) -> Figures:
+async def known(api: Served, database_url: str) -> Samples:
     """Of a system in which there is something of everything."""
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         await connection.execute("INSERT INTO regente.proxies (name, host) VALUES ('a', 'h')")
@@ -66,7 +66,7 @@ async def known(api: Served, database_url: str) -> Figures:
     return await scrape(api)
 
 
-async def test_every_alert_names_metrics_that_exist(known: Figures) -> None:
+async def test_every_alert_names_metrics_that_exist(known: Samples) -> None:
     """Q9: the three rules of the specification, and those beside them."""
     text = ALERTS.read_text()
     names = re.findall(r"- alert: (\w+)", text)
@@ -75,7 +75,7 @@ async def test_every_alert_names_metrics_that_exist(known: Figures) -> None:
     assert check(text, known) >= len(names)
 
 
-async def test_every_panel_of_the_dashboard_names_metrics_that_exist(known: Figures) -> None:
+async def test_every_panel_of_the_dashboard_names_metrics_that_exist(known: Samples) -> None:
     """Q9, S6: and every figure of a runner is on it."""
     queries = queries_of_dashboard()
     assert queries
@@ -94,7 +94,7 @@ async def test_every_panel_of_the_dashboard_names_metrics_that_exist(known: Figu
         assert f"regente_runner_{figure}" in shown
 
 
-async def test_a_metric_that_does_not_exist_would_be_noticed(known: Figures) -> None:
+async def test_a_metric_that_does_not_exist_would_be_noticed(known: Samples) -> None:
     """Q9: the check itself is not blind."""
     with pytest.raises(AssertionError, match="does not exist"):
         check("sum(regente_no_such_thing) > 1", known)

@@ -119,7 +119,7 @@ async def test_requests_are_counted_by_route_and_not_by_path(api: Served) -> Non
     """S6: one series for all runners, none for what was refused at the door."""
     for number in range(3):
         await api.viewer.get(f"/api/runners/{number + 1}")
-    await api.nobody.get("/api/runners/7")
+    await api.anonymous.get("/api/runners/7")
     found = await scrape(api)
     assert (
         found("regente_http_request_seconds_count", route="/api/runners/{runner_id}", status="404")
@@ -143,7 +143,7 @@ async def test_a_transaction_that_pins_the_feed_shows_as_lag(
 
 async def test_metrics_need_a_key(api: Served) -> None:
     """Security: closed like every route."""
-    assert (await api.nobody.get("/metrics")).status_code == 401
+    assert (await api.anonymous.get("/metrics")).status_code == 401
 
 
 async def _pretend_runner(connection: psycopg.AsyncConnection[Any], ids: list[int]) -> None:

@@ -23,7 +23,7 @@ from regente.asgi.server import serving
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StreamApi:
     url: str
     client: httpx2.AsyncClient
     feed: Feed
@@ -31,7 +31,7 @@ class Stage:
     key_id: str = ""
 
 
-Open = Callable[..., contextlib.AbstractAsyncContextManager[Stage]]
+Open = Callable[..., contextlib.AbstractAsyncContextManager[StreamApi]]
 
 
 @pytest.fixture
@@ -39,24 +39,24 @@ def opened(app: Regente) -> Open:
     """Serves an API, any number of them in one test; the terms of its stream are the arguments."""
 
     @contextlib.asynccontextmanager
-    async def open_one(**changes: float) -> AsyncIterator[Stage]:
+    async def open_one(**changes: float) -> AsyncIterator[StreamApi]:
         ring = ApiKeys(LimitedDatabase(app.database))
         made = await ring.create(f"stream-{len(await ring.all())}", Role.VIEWER, by="test")
         served = create_app(app, ApiConfig(stream=StreamConfig(**changes), request_burst=10_000))  # type: ignore[arg-type]
         feed: Feed = served.state.feed
         async with (
-            serving(served, drain_seconds=0, farewell=feed.close) as url,
+            serving(served, drain_seconds=0, before_stop=feed.close) as url,
             httpx2.AsyncClient(
                 base_url=url, headers={"x-api-key": made.secret}, trust_env=False, timeout=30
             ) as client,
         ):
-            yield Stage(url, client, feed, made.secret, made.id)
+            yield StreamApi(url, client, feed, made.secret, made.id)
 
     return open_one
 
 
 @pytest.fixture
-async def stage(opened: Open) -> AsyncIterator[Stage]:
+async def stream_api(opened: Open) -> AsyncIterator[StreamApi]:
     async with opened() as found:
         yield found
 

@@ -28,17 +28,17 @@ async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(
 ) -> None:
     """F19, I10: it holds no memory; when it comes again it goes on where it was, and nobody else
     waits for it."""
-    async with opened(send_seconds=1.5, ring_events=400, chunk_bytes=4096) as stage:
-        reader, writer = await connect(stage.url, stage.key)
+    async with opened(send_seconds=1.5, ring_events=400, chunk_bytes=4096) as stream_api:
+        reader, writer = await connect(stream_api.url, stream_api.key)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        async with stream(stage.client) as lively:
+        async with stream(stream_api.client) as lively:
             await next_named(lively, "heartbeat")
             for _ in range(12):
                 await put(database_url, *["large"] * 100, details={"text": "x" * 7000})
                 await take(lively, 100, within_seconds=20)
 
             async def is_dropped() -> bool:
-                return stage.feed.dropped == 1
+                return stream_api.feed.dropped == 1
 
             await eventually_async(is_dropped)
         writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -48,7 +48,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(
         expected = await positions(database_url)
         rest = expected[expected.index(seen[-1]) + 1 :]
         assert rest, "the kernel's buffers swallowed all of it: the client was never slow"
-        async with stream(stage.client, seen[-1]) as source:
+        async with stream(stream_api.client, seen[-1]) as source:
             assert [frame.id for frame in await take(source, len(rest))] == rest
 
 
@@ -85,38 +85,38 @@ async def test_five_hundred_clients_take_little_memory(
 
 async def test_who_leaves_is_noticed_and_nobody_reads_for_nobody(opened: Open) -> None:
     """I10: no query without a client, about one a second with clients when nothing happens."""
-    async with opened(linger_seconds=0.1, idle_seconds=0.2) as stage:
-        async with stream(stage.client) as source:
+    async with opened(linger_seconds=0.1, idle_seconds=0.2) as stream_api:
+        async with stream(stream_api.client) as source:
             await next_named(source, "heartbeat")
-            assert stage.feed.clients == 1
+            assert stream_api.feed.clients == 1
 
         async def nobody_reads() -> bool:
-            return stage.feed.clients == 0 and stage.feed.ring is None
+            return stream_api.feed.clients == 0 and stream_api.feed.ring is None
 
         await eventually_async(nobody_reads)
-        looks = stage.feed.looks
-        async with stream(stage.client) as source:
+        looks = stream_api.feed.looks
+        async with stream(stream_api.client) as source:
             await next_named(source, "heartbeat")
-        assert stage.feed.looks > looks
+        assert stream_api.feed.looks > looks
 
 
 async def test_an_idle_feed_is_looked_at_about_twice_a_second(opened: Open) -> None:
     """I10: the cost of consoles that are open over night."""
-    async with opened() as stage, stream(stage.client, seconds=4.0) as source:
+    async with opened() as stream_api, stream(stream_api.client, seconds=4.0) as source:
         await next_named(source, "heartbeat")
-        began_at, looks = time.monotonic(), stage.feed.looks
+        began_at, looks = time.monotonic(), stream_api.feed.looks
         async for _ in source:
             pass
         assert (
-            stage.feed.looks - looks <= 2 * (time.monotonic() - began_at) + 6
+            stream_api.feed.looks - looks <= 2 * (time.monotonic() - began_at) + 6
         )  # the first pauses are short
 
 
 async def test_more_clients_than_allowed_are_told_to_come_later(opened: Open) -> None:
     """F19: a bound on everything."""
-    async with opened(max_clients=1) as stage, stream(stage.client) as source:
+    async with opened(max_clients=1) as stream_api, stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
-        answer = await stage.client.get("/api/stream")
+        answer = await stream_api.client.get("/api/stream")
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
 
 
@@ -124,17 +124,17 @@ async def test_the_stream_goes_on_after_the_database_was_away(
     opened: Open, database_url: str, server_url: str
 ) -> None:
     """F3, F4: the same connection, no event lost, no event twice."""
-    async with opened() as stage, stream(stage.client) as source:
+    async with opened() as stream_api, stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         await put(database_url, "before")
         before = await take(source, 1)
         name = str(conninfo_to_dict(database_url)["dbname"])
         async with await psycopg.AsyncConnection.connect(server_url, autocommit=True) as superuser:
             await _allow(superuser, name, False)
-            looks = stage.feed.looks
+            looks = stream_api.feed.looks
 
             async def failed_to_read() -> bool:
-                return stage.feed.looks > looks
+                return stream_api.feed.looks > looks
 
             await eventually_async(failed_to_read)
             await _allow(superuser, name, True)

@@ -12,15 +12,15 @@ from regente import Regente
 from regente.api.access.keys import ApiKeys
 from regente.api.queries import LimitedDatabase
 from regente.engine.watchdog.retention import RetentionSweep
-from tests.api.stream.conftest import Open, Stage, positions, put
+from tests.api.stream.conftest import Open, StreamApi, positions, put
 from tests.api.stream.sse import next_named, stream, take
 
 
 async def test_events_come_as_they_are_committed_with_their_position(
-    stage: Stage, database_url: str
+    stream_api: StreamApi, database_url: str
 ) -> None:
     """O19, W1: the id of an event is its position in the feed."""
-    async with stream(stage.client) as source:
+    async with stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         await put(database_url, "one", "two", details={"pages": 3})
         found = await take(source, 2)
@@ -34,13 +34,13 @@ async def test_events_come_as_they_are_committed_with_their_position(
     assert found[0].data["details"] == {"pages": 3}
 
 
-async def test_a_client_goes_on_where_it_was(stage: Stage, database_url: str) -> None:
+async def test_a_client_goes_on_where_it_was(stream_api: StreamApi, database_url: str) -> None:
     """I11: without a gap and without a double, by header or by query."""
     await put(database_url, *"abcdef")
     places = await positions(database_url)
-    async with stream(stage.client, places[-4]) as source:
+    async with stream(stream_api.client, places[-4]) as source:
         assert [frame.id for frame in await take(source, 3)] == places[-3:]
-    async with stream(stage.client, after=places[-3]) as source:
+    async with stream(stream_api.client, after=places[-3]) as source:
         assert [frame.id for frame in await take(source, 2)] == places[-2:]
 
 
@@ -50,8 +50,8 @@ async def test_a_backlog_beyond_the_ring_is_read_from_the_database(
     """I11: page by page, then live, each event once."""
     await put(database_url, *[f"old{number}" for number in range(300)])
     async with (
-        opened(prefill_events=10, page_events=32, ring_events=50) as stage,
-        stream(stage.client, after="0-0") as source,
+        opened(prefill_events=10, page_events=32, ring_events=50) as stream_api,
+        stream(stream_api.client, after="0-0") as source,
     ):
         first = await take(source, 200)
         await put(database_url, *[f"new{number}" for number in range(100)])
@@ -60,7 +60,7 @@ async def test_a_backlog_beyond_the_ring_is_read_from_the_database(
 
 
 async def test_missions_batches_and_pipelines_can_be_followed_alone(
-    stage: Stage, app: Regente, database_url: str, registry: object
+    stream_api: StreamApi, app: Regente, database_url: str, registry: object
 ) -> None:
     """O19: each event says which mission, batch and pipeline it belongs to."""
     app.conduct_missions()
@@ -68,9 +68,9 @@ async def test_missions_batches_and_pipelines_can_be_followed_alone(
     other = await app.enqueue("missions", _MISSION, draft=True)
     batch = await app.open_batch("round 7")
     async with (
-        stream(stage.client, mission=mission) as of_mission,
-        stream(stage.client, batch=batch) as of_batch,
-        stream(stage.client, pipeline="missions") as of_pipeline,
+        stream(stream_api.client, mission=mission) as of_mission,
+        stream(stream_api.client, batch=batch) as of_batch,
+        stream(stream_api.client, pipeline="missions") as of_pipeline,
     ):
         for source in (of_mission, of_batch, of_pipeline):
             await next_named(source, "heartbeat")
@@ -93,7 +93,10 @@ async def test_heartbeats_are_named_and_move_the_position_of_a_filtered_client(
     opened: Open, database_url: str
 ) -> None:
     """W1: comments would not reach the page. A client whose filter takes nothing still gets on."""
-    async with opened(heartbeat_seconds=0.05) as stage, stream(stage.client, batch=999) as source:
+    async with (
+        opened(heartbeat_seconds=0.05) as stream_api,
+        stream(stream_api.client, batch=999) as source,
+    ):
         await next_named(source, "heartbeat")
         await put(database_url, "for somebody else")
         last = (await positions(database_url))[-1]
@@ -110,39 +113,39 @@ async def test_a_position_that_retention_has_passed_asks_for_a_resync(
     old = (await positions(database_url))[0]
     await RetentionSweep(app.database, 3600.0, keep_seconds=0.0).run_once()
     await put(database_url, "later")
-    async with opened(prefill_events=0) as stage, stream(stage.client, old) as source:
+    async with opened(prefill_events=0) as stream_api, stream(stream_api.client, old) as source:
         told = await next_named(source, "resync")
         assert told.data["reason"] == "forgotten"
         await put(database_url, "and on")
         (found,) = await take(source, 1)
     assert found.data["event"] == "and on"
-    async with opened(prefill_events=0) as stage, stream(stage.client, told.id) as source:
+    async with opened(prefill_events=0) as stream_api, stream(stream_api.client, told.id) as source:
         assert (await take(source, 1))[0].id == found.id
 
 
 async def test_a_position_of_another_database_asks_for_a_resync(
-    stage: Stage, database_url: str
+    stream_api: StreamApi, database_url: str
 ) -> None:
     """F19: after a restore elsewhere transaction ids start anew."""
-    async with stream(stage.client, "999999999999-1") as source:
+    async with stream(stream_api.client, "999999999999-1") as source:
         assert (await next_named(source, "resync")).data["reason"] == "unknown"
         await put(database_url, "here")
         assert (await take(source, 1))[0].data["event"] == "here"
 
 
 @pytest.mark.parametrize("place", ["abc", "1", "1-2-3", "-1-2", "1-x", "9" * 30 + "-1"])
-async def test_what_is_not_a_position_is_refused(stage: Stage, place: str) -> None:
+async def test_what_is_not_a_position_is_refused(stream_api: StreamApi, place: str) -> None:
     """F19: with a problem that says so, before any stream begins."""
-    answer = await stage.client.get("/api/stream", headers={"last-event-id": place})
+    answer = await stream_api.client.get("/api/stream", headers={"last-event-id": place})
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
 
 
-async def test_the_stream_needs_a_key_and_passes_proxies_unbuffered(stage: Stage) -> None:
+async def test_the_stream_needs_a_key_and_passes_proxies_unbuffered(stream_api: StreamApi) -> None:
     """Security: closed like every route; nothing on the way keeps or collects it."""
     assert (
-        await stage.client.get("/api/stream", headers={"x-api-key": "wrong"})
+        await stream_api.client.get("/api/stream", headers={"x-api-key": "wrong"})
     ).status_code == 401
-    async with stage.client.stream("GET", "/api/stream") as response:
+    async with stream_api.client.stream("GET", "/api/stream") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == (
             "no-store",
@@ -152,9 +155,9 @@ async def test_the_stream_needs_a_key_and_passes_proxies_unbuffered(stage: Stage
 
 async def test_a_revoked_key_ends_its_streams(opened: Open, app: Regente) -> None:
     """Security: a stream does not outlive the right to it."""
-    async with opened(check_seconds=0.05) as stage, stream(stage.client) as source:
+    async with opened(check_seconds=0.05) as stream_api, stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
-        await ApiKeys(LimitedDatabase(app.database)).revoke(stage.key_id, by="test")
+        await ApiKeys(LimitedDatabase(app.database)).revoke(stream_api.key_id, by="test")
         async with asyncio.timeout(30):
             assert [frame.name async for frame in source if frame.name != "heartbeat"] == []
 
@@ -165,10 +168,10 @@ async def test_a_browser_follows_with_its_session_and_has_to_show_it_again(
     """Security: the cookie is enough for `EventSource`, and a stream does not
     outlive it for long."""
     async with (
-        opened(session_lifetime_seconds=0.2) as stage,
-        httpx2.AsyncClient(base_url=stage.url, trust_env=False) as browser,
+        opened(session_lifetime_seconds=0.2) as stream_api,
+        httpx2.AsyncClient(base_url=stream_api.url, trust_env=False) as browser,
     ):
-        signed_in = await browser.post("/api/session", json={"api_key": stage.key})
+        signed_in = await browser.post("/api/session", json={"api_key": stream_api.key})
         assert signed_in.status_code == 201, signed_in.text
         async with stream(browser) as source, asyncio.timeout(30):
             seen = [frame async for frame in source]
@@ -177,9 +180,11 @@ async def test_a_browser_follows_with_its_session_and_has_to_show_it_again(
             assert (await take(source, 1))[0].data["event"] == "meanwhile"
 
 
-async def test_secrets_and_overlong_details_stay_out(stage: Stage, database_url: str) -> None:
+async def test_secrets_and_overlong_details_stay_out(
+    stream_api: StreamApi, database_url: str
+) -> None:
     """Security: a canary in an event's details does not come out."""
-    async with stream(stage.client) as source:
+    async with stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         await put(
             database_url,
@@ -196,10 +201,10 @@ async def test_secrets_and_overlong_details_stay_out(stage: Stage, database_url:
     "details", [[1, 2], "text", 7, {"number": 10**40}, {"mission_id": "x"}, {"mission_id": True}]
 )
 async def test_an_odd_event_does_not_stop_those_after_it(
-    stage: Stage, database_url: str, details: object
+    stream_api: StreamApi, database_url: str, details: object
 ) -> None:
     """F15: whatever somebody wrote into an event's details."""
-    async with stream(stage.client) as source:
+    async with stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         await put(database_url, "odd", details=details)
         await put(database_url, "next")
@@ -218,11 +223,11 @@ async def test_two_apis_give_the_same_stream(opened: Open, database_url: str) ->
 
 
 async def test_an_event_of_an_open_transaction_holds_back_those_after_it(
-    stage: Stage, database_url: str
+    stream_api: StreamApi, database_url: str
 ) -> None:
     """I11: whatever could still come before them is waited for."""
     async with (
-        stream(stage.client) as source,
+        stream(stream_api.client) as source,
         await psycopg.AsyncConnection.connect(database_url) as slow,
     ):
         await next_named(source, "heartbeat")

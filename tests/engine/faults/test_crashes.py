@@ -12,10 +12,10 @@ from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.reaper import Reaper, ReaperResult
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import (
+from tests.engine.helpers import (
     Clock,
-    Ghost,
     Sql,
+    SqlRunner,
     column,
     events_of,
     many,
@@ -47,9 +47,9 @@ async def test_a_lease_that_ran_out_gives_its_tasks_back(
 ) -> None:
     """S4, O14, I4: not a moment before; the runner is lost, its tasks wait again, no try is
     charged."""
-    ghost = Ghost.appear(sql, ["p"], ttl_seconds=60)
+    sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=60)
     ids = await app.enqueue_many("p", [{}] * 3)
-    assert ghost.claim(2) == ids[:2]
+    assert sql_runner.claim(2) == ids[:2]
     clock.advance(seconds=55)
     assert await reap(app) == ReaperResult(0, 0, 0)
     clock.advance(seconds=10)
@@ -75,28 +75,28 @@ async def test_a_lost_runner_claims_nothing_and_changes_nothing(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
     """I3, F5: the zombie wakes up and every write of its is refused."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     task_id = await app.enqueue("p", {})
-    ghost.claim()
+    sql_runner.claim()
     clock.advance(minutes=2)
-    assert ghost.claim() == [], "its lease is over, although nobody has noticed"
+    assert sql_runner.claim() == [], "its lease is over, although nobody has noticed"
     await reap(app)
-    other = Ghost.appear(sql, ["p"])
+    other = SqlRunner.register(sql, ["p"])
     assert other.claim() == [task_id]
-    assert ghost.finish(task_id, attempt=1) == []
-    assert ghost.finish(task_id, attempt=2) == [], "the right attempt, the wrong runner"
+    assert sql_runner.finish(task_id, attempt=1) == []
+    assert sql_runner.finish(task_id, attempt=2) == [], "the right attempt, the wrong runner"
     assert other.finish(task_id, attempt=1) == [], "the right runner, an old attempt"
     assert other.finish(task_id, attempt=2) == [task_id]
-    assert ghost.claim() == []
+    assert sql_runner.claim() == []
 
 
 async def test_three_crashes_make_a_dead_letter(app: Regente, sql: Sql, ran: list[int]) -> None:
     """I7: a task that kills its runner three times is not given a fourth."""
     task_id = await app.enqueue("p", {})
     for crash in range(1, 4):
-        ghost = Ghost.appear(sql, ["p"])
-        assert (ghost.claim() if crash < 3 else ghost.claim_suspect()) == [task_id]
-        ghost.die()
+        sql_runner = SqlRunner.register(sql, ["p"])
+        assert (sql_runner.claim() if crash < 3 else sql_runner.claim_suspect()) == [task_id]
+        sql_runner.expire_lease()
         await reap(app)
         assert task_row(sql, task_id)["crashes"] == crash
     row = task_row(sql, task_id)
@@ -114,11 +114,11 @@ async def test_neighbours_of_a_suspect_are_not_blamed(app: Regente, sql: Sql) ->
     """I7: whoever stood beside it when it died again goes back without a mark."""
     suspect = await app.enqueue("p", {})
     sql.execute("UPDATE regente.tasks SET crashes = 2")
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     neighbours = await app.enqueue_many("p", [{}] * 5)
-    assert ghost.claim(10) == neighbours, "an ordinary claim does not take suspects"
-    assert ghost.claim_suspect() == [suspect]
-    ghost.die()
+    assert sql_runner.claim(10) == neighbours, "an ordinary claim does not take suspects"
+    assert sql_runner.claim_suspect() == [suspect]
+    sql_runner.expire_lease()
     assert await reap(app) == ReaperResult(1, 5, 1)
     assert [task_row(sql, task_id)["crashes"] for task_id in neighbours] == [0] * 5
     assert task_row(sql, suspect)["status"] == "failed"
@@ -182,10 +182,10 @@ async def test_a_runner_that_was_declared_lost_gives_up_and_begins_anew(
 
 async def test_a_thousand_and_more_orphans_are_all_found(app: Regente, sql: Sql) -> None:
     """S4: a sweep goes on until nothing is left."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     await app.enqueue_many("p", [{}] * 2_500)
-    assert len(ghost.claim(2_500)) == 2_500
-    ghost.die()
+    assert len(sql_runner.claim(2_500)) == 2_500
+    sql_runner.expire_lease()
     assert await reap(app) == ReaperResult(1, 2_500, 0)
 
 
@@ -193,10 +193,10 @@ async def test_several_reapers_at_once_recover_each_task_once(
     app: Regente, open_app: OpenApp, sql: Sql
 ) -> None:
     """S4, I6: no leader, no double."""
-    ghost = Ghost.appear(sql, ["p"])
+    sql_runner = SqlRunner.register(sql, ["p"])
     await app.enqueue_many("p", [{}] * 500)
-    ghost.claim(500)
-    ghost.die()
+    sql_runner.claim(500)
+    sql_runner.expire_lease()
     apps = [app, await open_app(), await open_app()]
     found = await asyncio.gather(*(reap(one_of) for one_of in apps))
     assert sum(reaped.requeued for reaped in found) == 500

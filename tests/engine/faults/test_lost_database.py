@@ -17,7 +17,7 @@ from regente.engine.database import Database
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.conftest import OpenApp
-from tests.engine.stage import Sql, column, events_of, one, running, status_is, task_row, until
+from tests.engine.helpers import Sql, column, events_of, one, running, status_is, task_row, until
 
 
 class LostAnswers:
@@ -183,7 +183,7 @@ async def test_an_enqueue_whose_fate_is_unknown_says_so(
 
 async def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
     """Issue: who cannot connect learns where it was tried."""
-    app = Regente("postgresql://somebody:secret@127.0.0.1:1/nowhere")
+    app = Regente("postgresql://user:secret@127.0.0.1:1/nowhere")
     with pytest.raises(
         DatabaseUnavailable, match=r"cannot reach PostgreSQL at .*127\.0\.0\.1"
     ) as refused:

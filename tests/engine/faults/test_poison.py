@@ -14,7 +14,7 @@ import pytest
 from regente import Fatal, Regente, Retry, Skip, Throttled, Transient
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
-from tests.engine.stage import Sql, column, many, one, running, status_is, task_row, until
+from tests.engine.helpers import Sql, column, many, one, running, status_is, task_row, until
 
 ONCE = Retry(max_attempts=1)
 

@@ -192,11 +192,11 @@ class EngineFollowsModel(RuleBasedStateMachine):
         assert self.engine.settle(held.runner_id, claim, outcome) == expected
 
     @precondition(lambda self: self.claims)
-    @rule(pick=picks, thief=picks)
-    def write_by_another_runner(self, pick: int, thief: int) -> None:
+    @rule(pick=picks, other_pick=picks)
+    def write_by_another_runner(self, pick: int, other_pick: int) -> None:
         """I3, I4: id and fence are right, the runner is not."""
         claim, held = self._claim(pick)
-        other = self._runner(thief)
+        other = self._runner(other_pick)
         if other.id != held.runner_id:
             assert not self.engine.finish(other.id, claim)
             assert not self.engine.record(other.id, claim, "STOLEN")

@@ -17,7 +17,7 @@ from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import DocumentPipelines, register_documents
 from regente.pipelines.documents.standins.openrouter import OpenRouter
 from regente.services.sandbox.sandbox import Sandbox
-from tests.pipelines.documents.stage import Stage
+from tests.pipelines.documents.environment import Environment
 
 
 @pytest.fixture(autouse=True)
@@ -66,9 +66,9 @@ def operations(app: Regente) -> DocumentOperations:
 
 
 @pytest.fixture
-async def stage(
+async def env(
     app: Regente, pipelines: DocumentPipelines, operations: DocumentOperations, tmp_path: Path
-) -> Stage:
+) -> Environment:
     folder = tmp_path / "files"
     folder.mkdir()
-    return Stage(app, operations, folder)
+    return Environment(app, operations, folder)

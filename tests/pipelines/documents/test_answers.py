@@ -24,7 +24,7 @@ from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
 from regente.pipelines.documents.standins.openrouter import ROUTE, ChatFault, OpenRouter
 from regente.services.sandbox.sandbox import Sandbox
-from tests.pipelines.documents.stage import Stage
+from tests.pipelines.documents.environment import Environment
 from tests.support.running import runner_in
 
 CLASSES = (DocumentClass(name="contrato"), DocumentClass(name="outro"))
@@ -42,25 +42,25 @@ DOCUMENT = Document(1, 1, "a.pdf", 10, "upload", None, CLASSES, "", None, 0)
     ],
 )
 async def test_a_wrong_answer_is_asked_for_again_and_kept(
-    stage: Stage, chat: OpenRouter, kind: ChatFault, code: str, kept: str
+    env: Environment, chat: OpenRouter, kind: ChatFault, code: str, kept: str
 ) -> None:
     """W3, W4: three questions (2 retries), each a new one; then ERRO with the
     answer in its record."""
     chat.break_with(kind, contains="bad")
-    stage.write("bad.txt", "a bad contrato")
-    stage.write("good.txt", "a fine contrato")
-    execution = await stage.run()
+    env.write("bad.txt", "a bad contrato")
+    env.write("good.txt", "a fine contrato")
+    execution = await env.run()
     assert (execution.status, execution.documentos.ERRO) == ("CONCLUIDO", 1)
-    found = await stage.results(execution.id)
+    found = await env.results(execution.id)
     row = found["bad.txt"]
     assert (row["status"], row["erro_codigo"], row["tentativas"]) == ("ERRO", code, 3)
     assert kept in row["ultima_resposta"]
     assert found["good.txt"]["categoria"] == "contrato"
     assert (len(chat.paid), set(chat.paid.values())) == (4, {1})
-    failures = await stage.app.failures(row["id"])
+    failures = await env.app.failures(row["id"])
     assert [one["details"]["answer"] for one in failures] == [row["ultima_resposta"]] * 3
     assert [one["name"] for one in failures[0]["snapshots"]] == ["answer.txt"]
-    waits = await stage.sql(
+    waits = await env.sql(
         b"SELECT (details ->> 'delay_seconds')::float FROM regente.events "
         b"WHERE task_id = %s AND event = 'task_retried' ORDER BY id",
         row["id"],
@@ -69,17 +69,17 @@ async def test_a_wrong_answer_is_asked_for_again_and_kept(
 
 
 async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(
-    stage: Stage, chat: OpenRouter
+    env: Environment, chat: OpenRouter
 ) -> None:
     """W5: the wrong answer is not served again from the provider's memory."""
     chat.break_with(ChatFault.UNKNOWN_CLASS, contains="bad")
-    stage.write("bad.txt", "a bad contrato")
-    stage.write("good.txt", "a fine contrato")
-    execution = await stage.run()
+    env.write("bad.txt", "a bad contrato")
+    env.write("good.txt", "a fine contrato")
+    execution = await env.run()
     chat.faults.clear()
     asked = chat.calls[ROUTE]
-    assert len(await stage.operations.reprocess(execution.id)) == 1
-    execution = await stage.run(execution.id)
+    assert len(await env.operations.reprocess(execution.id)) == 1
+    execution = await env.run(execution.id)
     assert execution.documentos.CONCLUIDO == 2
     assert (chat.calls[ROUTE], chat.calls["replayed"]) == (asked + 1, 0)
 
@@ -93,53 +93,55 @@ async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(
     ],
 )
 async def test_a_failing_provider_is_tried_again(
-    stage: Stage, chat: OpenRouter, kind: ChatFault, code: str
+    env: Environment, chat: OpenRouter, kind: ChatFault, code: str
 ) -> None:
     """W3: two failures are survived; the error stays on record."""
     chat.break_with(kind, times=2)
-    stage.write("a.txt", "um contrato")
-    execution = await stage.run()
-    row = (await stage.results(execution.id))["a.txt"]
+    env.write("a.txt", "um contrato")
+    execution = await env.run()
+    row = (await env.results(execution.id))["a.txt"]
     assert (row["status"], row["tentativas"], row["erro_codigo"]) == ("CONCLUIDO", 3, code)
 
 
-async def test_an_answer_that_got_lost_is_paid_for_once(stage: Stage, chat: OpenRouter) -> None:
+async def test_an_answer_that_got_lost_is_paid_for_once(env: Environment, chat: OpenRouter) -> None:
     """I2: the same question under the same key gets the answer that was paid for."""
     chat.break_with(ChatFault.SERVER_ERROR, times=1, lost=True)
-    stage.write("a.txt", "um contrato")
-    execution = await stage.run()
+    env.write("a.txt", "um contrato")
+    execution = await env.run()
     assert execution.documentos.CONCLUIDO == 1
     assert (list(chat.paid.values()), chat.calls["replayed"]) == ([1], 1)
 
 
 async def test_a_rate_limit_is_waited_out_and_costs_no_attempt(
-    stage: Stage, chat: OpenRouter
+    env: Environment, chat: OpenRouter
 ) -> None:
     """W8: ten 429s, more than a document has attempts; all documents are CONCLUIDO."""
     chat.break_with(ChatFault.THROTTLE, times=10, seconds=0.05)
     for number in range(6):
-        stage.write(f"{number}.txt", f"um contrato {number}")
-    execution = await stage.run()
+        env.write(f"{number}.txt", f"um contrato {number}")
+    execution = await env.run()
     assert execution.documentos.CONCLUIDO == 6
-    rows = (await stage.results(execution.id)).values()
+    rows = (await env.results(execution.id)).values()
     assert {row["tentativas"] for row in rows} == {1}
     assert {row["erro_codigo"] for row in rows} == {None}
     assert chat.calls["throttled"] == 10
 
 
-async def test_a_long_rate_limit_is_waited_out_in_the_queue(stage: Stage, chat: OpenRouter) -> None:
+async def test_a_long_rate_limit_is_waited_out_in_the_queue(
+    env: Environment, chat: OpenRouter
+) -> None:
     """W1, W8: nobody holds a slot for minutes, one 429 is enough for all, and an execution that
     waits is not stalled."""
     chat.break_with(ChatFault.THROTTLE, seconds=3600)
     for number in range(20):
-        stage.write(f"{number}.txt", f"um contrato {number}")
-    execution_id = await stage.submit()
-    async with runner_in(stage.app):
-        await stage.until(
+        env.write(f"{number}.txt", f"um contrato {number}")
+    execution_id = await env.submit()
+    async with runner_in(env.app):
+        await env.until(
             lambda one: one.documentos.PROCESSANDO == 0 and chat.calls["throttled"] > 0,
             execution_id,
         )
-        waiting = await stage.sql(
+        waiting = await env.sql(
             b"SELECT count(*) FROM regente.tasks WHERE batch_id = %s AND status = 'queued' "
             b"AND tries = 0 "
             b"AND run_at > regente.clock() + interval '50 minutes'",
@@ -147,7 +149,10 @@ async def test_a_long_rate_limit_is_waited_out_in_the_queue(stage: Stage, chat: 
         )
         assert waiting[0][0] > 0
     assert chat.calls["throttled"] <= 8
-    assert (await stage.operations.execution(execution_id)).status in ("EM_ANDAMENTO", "PENDENTE")
+    assert (await env.operations.execution(execution_id)).status in (
+        "EM_ANDAMENTO",
+        "PENDENTE",
+    )
 
 
 async def test_the_key_goes_to_the_api_and_nowhere_else(
@@ -166,31 +171,31 @@ async def test_the_key_goes_to_the_api_and_nowhere_else(
     given = DocumentSettings(api_key=SecretStr(key), api_url=f"{sandbox.url}/openrouter/api/v1")
     registered = register_documents(registry, app, given, "http://127.0.0.1:9")
     chat.break_with(ChatFault.SERVER_ERROR, times=1)
-    stage = Stage(app, operations, tmp_path)
-    stage.write("a.txt", "um contrato")
-    execution = await stage.run(await stage.submit())
+    env = Environment(app, operations, tmp_path)
+    env.write("a.txt", "um contrato")
+    execution = await env.run(await env.submit())
     await registered.close()
-    row = (await stage.results(execution.id))["a.txt"]
+    row = (await env.results(execution.id))["a.txt"]
     assert (row["status"], row["tentativas"]) == ("CONCLUIDO", 2)
     assert "you sent Bearer ***" in row["erro_mensagem"]
     told: list[tuple[object, ...]] = []
     for table in (b"failures", b"events", b"tasks", b"steps"):
-        told += await stage.sql(b"SELECT one::text FROM regente." + table + b" AS one")
+        told += await env.sql(b"SELECT one::text FROM regente." + table + b" AS one")
     assert told
     assert key not in str(told)
     assert key not in caplog.text
 
 
-async def test_faults_can_be_ordered_over_http(sandbox: Sandbox, stage: Stage) -> None:
+async def test_faults_can_be_ordered_over_http(sandbox: Sandbox, env: Environment) -> None:
     """For those who try it out by hand: `regente sandbox`."""
     async with httpx2.AsyncClient(base_url=f"{sandbox.url}/openrouter", trust_env=False) as client:
         ordered = await client.post(
             "/admin/faults", json={"kind": "refusal", "contains": "bad", "times": 1}
         )
         assert ordered.status_code == 201
-        stage.write("a.txt", "a bad contrato")
-        execution = await stage.run()
-        row = (await stage.results(execution.id))["a.txt"]
+        env.write("a.txt", "a bad contrato")
+        execution = await env.run()
+        row = (await env.results(execution.id))["a.txt"]
         assert (row["status"], row["erro_codigo"]) == ("CONCLUIDO", "ANSWER_REFUSED")
         assert (await client.delete("/admin/faults")).status_code == 204
         assert (await client.post("/admin/faults", json={"kind": "nothing"})).status_code == 422

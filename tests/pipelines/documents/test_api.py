@@ -15,7 +15,7 @@ from regente.engine.pipeline import Registry
 from regente.pipelines.documents.standins.openrouter import ChatFault, OpenRouter
 from tests.api.conftest import Served, body_of, served
 from tests.pipelines.documents import pdfs
-from tests.pipelines.documents.stage import Stage, stalled
+from tests.pipelines.documents.environment import Environment, stalled
 
 EXECUTIONS = "/api/documents/executions"
 
@@ -31,7 +31,7 @@ def files(**contents: bytes) -> list[tuple[str, tuple[str, bytes]]]:
 
 
 async def test_an_upload_is_classified_from_the_database(
-    stage: Stage, api: Served, monkeypatch: pytest.MonkeyPatch
+    env: Environment, api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W4: contents are stored until their documents are done; one that is too large is PULADO, not
     an error."""
@@ -49,8 +49,8 @@ async def test_an_upload_is_classified_from_the_database(
         "PENDENTE",
         "upload",
     )
-    assert (await stage.sql(b"SELECT count(*) FROM regente.document_contents")) == [(3,)]
-    await stage.run(made["id"])
+    assert (await env.sql(b"SELECT count(*) FROM regente.document_contents")) == [(3,)]
+    await env.run(made["id"])
     shown = body_of(await api.viewer.get(f"{EXECUTIONS}/{made['id']}"))
     assert (shown["status"], shown["progresso_pct"], shown["criado_por"]) == (
         "CONCLUIDO",
@@ -76,7 +76,7 @@ async def test_an_upload_is_classified_from_the_database(
         "none.txt": ("PULADO", "EMPTY"),
     }
     # What is done is not kept; what may be tried again is.
-    assert (await stage.sql(b"SELECT count(*) FROM regente.document_contents")) == [(1,)]
+    assert (await env.sql(b"SELECT count(*) FROM regente.document_contents")) == [(1,)]
     only = body_of(
         await api.viewer.get(
             f"{EXECUTIONS}/{made['id']}/documents", params={"statuses": ["PULADO"]}
@@ -87,7 +87,7 @@ async def test_an_upload_is_classified_from_the_database(
 
 
 async def test_what_cannot_be_an_upload_is_refused_and_leaves_nothing(
-    stage: Stage, api: Served, monkeypatch: pytest.MonkeyPatch
+    env: Environment, api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F15: a clear error each; no execution is there afterwards."""
     monkeypatch.setenv("REGENTE_DOCUMENTS_UPLOAD_MB", "1")
@@ -117,13 +117,13 @@ async def test_what_cannot_be_an_upload_is_refused_and_leaves_nothing(
     ]
     for status, code, sent in refused:
         assert body_of(await api.operator.post(EXECUTIONS, **sent), status)["code"] == code, sent
-    assert await stage.operations.executions() == []
-    assert await stage.sql(b"SELECT count(*) FROM regente.tasks") == [(0,)]
+    assert await env.operations.executions() == []
+    assert await env.sql(b"SELECT count(*) FROM regente.tasks") == [(0,)]
     assert (await api.viewer.post(EXECUTIONS, files=one)).status_code == 403
-    assert (await api.nobody.post(EXECUTIONS, files=one)).status_code == 401
+    assert (await api.anonymous.post(EXECUTIONS, files=one)).status_code == 401
 
 
-async def test_a_name_is_taken_once(stage: Stage, api: Served) -> None:
+async def test_a_name_is_taken_once(env: Environment, api: Served) -> None:
     """W9: an execution is never added to by mistake; of two at once one is made."""
     both = await asyncio.gather(
         *(
@@ -132,17 +132,17 @@ async def test_a_name_is_taken_once(stage: Stage, api: Served) -> None:
         )
     )
     assert sorted(one.status_code for one in both) == [201, 409]
-    assert len(await stage.operations.executions()) == 1
+    assert len(await env.operations.executions()) == 1
 
 
 async def test_a_folder_is_for_admins_and_only_below_the_root(
-    stage: Stage, api: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    env: Environment, api: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Closed by default: files of the server go nowhere unless somebody opened the folder."""
-    stage.write("inbox/a.txt", "um contrato")
+    env.write("inbox/a.txt", "um contrato")
     path, body = f"{EXECUTIONS}/folder", {"folder": "inbox"}
     assert body_of(await api.admin.post(path, json=body), 422)["code"] == "FOLDERS_CLOSED"
-    monkeypatch.setenv("REGENTE_DOCUMENTS_ROOT", str(stage.folder))
+    monkeypatch.setenv("REGENTE_DOCUMENTS_ROOT", str(env.folder))
     assert (await api.operator.post(path, json=body)).status_code == 403
     for outside in ("..", "/etc", "../../etc", "inbox/../.."):
         assert (
@@ -155,10 +155,12 @@ async def test_a_folder_is_for_admins_and_only_below_the_root(
     )
     made = body_of(await api.admin.post(path, json=body), 201)
     assert (made["origem"], made["total"]) == ("folder", 1)
-    assert (await stage.run(made["id"])).status == "CONCLUIDO"
+    assert (await env.run(made["id"])).status == "CONCLUIDO"
 
 
-async def test_projects_are_read_by_all_and_changed_by_admins(stage: Stage, api: Served) -> None:
+async def test_projects_are_read_by_all_and_changed_by_admins(
+    env: Environment, api: Served
+) -> None:
     """W3: limits and classes per project."""
     fields = {
         "classes": [{"name": "sim"}, {"name": "não"}],
@@ -194,14 +196,14 @@ async def test_projects_are_read_by_all_and_changed_by_admins(stage: Stage, api:
 
 
 async def test_a_stalled_execution_says_why_and_where_and_one_of_three_resumes_it(
-    stage: Stage, api: Served, registry: Registry, chat: OpenRouter
+    env: Environment, api: Served, registry: Registry, chat: OpenRouter
 ) -> None:
     """W1, W2, W5, W7: /execucoes, in the words of the specification."""
     chat.break_with(ChatFault.UNKNOWN_CLASS, contains="bad")
-    stage.write("1.txt", "a bad contrato")
-    stage.write("2.txt", "um contrato")
-    stage.write("3.png", b"\x89PNG\r\n\x1a\n")
-    execution = await stage.run()
+    env.write("1.txt", "a bad contrato")
+    env.write("2.txt", "um contrato")
+    env.write("3.png", b"\x89PNG\r\n\x1a\n")
+    execution = await env.run()
     status = body_of(await api.viewer.get(f"/execucoes/{execution.id}/status-detalhado"))
     assert (status["status"], status["motivo"], status["parado_em"]) == ("CONCLUIDO", None, None)
     assert status["documentos"] == {
@@ -235,8 +237,8 @@ async def test_a_stalled_execution_says_why_and_where_and_one_of_three_resumes_i
     assert error["ultimo_erro_em"] is not None
     redone = body_of(await api.operator.post(f"/execucoes/{execution.id}/reprocessar-erros"))
     assert redone == {"reprocessados": 1, "ids": [error["id"]]}
-    await stage.operations.execution(execution.id)
-    await stalled(stage, registry, execution.id)
+    await env.operations.execution(execution.id)
+    await stalled(env, registry, execution.id)
     status = body_of(await api.viewer.get(f"/execucoes/{execution.id}/status-detalhado"))
     assert status["status"] == "TRAVADO"
     assert "No living runner serves the pipeline documents" in status["motivo"]
@@ -251,5 +253,5 @@ async def test_a_stalled_execution_says_why_and_where_and_one_of_three_resumes_i
     assert sorted(one["retomada"] for one in told) == [False, False, True]
     assert {(one["status"], one["tentativas_retry"]) for one in told} == {("EM_ANDAMENTO", 1)}
     chat.faults.clear()
-    assert (await stage.run(execution.id)).status == "CONCLUIDO"
+    assert (await env.run(execution.id)).status == "CONCLUIDO"
     assert body_of(await api.viewer.get(f"/execucoes/{execution.id}/erros"))["total"] == 0

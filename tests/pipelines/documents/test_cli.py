@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.conftest import Cli, plain_logs
 from tests.pipelines.documents import pdfs
-from tests.pipelines.documents.stage import Stage
+from tests.pipelines.documents.environment import Environment
 
 __all__ = ["plain_logs"]
 
@@ -24,21 +24,21 @@ def cli(
     return Cli(capsys)
 
 
-async def test_a_folder_from_the_command_to_its_errors(stage: Stage, cli: Cli) -> None:
+async def test_a_folder_from_the_command_to_its_errors(env: Environment, cli: Cli) -> None:
     """W2 to W5: classify, list, show, errors, reprocess, resume."""
-    stage.write("a.pdf", pdfs.text_pdf("um contrato"))
-    stage.write("gone.txt", "um contrato").unlink()
-    stage.write("scan.pdf", pdfs.scanned_pdf())
-    stage.write("late.txt", "um contrato")
-    made = await cli.json("documents", "classify", str(stage.folder), "--name", "lote")
+    env.write("a.pdf", pdfs.text_pdf("um contrato"))
+    env.write("gone.txt", "um contrato").unlink()
+    env.write("scan.pdf", pdfs.scanned_pdf())
+    env.write("late.txt", "um contrato")
+    made = await cli.json("documents", "classify", str(env.folder), "--name", "lote")
     assert (made["nome"], made["status"], made["total"], made["pasta"]) == (
         "lote",
         "PENDENTE",
         3,
-        str(stage.folder),
+        str(env.folder),
     )
-    (stage.folder / "late.txt").unlink()
-    await stage.run(made["id"])
+    (env.folder / "late.txt").unlink()
+    await env.run(made["id"])
     listed = await cli.json("documents", "list")
     assert [(one["id"], one["status"]) for one in listed] == [(made["id"], "CONCLUIDO")]
     shown = await cli.text("documents", "show", "lote")
@@ -59,16 +59,16 @@ async def test_a_folder_from_the_command_to_its_errors(stage: Stage, cli: Cli) -
 
 
 async def test_files_are_uploaded_for_runners_elsewhere_and_followed(
-    stage: Stage, cli: Cli
+    env: Environment, cli: Cli
 ) -> None:
     """W9: with --upload the folder may go away."""
-    path = stage.write("a.txt", "um contrato")
-    made = await cli.json("documents", "classify", str(stage.folder), "--upload")
+    path = env.write("a.txt", "um contrato")
+    made = await cli.json("documents", "classify", str(env.folder), "--upload")
     path.unlink()
-    assert (await stage.run(made["id"])).documentos.CONCLUIDO == 1
+    assert (await env.run(made["id"])).documentos.CONCLUIDO == 1
 
 
-async def test_projects_are_made_and_shown(stage: Stage, cli: Cli) -> None:
+async def test_projects_are_made_and_shown(env: Environment, cli: Cli) -> None:
     """W3: limits per project."""
     words = (
         "documents",
@@ -91,12 +91,12 @@ async def test_projects_are_made_and_shown(stage: Stage, cli: Cli) -> None:
     assert (answer.code, answer.error["code"]) == (2, "INVALID_INPUT")
 
 
-async def test_mistakes_get_one_clear_line(stage: Stage, cli: Cli) -> None:
+async def test_mistakes_get_one_clear_line(env: Environment, cli: Cli) -> None:
     """F15: nothing is stored."""
-    stage.write(".hidden", "x")
+    env.write(".hidden", "x")
     for words, said in {
-        ("classify", str(stage.folder)): "1 to 2,000 documents",
-        ("classify", str(stage.folder / "nothing")): "is not a folder",
+        ("classify", str(env.folder)): "1 to 2,000 documents",
+        ("classify", str(env.folder / "nothing")): "is not a folder",
         ("show", "nothing"): "there is no execution",
         ("show", "99"): "there is no execution",
     }.items():
@@ -104,9 +104,9 @@ async def test_mistakes_get_one_clear_line(stage: Stage, cli: Cli) -> None:
         assert answer.code != 0
         assert said in answer.err
         assert len(answer.err.strip().splitlines()) == 1
-    stage.write("a.txt", "x")
+    env.write("a.txt", "x")
     assert (
         "there is no project"
-        in (await cli("documents", "classify", str(stage.folder), "--project", "nothing")).err
+        in (await cli("documents", "classify", str(env.folder), "--project", "nothing")).err
     )
-    assert await stage.operations.executions() == []
+    assert await env.operations.executions() == []

@@ -8,23 +8,23 @@ from regente.pipelines.documents.models import DocumentStatus
 from regente.pipelines.documents.standins.openrouter import OpenRouter
 from tests.pipelines.documents import pdfs
 from tests.pipelines.documents.conftest import with_settings
-from tests.pipelines.documents.stage import Stage
+from tests.pipelines.documents.environment import Environment
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
 
-async def test_a_folder_of_documents_is_classified(stage: Stage, chat: OpenRouter) -> None:
+async def test_a_folder_of_documents_is_classified(env: Environment, chat: OpenRouter) -> None:
     """W2, W4: CONCLUIDO, each document with its class, its text's size and its hash."""
     contract = pdfs.text_pdf("This contrato binds the parties", pages=3)
-    stage.write("a.pdf", contract)
-    stage.write("below/b.txt", "Uma decisão do juiz da 3ª vara")
-    stage.write("c.txt", "Ofício nº 12, à secretaria".encode("cp1252"))
-    execution = await stage.run()
+    env.write("a.pdf", contract)
+    env.write("below/b.txt", "Uma decisão do juiz da 3ª vara")
+    env.write("c.txt", "Ofício nº 12, à secretaria".encode("cp1252"))
+    execution = await env.run()
     assert execution.status == "CONCLUIDO"
     assert dict(execution.documentos) == {
         one: 3 if one == "CONCLUIDO" else 0 for one in DocumentStatus
     }
-    found = await stage.results(execution.id)
+    found = await env.results(execution.id)
     assert {name: row["categoria"] for name, row in found.items()} == {
         "a.pdf": "contrato",
         "below/b.txt": "decisão",
@@ -39,7 +39,7 @@ async def test_a_folder_of_documents_is_classified(stage: Stage, chat: OpenRoute
 
 @with_settings(max_file_mb=1)
 async def test_what_cannot_be_read_is_skipped_with_its_reason(
-    stage: Stage, chat: OpenRouter
+    env: Environment, chat: OpenRouter
 ) -> None:
     """W4, W8: PULADO, at the first attempt, and no question is asked about it."""
     for name, content in {
@@ -56,10 +56,10 @@ async def test_what_cannot_be_read_is_skipped_with_its_reason(
         "archive.docx": b"PK\x03\x04" + bytes(50),
         "short.txt": b"ab",
     }.items():
-        stage.write(name, content)
-    execution = await stage.run()
+        env.write(name, content)
+    execution = await env.run()
     assert (execution.status, execution.documentos.PULADO) == ("CONCLUIDO", 12)
-    found = await stage.results(execution.id)
+    found = await env.results(execution.id)
     assert {name: row["pulado_codigo"] for name, row in found.items()} == {
         "corrupt.pdf": "PDF_UNREADABLE",
         "cut.pdf": "PDF_UNREADABLE",

@@ -9,100 +9,100 @@ from regente.engine.pipeline import Registry
 from regente.pipelines.documents.models import ExecutionStatus
 from regente.pipelines.documents.standins.openrouter import ChatFault, OpenRouter
 from tests.pipelines.documents import pdfs
-from tests.pipelines.documents.stage import Stage, stalled, watchdog
+from tests.pipelines.documents.environment import Environment, stalled, watchdog
 from tests.support.running import runner_in
 
 
 async def test_of_three_resumes_at_once_one_wins_and_the_others_learn_so(
-    stage: Stage, registry: Registry
+    env: Environment, registry: Registry
 ) -> None:
     """W2, W5, W7: TRAVADO → EM_ANDAMENTO once; then it runs to CONCLUIDO."""
     for number in range(3):
-        stage.write(f"{number}.txt", f"um contrato {number}")
-    execution_id = await stage.submit()
-    await stalled(stage, registry, execution_id)
-    answers = await asyncio.gather(*(stage.operations.resume(execution_id) for _ in range(3)))
+        env.write(f"{number}.txt", f"um contrato {number}")
+    execution_id = await env.submit()
+    await stalled(env, registry, execution_id)
+    answers = await asyncio.gather(*(env.operations.resume(execution_id) for _ in range(3)))
     assert sorted(one.resumed for one in answers) == [False, False, True]
     assert {one.reason for one in answers if not one.resumed} == {
         "the batch is running: there is nothing to resume"
     }
-    execution = await stage.operations.execution(execution_id)
+    execution = await env.operations.execution(execution_id)
     assert (execution.status, execution.tentativas_retry) == (ExecutionStatus.EM_ANDAMENTO, 1)
-    assert (await stage.run(execution_id)).documentos.CONCLUIDO == 3
+    assert (await env.run(execution_id)).documentos.CONCLUIDO == 3
 
 
 async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(
-    stage: Stage, registry: Registry
+    env: Environment, registry: Registry
 ) -> None:
     """W2, W3: TRAVADO → ERRO after max_retries_execucao of its project; reprocessing brings the
     documents back."""
-    project = await stage.operations.project("default")
-    await stage.operations.put_project(
+    project = await env.operations.project("default")
+    await env.operations.put_project(
         **{**project.model_dump(), "name": "once", "max_retries_execucao": 1}
     )
-    stage.write("a.txt", "um contrato")
-    execution_id = await stage.submit(project="once")
-    await stalled(stage, registry, execution_id)
-    assert (await stage.operations.resume(execution_id)).resumed
-    await stage.age(execution_id)
-    async with watchdog(stage.app, registry):
-        execution = await stage.until(lambda one: one.status is ExecutionStatus.ERRO, execution_id)
+    env.write("a.txt", "um contrato")
+    execution_id = await env.submit(project="once")
+    await stalled(env, registry, execution_id)
+    assert (await env.operations.resume(execution_id)).resumed
+    await env.age(execution_id)
+    async with watchdog(env.app, registry):
+        execution = await env.until(lambda one: one.status is ExecutionStatus.ERRO, execution_id)
     assert (execution.documentos.ERRO, execution.max_retries) == (1, 1)
-    assert (await stage.results(execution_id))["a.txt"]["erro_codigo"] == "BATCH_STALLED"
-    assert not (await stage.operations.resume(execution_id)).resumed
-    assert len(await stage.operations.reprocess(execution_id)) == 1
-    assert (await stage.run(execution_id)).documentos.CONCLUIDO == 1
+    assert (await env.results(execution_id))["a.txt"]["erro_codigo"] == "BATCH_STALLED"
+    assert not (await env.operations.resume(execution_id)).resumed
+    assert len(await env.operations.reprocess(execution_id)) == 1
+    assert (await env.run(execution_id)).documentos.CONCLUIDO == 1
 
 
 async def test_a_document_that_hangs_is_resumed_where_it_stopped(
-    stage: Stage, chat: OpenRouter
+    env: Environment, chat: OpenRouter
 ) -> None:
     """W1, W5: the runner lives, the API is silent; the resume takes the document back, and its text
     is not read again."""
     chat.break_with(ChatFault.HANG, contains="slow", times=1, seconds=600)
-    path = stage.write("slow.pdf", pdfs.text_pdf("a slow contrato"))
-    execution_id = await stage.submit()
-    async with runner_in(stage.app):
-        task_id = (await stage.results(execution_id))["slow.pdf"]["id"]
+    path = env.write("slow.pdf", pdfs.text_pdf("a slow contrato"))
+    execution_id = await env.submit()
+    async with runner_in(env.app):
+        task_id = (await env.results(execution_id))["slow.pdf"]["id"]
 
         def at_the_api(_: object) -> bool:
             return chat.calls["/api/v1/chat/completions"] == 1
 
-        await stage.until(at_the_api, execution_id)
+        await env.until(at_the_api, execution_id)
         path.unlink()  # whoever reads it again fails
-        await stage.age(execution_id)
-        await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
-        assert (await stage.operations.resume(execution_id)).released == 1
-        execution = await stage.ended(execution_id)
+        await env.age(execution_id)
+        await env.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
+        assert (await env.operations.resume(execution_id)).released == 1
+        execution = await env.ended(execution_id)
     assert (execution.status, execution.documentos.CONCLUIDO) == (
         ExecutionStatus.CONCLUIDO,
         1,
     )
-    assert (await stage.app.get(task_id)).attempt == 2
-    steps = {one["name"]: one["attempt"] for one in await stage.app.steps(task_id)}
+    assert (await env.app.get(task_id)).attempt == 2
+    steps = {one["name"]: one["attempt"] for one in await env.app.steps(task_id)}
     assert steps == {"TEXT_EXTRACTED": 1, "CLASSIFIED": 2, "RESULT_STORED": 2}
 
 
-async def test_a_file_that_comes_back_is_reprocessed(stage: Stage) -> None:
+async def test_a_file_that_comes_back_is_reprocessed(env: Environment) -> None:
     """W5: what is missing is an error with a reason, not a skipped document; the others are left
     alone."""
-    missing = stage.write("gone.txt", "um contrato")
-    stage.write("here.txt", "um contrato")
-    stage.write("empty.txt", "")
-    execution_id = await stage.submit()
+    missing = env.write("gone.txt", "um contrato")
+    env.write("here.txt", "um contrato")
+    env.write("empty.txt", "")
+    execution_id = await env.submit()
     missing.unlink()
-    execution = await stage.run(execution_id)
-    row = (await stage.results(execution_id))["gone.txt"]
+    execution = await env.run(execution_id)
+    row = (await env.results(execution_id))["gone.txt"]
     assert (execution.status, row["status"], row["erro_codigo"], row["tentativas"]) == (
         "CONCLUIDO",
         "ERRO",
         "FILE_MISSING",
         3,
     )
-    stage.write("gone.txt", "um contrato")
-    assert await stage.operations.reprocess(execution_id, codes=["HTTP_500"]) == []
-    assert await stage.operations.reprocess(execution_id, codes=["FILE_MISSING"]) == [row["id"]]
-    execution = await stage.run(execution_id)
+    env.write("gone.txt", "um contrato")
+    assert await env.operations.reprocess(execution_id, codes=["HTTP_500"]) == []
+    assert await env.operations.reprocess(execution_id, codes=["FILE_MISSING"]) == [row["id"]]
+    execution = await env.run(execution_id)
     assert {state: count for state, count in execution.documentos if count} == {
         "CONCLUIDO": 2,
         "PULADO": 1,

@@ -10,7 +10,7 @@ import pytest
 from regente import Fatal, InvalidInput, Transient
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import NewDocument, checked, documents_in, read_below
-from tests.pipelines.documents.stage import Stage
+from tests.pipelines.documents.environment import Environment
 
 
 def test_links_pipes_and_hidden_files_are_no_documents(tmp_path: Path) -> None:
@@ -42,10 +42,10 @@ def test_more_than_two_thousand_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_key_is_shown_nowhere() -> None:
-    """Secrets are in no repr, and blotted out of what others repeat."""
+    """Secrets are in no repr, and masked in what others repeat."""
     settings = DocumentSettings(api_key="sk-or-canary")
     assert "canary" not in repr(settings)
-    assert settings.blotted("Bearer sk-or-canary is wrong") == "Bearer *** is wrong"
+    assert settings.mask("Bearer sk-or-canary is wrong") == "Bearer *** is wrong"
     assert settings.chat_url("http://sandbox") == "https://openrouter.ai/api/v1"
     assert DocumentSettings().chat_url("http://sandbox/") == "http://sandbox/openrouter/api/v1"
     assert (
@@ -53,9 +53,9 @@ def test_the_key_is_shown_nowhere() -> None:
     )
 
 
-async def test_a_task_of_nobodys_document_is_refused(stage: Stage) -> None:
+async def test_a_task_of_nobodys_document_is_refused(env: Environment) -> None:
     """Whoever may queue tasks can still not have a file of the server read."""
-    task_id = await stage.app.enqueue("documents", {"codigo": "/etc/passwd"})
-    await stage.app.run(until_idle=True)
-    task = await stage.app.get(task_id)
+    task_id = await env.app.enqueue("documents", {"codigo": "/etc/passwd"})
+    await env.app.run(until_idle=True)
+    task = await env.app.get(task_id)
     assert (task.status, task.error_code) == ("failed", "NO_DOCUMENT")

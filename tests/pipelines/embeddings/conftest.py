@@ -23,7 +23,7 @@ from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
 MODEL = "text-embedding-3-small@32"
-KEY = "sk-a-key-that-nobody-may-see"
+KEY = "sk-a-key-that-must-not-leak"
 
 
 @pytest.fixture

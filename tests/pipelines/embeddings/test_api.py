@@ -72,7 +72,7 @@ async def test_texts_are_added_counted_and_found(api: Served) -> None:
 
 async def test_roles_and_wrong_fields(api: Served) -> None:
     """O18: a viewer looks; what is wrong is named, and nothing is queued."""
-    assert (await api.nobody.get("/api/embeddings/stats")).status_code == 401
+    assert (await api.anonymous.get("/api/embeddings/stats")).status_code == 401
     assert (await api.viewer.post("/api/embeddings", json={"texts": ["a"]})).status_code == 403
     assert (await api.viewer.post("/api/embeddings/search", json={"text": "a"})).status_code == 403
     wrong = [

@@ -271,7 +271,7 @@ async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_an
     await app.missions.set("max_retries", 0)
     worker, silent, good = ScriptedWorker(), ScriptedWriter("silent"), ScriptedWriter("good")
     silent.fault_with(*PROCESS, lambda: StreamingResponse(never()), times=1000)
-    nobody = await app.fleet.add_writer("nobody", "http://127.0.0.1:9", "a-key")
+    unreachable = await app.fleet.add_writer("unreachable", "http://127.0.0.1:9", "a-key")
     async with conducting(app, worker):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
         mission = await finished(app, mission_id)
@@ -279,7 +279,7 @@ async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_an
         assert (mission.error_message or "").startswith(
             "ERROR301: POST http://127.0.0.1:9/process: cannot connect"
         )
-        await app.fleet.set_active("writer", nobody, False)
+        await app.fleet.set_active("writer", unreachable, False)
         async with fleet_of(app, silent, proxies=0):
             await app.missions.retry(mission_id)
             mission = await finished(app, mission_id)

@@ -228,6 +228,6 @@ def test_with_a_key_nothing_is_asked_of_the_sandbox(monkeypatch: pytest.MonkeyPa
         "https://fipe.parallelum.com.br/api/v2",
     )
     assert "sk-very-secret" not in repr(real)
-    assert real.blot()("a sk-very-secret b") == "a [secret] b"
+    assert real.mask()("a sk-very-secret b") == "a [secret] b"
     monkeypatch.setenv("REGENTE_QUOTES_FIPE_URL", "http://fipe.example/v1/")
     assert QuotesSettings().base_urls(sandbox)[2] == "http://fipe.example/v1"

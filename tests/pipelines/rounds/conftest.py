@@ -1,4 +1,4 @@
-"""A league's site over real HTTP, an app that scrapes it quickly, and the eye of somebody with
+"""A league's site over real HTTP, an app that scrapes it quickly, and the db of somebody with
 `psql`."""
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def operations(app: Regente) -> RoundOperations:
     return RoundOperations(app)
 
 
-class Eye:
+class DatabaseReader:
     """Reads the raw tables, without a word of the pipeline's own SQL."""
 
     def __init__(self, connection: psycopg.Connection[dict[str, Any]]) -> None:
@@ -96,14 +96,14 @@ class Eye:
 
 
 @contextmanager
-def eye_on(url: str) -> Iterator[Eye]:
+def open_reader(url: str) -> Iterator[DatabaseReader]:
     with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
-        yield Eye(connection)
+        yield DatabaseReader(connection)
 
 
 @pytest.fixture
-def eye(database_url: str) -> Iterator[Eye]:
-    with eye_on(database_url) as opened:
+def db(database_url: str) -> Iterator[DatabaseReader]:
+    with open_reader(database_url) as opened:
         yield opened
 
 

@@ -64,7 +64,7 @@ async def test_a_round_over_http_from_its_start_to_its_repair(
         16,
         [],
     )
-    league.calm()
+    league.reset()
     retried = body_of(await api.operator.post("/api/scrape/retry-failed", json={"job_id": 1}), 202)
     assert retried == {"selected": 1, "retried": 1, "task_ids": [detail["task_id"]]}
     await app.run(until_idle=True)

@@ -31,7 +31,7 @@ async def test_a_round_on_the_command_line(app: Regente, league: League, cli: Cl
             "LAYOUT_CHANGED",
             "LAYOUT_CHANGED",
         )
-        league.calm()
+        league.reset()
         again = await cli("rounds", "retry-failed", "1", "--follow")
         assert again.code == 0, again
     truth = next(match for match in league.calendar.round(LEAGUE, 12) if match.id == victim)

@@ -12,7 +12,7 @@ from regente.pipelines.rounds.operations import RoundOperations
 from regente.pipelines.rounds.standins.league import League
 from regente.services.sandbox import Sandbox
 from tests.pipelines.rounds.conftest import LEAGUE, until_state
-from tests.pipelines.rounds.doomed import doomed_runner
+from tests.pipelines.rounds.forked_runner import forked_runner
 from tests.support.eventually import eventually
 
 OF_THE_RUNNER = ("runner started", "runner stopped", "watchdog: ", "SIGTERM")
@@ -31,7 +31,7 @@ async def test_every_line_names_its_round_its_match_and_its_attempt(
         league.break_with(kind, match_id=match_id, count=1, retry_after=0.05)
     started = await operations.start(LEAGUE, 12)
     log = tmp_path / "log"
-    with doomed_runner(database_url, sandbox.url, log):
+    with forked_runner(database_url, sandbox.url, log):
         await until_state(operations, started.id, "INCOMPLETE", within_seconds=60)
         await asyncio.to_thread(_ends, log, 10 + 1 + 3)
     lines: list[dict[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from regente import Regente
 from regente.pipelines.rounds.operations import RoundOperations
 from regente.pipelines.rounds.standins.league import League
-from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round
-from tests.pipelines.rounds.whole import half_matches
+from tests.pipelines.rounds.conftest import LEAGUE, DatabaseReader, run_round
+from tests.pipelines.rounds.match_checker import half_matches
 
 
 async def test_only_what_failed_runs_again(
-    app: Regente, operations: RoundOperations, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
     """Z5: three failed matches, by code and all; the seven others are not asked for again."""
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
@@ -18,7 +18,7 @@ async def test_only_what_failed_runs_again(
     league.break_with("layout", match_id=played[1])
     league.break_with("layout", match_id=played[2])
     matches = await run_round(app)
-    league.calm()
+    league.reset()
     by_code = await operations.retry_failed(1, codes=["HTTP_404"])
     assert (by_code.selected, by_code.task_ids) == (1, [matches[played[0]].task_id])
     await app.run(until_idle=True)
@@ -30,7 +30,7 @@ async def test_only_what_failed_runs_again(
     assert (await operations.get(1)).status == "FINISHED"
     nothing = await operations.retry_failed()
     assert (nothing.selected, nothing.task_ids) == (0, [])
-    assert half_matches(eye.connection) == []
+    assert half_matches(db.connection) == []
 
 
 async def test_what_is_still_broken_fails_again_and_stays(
@@ -51,29 +51,29 @@ async def test_what_is_still_broken_fails_again_and_stays(
 
 
 async def test_matches_that_are_not_in_the_database_are_found_although_their_tasks_are_gone(
-    app: Regente, operations: RoundOperations, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
     """Z5: what is missing is what is not stored, whatever became of its task: forgotten, canceled,
     or done and then deleted."""
     await run_round(app)
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
-    eye.rows("DELETE FROM regente.matches WHERE match_id = ANY (%s) RETURNING id", played[:2])
-    eye.rows("DELETE FROM regente.tasks WHERE args ->> 'match_id' = %s RETURNING id", played[1])
+    db.rows("DELETE FROM regente.matches WHERE match_id = ANY (%s) RETURNING id", played[:2])
+    db.rows("DELETE FROM regente.tasks WHERE args ->> 'match_id' = %s RETURNING id", played[1])
     assert ((await operations.get(1)).status, (await operations.get(1)).missing) == (
         "INCOMPLETE",
         2,
     )
-    league.calm()
+    league.reset()
     done = await operations.retry_failed(1)
     assert (done.selected, len(done.task_ids)) == (2, 2)
     await app.run(until_idle=True)
     assert league.calls == {f"match {match_id}": 1 for match_id in played[:2]}
-    assert ((await operations.get(1)).status, eye.count("matches")) == ("FINISHED", 10)
+    assert ((await operations.get(1)).status, db.count("matches")) == ("FINISHED", 10)
     assert [match.match_id for match in await operations.matches(1)] == played
 
 
 async def test_canceled_matches_are_missing_too(
-    app: Regente, operations: RoundOperations, eye: Eye
+    app: Regente, operations: RoundOperations, db: DatabaseReader
 ) -> None:
     """Z5: somebody stopped the round in the middle."""
     await app.pause("matches")
@@ -85,4 +85,4 @@ async def test_canceled_matches_are_missing_too(
     await app.resume("matches")
     assert len((await operations.retry_failed(1)).task_ids) == 10
     await app.run(until_idle=True)
-    assert ((await operations.get(1)).status, eye.count("matches")) == ("FINISHED", 10)
+    assert ((await operations.get(1)).status, db.count("matches")) == ("FINISHED", 10)

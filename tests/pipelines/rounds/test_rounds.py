@@ -9,13 +9,13 @@ import pytest
 from regente import InvalidInput, NotFound, Regente
 from regente.pipelines.rounds.operations import RoundOperations
 from regente.pipelines.rounds.standins.league import League
-from tests.pipelines.rounds.conftest import LEAGUE, Eye, run_round, until_state
+from tests.pipelines.rounds.conftest import LEAGUE, DatabaseReader, run_round, until_state
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
 
 async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
-    app: Regente, operations: RoundOperations, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
     """Z1, Z6: ten tasks, ten matches, each with its teams, events and stats, and a result that adds
     up."""
@@ -35,10 +35,10 @@ async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
     found = await operations.get(1)
     assert (found.status, found.listed, found.finished, found.failed) == ("FINISHED", 10, 10, 0)
     assert [
-        eye.count(table) for table in ("rounds", "round_matches", "matches", "match_teams", "teams")
+        db.count(table) for table in ("rounds", "round_matches", "matches", "match_teams", "teams")
     ] == [1, 10, 10, 20, 20]
-    assert eye.count("match_events") == sum(len(match.events) for match in played.values())
-    assert eye.count("match_stats") == 160
+    assert db.count("match_events") == sum(len(match.events) for match in played.values())
+    assert db.count("match_stats") == 160
     assert league.calls == {"round 12": 1, **{f"match {match_id}": 1 for match_id in played}}
 
 
@@ -60,7 +60,7 @@ async def test_what_is_stored_of_a_match_is_what_the_page_says(
 
 
 async def test_every_match_has_its_task_before_the_first_is_asked_for(
-    app: Regente, operations: RoundOperations, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
     """Z1: with the matches' pipeline paused the round is discovered, ten tasks wait, and no match's
     page was asked for."""
@@ -75,12 +75,12 @@ async def test_every_match_has_its_task_before_the_first_is_asked_for(
         await eventually_async(discovered)
         assert [match.status for match in await operations.matches(started.id)] == ["PENDING"] * 10
         assert league.calls == {"round 3": 1}
-        (row,) = eye.rows(
+        (row,) = db.rows(
             "SELECT count(*) AS tasks FROM regente.tasks WHERE pipeline = 'matches' AND "
             "status = 'queued'"
         )
         assert row["tasks"] == 10
-        assert (eye.rows("SELECT total FROM regente.batches"))[0]["total"] == 11
+        assert (db.rows("SELECT total FROM regente.batches"))[0]["total"] == 11
         await app.resume("matches")
         await until_state(operations, started.id, "FINISHED")
 
@@ -113,11 +113,11 @@ async def test_a_refreshed_round_reads_its_page_again_and_scrapes_nothing_twice(
 
 
 async def test_a_match_that_is_there_already_is_skipped(
-    app: Regente, operations: RoundOperations, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
     """Z8: its task was forgotten, the match was not; a new task asks for nothing and says why."""
     await run_round(app)
-    eye.rows("DELETE FROM regente.tasks RETURNING id")
+    db.rows("DELETE FROM regente.tasks RETURNING id")
     await operations.start(LEAGUE, 12)
     await app.run(until_idle=True)
     assert {task.status for task in await app.tasks(pipeline="matches")} == {"skipped"}
@@ -134,7 +134,7 @@ async def test_a_match_that_is_there_already_is_skipped(
 
 
 async def test_rounds_of_two_leagues_at_once_share_nothing(
-    app: Regente, operations: RoundOperations, eye: Eye
+    app: Regente, operations: RoundOperations, db: DatabaseReader
 ) -> None:
     """Z8: the same numbers and the same match ids in another league."""
     for league in (LEAGUE, "serie-b"):
@@ -142,11 +142,11 @@ async def test_rounds_of_two_leagues_at_once_share_nothing(
             await operations.start(league, number)
     await app.run(until_idle=True)
     assert {(one.status, one.finished) for one in await operations.find()} == {("FINISHED", 10)}
-    assert (eye.count("matches"), eye.count("teams")) == (60, 40)
+    assert (db.count("matches"), db.count("teams")) == (60, 40)
 
 
 async def test_what_cannot_be_a_round_is_refused_and_leaves_nothing(
-    operations: RoundOperations, eye: Eye
+    operations: RoundOperations, db: DatabaseReader
 ) -> None:
     """Bad input gets a clear error."""
     for league, number in (
@@ -159,7 +159,7 @@ async def test_what_cannot_be_a_round_is_refused_and_leaves_nothing(
     ):
         with pytest.raises(InvalidInput, match=r"league|round"):
             await operations.start(league, number)
-    assert (eye.count("rounds"), eye.count("tasks"), eye.count("batches")) == (0, 0, 0)
+    assert (db.count("rounds"), db.count("tasks"), db.count("batches")) == (0, 0, 0)
     with pytest.raises(NotFound):
         await operations.get(99)
     with pytest.raises(NotFound):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.pipelines.rounds.conftest import Eye
+from tests.pipelines.rounds.conftest import DatabaseReader
 
 ROUND = "INSERT INTO regente.rounds (league, number) VALUES ('l', 1)"
 LISTED = (
@@ -28,24 +28,24 @@ WHOLE = (MATCH, SIDES, EVENTS, STATS)
 
 
 @pytest.fixture(autouse=True)
-def ground(eye: Eye) -> None:
+def ground(db: DatabaseReader) -> None:
     for statement in (ROUND, LISTED, TEAMS):
-        eye.connection.execute(statement)
+        db.connection.execute(statement)
 
 
-def write(eye: Eye, *statements: str) -> None:
-    with eye.connection.transaction():
+def write(db: DatabaseReader, *statements: str) -> None:
+    with db.connection.transaction():
         for statement in statements:
-            eye.connection.execute(statement.encode())
+            db.connection.execute(statement.encode())
 
 
-def test_a_whole_match_is_taken_and_can_be_deleted_whole(eye: Eye) -> None:
+def test_a_whole_match_is_taken_and_can_be_deleted_whole(db: DatabaseReader) -> None:
     """Z6: the constraints let through what is right."""
-    write(eye, *WHOLE)
-    assert eye.count("matches") == 1
-    write(eye, "DELETE FROM regente.matches")
+    write(db, *WHOLE)
+    assert db.count("matches") == 1
+    write(db, "DELETE FROM regente.matches")
     assert [
-        eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
+        db.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
     ] == [0, 0, 0, 0]
 
 
@@ -64,16 +64,16 @@ HALF = [
 ]
 
 
-def test_half_a_match_is_refused_at_the_latest_when_it_is_committed(eye: Eye) -> None:
+def test_half_a_match_is_refused_at_the_latest_when_it_is_committed(db: DatabaseReader) -> None:
     """Z3, Z6: and nothing of it is left."""
     for statements, constraint in HALF:
         # Identities go on after a rollback: they begin again for each try.
-        eye.connection.execute("ALTER TABLE regente.matches ALTER COLUMN id RESTART")
+        db.connection.execute("ALTER TABLE regente.matches ALTER COLUMN id RESTART")
         with pytest.raises(psycopg.errors.IntegrityError) as refused:
-            write(eye, *statements)
+            write(db, *statements)
         assert refused.value.diag.constraint_name == constraint, statements
         assert [
-            eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
+            db.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
         ] == [0, 0, 0, 0]
 
 
@@ -88,12 +88,12 @@ LATER = (
 )
 
 
-def test_a_whole_match_cannot_become_half_a_match(eye: Eye) -> None:
+def test_a_whole_match_cannot_become_half_a_match(db: DatabaseReader) -> None:
     """Z6: also later, by hand."""
-    write(eye, *WHOLE)
+    write(db, *WHOLE)
     for statement in LATER:
         with pytest.raises(psycopg.errors.IntegrityError):
-            write(eye, statement)
+            write(db, statement)
         assert [
-            eye.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
+            db.count(table) for table in ("matches", "match_teams", "match_events", "match_stats")
         ] == [1, 2, 2, 1]

@@ -114,7 +114,7 @@ async def shared_sandbox() -> AsyncIterator[Sandbox]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def sandbox(shared_sandbox: Sandbox) -> AsyncIterator[Sandbox]:
     yield shared_sandbox
-    shared_sandbox.calm()
+    shared_sandbox.reset()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ class Visit:
 
     async def head(self, status: int = 200, /, **headers: object) -> None:
         lines = [
-            f"HTTP/1.1 {status} Whatever",
+            f"HTTP/1.1 {status} Scripted",
             *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()),
         ]
         await self.send("\r\n".join([*lines, "connection: close", "\r\n"]).encode())

@@ -103,7 +103,7 @@ def _running(found: MetricsSnapshot) -> Iterator[Metric]:
     stuck = Counter({row["pipeline"]: 0 for row in found.queues})
     for row in rows:
         stuck[row["pipeline"]] += row["stuck"]
-    help_text = "Running tasks without a sign of life for longer than their pipeline allows."
+    help_text = "Running tasks without a heartbeat for longer than their pipeline allows."
     yield _gauge(
         "regente_tasks_stuck",
         help_text,
@@ -140,7 +140,7 @@ _RUNNER_COUNTS = {
 }
 _RUNNER_GAUGES: dict[str, tuple[str, Callable[[Row], float]]] = {
     "running": ("Tasks that it runs now.", lambda row: row["running"]),
-    "stuck": ("Of these, those without a sign of life.", lambda row: row["stuck"]),
+    "stuck": ("Of these, those without a heartbeat.", lambda row: row["stuck"]),
     "concurrency": ("Tasks that it may run at once.", lambda row: row["concurrency"]),
     "up": ("Whether its lease stands.", lambda row: row["alive"]),
     "heartbeat_age_seconds": ("Since it last renewed its lease.", lambda row: row["heartbeat_age"]),

@@ -69,7 +69,7 @@ class Worker(Member):
     rest_until: datetime | None
     error_code: str | None
     error_message: str | None
-    progress_at: datetime | None = Field(description="The last sign of life of its mission.")
+    progress_at: datetime | None = Field(description="The last heartbeat of its mission.")
     sessions: int = Field(description="Sessions in the last 7 days.")
     good_sessions: int = Field(description="Those that became ready.")
     missions: int = Field(description="Missions that they were given.")

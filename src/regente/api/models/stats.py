@@ -18,7 +18,7 @@ class Queue(BaseModel):
     queued: int
     due: int = Field(description="Those that nothing but a free runner keeps waiting.")
     running: int
-    stuck: int = Field(description="Running without a sign of life for 10 minutes.")
+    stuck: int = Field(description="Running without a heartbeat for 10 minutes.")
     oldest_waiting_seconds: float | None
 
 

@@ -48,7 +48,7 @@ async def edit(
 
 @routes.post("/{member_id}/activate", summary="Switch a proxy on")
 async def activate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Proxy:
-    """It begins again without strikes."""
+    """It is active again, with its failures reset to 0."""
     return Proxy(**await fleet.switch(api, "proxy", member_id, True, who, note))
 
 

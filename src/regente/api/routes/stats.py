@@ -64,7 +64,7 @@ def needs(health: Row, queues: list[Row]) -> list[Attention]:
     found = (
         ("DEAD_LETTERS", health["dead_letters"], "tasks failed for good"),
         ("STALLED_BATCHES", health["stalled_batches"], "batches stopped moving"),
-        ("STUCK_TASKS", sum(row["stuck"] for row in queues), "tasks run without a sign of life"),
+        ("STUCK_TASKS", sum(row["stuck"] for row in queues), "tasks run without a heartbeat"),
         ("PROXIES_FAIL", int(health["breaker"]), "most proxies fail: the target may be down"),
         ("WORKERS_FAIL", failing, "workers fail to start a session"),
         ("PROXIES_OUT", health["inactive_proxies"], "proxies are switched off"),

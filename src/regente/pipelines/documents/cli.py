@@ -337,7 +337,7 @@ def _facts(one: DocumentExecution) -> list[tuple[str, Any]]:
         ("ETA", duration(one.eta_segundos)),
         ("Resumes", f"{one.tentativas_retry} of {one.max_retries}"),
         ("Started", when(one.criado_em)),
-        ("Last sign of life", when(one.ultimo_heartbeat)),
+        ("Last heartbeat", when(one.ultimo_heartbeat)),
         ("Finished", when(one.concluido_em)),
     ]
 

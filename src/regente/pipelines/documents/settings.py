@@ -59,7 +59,7 @@ class DocumentSettings(BaseSettings):
             else f"{sandbox_url.rstrip('/')}/openrouter/api/v1"
         )
 
-    def blotted(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """The text without the key, should somebody repeat it to us."""
         secret = self.api_key.get_secret_value() if self.api_key is not None else ""
         return text.replace(secret, "***") if secret else text

@@ -47,7 +47,7 @@ def register_documents(
         pdf_text,
     )  # slow to import, and of no use where nothing is run
 
-    http = HttpClient(settings.answer_seconds, blot=settings.blotted)
+    http = HttpClient(settings.answer_seconds, mask=settings.mask)
     classifier = Classifier(http, settings, settings.chat_url(sandbox_url))
     documents = DocumentPipeline(
         DocumentStore(client.database), classifier, settings, extract or pdf_text

@@ -290,7 +290,7 @@ class Driver:
         """Release the worker from a mission that ended without doing so (canceled, or failed by the
         engine): cancel its job; `error` then ends the session."""
         rows = await QUERIES.fetch_all(self.fleet.database, "mission", mission_id=mission_id)
-        client = self.fleet.speak_to_worker(await self.fleet.worker(worker_id))
+        client = self.fleet.worker_client(await self.fleet.worker(worker_id))
         task.check_lease()
         if rows and rows[0]["worker_job_id"]:
             with contextlib.suppress(CallFailed):

@@ -35,7 +35,7 @@ class ScrapePhase(MissionPhase):
     ) -> None:
         super().__init__(fleet, task, run)
         self._worker = worker
-        self._client = fleet.speak_to_worker(worker)
+        self._client = fleet.worker_client(worker)
         self._job_id = run.worker_job_id
         self._reported: int | None = None
         self._started_at = time.monotonic() - run.scrape_seconds

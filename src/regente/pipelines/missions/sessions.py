@@ -65,7 +65,7 @@ class Sessions:
         self._fleet = fleet
         self._task = task
         self._worker = worker
-        self._client = fleet.speak_to_worker(worker)
+        self._client = fleet.worker_client(worker)
 
     async def current(self) -> OpenSession | None:
         rows = await QUERIES.fetch_all(

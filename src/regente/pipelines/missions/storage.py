@@ -39,7 +39,7 @@ class StoragePhase(MissionPhase):
 
     async def store(self) -> MissionRun:
         writer = await self._writer()
-        client = self.fleet.speak_to_writer(writer)
+        client = self.fleet.writer_client(writer)
         job_id = self.run.writer_job_id or await self._begin(client, writer)
         job = await self._watch(client, job_id)
         if job.status is WriterStatus.FAILED:

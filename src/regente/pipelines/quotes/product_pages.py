@@ -33,7 +33,7 @@ class HttpProductPages:
     def __init__(
         self,
         timeout_seconds: float,
-        blot: Callable[[str], str] = str,
+        mask: Callable[[str], str] = str,
         *,
         currency: str,
         home: str,
@@ -43,7 +43,7 @@ class HttpProductPages:
         guard = GuardedTransport(
             allow_private=False, connections=MAX_CONNECTIONS, trusted=frozenset({self._home})
         )
-        self._http = HttpClient(timeout_seconds, blot, guard)
+        self._http = HttpClient(timeout_seconds, mask, guard)
         self._currency = currency
         self._accept_listing = accept_listing
 

@@ -1,5 +1,5 @@
 """The shopping search by SerpAPI's Google Shopping. It takes its key in the query only: the `Http`
-in use must blot it out."""
+in use must mask it."""
 
 from __future__ import annotations
 

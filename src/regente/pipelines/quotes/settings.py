@@ -85,7 +85,7 @@ class QuotesSettings(BaseSettings):
         )
         return first, second, third
 
-    def blot(self) -> Callable[[str], str]:
+    def mask(self) -> Callable[[str], str]:
         """Takes the keys out of a text that others may read."""
         keys = [
             key.get_secret_value()
@@ -94,9 +94,9 @@ class QuotesSettings(BaseSettings):
         ]
         secrets = [written for key in keys if key for written in (key, quote_plus(key))]
 
-        def blotted(text: str) -> str:
+        def masked(text: str) -> str:
             for secret in secrets:
                 text = text.replace(secret, "[secret]")
             return text
 
-        return blotted
+        return masked

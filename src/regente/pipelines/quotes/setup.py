@@ -52,12 +52,12 @@ def register(host: Host) -> Registered:
 def register_quotes(
     registry: Registry, client: Client, settings: QuotesSettings, sandbox_url: str
 ) -> QuotePipelines:
-    http = HttpClient(settings.http_timeout, settings.blot())
+    http = HttpClient(settings.http_timeout, settings.mask())
     _keep_out_of_logs(settings)
     _, search_url, _ = settings.base_urls(sandbox_url)
     product_pages = HttpProductPages(
         settings.http_timeout,
-        settings.blot(),
+        settings.mask(),
         currency=settings.currency,
         home=search_url,
         accept_listing=settings.accept_listing,
@@ -100,12 +100,12 @@ def providers(
 
 
 class _RedactKeys(logging.Filter):
-    def __init__(self, blot: Callable[[str], str]) -> None:
+    def __init__(self, mask: Callable[[str], str]) -> None:
         super().__init__()
-        self._blot = blot
+        self._mask = mask
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self._blot(record.getMessage()), ()
+        record.msg, record.args = self._mask(record.getMessage()), ()
         return True
 
 
@@ -114,4 +114,4 @@ def _keep_out_of_logs(settings: QuotesSettings) -> None:
     asked for details."""
     if settings.is_real:
         for name in HTTP_LOGGERS:
-            logging.getLogger(name).addFilter(_RedactKeys(settings.blot()))
+            logging.getLogger(name).addFilter(_RedactKeys(settings.mask()))

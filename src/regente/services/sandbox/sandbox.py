@@ -57,14 +57,14 @@ class Sandbox:
         """Activate a fault (`Fault` has its scope) and return its id, which clears it."""
         return self.faults.add(Fault(kind=kind, **scope))
 
-    def calm(self) -> None:
+    def reset(self) -> None:
         """Remove all faults and set all counts to zero."""
         self.faults.clear()
         self.faults.struck = dict.fromkeys(FaultKind, 0)
         for forwarder in self._forwarders:
             forwarder.connections = 0
         for standin in self.standins:
-            standin.calm()
+            standin.reset()
 
     @property
     def url(self) -> str:

@@ -20,5 +20,5 @@ class Standin(Protocol):
     def router(self) -> APIRouter:
         """Its routes, without the prefix."""
 
-    def calm(self) -> None:
+    def reset(self) -> None:
         """As if nothing had happened: no faults, all counts at zero."""

@@ -13,8 +13,8 @@ import psycopg
 
 from regente import DatabaseUnavailable, Regente
 from tests.engine.faults.chaos.checker import STATEMENT_SECONDS, Checker, Finding
+from tests.engine.faults.chaos.environment import Environment
 from tests.engine.faults.chaos.plan import LEASE_SECONDS, SWEEP_SECONDS, Plan
-from tests.engine.faults.chaos.stage import Stage
 from tests.engine.faults.chaos.workload import (
     LONGEST_BACKOFF_SECONDS,
     LONGEST_TASK_SECONDS,
@@ -26,7 +26,7 @@ from tests.support.sinks import ExternalSink, create_sink
 FEED_EVERY_SECONDS = 0.25
 BATCHES = 5
 POLL_SECONDS = 5.0  # a runner that sleeps looks again after this, hint or no hint
-PATIENCE_SECONDS = 180.0
+TIMEOUT_SECONDS = 180.0
 
 Say = Callable[[str], None]
 
@@ -37,7 +37,7 @@ class Campaign:
         self._say = say
         folder = Path(tempfile.mkdtemp(prefix="regente-chaos-"))
         folder.chmod(0o755)  # the server of a root user runs as another one
-        self._stage = Stage(folder, skew=skew)
+        self._stage = Environment(folder, skew=skew)
         self._drawn = draw_tasks(plan.seed, plan.tasks)
         self._repeated = 0
         self._fed = 0
@@ -148,7 +148,7 @@ class Campaign:
 
         with contextlib.suppress(AssertionError):
             return await eventually_async(
-                terminal, within_seconds=PATIENCE_SECONDS, look_every_seconds=0.1
+                terminal, within_seconds=TIMEOUT_SECONDS, look_every_seconds=0.1
             )
         return False
 

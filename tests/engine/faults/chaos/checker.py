@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg
 
+from tests.engine.faults.chaos.environment import Death, Record
 from tests.engine.faults.chaos.plan import LEASE_SECONDS, SWEEP_SECONDS
-from tests.engine.faults.chaos.stage import Death, Record
 from tests.engine.faults.chaos.workload import EXPECTED
 from tests.support.audit import audit
 from tests.support.sinks import ExternalSink, sink_arrivals

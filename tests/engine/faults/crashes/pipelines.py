@@ -56,7 +56,7 @@ async def flaky(task: Task) -> str:
 
 @pipeline("crash.silent", retry=SOON, stall_after=0.3)
 async def silent(task: Task) -> str:
-    """Hangs once, without a sign of life."""
+    """Hangs once, without a heartbeat."""
     if task.tries == 0:
         await asyncio.Event().wait()
     return "woken"

@@ -55,9 +55,9 @@ async def test_a_crash_there_loses_and_doubles_nothing(
             scenario.prepare(connection)
             with RunnerProcess(
                 database_url, MODULE, {"REGENTE_CRASH_POINT": f"{point}:{scenario.passage}"}
-            ) as doomed:
-                scenario.provoke(connection, doomed)
-                assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL, doomed.said()
+            ) as crashing:
+                scenario.provoke(connection, crashing)
+                assert await asyncio.to_thread(crashing.wait) == -signal.SIGKILL, crashing.said()
             external_before = Counter(key for key, _ in external.arrivals())
             expire_leases(connection)
             async with runner_in(app):

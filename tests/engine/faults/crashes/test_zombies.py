@@ -16,7 +16,7 @@ from regente.engine.pipeline import Registry
 from regente.settings import Settings
 from tests.engine.faults.crashes import pipelines as _registered  # noqa: F401 - the client must know the pipelines
 from tests.support.audit import audit
-from tests.support.eventually import PATIENCE_SECONDS, eventually, eventually_async
+from tests.support.eventually import TIMEOUT_SECONDS, eventually, eventually_async
 from tests.support.runner_process import RunnerProcess
 from tests.support.running import runner_in
 from tests.support.sinks import create_sink, sink_arrivals
@@ -48,11 +48,11 @@ async def test_a_zombie_changes_nothing_and_comes_back_as_somebody_else(
                 )
                 async with runner_in(app):
                     # Frozen inside a transaction, it holds a task's row until the server ends its
-                    # session, which is as long as PATIENCE_SECONDS.
+                    # session, which is as long as TIMEOUT_SECONDS.
                     await asyncio.to_thread(
                         eventually,
                         lambda: count(connection, "status = 'completed'") == TASKS,
-                        within_seconds=2 * PATIENCE_SECONDS,
+                        within_seconds=2 * TIMEOUT_SECONDS,
                     )
                     zombie.send(signal.SIGCONT)
                     await asyncio.to_thread(

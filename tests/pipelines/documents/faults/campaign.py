@@ -23,10 +23,10 @@ from regente.pipelines.documents.standins.openrouter import OpenRouter
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox.sandbox import Sandbox
 from regente.settings import Settings
+from tests.pipelines.documents.environment import Environment, stalled
 from tests.pipelines.documents.faults.checker import faults, summary
 from tests.pipelines.documents.faults.plan import Planned, arm, plan
 from tests.pipelines.documents.faults.runner import DocumentRunner
-from tests.pipelines.documents.stage import Stage, stalled
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,17 @@ async def run_campaign(
     ):
         chat = next(one for one in sandbox.standins if isinstance(one, OpenRouter))
         arm(chat, throttles=max(3, len(planned) // 100))
-        stage = Stage(app, DocumentOperations(app), folder / "files")
+        env = Environment(app, DocumentOperations(app), folder / "files")
         for one in planned:
-            stage.write(one.code, one.content)
+            env.write(one.code, one.content)
         started = time.monotonic()
-        execution_id = await stage.submit(name="campaign")
+        execution_id = await env.submit(name="campaign")
         submitted = time.monotonic()
-        await stalled(stage, app.registry, execution_id)
-        answers = await asyncio.gather(*(stage.operations.resume(execution_id) for _ in range(3)))
+        await stalled(env, app.registry, execution_id)
+        answers = await asyncio.gather(*(env.operations.resume(execution_id) for _ in range(3)))
         began = time.monotonic()
         execution, status = await _run(
-            stage, execution_id, url, sandbox.url, folder, hurry, kill, wait_seconds
+            env, execution_id, url, sandbox.url, folder, hurry, kill, wait_seconds
         )
         ended = time.monotonic()
         wrong = await asyncio.to_thread(faults, url, execution_id, planned, chat)
@@ -70,7 +70,7 @@ async def run_campaign(
 
 
 async def _run(
-    stage: Stage,
+    env: Environment,
     execution_id: int,
     url: str,
     sandbox_url: str,
@@ -81,12 +81,12 @@ async def _run(
 ) -> tuple[DocumentExecution, int]:
     if kill:
         with DocumentRunner(url, sandbox_url, folder / "killed.log") as victim:
-            await stage.until(
+            await env.until(
                 lambda one: one.progresso_pct >= 20, execution_id, within_seconds=wait_seconds
             )
             assert victim.lives, "a document took its runner down"
     with DocumentRunner(url, sandbox_url, folder / "runner.log") as runner:
-        execution = await stage.ended(execution_id, within_seconds=wait_seconds, hurry=hurry)
+        execution = await env.ended(execution_id, within_seconds=wait_seconds, hurry=hurry)
         assert runner.lives, "a document took its runner down"
         return execution, runner.stop()
 

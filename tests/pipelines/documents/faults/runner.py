@@ -40,7 +40,7 @@ class DocumentRunner:
 
     def __init__(self, database_url: str, sandbox_url: str, log: Path) -> None:
         self._log = log.open("ab")
-        environment = {
+        env = {
             "REGENTE_DATABASE_URL": database_url,
             "REGENTE_SANDBOX_URL": sandbox_url,
             **CONFIG,
@@ -48,7 +48,7 @@ class DocumentRunner:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.pipelines.documents.faults.runner"],
             cwd=ROOT,
-            env=_without_keys() | environment,
+            env=_without_keys() | env,
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )

@@ -13,8 +13,8 @@ from regente.pipelines.documents.setup import register_documents
 from regente.services.sandbox.sandbox import Sandbox
 from tests.pipelines.documents import pdfs
 from tests.pipelines.documents.conftest import with_settings
+from tests.pipelines.documents.environment import Environment
 from tests.pipelines.documents.faults.extractors import EXITS, KILLED, fragile
-from tests.pipelines.documents.stage import Stage
 
 
 async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_runner(
@@ -27,15 +27,15 @@ async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_ru
     """W3, W8, F15: a PDF that the parser segfaults on, and two other deaths: tried three times,
     then ERRO; the rest is done."""
     registered = register_documents(registry, app, DocumentSettings(), sandbox.url, extract=fragile)
-    stage = Stage(app, operations, tmp_path)
+    env = Environment(app, operations, tmp_path)
     good = pdfs.text_pdf("a contrato between two parties")
-    stage.write("segfault.pdf", pdfs.segfault_pdf())
+    env.write("segfault.pdf", pdfs.segfault_pdf())
     for name, mark in {"killed.pdf": KILLED, "exits.pdf": EXITS, "good.pdf": b"% fine"}.items():
-        stage.write(name, good + mark)
-    execution = await stage.run(await stage.submit())
+        env.write(name, good + mark)
+    execution = await env.run(await env.submit())
     await registered.close()
     assert (execution.status, execution.documentos.ERRO) == ("CONCLUIDO", 3)
-    found = await stage.results(execution.id)
+    found = await env.results(execution.id)
     assert (found["good.pdf"]["status"], found["good.pdf"]["categoria"]) == (
         "CONCLUIDO",
         "contrato",
@@ -57,47 +57,53 @@ async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_ru
     assert (runner.status, runner.recovered) == ("stopped", 0)
 
 
-async def test_a_pdf_that_the_parser_segfaults_on_ends_its_own_process(stage: Stage) -> None:
+async def test_a_pdf_that_the_parser_segfaults_on_ends_its_own_process(
+    env: Environment,
+) -> None:
     """W3, W8, F15: a real PDF, and a real SIGSEGV of the real parser: no mark, no hook."""
-    row = await ended(stage, pdfs.segfault_pdf())
+    row = await ended(env, pdfs.segfault_pdf())
     assert row["erro_codigo"] == "ISOLATED_CRASH"
     assert "SIGSEGV" in row["erro_mensagem"]
 
 
-async def test_the_same_pdf_is_read_where_it_is_less_deep(stage: Stage) -> None:
+async def test_the_same_pdf_is_read_where_it_is_less_deep(env: Environment) -> None:
     """W8: it is its depth that kills, not its kind: nothing about it is malformed."""
-    stage.write("shallow.pdf", pdfs.segfault_pdf(depth=400))
-    execution = await stage.run(await stage.submit())
-    assert (await stage.results(execution.id))["shallow.pdf"]["status"] == "CONCLUIDO"
+    env.write("shallow.pdf", pdfs.segfault_pdf(depth=400))
+    execution = await env.run(await env.submit())
+    assert (await env.results(execution.id))["shallow.pdf"]["status"] == "CONCLUIDO"
 
 
 @with_settings(extract_seconds=100.0, extract_memory_mb=512)
-async def test_a_pdf_that_grows_to_a_gibibyte_ends_its_own_process(stage: Stage) -> None:
+async def test_a_pdf_that_grows_to_a_gibibyte_ends_its_own_process(
+    env: Environment,
+) -> None:
     """W8, F15: a real PDF, and a real abort of the real parser: no mark, no hook."""
-    row = await ended(stage, pdfs.memory_bomb_pdf())
+    row = await ended(env, pdfs.memory_bomb_pdf())
     assert row["erro_codigo"] in ("ISOLATED_CRASH", "ISOLATED_MEMORY")
 
 
 @with_settings(extract_seconds=3.0, extract_memory_mb=4096)
-async def test_a_pdf_that_takes_longer_than_anybody_waits_is_given_up(stage: Stage) -> None:
+async def test_a_pdf_that_takes_longer_than_anybody_waits_is_given_up(
+    env: Environment,
+) -> None:
     """W1, W8, F15: the same for time."""
-    row = await ended(stage, pdfs.endless_pdf())
+    row = await ended(env, pdfs.endless_pdf())
     assert (row["erro_codigo"], row["erro_mensagem"]) == (
         "ISOLATED_TIMEOUT",
         "the isolated step took longer than 3 s",
     )
 
 
-async def ended(stage: Stage, bomb: bytes) -> dict[str, Any]:
+async def ended(env: Environment, bomb: bytes) -> dict[str, Any]:
     """The bomb's result, after one attempt; the document beside it is done."""
-    project = await stage.operations.project("default")
-    await stage.operations.put_project(
+    project = await env.operations.project("default")
+    await env.operations.put_project(
         **{**project.model_dump(), "name": "hasty", "max_retries_documento": 0}
     )
-    stage.write("bomb.pdf", bomb)
-    stage.write("good.txt", "nota fiscal no 12")
-    execution = await stage.run(await stage.submit(project="hasty"))
-    found = await stage.results(execution.id)
+    env.write("bomb.pdf", bomb)
+    env.write("good.txt", "nota fiscal no 12")
+    execution = await env.run(await env.submit(project="hasty"))
+    found = await env.results(execution.id)
     assert (execution.status, found["good.txt"]["status"]) == ("CONCLUIDO", "CONCLUIDO")
     assert (found["bomb.pdf"]["status"], found["bomb.pdf"]["tentativas"]) == ("ERRO", 1)
     return found["bomb.pdf"]

@@ -32,7 +32,7 @@ DIMENSIONS = 64
 MODEL = f"text-embedding-3-small@{DIMENSIONS}"
 REPEATED_SHARE = 0.2
 LOOK_EVERY_SECONDS = 0.05
-PATIENCE_SECONDS = 900.0
+TIMEOUT_SECONDS = 900.0
 RUNNERS, SLOTS = 3, 8
 _WORDS = (
     "oak",
@@ -131,7 +131,7 @@ async def _break_until_done(
     bad moments, too."""
     drawn = random.Random(plan.seed)
     points = sorted(drawn.randrange(1, max(2, round(tasks * 0.9))) for _ in range(plan.kills))
-    struck, deadline = 0, time.monotonic() + PATIENCE_SECONDS
+    struck, deadline = 0, time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         done = (await app.counts("embeddings"))["completed"]
         if struck < len(points) and done >= points[struck]:

@@ -19,24 +19,24 @@ from regente.settings import Settings
 from tests.pipelines.missions.conftest import QUICK
 from tests.pipelines.missions.faults.campaign import Campaign
 from tests.pipelines.missions.faults.checker import faults_of, figures_of
-from tests.pipelines.missions.faults.conftest import staged
-from tests.pipelines.missions.faults.orchestrators import Nursery
+from tests.pipelines.missions.faults.conftest import environment_with
+from tests.pipelines.missions.faults.orchestrators import ForkServer
 from tests.pipelines.missions.faults.plan import Plan, make_plan
 
 WORKERS, PROXIES = 12, 8
-PATIENCE_SECONDS = 180.0
+TIMEOUT_SECONDS = 180.0
 
 
 async def run(
-    plan: Plan, console: Console, url: str, data_dir: Path, forkserver: Nursery
+    plan: Plan, console: Console, url: str, data_dir: Path, forkserver: ForkServer
 ) -> list[str]:
     settings = Settings(data_dir=data_dir, **QUICK)  # type: ignore[arg-type]
     async with (
         Regente(url, settings=settings, pipelines=Registry(), components=["missions"]) as app,
-        staged(app, forkserver, data_dir, workers=WORKERS, proxies=PROXIES) as theatre,
+        environment_with(app, forkserver, data_dir, workers=WORKERS, proxies=PROXIES) as env,
     ):
-        campaign = Campaign(theatre, plan, console.print)
-        await campaign.run(PATIENCE_SECONDS)
+        campaign = Campaign(env, plan, console.print)
+        await campaign.run(TIMEOUT_SECONDS)
         console.print(figures_of(campaign))
         return await faults_of(campaign)
 
@@ -52,7 +52,7 @@ def main() -> int:
         "--kills",
         type=int,
         default=20,
-        help="deeds of all kinds: SIGKILL, SIGSTOP past the lease, SIGTERM",
+        help="process faults of all kinds: SIGKILL, SIGSTOP past the lease, SIGTERM",
     )
     options = parser.parse_args()
     logging.getLogger("psycopg").setLevel(logging.ERROR)
@@ -61,11 +61,11 @@ def main() -> int:
     plan = make_plan(options.seed, options.missions, options.orchestrators, options.kills)
     console.print(
         f"seed {plan.seed}: {len(plan.missions)} missions, {plan.orchestrators} "
-        f"orchestrators, {len(plan.deeds)} deeds"
+        f"orchestrators, {len(plan.process_faults)} process faults"
     )
-    for deed in plan.deeds:
-        console.print(f"  {deed}")
-    forkserver = Nursery()
+    for planned in plan.process_faults:
+        console.print(f"  {planned}")
+    forkserver = ForkServer()
     with tempfile.TemporaryDirectory(
         prefix="regente-missions-", ignore_cleanup_errors=True
     ) as folder:

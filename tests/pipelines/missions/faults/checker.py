@@ -18,8 +18,7 @@ SUCCESS = ("completed", "empty")
 async def faults_of(campaign: Campaign) -> list[str]:
     """Everything that is not as it must be."""
     missions = {
-        mission.date_start: mission
-        for mission in await campaign.theatre.app.missions.find(limit=1000)
+        mission.date_start: mission for mission in await campaign.env.app.missions.find(limit=1000)
     }
     found = [
         f"the mission of {day} is not there"
@@ -48,21 +47,19 @@ def _wrong_ending(mission: Mission, ending: Ending) -> Iterator[str]:
 
 def _wrong_jobs(campaign: Campaign, day: date, ending: Ending) -> Iterator[str]:
     scrapes = campaign.scrapes_of(day)
-    lived = [job for job in scrapes if job.lived_out]
+    lived = [job for job in scrapes if job.ran_to_end]
     if len(lived) != ending.scrapes:
-        yield f"{day}: {len(lived)} scrapes lived out their fate, not {ending.scrapes}: {scrapes}"
+        yield f"{day}: {len(lived)} scrapes lived out their script, not {ending.scrapes}: {scrapes}"
     for pair in overlaps([(job.began, job.end, job.id) for job in scrapes]):
         yield f"{day}: {pair} ran at once"
     if scrapes and any(
-        job.fate.last_word["status"] in SUCCESS and job.lived_out for job in scrapes[:-1]
+        job.script.final_answer["status"] in SUCCESS and job.ran_to_end for job in scrapes[:-1]
     ):
         yield f"{day}: scraped again after it had succeeded: {scrapes}"
     storages = [
-        job
-        for job in campaign.theatre.writer.watched.values()
-        if campaign.day_of(job.scrape_id) == day
+        job for job in campaign.env.writer.watched.values() if campaign.day_of(job.scrape_id) == day
     ]
-    stored = [job for job in storages if job.last_word["status"] != "failed"]
+    stored = [job for job in storages if job.final_answer["status"] != "failed"]
     if (len(storages), len(stored)) != (ending.storages, ending.stored):
         yield (
             f"{day}: {len(storages)} storages, {len(stored)} of them good; expected "
@@ -71,7 +68,7 @@ def _wrong_jobs(campaign: Campaign, day: date, ending: Ending) -> Iterator[str]:
 
 
 def _worker_driven_by_two(campaign: Campaign) -> Iterator[str]:
-    for worker in campaign.theatre.workers:
+    for worker in campaign.env.workers:
         for pair in worker.overlapping:
             yield f"{worker.name} ran two jobs at once: {pair}"
         replaced = [span for span in worker.spans if span.replaced]
@@ -83,7 +80,7 @@ def _worker_driven_by_two(campaign: Campaign) -> Iterator[str]:
 
 
 def _proxy_used_by_two(campaign: Campaign) -> Iterator[str]:
-    spans = [(span, worker.name) for worker in campaign.theatre.workers for span in worker.spans]
+    spans = [(span, worker.name) for worker in campaign.env.workers for span in worker.spans]
     for proxy in sorted({span.proxy for span, _ in spans}):
         used = [(span.opened, span.closed, name) for span, name in spans if span.proxy == proxy]
         for pair in overlaps(used):
@@ -91,7 +88,7 @@ def _proxy_used_by_two(campaign: Campaign) -> Iterator[str]:
 
 
 def figures_of(campaign: Campaign) -> dict[str, object]:
-    workers = campaign.theatre.workers
+    workers = campaign.env.workers
     jobs = [job for worker in workers for job in worker.watched.values()]
     return {
         "seconds": round(campaign.seconds, 1),
@@ -102,9 +99,9 @@ def figures_of(campaign: Campaign) -> dict[str, object]:
             )
         ),
         "scrape jobs": len(jobs),
-        "of them cut short": sum(not job.lived_out for job in jobs),
+        "of them cut short": sum(not job.ran_to_end for job in jobs),
         "sessions": sum(len(worker.spans) for worker in workers),
-        "writer jobs": len(campaign.theatre.writer.created),
-        "calls": sum(len(peer.calls) for peer in [*workers, campaign.theatre.writer]),
-        "processes": len(campaign.theatre.started),
+        "writer jobs": len(campaign.env.writer.created),
+        "calls": sum(len(peer.calls) for peer in [*workers, campaign.env.writer]),
+        "processes": len(campaign.env.started),
     }

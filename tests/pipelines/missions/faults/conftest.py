@@ -20,9 +20,9 @@ from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.read_models import MissionFilter
 from regente.settings import Settings
 from tests.pipelines.missions.conftest import QUICK, fleet_of
-from tests.pipelines.missions.faults.orchestrators import Nursery, Orchestrator
+from tests.pipelines.missions.faults.orchestrators import ForkServer, Orchestrator
 from tests.pipelines.missions.faults.peers import WatchedWorker, WatchedWriter
-from tests.support.eventually import PATIENCE_SECONDS, eventually_async
+from tests.support.eventually import TIMEOUT_SECONDS, eventually_async
 
 FIRST_DAY = date(2020, 1, 1)
 LEASE_SECONDS = 2.0
@@ -48,11 +48,11 @@ def missions_on(count: int, first: int = 0) -> list[MissionArgs]:
 
 
 @dataclass
-class Theatre:
+class Environment:
     """The app that the test speaks to, its fleet, and the orchestrators that it starts."""
 
     app: Regente
-    forkserver: Nursery
+    forkserver: ForkServer
     data_dir: Path
     workers: list[WatchedWorker] = field(default_factory=list)
     writer: WatchedWriter = field(default_factory=WatchedWriter)
@@ -62,10 +62,10 @@ class Theatre:
     def worker(self) -> WatchedWorker:
         return self.workers[0]
 
-    def orchestrator(self, **environment: Any) -> Orchestrator:
-        """A new one; capital names are environment variables as they are, others are settings."""
-        plain = {name: value for name, value in environment.items() if name.isupper()}
-        changed = {name: value for name, value in environment.items() if not name.isupper()}
+    def orchestrator(self, **env: Any) -> Orchestrator:
+        """A new one; capital names are env variables as they are, others are settings."""
+        plain = {name: value for name, value in env.items() if name.isupper()}
+        changed = {name: value for name, value in env.items() if not name.isupper()}
         given = {**config(**changed), "REGENTE_DATA_DIR": str(self.data_dir), **plain}
         self.started.append(self.forkserver.start(self.app.database_url, given))
         return self.started[-1]
@@ -86,7 +86,7 @@ class Theatre:
         except AssertionError:
             raise AssertionError(await self.evidence()) from None
 
-    async def at_rest(self, within_seconds: float = PATIENCE_SECONDS) -> None:
+    async def at_rest(self, within_seconds: float = TIMEOUT_SECONDS) -> None:
         """The orchestrator closed, every driver gone (one may just be opening a session), workers
         idle, proxies free; the workers themselves without a session and a job."""
 
@@ -136,8 +136,8 @@ class Theatre:
 
 
 @pytest.fixture(scope="session")
-def forkserver() -> Iterator[Nursery]:
-    opened = Nursery()
+def forkserver() -> Iterator[ForkServer]:
+    opened = ForkServer()
     yield opened
     opened.close()
 
@@ -154,20 +154,20 @@ async def app(database_url: str, registry: Registry, settings: Settings) -> Asyn
 
 
 @pytest.fixture
-async def theatre(app: Regente, forkserver: Nursery, tmp_path: Path) -> AsyncIterator[Theatre]:
+async def env(app: Regente, forkserver: ForkServer, tmp_path: Path) -> AsyncIterator[Environment]:
     """One worker, one writer, two proxies."""
-    async with staged(app, forkserver, tmp_path, workers=1, proxies=2) as stage:
-        yield stage
+    async with environment_with(app, forkserver, tmp_path, workers=1, proxies=2) as env:
+        yield env
 
 
 @contextlib.asynccontextmanager
-async def staged(
-    app: Regente, forkserver: Nursery, data_dir: Path, *, workers: int, proxies: int
-) -> AsyncIterator[Theatre]:
-    stage = Theatre(app, forkserver, data_dir, [WatchedWorker() for _ in range(workers)])
-    async with fleet_of(app, *stage.workers, stage.writer, proxies=proxies):
+async def environment_with(
+    app: Regente, forkserver: ForkServer, data_dir: Path, *, workers: int, proxies: int
+) -> AsyncIterator[Environment]:
+    env = Environment(app, forkserver, data_dir, [WatchedWorker() for _ in range(workers)])
+    async with fleet_of(app, *env.workers, env.writer, proxies=proxies):
         try:
-            yield stage
+            yield env
         finally:
-            for process in stage.started:
+            for process in env.started:
                 await asyncio.to_thread(process.kill)

@@ -1,7 +1,7 @@
 """Orchestrators as processes of their own, for tests that kill them: `python -m
-tests.pipelines.missions.faults.nursery`.
+tests.pipelines.missions.faults.orchestrators`.
 
-The nursery imports everything once and forks a process for each one that is asked for, so that
+The fork server imports everything once and forks a process for each one that is asked for, so that
 dozens of restarts stay affordable. It reads requests from its standard input, one JSON object a
 line, and ends them all when that is closed.
 """
@@ -35,9 +35,9 @@ ROOT = Path(__file__).parents[4]
 
 class Orchestrator:
     """One process that opens the database, conducts missions and runs. Never left behind by its
-    nursery."""
+    fork server."""
 
-    def __init__(self, forkserver: Nursery, pid: int, log: Path) -> None:
+    def __init__(self, forkserver: ForkServer, pid: int, log: Path) -> None:
         self._forkserver = forkserver
         self._log = log
         self.pid = pid
@@ -77,11 +77,11 @@ class Orchestrator:
         return self._log.read_text(errors="replace")[-20_000:]
 
 
-class Nursery:
+class ForkServer:
     """The tests' side of it."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="regente-nursery-")
+        self._folder = tempfile.TemporaryDirectory(prefix="regente-forkserver-")
         self._lock = threading.Lock()
         self._started = 0
         self._process = subprocess.Popen(
@@ -92,12 +92,10 @@ class Nursery:
             text=True,
         )
 
-    def start(self, database_url: str, environment: Mapping[str, str]) -> Orchestrator:
+    def start(self, database_url: str, env: Mapping[str, str]) -> Orchestrator:
         self._started += 1
         log = Path(self._folder.name, f"{self._started}.log")
-        pid = self.ask(
-            {"start": {"REGENTE_DATABASE_URL": database_url, **environment}, "log": str(log)}
-        )
+        pid = self.ask({"start": {"REGENTE_DATABASE_URL": database_url, **env}, "log": str(log)})
         return Orchestrator(self, pid, log)
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -117,7 +115,7 @@ class Nursery:
         self._folder.cleanup()
 
 
-# The nursery's own side.
+# The fork server's own side.
 
 
 async def conduct() -> None:
@@ -129,15 +127,15 @@ async def conduct() -> None:
         sys.stdout.write(f"drained: {report}\n")
 
 
-def become_orchestrator(environment: dict[str, str], log: str) -> NoReturn:
-    """In the child: its own log and environment, then as if it had been started by itself."""
+def become_orchestrator(env: dict[str, str], log: str) -> NoReturn:
+    """In the child: its own log and env, then as if it had been started by itself."""
     code = 1
     try:
         with open(os.devnull) as nothing, open(log, "w") as file:
             os.dup2(nothing.fileno(), 0)
             for stream in (1, 2):
                 os.dup2(file.fileno(), stream)
-        os.environ.update(environment)
+        os.environ.update(env)
         importlib.reload(crashpoints)  # it reads the environment once
         logging.basicConfig(
             level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
@@ -153,7 +151,9 @@ def become_orchestrator(environment: dict[str, str], log: str) -> NoReturn:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests; they close the nursery
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the tests; they close the fork server
     living: set[int] = set()
     for line in sys.stdin:
         request = json.loads(line)

@@ -24,16 +24,16 @@ FOREVER = math.inf
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class JobScript:
     """How long a job takes and what it says then. STUCK: the session breaks, and the job says
     nothing any more."""
 
     seconds: float = 0.1
-    last_word: dict[str, Any] = field(default_factory=lambda: dict(COMPLETED))
+    final_answer: dict[str, Any] = field(default_factory=lambda: dict(COMPLETED))
 
     @property
     def breaks_session(self) -> bool:
-        return self.last_word.get("status") == STUCK
+        return self.final_answer.get("status") == STUCK
 
 
 @dataclass
@@ -51,21 +51,21 @@ class WatchedJob:
     day: date
     key: str | None
     began: float
-    fate: Fate
+    script: JobScript
     cut: float = FOREVER  # when it was canceled, or lost its session
 
     @property
     def natural_end(self) -> float:
-        return self.began + self.fate.seconds
+        return self.began + self.script.seconds
 
     @property
     def end(self) -> float:
         """Until then it ran. One whose session is stuck runs on until somebody ends it."""
-        return self.cut if self.fate.breaks_session else min(self.cut, self.natural_end)
+        return self.cut if self.script.breaks_session else min(self.cut, self.natural_end)
 
     @property
-    def lived_out(self) -> bool:
-        """Whether its fate came over it before anybody cut it short."""
+    def ran_to_end(self) -> bool:
+        """Whether its script came over it before anybody cut it short."""
         return time.monotonic() >= self.natural_end and self.cut >= self.natural_end
 
     def runs(self) -> bool:
@@ -74,22 +74,22 @@ class WatchedJob:
     def word(self) -> dict[str, Any]:
         if self.runs():
             return {"status": "running", "ads_count": 1}
-        return {"status": "cancelled"} if self.cut < self.natural_end else self.fate.last_word
+        return {"status": "cancelled"} if self.cut < self.natural_end else self.script.final_answer
 
-    def finish(self, last_word: dict[str, Any] | None = None) -> None:
+    def finish(self, final_answer: dict[str, Any] | None = None) -> None:
         """Now, as the test wants it."""
-        self.fate = Fate(time.monotonic() - self.began, last_word or dict(COMPLETED))
+        self.script = JobScript(time.monotonic() - self.began, final_answer or dict(COMPLETED))
 
 
 class WatchedWorker(ScriptedWorker):
-    """Every session is ready after `warm_up` looks; every job has the fate that
-    `fate_of` gives it."""
+    """Every session is ready after `warm_up` looks; every job has the script that
+    `script_of` gives it."""
 
     def __init__(self, name: str = "") -> None:
         super().__init__(name)
         self.spans: list[SessionSpan] = []
         self.watched: dict[str, WatchedJob] = {}
-        self.fate_of: Callable[[date], Fate] = lambda _: Fate()
+        self.script_of: Callable[[date], JobScript] = lambda _: JobScript()
         self.states_of: Callable[[], list[str]] = lambda: ["initializing", "ready"]
 
     async def answer(self, request: Request, body: Any) -> Response:
@@ -142,7 +142,7 @@ class WatchedWorker(ScriptedWorker):
         states = self.span.states
         status = states.pop(0) if len(states) > 1 else states[0]
         for job in self.running:
-            if job.fate.breaks_session and job.lived_out:
+            if job.script.breaks_session and job.ran_to_end:
                 return JSONResponse({"status": "stuck"})
             known = {"job_id": job.id, "job_key": job.key} if self.knows_keys else {}
             return JSONResponse({"status": "scraping"} | known)
@@ -159,7 +159,7 @@ class WatchedWorker(ScriptedWorker):
             )
         day = date.fromisoformat(body["filters"]["date_range"]["start"])
         job = WatchedJob(
-            f"scrape_{next(_numbers):08x}", day, key, time.monotonic(), self.fate_of(day)
+            f"scrape_{next(_numbers):08x}", day, key, time.monotonic(), self.script_of(day)
         )
         self.watched[job.id] = job
         return JSONResponse({"job_id": job.id})
@@ -169,13 +169,13 @@ class WatchedWorker(ScriptedWorker):
 class WriterJob(Job):
     url: str = ""
     ready_at: float = 0.0
-    last_word: dict[str, Any] = field(default_factory=dict)
+    final_answer: dict[str, Any] = field(default_factory=dict)
 
     def next(self) -> dict[str, Any]:
         self.asked += 1
         if time.monotonic() < self.ready_at:
             return {"status": "processing", "progress": {"total": 3, "processed": 1}}
-        return self.last_word
+        return self.final_answer
 
     @property
     def scrape_id(self) -> str:
@@ -186,20 +186,20 @@ class WriterJob(Job):
 class WatchedWriter(ScriptedWriter):
     def __init__(self, name: str = "") -> None:
         super().__init__(name)
-        self.fate_of: Callable[[str], Fate] = lambda _: Fate(0.05, stored(3))
+        self.script_of: Callable[[str], JobScript] = lambda _: JobScript(0.05, stored(3))
         self.watched: dict[str, WriterJob] = {}
 
     async def answer(self, request: Request, body: Any) -> Response:
         if request.url.path == "/process" and (job_id := body["job_id"]) not in self.jobs:
             url = body["source"]["url"]
-            fate = self.fate_of(url.split("/")[-2])
+            script = self.script_of(url.split("/")[-2])
             self.created.append(job_id)
             job = WriterJob(
                 job_id,
                 [],
                 url=url,
-                ready_at=time.monotonic() + fate.seconds,
-                last_word=fate.last_word,
+                ready_at=time.monotonic() + script.seconds,
+                final_answer=script.final_answer,
             )
             self.jobs[job_id] = self.watched[job_id] = job
         return await super().answer(request, body)

@@ -9,13 +9,13 @@ from datetime import date
 from typing import Any, Literal, get_args
 
 from tests.pipelines.missions.faults.conftest import LEASE_SECONDS, SWEEP_SECONDS, missions_on
-from tests.pipelines.missions.faults.peers import COMPLETED, STUCK, Fate
+from tests.pipelines.missions.faults.peers import COMPLETED, STUCK, JobScript
 from tests.support.peers import stored
 
-DeedKind = Literal["kill", "pause", "deploy"]
-WEIGHTS: dict[DeedKind, int] = {"kill": 50, "pause": 30, "deploy": 20}
+ProcessFaultKind = Literal["kill", "pause", "deploy"]
+WEIGHTS: dict[ProcessFaultKind, int] = {"kill": 50, "pause": 30, "deploy": 20}
 MAX_RETRIES = 2
-FIRST_DEED_SECONDS = 1.5
+FIRST_FAULT_SECONDS = 1.5
 GAP_SECONDS = 1.3
 ENOUGH = 12  # jobs of one mission; more are never needed
 
@@ -43,25 +43,25 @@ class Ending:
     status: str
     error_code: str | None = None
     ads_count: int | None = None
-    scrapes: int = 1  # jobs that live out their fate
+    scrapes: int = 1  # jobs that live out their script
     storages: int = 0  # jobs that the writer is given
     stored: int = 0  # of them, those that store something
 
 
 @dataclass(frozen=True, slots=True)
 class MissionPlan:
-    """The fates of its jobs, in order. One that is cut short leaves its fate to the next."""
+    """The scripts of its jobs, in order. One that is cut short leaves its script to the next."""
 
     scrapes: tuple[tuple[str, float], ...]
     storages: tuple[tuple[str, float], ...]
 
-    def scrape(self, number: int) -> Fate:
+    def scrape(self, number: int) -> JobScript:
         kind, seconds = self.scrapes[number]
-        return Fate(seconds, SCRAPE_WORDS[kind])
+        return JobScript(seconds, SCRAPE_WORDS[kind])
 
-    def storage(self, number: int) -> Fate:
+    def storage(self, number: int) -> JobScript:
         kind, seconds = self.storages[number]
-        return Fate(seconds, STORAGE_WORDS[kind])
+        return JobScript(seconds, STORAGE_WORDS[kind])
 
     @property
     def ending(self) -> Ending:
@@ -91,9 +91,9 @@ class MissionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ProcessFault:
     at_seconds: float
-    kind: DeedKind
+    kind: ProcessFaultKind
     target: int
     seconds: float  # how long it stays away
 
@@ -106,17 +106,17 @@ class Plan:
     seed: int
     orchestrators: int
     missions: dict[date, MissionPlan]
-    deeds: tuple[Deed, ...]
+    process_faults: tuple[ProcessFault, ...]
 
     @property
     def feed_seconds(self) -> float:
-        return self.deeds[-1].at_seconds if self.deeds else 1.0
+        return self.process_faults[-1].at_seconds if self.process_faults else 1.0
 
 
 def make_plan(seed: int, missions: int, orchestrators: int, kills: int) -> Plan:
     dice = random.Random(seed)
     planned = {args.date_start: _mission(dice) for args in missions_on(missions)}
-    return Plan(seed, orchestrators, planned, tuple(_deeds(dice, orchestrators, kills)))
+    return Plan(seed, orchestrators, planned, tuple(_process_faults(dice, orchestrators, kills)))
 
 
 def _mission(dice: random.Random) -> MissionPlan:
@@ -134,13 +134,13 @@ def _drawn(dice: random.Random, weights: dict[str, int]) -> list[str]:
     return dice.choices([*weights], weights=[*weights.values()], k=ENOUGH)
 
 
-def _deeds(dice: random.Random, orchestrators: int, kills: int) -> list[Deed]:
-    kinds = [*get_args(DeedKind)][:kills]
+def _process_faults(dice: random.Random, orchestrators: int, kills: int) -> list[ProcessFault]:
+    kinds = [*get_args(ProcessFaultKind)][:kills]
     kinds += dice.choices([*WEIGHTS], weights=[*WEIGHTS.values()], k=kills - len(kinds))
     dice.shuffle(kinds)
     free_at = [0.0] * orchestrators
-    deeds: list[Deed] = []
-    at_seconds = FIRST_DEED_SECONDS
+    process_faults: list[ProcessFault] = []
+    at_seconds = FIRST_FAULT_SECONDS
     for kind in kinds:
         target = min(
             range(orchestrators), key=lambda number: (free_at[number] > at_seconds, dice.random())
@@ -151,7 +151,7 @@ def _deeds(dice: random.Random, orchestrators: int, kills: int) -> list[Deed]:
             if kind == "pause"
             else dice.uniform(0.0, 1.0)
         )
-        deeds.append(Deed(round(at_seconds, 2), kind, target, round(away, 2)))
+        process_faults.append(ProcessFault(round(at_seconds, 2), kind, target, round(away, 2)))
         free_at[target] = at_seconds + away + 1.0
         at_seconds += GAP_SECONDS * dice.uniform(0.4, 1.6)
-    return deeds
+    return process_faults

@@ -13,8 +13,8 @@ import pytest
 from starlette.responses import JSONResponse
 
 import regente.pipelines.missions
-from tests.pipelines.missions.faults.conftest import Theatre, missions_on
-from tests.pipelines.missions.faults.peers import FOREVER, Fate
+from tests.pipelines.missions.faults.conftest import Environment, missions_on
+from tests.pipelines.missions.faults.peers import FOREVER, JobScript
 from tests.support.eventually import eventually_async
 from tests.support.peers import stored
 
@@ -28,15 +28,15 @@ POINTS = sorted(
     }
 )
 
-Act = Callable[[Theatre], None]
-Provoke = Callable[[Theatre], Awaitable[None]]
+Act = Callable[[Environment], None]
+Provoke = Callable[[Environment], Awaitable[None]]
 
 
-def nothing(theatre: Theatre) -> None:
+def nothing(env: Environment) -> None:
     """Most points lie on the way of any mission."""
 
 
-async def wait(theatre: Theatre) -> None:
+async def wait(env: Environment) -> None:
     """Most orchestrators get there by themselves."""
 
 
@@ -51,42 +51,42 @@ class Scenario:
     max_retries: int = 2
 
 
-def first_session_is_stuck(theatre: Theatre) -> None:
+def first_session_is_stuck(env: Environment) -> None:
     scripts = [["stuck"]]
-    theatre.worker.states_of = lambda: scripts.pop() if scripts else ["ready"]
+    env.worker.states_of = lambda: scripts.pop() if scripts else ["ready"]
 
 
-def first_scrape_fails(theatre: Theatre) -> None:
-    fates = [Fate(0.1, {"status": "failed"})]
-    theatre.worker.fate_of = lambda _: fates.pop() if fates else Fate()
+def first_scrape_fails(env: Environment) -> None:
+    scripts = [JobScript(0.1, {"status": "failed"})]
+    env.worker.script_of = lambda _: scripts.pop() if scripts else JobScript()
 
 
-def first_session_breaks(theatre: Theatre) -> None:
-    fates = [Fate(0.1, {"status": "session stuck"})]
-    theatre.worker.fate_of = lambda _: fates.pop() if fates else Fate()
+def first_session_breaks(env: Environment) -> None:
+    scripts = [JobScript(0.1, {"status": "session stuck"})]
+    env.worker.script_of = lambda _: scripts.pop() if scripts else JobScript()
 
 
-def first_storage_fails(theatre: Theatre) -> None:
-    fates = [Fate(0.05, stored(0, status="failed", error="told to"))]
-    theatre.writer.fate_of = lambda _: fates.pop() if fates else Fate(0.05, stored(3))
+def first_storage_fails(env: Environment) -> None:
+    scripts = [JobScript(0.05, stored(0, status="failed", error="told to"))]
+    env.writer.script_of = lambda _: scripts.pop() if scripts else JobScript(0.05, stored(3))
 
 
-def first_scrape_is_throttled(theatre: Theatre) -> None:
+def first_scrape_is_throttled(env: Environment) -> None:
     answer = lambda: JSONResponse({}, 429, {"Retry-After": "0.2"})  # noqa: E731
-    theatre.worker.fault_with("POST", "/scrape", answer)
+    env.worker.fault_with("POST", "/scrape", answer)
 
 
-def first_scrape_goes_on_for_ever(theatre: Theatre) -> None:
-    fates = [Fate(FOREVER)]
-    theatre.worker.fate_of = lambda _: fates.pop() if fates else Fate()
+def first_scrape_goes_on_for_ever(env: Environment) -> None:
+    scripts = [JobScript(FOREVER)]
+    env.worker.script_of = lambda _: scripts.pop() if scripts else JobScript()
 
 
-async def cancel_the_first(theatre: Theatre) -> None:
+async def cancel_the_first(env: Environment) -> None:
     async def scraping() -> bool:
-        return bool(theatre.worker.running)
+        return bool(env.worker.running)
 
     await eventually_async(scraping)
-    await theatre.app.missions.cancel((await theatre.app.missions.ids())[0])
+    await env.app.missions.cancel((await env.app.missions.ids())[0])
 
 
 CALLED_OFF = Scenario(
@@ -150,21 +150,21 @@ def test_every_crash_point_has_a_scenario() -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_crash_there_loses_and_doubles_nothing(point: str, theatre: Theatre) -> None:
+async def test_a_crash_there_loses_and_doubles_nothing(point: str, env: Environment) -> None:
     """F2, O14: SIGKILL at this very point, restart by another process; one job for each attempt,
     counted by the peers."""
-    await crash_and_recover(theatre, point, SCENARIOS[point])
-    check_exactly_once(theatre, SCENARIOS[point])
+    await crash_and_recover(env, point, SCENARIOS[point])
+    check_exactly_once(env, SCENARIOS[point])
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 async def test_a_crash_in_a_corner_loses_and_doubles_nothing(
-    variant: str, theatre: Theatre
+    variant: str, env: Environment
 ) -> None:
     """F2, O14: the same points on their less travelled roads."""
     point, scenario = VARIANTS[variant]
-    await crash_and_recover(theatre, point, scenario)
-    check_exactly_once(theatre, scenario)
+    await crash_and_recover(env, point, scenario)
+    check_exactly_once(env, scenario)
 
 
 @pytest.mark.parametrize(
@@ -172,36 +172,36 @@ async def test_a_crash_in_a_corner_loses_and_doubles_nothing(
     [point for point in POINTS if point.startswith("scrape.") or point == "mission.called_off"],
 )
 async def test_a_worker_that_knows_no_keys_never_runs_two_jobs_at_once(
-    point: str, theatre: Theatre
+    point: str, env: Environment
 ) -> None:
     """F2, O14: what it does cannot be asked for by name, so it is stopped before anything is sent
     again."""
-    theatre.worker.knows_keys = False
-    await crash_and_recover(theatre, point, SCENARIOS[point])
-    assert len(theatre.worker.watched) <= SCENARIOS[point].scrapes + 1
-    assert len(theatre.writer.created) == SCENARIOS[point].storages
+    env.worker.knows_keys = False
+    await crash_and_recover(env, point, SCENARIOS[point])
+    assert len(env.worker.watched) <= SCENARIOS[point].scrapes + 1
+    assert len(env.writer.created) == SCENARIOS[point].storages
 
 
-async def crash_and_recover(theatre: Theatre, point: str, scenario: Scenario) -> None:
-    scenario.prepare(theatre)
-    await theatre.app.missions.set("max_retries", scenario.max_retries)
-    await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
-    doomed = theatre.orchestrator(REGENTE_CRASH_POINT=f"{point}:{scenario.passage}")
-    await scenario.provoke(theatre)
-    assert await theatre.ended(doomed) == -signal.SIGKILL, (
-        f"{point} was never hit:\n{doomed.said()}"
+async def crash_and_recover(env: Environment, point: str, scenario: Scenario) -> None:
+    scenario.prepare(env)
+    await env.app.missions.set("max_retries", scenario.max_retries)
+    await env.app.missions.create(missions_on(MISSIONS), queue=True)
+    crashing = env.orchestrator(REGENTE_CRASH_POINT=f"{point}:{scenario.passage}")
+    await scenario.provoke(env)
+    assert await env.ended(crashing) == -signal.SIGKILL, (
+        f"{point} was never hit:\n{crashing.said()}"
     )
-    theatre.expire_leases()
-    theatre.orchestrator()
-    await theatre.all_ended()
-    await theatre.at_rest()
-    assert await theatre.statuses() == list(scenario.statuses)
-    assert theatre.worker.overlapping == []
-    assert [span for span in theatre.worker.spans if span.replaced] == [], (
+    env.expire_leases()
+    env.orchestrator()
+    await env.all_ended()
+    await env.at_rest()
+    assert await env.statuses() == list(scenario.statuses)
+    assert env.worker.overlapping == []
+    assert [span for span in env.worker.spans if span.replaced] == [], (
         "a session was left open when its proxy was freed"
     )
 
 
-def check_exactly_once(theatre: Theatre, scenario: Scenario) -> None:
-    assert len(theatre.worker.watched) == scenario.scrapes
-    assert len(theatre.writer.created) == scenario.storages
+def check_exactly_once(env: Environment, scenario: Scenario) -> None:
+    assert len(env.worker.watched) == scenario.scrapes
+    assert len(env.writer.created) == scenario.storages

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from regente import InvalidInput, Regente
-from tests.pipelines.missions.faults.conftest import missions_on, staged
-from tests.pipelines.missions.faults.orchestrators import Nursery
+from tests.pipelines.missions.faults.conftest import environment_with, missions_on
+from tests.pipelines.missions.faults.orchestrators import ForkServer
 
 
 async def test_drivers_leave_room_for_the_missions_that_they_wait_for(
-    app: Regente, forkserver: Nursery, tmp_path: Path
+    app: Regente, forkserver: ForkServer, tmp_path: Path
 ) -> None:
     """O7: more workers than slots is slow, and not a standstill."""
-    async with staged(app, forkserver, tmp_path, workers=3, proxies=3) as theatre:
+    async with environment_with(app, forkserver, tmp_path, workers=3, proxies=3) as env:
         await app.missions.create(missions_on(6), queue=True)
-        theatre.orchestrator(concurrency=3)
-        await theatre.all_ended()
-        await theatre.at_rest()
-        assert await theatre.statuses() == ["completed"] * 6
+        env.orchestrator(concurrency=3)
+        await env.all_ended()
+        await env.at_rest()
+        assert await env.statuses() == ["completed"] * 6
 
 
 async def test_too_few_slots_for_any_mission_are_refused(app: Regente) -> None:

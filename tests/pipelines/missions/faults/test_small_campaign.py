@@ -8,22 +8,22 @@ from pathlib import Path
 from regente import Regente
 from tests.pipelines.missions.faults.campaign import Campaign
 from tests.pipelines.missions.faults.checker import faults_of, figures_of
-from tests.pipelines.missions.faults.conftest import staged
-from tests.pipelines.missions.faults.orchestrators import Nursery
+from tests.pipelines.missions.faults.conftest import environment_with
+from tests.pipelines.missions.faults.orchestrators import ForkServer
 from tests.pipelines.missions.faults.plan import make_plan
 
 SEED, MISSIONS, ORCHESTRATORS, KILLS = 11, 60, 2, 5
 
 
 async def test_nothing_is_lost_or_done_twice_while_orchestrators_die(
-    app: Regente, forkserver: Nursery, tmp_path: Path
+    app: Regente, forkserver: ForkServer, tmp_path: Path
 ) -> None:
     """F1, F5, F8, O7, O14, O15: missions end as their peers' answers say; no worker, proxy or
     mission in two hands."""
     said: list[str] = [f"seed {SEED}"]
-    async with staged(app, forkserver, tmp_path, workers=6, proxies=4) as theatre:
-        campaign = Campaign(theatre, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)
-        await campaign.run(patience_seconds=60.0)
+    async with environment_with(app, forkserver, tmp_path, workers=6, proxies=4) as env:
+        campaign = Campaign(env, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)
+        await campaign.run(timeout_seconds=60.0)
         faults = await faults_of(campaign)
         assert not faults, "\n".join([*said, str(figures_of(campaign)), *faults])
 

@@ -14,43 +14,47 @@ from tests.pipelines.missions.faults.conftest import (
     LEASE_SECONDS,
     SHORT_LEASE,
     SWEEP_SECONDS,
-    Theatre,
+    Environment,
     missions_on,
 )
 from tests.pipelines.missions.faults.orchestrators import Orchestrator
-from tests.pipelines.missions.faults.peers import COMPLETED, FOREVER, Fate, WatchedJob
+from tests.pipelines.missions.faults.peers import COMPLETED, FOREVER, JobScript, WatchedJob
 from tests.support.eventually import eventually_async
 from tests.support.peers import Peer, stored
 
 SLACK_SECONDS = 2.0  # two busy cores
 
 
-async def scraping(theatre: Theatre) -> WatchedJob:
+async def scraping(env: Environment) -> WatchedJob:
     """The job that runs, once it is known and looked at."""
 
     async def asked() -> bool:
-        return theatre.worker.count("GET", "/scrape/.+") > 1
+        return env.worker.count("GET", "/scrape/.+") > 1
 
     await eventually_async(asked)
-    return theatre.worker.running[0]
+    return env.worker.running[0]
 
 
-async def storing(theatre: Theatre) -> None:
+async def storing(env: Environment) -> None:
     async def asked() -> bool:
-        return theatre.writer.count("GET", "/status/.+") > 1
+        return env.writer.count("GET", "/status/.+") > 1
 
     await eventually_async(asked)
 
 
 async def begin(
-    theatre: Theatre, *, scrape: Fate | None = None, storage: Fate | None = None, **config: Any
+    env: Environment,
+    *,
+    scrape: JobScript | None = None,
+    storage: JobScript | None = None,
+    **config: Any,
 ) -> Orchestrator:
-    """One mission, in the hands of one orchestrator; only its first jobs have these fates."""
-    scrapes, storages = [scrape or Fate()], [storage or Fate(0.05, stored(3))]
-    theatre.worker.fate_of = lambda _: scrapes.pop() if scrapes else Fate()
-    theatre.writer.fate_of = lambda _: storages.pop() if storages else Fate(0.05, stored(3))
-    await theatre.app.missions.create(missions_on(1), queue=True)
-    return theatre.orchestrator(**config)
+    """One mission, in the hands of one orchestrator; only its first jobs have these scripts."""
+    scrapes, storages = [scrape or JobScript()], [storage or JobScript(0.05, stored(3))]
+    env.worker.script_of = lambda _: scrapes.pop() if scrapes else JobScript()
+    env.writer.script_of = lambda _: storages.pop() if storages else JobScript(0.05, stored(3))
+    await env.app.missions.create(missions_on(1), queue=True)
+    return env.orchestrator(**config)
 
 
 def forget(peer: Peer) -> None:
@@ -74,46 +78,46 @@ SCRAPE_ENDS: dict[str, tuple[dict[str, Any] | None, str, int]] = {
 
 @pytest.mark.parametrize("case", sorted(SCRAPE_ENDS))
 async def test_a_scrape_is_asked_for_before_anything_is_sent_again(
-    case: str, theatre: Theatre
+    case: str, env: Environment
 ) -> None:
     """O14 (5.6): completed goes on to storage, running is watched, failed is tried again; nothing
     runs twice."""
-    last_word, status, scrapes = SCRAPE_ENDS[case]
-    doomed = await begin(theatre, scrape=Fate(FOREVER))
-    job = await scraping(theatre)
-    doomed.kill()
-    forget(theatre.worker)
-    if last_word is not None:
-        job.finish(last_word)
-    theatre.expire_leases()
-    theatre.orchestrator()
-    if last_word is None:
-        await scraping(theatre)
+    final_answer, status, scrapes = SCRAPE_ENDS[case]
+    crashing = await begin(env, scrape=JobScript(FOREVER))
+    job = await scraping(env)
+    crashing.kill()
+    forget(env.worker)
+    if final_answer is not None:
+        job.finish(final_answer)
+    env.expire_leases()
+    env.orchestrator()
+    if final_answer is None:
+        await scraping(env)
         job.finish()
-    await theatre.all_ended()
-    await theatre.at_rest()
-    assert await theatre.statuses() == [status]
-    assert first_call(theatre.worker, "(GET|POST) /scrape") == ("GET", f"/scrape/{job.id}")
-    assert len(theatre.worker.watched) == scrapes
-    assert theatre.worker.overlapping == []
+    await env.all_ended()
+    await env.at_rest()
+    assert await env.statuses() == [status]
+    assert first_call(env.worker, "(GET|POST) /scrape") == ("GET", f"/scrape/{job.id}")
+    assert len(env.worker.watched) == scrapes
+    assert env.worker.overlapping == []
 
 
-async def test_a_scrape_that_is_gone_goes_back_to_the_queue(theatre: Theatre) -> None:
+async def test_a_scrape_that_is_gone_goes_back_to_the_queue(env: Environment) -> None:
     """O14 (5.6): the worker was set up anew and knows nothing; the mission is scraped once more,
     uncharged."""
-    doomed = await begin(theatre, scrape=Fate(FOREVER))
-    job = await scraping(theatre)
-    doomed.kill()
-    forget(theatre.worker)
-    theatre.worker.watched.clear()
-    theatre.expire_leases()
-    theatre.orchestrator()
-    await theatre.all_ended()
-    await theatre.at_rest()
-    (mission,) = await theatre.app.missions.find()
+    crashing = await begin(env, scrape=JobScript(FOREVER))
+    job = await scraping(env)
+    crashing.kill()
+    forget(env.worker)
+    env.worker.watched.clear()
+    env.expire_leases()
+    env.orchestrator()
+    await env.all_ended()
+    await env.at_rest()
+    (mission,) = await env.app.missions.find()
     assert (mission.status, mission.retry_count) == ("completed", 0)
-    assert first_call(theatre.worker, "(GET|POST) /scrape") == ("GET", f"/scrape/{job.id}")
-    assert len(theatre.worker.watched) == 1
+    assert first_call(env.worker, "(GET|POST) /scrape") == ("GET", f"/scrape/{job.id}")
+    assert len(env.worker.watched) == 1
 
 
 STORAGE_ENDS: dict[str, tuple[dict[str, Any] | None, int]] = {
@@ -126,99 +130,108 @@ STORAGE_ENDS: dict[str, tuple[dict[str, Any] | None, int]] = {
 
 @pytest.mark.parametrize("case", sorted(STORAGE_ENDS))
 async def test_a_storage_is_asked_for_before_anything_is_sent_again(
-    case: str, theatre: Theatre
+    case: str, env: Environment
 ) -> None:
     """O14 (5.6): the writer's job is asked for by its id; what was extracted is not extracted
     again."""
-    last_word, storages = STORAGE_ENDS[case]
-    doomed = await begin(theatre, storage=Fate(FOREVER, stored(3)))
-    await storing(theatre)
-    doomed.kill()
-    forget(theatre.writer)
-    (job,) = theatre.writer.watched.values()
-    if last_word is not None:
-        job.ready_at, job.last_word = 0.0, last_word
-    theatre.expire_leases()
-    theatre.orchestrator()
-    if last_word is None:
-        await storing(theatre)
+    final_answer, storages = STORAGE_ENDS[case]
+    crashing = await begin(env, storage=JobScript(FOREVER, stored(3)))
+    await storing(env)
+    crashing.kill()
+    forget(env.writer)
+    (job,) = env.writer.watched.values()
+    if final_answer is not None:
+        job.ready_at, job.final_answer = 0.0, final_answer
+    env.expire_leases()
+    env.orchestrator()
+    if final_answer is None:
+        await storing(env)
         job.ready_at = 0.0
-    await theatre.all_ended()
-    await theatre.at_rest()
-    assert await theatre.statuses() == ["completed"]
-    assert first_call(theatre.writer, "(GET /status|POST /process)") == ("GET", f"/status/{job.id}")
-    assert len(theatre.writer.created) == storages
-    assert len(theatre.worker.watched) == 1
+    await env.all_ended()
+    await env.at_rest()
+    assert await env.statuses() == ["completed"]
+    assert first_call(env.writer, "(GET /status|POST /process)") == (
+        "GET",
+        f"/status/{job.id}",
+    )
+    assert len(env.writer.created) == storages
+    assert len(env.worker.watched) == 1
 
 
-async def test_a_storage_that_is_gone_is_sent_again_under_its_name(theatre: Theatre) -> None:
+async def test_a_storage_that_is_gone_is_sent_again_under_its_name(
+    env: Environment,
+) -> None:
     """O14 (5.6): the writer was set up anew."""
-    doomed = await begin(theatre, storage=Fate(FOREVER, stored(3)))
-    await storing(theatre)
-    doomed.kill()
-    forget(theatre.writer)
-    (name,) = theatre.writer.created
-    theatre.writer.jobs.clear()
-    theatre.expire_leases()
-    theatre.orchestrator()
-    await theatre.all_ended()
-    await theatre.at_rest()
-    assert await theatre.statuses() == ["completed"]
-    assert theatre.writer.calls[:2] == [("GET", f"/status/{name}"), ("POST", "/process")]
-    assert theatre.writer.created == [name, name]
-    assert len(theatre.worker.watched) == 1
+    crashing = await begin(env, storage=JobScript(FOREVER, stored(3)))
+    await storing(env)
+    crashing.kill()
+    forget(env.writer)
+    (name,) = env.writer.created
+    env.writer.jobs.clear()
+    env.expire_leases()
+    env.orchestrator()
+    await env.all_ended()
+    await env.at_rest()
+    assert await env.statuses() == ["completed"]
+    assert env.writer.calls[:2] == [("GET", f"/status/{name}"), ("POST", "/process")]
+    assert env.writer.created == [name, name]
+    assert len(env.worker.watched) == 1
 
 
-async def test_another_orchestrator_takes_over_within_lease_and_sweep(theatre: Theatre) -> None:
+async def test_another_orchestrator_takes_over_within_lease_and_sweep(
+    env: Environment,
+) -> None:
     """F1, O14: measured from the death to the first question about the job, with the other one
     alive all along."""
-    doomed = await begin(theatre, scrape=Fate(FOREVER), **SHORT_LEASE)
-    job = await scraping(theatre)
-    theatre.orchestrator()
-    await eventually_async(lambda: _runners(theatre, 2))
-    doomed.kill()
+    crashing = await begin(env, scrape=JobScript(FOREVER), **SHORT_LEASE)
+    job = await scraping(env)
+    env.orchestrator()
+    await eventually_async(lambda: _runners(env, 2))
+    crashing.kill()
     died_at = time.monotonic()
-    forget(theatre.worker)
+    forget(env.worker)
 
     async def asked() -> bool:
-        return ("GET", f"/scrape/{job.id}") in theatre.worker.calls
+        return ("GET", f"/scrape/{job.id}") in env.worker.calls
 
     await eventually_async(asked)
     took_seconds = time.monotonic() - died_at
     job.finish()
-    await theatre.all_ended()
-    await theatre.at_rest()
+    await env.all_ended()
+    await env.at_rest()
     assert took_seconds < LEASE_SECONDS + SWEEP_SECONDS + SLACK_SECONDS, (
         f"it took {took_seconds:.2f} s"
     )
 
 
-async def test_workers_are_synchronised_and_orphaned_proxies_freed(theatre: Theatre) -> None:
+async def test_workers_are_synchronised_and_orphaned_proxies_freed(
+    env: Environment,
+) -> None:
     """O14 (5.6): a session that died with its driver is noticed, and a proxy that nobody uses is
     free again."""
-    await theatre.app.missions.set("session_limit", 100)
-    doomed = await begin(theatre, storage=Fate(FOREVER, stored(3)))
-    await storing(theatre)
-    doomed.kill()
-    (job,) = theatre.writer.watched.values()
-    theatre.worker.spans[-1].closed = time.monotonic()  # the worker was restarted
-    with psycopg.connect(theatre.app.database_url, autocommit=True) as connection:
+    await env.app.missions.set("session_limit", 100)
+    crashing = await begin(env, storage=JobScript(FOREVER, stored(3)))
+    await storing(env)
+    crashing.kill()
+    (job,) = env.writer.watched.values()
+    env.worker.spans[-1].closed = time.monotonic()  # the worker was restarted
+    with psycopg.connect(env.app.database_url, autocommit=True) as connection:
         (worker_id,) = connection.execute("SELECT id FROM regente.workers").fetchone() or ("",)
         connection.execute("UPDATE regente.workers SET status = 'idle', session_id = NULL")
         held = connection.execute(
             "SELECT count(*) FROM regente.proxies WHERE in_use_by_worker_id = %s", (worker_id,)
         ).fetchone()
     assert held == (1,)
-    forget(theatre.worker)
-    theatre.expire_leases()
-    theatre.orchestrator()
+    forget(env.worker)
+    env.expire_leases()
+    env.orchestrator()
     job.ready_at = 0.0
-    await theatre.all_ended()
-    await theatre.at_rest()
+    await env.all_ended()
+    await env.at_rest()
 
 
-async def _runners(theatre: Theatre, count: int) -> bool:
-    with psycopg.connect(theatre.app.database_url, autocommit=True) as connection:
+async def _runners(env: Environment, count: int) -> bool:
+    with psycopg.connect(env.app.database_url, autocommit=True) as connection:
         found = connection.execute(
             "SELECT count(*) FROM regente.runners WHERE status = 'running'"
         ).fetchone()

@@ -14,7 +14,7 @@ import pytest
 from tests.pipelines.missions.faults.conftest import (
     LEASE_SECONDS,
     SHORT_LEASE,
-    Theatre,
+    Environment,
     missions_on,
 )
 from tests.pipelines.missions.faults.orchestrators import Orchestrator
@@ -42,50 +42,53 @@ def test_these_are_crash_points() -> None:
 
 
 @pytest.mark.parametrize("point", ABOUT_TO_SPEAK)
-async def test_a_zombie_touches_nobody(point: str, theatre: Theatre) -> None:
+async def test_a_zombie_touches_nobody(point: str, env: Environment) -> None:
     """F5, O7, O14: right after it wakes up it may be about to speak to a worker or writer that is
     not its own any more."""
     scenario = SCENARIOS[point]
-    scenario.prepare(theatre)
-    await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
-    zombie = theatre.orchestrator(
+    scenario.prepare(env)
+    await env.app.missions.create(missions_on(MISSIONS), queue=True)
+    zombie = env.orchestrator(
         REGENTE_CRASH_POINT=point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE
     )
-    await scenario.provoke(theatre)
+    await scenario.provoke(env)
     await until(lambda: is_frozen(zombie))
     lease_is_over_at = time.monotonic() + LEASE_SECONDS
-    theatre.expire_leases()
-    theatre.orchestrator()
-    await theatre.all_ended()
-    await theatre.at_rest()
+    env.expire_leases()
+    env.orchestrator()
+    await env.all_ended()
+    await env.at_rest()
     await until(lambda: time.monotonic() > lease_is_over_at)
-    before = deeds(theatre)
+    before = commands(env)
     zombie.send(signal.SIGCONT)
-    await until(lambda: is_registered_anew(theatre, zombie))
+    await until(lambda: is_registered_anew(env, zombie))
     zombie.send(signal.SIGTERM)
-    assert await theatre.ended(zombie) == 0
-    assert deeds(theatre) == before
-    await theatre.at_rest()
-    assert await theatre.statuses() == list(scenario.statuses)
-    check_exactly_once(theatre, scenario)
+    assert await env.ended(zombie) == 0
+    assert commands(env) == before
+    await env.at_rest()
+    assert await env.statuses() == list(scenario.statuses)
+    check_exactly_once(env, scenario)
 
 
 @pytest.mark.parametrize("passage", [4, 8])
-async def test_a_zombie_does_not_keep_its_locks(passage: int, theatre: Theatre) -> None:
+async def test_a_zombie_does_not_keep_its_locks(passage: int, env: Environment) -> None:
     """F5, O7, O14: frozen right before a commit (a mission is given out, a worker is let go), it
     holds what others need."""
-    await theatre.app.missions.create(missions_on(MISSIONS), queue=True)
+    await env.app.missions.create(missions_on(MISSIONS), queue=True)
     crash_point = f"transaction.before_commit:{passage}"
-    zombie = theatre.orchestrator(
+    zombie = env.orchestrator(
         REGENTE_CRASH_POINT=crash_point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE
     )
     await until(lambda: is_frozen(zombie))
-    theatre.expire_leases()
-    theatre.orchestrator()
-    await theatre.all_ended()
-    await theatre.at_rest()
-    assert await theatre.statuses() == ["completed"] * MISSIONS
-    assert (len(theatre.worker.watched), len(theatre.writer.created)) == (MISSIONS, MISSIONS)
+    env.expire_leases()
+    env.orchestrator()
+    await env.all_ended()
+    await env.at_rest()
+    assert await env.statuses() == ["completed"] * MISSIONS
+    assert (len(env.worker.watched), len(env.writer.created)) == (
+        MISSIONS,
+        MISSIONS,
+    )
 
 
 async def until(happened: Callable[[], bool]) -> None:
@@ -99,8 +102,8 @@ def is_frozen(process: Orchestrator) -> bool:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def is_registered_anew(theatre: Theatre, process: Orchestrator) -> bool:
-    with psycopg.connect(theatre.app.database_url, autocommit=True) as connection:
+def is_registered_anew(env: Environment, process: Orchestrator) -> bool:
+    with psycopg.connect(env.app.database_url, autocommit=True) as connection:
         found = connection.execute(
             "SELECT count(*), count(*) FILTER (WHERE status = 'running') FROM "
             "regente.runners WHERE pid = %s",
@@ -109,7 +112,7 @@ def is_registered_anew(theatre: Theatre, process: Orchestrator) -> bool:
     return found == (2, 1)
 
 
-def deeds(theatre: Theatre) -> list[tuple[str, str]]:
+def commands(env: Environment) -> list[tuple[str, str]]:
     """Everything that the peers were told to do, as opposed to asked."""
-    calls = [*theatre.worker.calls, *theatre.writer.calls]
+    calls = [*env.worker.calls, *env.writer.calls]
     return [(method, path) for method, path in calls if method != ASKING]

@@ -75,8 +75,8 @@ async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
         sandbox.url,
         tmp_path,
         environment={"REGENTE_CRASH_POINT": point, **ONE_BY_ONE},
-    ) as doomed:
-        assert await asyncio.to_thread(doomed.wait) == -signal.SIGKILL, doomed.said()
+    ) as crashing:
+        assert await asyncio.to_thread(crashing.wait) == -signal.SIGKILL, crashing.said()
     before = await operations.get(quote_id)
     assert (before.status, before.processing_checkpoint) == ("PROCESSING", checkpoint)
     assert before.worker_id is not None

@@ -79,10 +79,10 @@ async def test_crash_a_killed_runner_is_replaced(
     market.break_with(Route.FIPE, MarketFaultKind.HANG)
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     chair, gol = (await operations.submit([CHAIR])).ids + (await operations.submit([GOL])).ids
-    with QuoteRunner(database_url, sandbox.url, tmp_path) as doomed:
+    with QuoteRunner(database_url, sandbox.url, tmp_path) as crashing:
         await standing_at(operations, chair, "PRICE_EXTRACTION_START")
         await standing_at(operations, gol, "FIPE_SEARCH")
-        doomed.kill()
+        crashing.kill()
     market.mend()
     expire_leases(database_url)
     async with runner_in(app):
@@ -180,10 +180,10 @@ async def test_manual_stop_a_canceled_quote_ends_and_a_retry_goes_on_where_it_st
     async with runner_in(app):
         (quote_id,) = (await operations.submit([CHAIR])).ids
         await standing_at(operations, quote_id, "PRICE_EXTRACTION_START")
-        await app.cancel(quote_id, by="somebody")
+        await app.cancel(quote_id, by="operator")
         assert (await ended(operations, quote_id)).status == "CANCELLED"
         market.mend()
-        await app.retry(quote_id, by="somebody")
+        await app.retry(quote_id, by="operator")
         assert (await ended(operations, quote_id)).status == "DONE"
     paid_once(market, analyses=1, searches=1)
 

@@ -26,8 +26,8 @@ from regente.pipelines.rounds.operations import RoundOperations
 from regente.pipelines.rounds.standins.league import League
 from regente.postgres.embedded import EmbeddedPostgres
 from regente.services.sandbox import Sandbox
-from tests.pipelines.rounds.doomed import doomed_runner
-from tests.pipelines.rounds.whole import Watch
+from tests.pipelines.rounds.forked_runner import forked_runner
+from tests.pipelines.rounds.match_checker import ContinuousCheck
 from tests.support.eventually import eventually_async
 
 LEAGUE = "brasileirao-2025"
@@ -40,7 +40,7 @@ EXPIRE = (
 
 
 @dataclass(slots=True)
-class Told:
+class CampaignReport:
     """What the campaign did, and what it left undone."""
 
     seed: int
@@ -64,16 +64,16 @@ class Campaign:
         league: League,
         database_url: str,
         folder: Path,
-    ) -> Told:
+    ) -> CampaignReport:
         dice = random.Random(self.seed)
-        told = Told(self.seed)
-        self._break(league, dice, told)
+        report = CampaignReport(self.seed)
+        self._break(league, dice, report)
         rounds = [await operations.start(LEAGUE, number) for number in range(1, self.rounds + 1)]
         for number in range(self.kills):
             if await asyncio.to_thread(
                 _killed, database_url, sandbox.url, folder / f"runner-{number}", dice, league
             ):
-                told.kills += 1
+                report.kills += 1
             with psycopg.connect(database_url, autocommit=True) as connection:
                 connection.execute(EXPIRE)
         await self._to_the_end(
@@ -81,23 +81,23 @@ class Campaign:
         )
         for one in rounds:
             for match in await operations.matches(one.id):
-                fatal = told.faults.get(match.match_id) in FATAL
+                fatal = report.faults.get(match.match_id) in FATAL
                 if match.status != ("FAILED" if fatal else "FINISHED"):
-                    told.unfinished.append(
+                    report.unfinished.append(
                         f"{match.match_id} is {match.status}: {match.error_code}"
                     )
-        return told
+        return report
 
-    def _break(self, league: League, dice: random.Random, told: Told) -> None:
+    def _break(self, league: League, dice: random.Random, report: CampaignReport) -> None:
         for number in range(1, self.rounds + 1):
             for match in league.calendar.round(LEAGUE, number):
                 draw = dice.random()
                 if draw < 0.1:
-                    told.faults[match.id] = kind = dice.choice(FATAL)
-                    told.fatal += 1
+                    report.faults[match.id] = kind = dice.choice(FATAL)
+                    report.fatal += 1
                     league.break_with(kind, match_id=match.id)
                 elif draw < 0.5:
-                    told.faults[match.id] = kind = dice.choice(PASSING)
+                    report.faults[match.id] = kind = dice.choice(PASSING)
                     league.break_with(
                         kind,
                         match_id=match.id,
@@ -109,7 +109,7 @@ class Campaign:
     async def _to_the_end(
         self, url: str, sandbox: Sandbox, folder: Path, operations: RoundOperations, ids: list[int]
     ) -> None:
-        with doomed_runner(url, sandbox.url, folder / "last"):
+        with forked_runner(url, sandbox.url, folder / "last"):
             for one in ids:
                 await eventually_async(
                     partial(_has_ended, operations, one), within_seconds=60 + 5 * self.rounds
@@ -124,14 +124,14 @@ def _killed(url: str, sandbox_url: str, log: Path, dice: random.Random, league: 
     """A runner lives until so many pages more were asked for, and dies somewhere behind that."""
     before, pages = sum(league.calls.values()), dice.randint(1, 12)
     late_seconds = dice.random() * 0.05
-    with doomed_runner(url, sandbox_url, log) as doomed:
-        doomed.started()
+    with forked_runner(url, sandbox_url, log) as runner:
+        runner.started()
         waited = 0.0
-        while sum(league.calls.values()) - before < pages and waited < 3.0 and doomed.alive:
+        while sum(league.calls.values()) - before < pages and waited < 3.0 and runner.alive:
             waited += _nap(0.002)
         _nap(late_seconds)
-        alive = doomed.alive
-        doomed.kill()
+        alive = runner.alive
+        runner.kill()
         return alive
 
 
@@ -152,21 +152,21 @@ async def main(seed: int, rounds: int, kills: int) -> int:
                 Regente(server.url, pipelines=Registry(), components=["rounds"]) as app,
             ):
                 league = next(one for one in sandbox.standins if isinstance(one, League))
-                with Watch(server.url) as watch:
-                    told = await Campaign(seed, rounds, kills).run(
+                with ContinuousCheck(server.url) as watch:
+                    report = await Campaign(seed, rounds, kills).run(
                         app, RoundOperations(app), sandbox, league, server.url, folder
                     )
         finally:
             await asyncio.to_thread(server.release)
     sys.stdout.write(
-        f"seed {seed}: {rounds} rounds, {told.kills} runners killed, {len(told.faults)} "
+        f"seed {seed}: {rounds} rounds, {report.kills} runners killed, {len(report.faults)} "
         "matches with faults, "
     )
     sys.stdout.write(
-        f"{told.fatal} dead letters, {watch.looks} looks, {len(watch.found)} half matches, "
-        f"left {told.unfinished}\n"
+        f"{report.fatal} dead letters, {watch.looks} looks, {len(watch.found)} half matches, "
+        f"left {report.unfinished}\n"
     )
-    return 1 if watch.found or told.unfinished else 0
+    return 1 if watch.found or report.unfinished else 0
 
 
 if __name__ == "__main__":

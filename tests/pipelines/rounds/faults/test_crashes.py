@@ -17,10 +17,10 @@ from regente.engine.crashpoints import CRASH_POINTS
 from regente.pipelines.rounds.operations import RoundOperations
 from regente.pipelines.rounds.standins.league import League
 from regente.services.sandbox import Sandbox
-from tests.pipelines.rounds.conftest import LEAGUE, Eye, until_state
-from tests.pipelines.rounds.doomed import doomed_runner
+from tests.pipelines.rounds.conftest import LEAGUE, DatabaseReader, until_state
 from tests.pipelines.rounds.faults.campaign import Campaign
-from tests.pipelines.rounds.whole import Watch, half_matches
+from tests.pipelines.rounds.forked_runner import forked_runner
+from tests.pipelines.rounds.match_checker import ContinuousCheck, half_matches
 from tests.support.audit import audit
 from tests.support.eventually import eventually
 from tests.support.running import runner_in
@@ -102,18 +102,18 @@ async def test_a_runner_killed_anywhere_leaves_no_half_match(
     sandbox: Sandbox,
     league: League,
     database_url: str,
-    eye: Eye,
+    db: DatabaseReader,
     tmp_path: Path,
 ) -> None:
     """Z1, Z6, Z8, Z9: one round for each crash point; each is finished by another runner, and
     nothing is stored twice."""
-    with Watch(database_url) as watch:
+    with ContinuousCheck(database_url) as watch:
         for number, crash in enumerate(CRASHES[where], 1):
             started = await operations.start(LEAGUE, number)
             log = tmp_path / f"{number}"
-            await asyncio.to_thread(die, crash, number, database_url, sandbox, league, eye, log)
-            assert half_matches(eye.connection) == [], crash
-            eye.rows(EXPIRE)
+            await asyncio.to_thread(die, crash, number, database_url, sandbox, league, db, log)
+            assert half_matches(db.connection) == [], crash
+            db.rows(EXPIRE)
             async with runner_in(app):
                 await until_state(operations, started.id, "FINISHED", within_seconds=30)
             asked = [
@@ -125,32 +125,38 @@ async def test_a_runner_killed_anywhere_leaves_no_half_match(
     assert len(watch.seen) > len(CRASHES[where]), (
         "the checker must have looked while matches were being stored"
     )
-    assert half_matches(eye.connection) == []
-    assert eye.count("matches") == 10 * len(CRASHES[where])
+    assert half_matches(db.connection) == []
+    assert db.count("matches") == 10 * len(CRASHES[where])
     with psycopg.connect(database_url) as connection:
         assert audit(connection) == []
 
 
 def die(
-    crash: Crash, number: int, url: str, sandbox: Sandbox, league: League, eye: Eye, log: Path
+    crash: Crash,
+    number: int,
+    url: str,
+    sandbox: Sandbox,
+    league: League,
+    db: DatabaseReader,
+    log: Path,
 ) -> None:
     """A runner is killed right there, in the midst of this round."""
     victim = league.calendar.round(LEAGUE, number)[3].id
     if crash.fault:
         league.break_with(match_id=victim, **crash.fault)
     if crash.orphaned:
-        with doomed_runner(
+        with forked_runner(
             url, sandbox.url, log.with_suffix(".first"), REGENTE_CRASH_POINT="claim.committed:2"
         ) as first:
             first.killed()
-        eye.rows(EXPIRE)
+        db.rows(EXPIRE)
     if crash.drained:
         league.break_with("hang", match_id=victim, count=1)
-    with doomed_runner(url, sandbox.url, log, REGENTE_CRASH_POINT=crash.armed) as doomed:
+    with forked_runner(url, sandbox.url, log, REGENTE_CRASH_POINT=crash.armed) as runner:
         if crash.drained:
             eventually(lambda: league.calls.get(f"match {victim}", 0) == 1, within_seconds=30)
-            doomed.kill(signal.SIGTERM)
-        doomed.killed()
+            runner.kill(signal.SIGTERM)
+        runner.killed()
 
 
 async def test_runners_killed_at_random_moments(
@@ -159,25 +165,25 @@ async def test_runners_killed_at_random_moments(
     sandbox: Sandbox,
     league: League,
     database_url: str,
-    eye: Eye,
+    db: DatabaseReader,
     tmp_path: Path,
 ) -> None:
     """Z6, Z8: three rounds with faults, runners killed over and over from one seed; larger with
     `python -m`."""
     campaign = Campaign(seed=11, rounds=3, kills=3)
-    with Watch(database_url) as watch:
+    with ContinuousCheck(database_url) as watch:
         told = await campaign.run(app, operations, sandbox, league, database_url, tmp_path)
     assert watch.found == [], told
     assert watch.looks > 20
-    assert half_matches(eye.connection) == []
+    assert half_matches(db.connection) == []
     assert told.unfinished == [], told
-    assert eye.count("matches") == 30 - told.fatal
+    assert db.count("matches") == 30 - told.fatal
 
 
-def test_the_checker_notices_what_it_looks_for(eye: Eye) -> None:
+def test_the_checker_notices_what_it_looks_for(db: DatabaseReader) -> None:
     """The oracle can fail: half matches of every kind, put there behind the back of the
     constraints."""
-    connection = eye.connection
+    connection = db.connection
     connection.execute("SET session_replication_role = replica")
     connection.execute(
         "INSERT INTO regente.rounds (league, number, discovered_at, matches_said) VALUES "

@@ -12,8 +12,8 @@ from regente import Regente
 from regente.pipelines.rounds.operations import RoundOperations
 from regente.pipelines.rounds.read_models import RoundMatch
 from regente.pipelines.rounds.standins.league import League
-from tests.pipelines.rounds.conftest import LEAGUE, Eye, config, run_round
-from tests.pipelines.rounds.whole import half_matches
+from tests.pipelines.rounds.conftest import LEAGUE, DatabaseReader, config, run_round
+from tests.pipelines.rounds.match_checker import half_matches
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
@@ -55,7 +55,7 @@ def break_each(league: League, kinds: Iterable[str], **scope: Any) -> dict[str, 
 
 
 async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
-    app: Regente, operations: RoundOperations, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
     """Z2, Z3, Z4, Z8: one attempt, the error as JSON, the page as it was seen, nothing of it in any
     table."""
@@ -79,8 +79,12 @@ async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
         "INCOMPLETE",
         len(broken),
     )
-    assert (eye.count("matches"), eye.count("match_teams"), eye.count("teams")) == (4, 8, 8)
-    assert half_matches(eye.connection) == []
+    assert (db.count("matches"), db.count("match_teams"), db.count("teams")) == (
+        4,
+        8,
+        8,
+    )
+    assert half_matches(db.connection) == []
 
 
 async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(
@@ -96,7 +100,7 @@ async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(
 
 @config(page_seconds=1.5)
 async def test_a_passing_fault_is_retried_until_it_has_passed(
-    app: Regente, league: League, eye: Eye
+    app: Regente, league: League, db: DatabaseReader
 ) -> None:
     """Z2: twice bad, then good: three attempts, waits that grow and differ, and every match is
     there."""
@@ -107,7 +111,7 @@ async def test_a_passing_fault_is_retried_until_it_has_passed(
         assert (match.status, match.attempt_count, match.tries, match.error_code) == expected, (
             broken.get(match_id)
         )
-    rows = eye.rows(
+    rows = db.rows(
         "SELECT task_id, details ->> 'code' AS code, (details ->> 'delay_seconds')::float "
         "AS wait FROM regente.events"
         " WHERE event = 'task_retried' ORDER BY task_id, id"
@@ -136,7 +140,7 @@ async def test_a_fault_that_does_not_pass_ends_as_a_dead_letter_after_three_retr
 
 
 async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(
-    app: Regente, league: League, eye: Eye
+    app: Regente, league: League, db: DatabaseReader
 ) -> None:
     """Z2, Z8: 429 with Retry-After; a match that is not over stays in the round, and is stored
     once, when it is finished."""
@@ -148,7 +152,7 @@ async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(
             matches[match_id].attempt_count,
             matches[match_id].tries,
         ) == ("FINISHED", 3, 0)
-    waits = eye.rows(
+    waits = db.rows(
         "SELECT details ->> 'retry_after' AS s FROM regente.events WHERE event = 'task_throttled'"
     )
     assert [wait["s"] for wait in waits] == ["0.05"] * 6
@@ -157,7 +161,7 @@ async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(
 
 @config(match_seconds=7200.0, recheck_seconds=900.0)
 async def test_a_match_of_tomorrow_is_looked_at_when_it_must_be_over(
-    app: Regente, operations: RoundOperations, league: League, eye: Eye
+    app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
     """Z8: not every quarter of an hour until then."""
     victim = victim_of(league)
@@ -179,7 +183,7 @@ async def test_a_match_of_tomorrow_is_looked_at_when_it_must_be_over(
         await eventually_async(waits)
         match = await operations.match(1, victim)
         assert (match.status, match.error_code) == ("PENDING", "MATCH_NOT_FINISHED")
-        (row,) = eye.rows(
+        (row,) = db.rows(
             "SELECT extract(epoch FROM run_at - now()) AS wait FROM regente.tasks WHERE id = %s",
             match.task_id,
         )
@@ -218,7 +222,7 @@ async def test_a_round_whose_page_cannot_be_read_has_no_match_tasks(
     app: Regente,
     operations: RoundOperations,
     league: League,
-    eye: Eye,
+    db: DatabaseReader,
     kind: str,
     code: str,
     attempts: int,
@@ -228,11 +232,14 @@ async def test_a_round_whose_page_cannot_be_read_has_no_match_tasks(
     assert await run_round(app) == {}
     found = await operations.get(1)
     assert (found.status, found.error_code, found.listed) == ("FAILED", code, 0)
-    assert (eye.count("tasks"), eye.rows("SELECT attempt FROM regente.tasks")[0]["attempt"]) == (
+    assert (
+        db.count("tasks"),
+        db.rows("SELECT attempt FROM regente.tasks")[0]["attempt"],
+    ) == (
         1,
         attempts,
     )
-    league.calm()
+    league.reset()
     assert (await operations.retry_failed(1)).task_ids == [found.task_id]
     await app.run(until_idle=True)
     assert ((await operations.get(1)).status, (await operations.get(1)).finished) == (

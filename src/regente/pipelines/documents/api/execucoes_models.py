@@ -18,7 +18,7 @@ class StoppedAt(BaseModel):
     id: int
     codigo: str
     etapa: str | None = Field(description="The last step that it finished.")
-    desde: datetime | None = Field(description="Its last sign of life.")
+    desde: datetime | None = Field(description="Its last heartbeat.")
 
 
 class Execution(BaseModel):

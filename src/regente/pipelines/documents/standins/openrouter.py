@@ -86,9 +86,9 @@ class OpenRouter:
         """How often each idempotency key was charged; more than once is a double payment."""
         self.faults: list[Fault] = []
         self._answers: dict[str, dict[str, Any]] = {}
-        self.calm()
+        self.reset()
 
-    def calm(self) -> None:
+    def reset(self) -> None:
         self.calls = {ROUTE: 0, "answered": 0, "replayed": 0, "throttled": 0, "failed": 0}
         self.paid.clear()
         self.faults.clear()

@@ -72,9 +72,9 @@ class OpenAiEmbeddings:
         """How often each text was charged."""
         self.faults: list[Fault] = []
         self._remembered: OrderedDict[str, dict[str, Any]] = OrderedDict()
-        self.calm()
+        self.reset()
 
-    def calm(self) -> None:
+    def reset(self) -> None:
         self.calls = {"calls": 0, "texts": 0, "repeated": 0, "faulty": 0}
         self.charged.clear()
         self.faults.clear()

@@ -50,7 +50,7 @@ async def processing_stats(api: ApiDep, who: Viewer, pipeline: Pipeline = None) 
     return ProcessingStats(**row)
 
 
-@routes.get("/stuck-quotes", summary="What shows no sign of life for 10 minutes")
+@routes.get("/stuck-quotes", summary="What shows no heartbeat for 10 minutes")
 async def stuck_quotes(api: ApiDep, who: Viewer, pipeline: Pipeline = None) -> StuckQuotes:
     rows = await QUERIES.fetch_all(
         api.database, "stuck_tasks", stuck_seconds=STUCK_SECONDS, pipeline=pipeline, limit=MAX_PAGE

@@ -76,9 +76,9 @@ class QuotesStandin:
         self.faults: list[MarketFault] = []
         self._answers: dict[tuple[str, str], dict[str, Any]] = {}
         self._numbers = itertools.count(1)
-        self.calm()
+        self.reset()
 
-    def calm(self) -> None:
+    def reset(self) -> None:
         self.calls = {**dict.fromkeys(Route, 0), "analysis_repeated": 0, "search_repeated": 0}
         self.paid = {Route.ANALYSIS: Counter(), Route.SEARCH: Counter()}
         self.faults = []

@@ -108,7 +108,7 @@ class League:
         router.add_api_route("/{league}/matches/{match_id}", self.match, methods=["GET"])
         return router
 
-    def calm(self) -> None:
+    def reset(self) -> None:
         self._faults.clear()
         self.calls.clear()
 

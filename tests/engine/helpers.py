@@ -1,4 +1,4 @@
-"""What the engine's tests are staged with: runners as asyncio tasks, runners that exist only in
+"""Helpers of the engine's tests: runners as asyncio tasks, runners that exist only in
 SQL, and a clock that moves."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regente.engine.outcome import Completed, Ended
 from regente.engine.priority_levels import BEGINNING
 from regente.engine.queries import query
 from regente.engine.task_store import Claim, Completion, Settlement, StepRecord, TaskStore
-from tests.support.eventually import PATIENCE_SECONDS, eventually_async
+from tests.support.eventually import TIMEOUT_SECONDS, eventually_async
 
 Sql = psycopg.Connection[DictRow]
 
@@ -54,7 +54,7 @@ async def running(
 
 
 async def status_is(
-    app: Regente, task_id: int, *statuses: str, within_seconds: float = PATIENCE_SECONDS
+    app: Regente, task_id: int, *statuses: str, within_seconds: float = TIMEOUT_SECONDS
 ) -> str:
     """Wait until the task has one of these states."""
 
@@ -67,7 +67,7 @@ async def status_is(
     return found
 
 
-async def until(predicate: Callable[[], object], within_seconds: float = PATIENCE_SECONDS) -> None:
+async def until(predicate: Callable[[], object], within_seconds: float = TIMEOUT_SECONDS) -> None:
     async def holds() -> bool:
         return bool(predicate())
 
@@ -129,7 +129,7 @@ class Clock:
 
 
 @dataclass
-class Ghost:
+class SqlRunner:
     """A runner that exists only in the database: it claims with the engine's own statements and
     does nothing more."""
 
@@ -138,11 +138,11 @@ class Ghost:
     pipelines: list[str]
 
     @classmethod
-    def appear(
+    def register(
         cls, connection: psycopg.Connection[Any], pipelines: list[str], ttl_seconds: float = 60.0
-    ) -> Ghost:
+    ) -> SqlRunner:
         params = {
-            "name": "ghost",
+            "name": "sql-runner",
             "host": "nowhere",
             "pid": 1,
             "version": "0",
@@ -171,8 +171,8 @@ class Ghost:
             self.connection, "finish", finish_params(self.id, task_id, attempt, result)
         )
 
-    def die(self) -> None:
-        """Its lease has run out: nobody has noticed yet."""
+    def expire_lease(self) -> None:
+        """Its lease has run out; the reaper has not run yet."""
         self.connection.execute(
             "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 "
             "second' WHERE id = %s",

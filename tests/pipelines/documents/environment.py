@@ -33,7 +33,7 @@ AGE_TASKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Environment:
     app: Regente
     operations: DocumentOperations
     folder: Path
@@ -122,8 +122,8 @@ async def watchdog(app: Regente, registry: Registry) -> AsyncIterator[None]:
         await running
 
 
-async def stalled(stage: Stage, registry: Registry, execution_id: int) -> None:
+async def stalled(env: Environment, registry: Registry, execution_id: int) -> None:
     """Nobody has moved it for six minutes, and the watchdog has seen so."""
-    await stage.age(execution_id)
-    async with watchdog(stage.app, registry):
-        await stage.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
+    await env.age(execution_id)
+    async with watchdog(env.app, registry):
+        await env.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)

@@ -58,7 +58,7 @@ class Record:
     most_connections: int = 0
 
 
-class Stage:
+class Environment:
     def __init__(self, folder: Path, *, skew: bool = False) -> None:
         self.folder = folder
         self.external = folder / "external"
@@ -100,7 +100,7 @@ class Stage:
 
     async def inflict(self, fault: Fault) -> None:
         """Break it now, mend it after the fault's time; returns at once."""
-        hand = {
+        action = {
             "kill runner": self._kill_runner,
             "pause runner": self._pause_runner,
             "deploy runner": self._deploy_runner,
@@ -108,9 +108,9 @@ class Stage:
             "kill backend": self._kill_backend,
             "kill postmaster": self._kill_postmaster,
         }[fault.kind]
-        deed = asyncio.create_task(hand(fault))
-        self._waiting.add(deed)
-        deed.add_done_callback(self._waiting.discard)
+        task = asyncio.create_task(action(fault))
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
 
     async def mended(self) -> None:
         while self._waiting:

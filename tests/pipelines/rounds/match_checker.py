@@ -63,7 +63,7 @@ def half_matches(connection: psycopg.Connection[Any]) -> list[str]:
         ]
 
 
-class Watch:
+class ContinuousCheck:
     """Looks all the time, in a thread with a connection of its own, from the beginning to the end
     of a `with` block."""
 

@@ -16,16 +16,16 @@ from regente.engine.pipeline import Registry
 from regente.settings import Settings
 
 HOSTILE_PAGE = """<html><head><title>captured</title>
-<meta http-equiv="refresh" content="0; url={thief}/taken"></head>
+<meta http-equiv="refresh" content="0; url={recorder}/taken"></head>
 <body><h1>Blocked by the shop</h1>
-<script>parent.document.title = "taken"; fetch("{thief}/told", {method: "POST"})</script>
-<img src="{thief}/seen.png" onerror="parent.document.title = 'taken'">
-<form action="{thief}/" method="post">
+<script>parent.document.title = "taken"; fetch("{recorder}/told", {method: "POST"})</script>
+<img src="{recorder}/seen.png" onerror="parent.document.title = 'taken'">
+<form action="{recorder}/" method="post">
 <button>Sign in again</button></form>
 <iframe src="javascript:parent.document.title='taken'"></iframe></body></html>"""
 
 
-class Thief:
+class RequestRecorder:
     """Where the hostile page would send what it finds: each request that comes is noted."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Thief:
         self.url = ""
 
     @asynccontextmanager
-    async def waiting(self) -> AsyncIterator[Thief]:
+    async def waiting(self) -> AsyncIterator[RequestRecorder]:
         server = await asyncio.start_server(self._take, "127.0.0.1", 0)
         async with server:
             self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -56,9 +56,9 @@ class ShopArgs(BaseModel):
 
 
 @dataclass(slots=True)
-class Scenery:
+class FailingPipelines:
     app: Regente
-    thief: Thief
+    recorder: RequestRecorder
     shop_is_open: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def stuck_batch(self, name: str, *, quotes: int = 12, answered: int = 5) -> int:
@@ -84,14 +84,14 @@ class Scenery:
 
 
 @asynccontextmanager
-async def scenery(database_url: str) -> AsyncIterator[Scenery]:
+async def run_failing_pipelines(database_url: str) -> AsyncIterator[FailingPipelines]:
     registry = Registry()
     settings = Settings(sweep_seconds=0.5, batches_seconds=0.3, drain_seconds=1.0)
     async with (
-        Thief().waiting() as thief,
+        RequestRecorder().waiting() as recorder,
         Regente(database_url, settings=settings, pipelines=registry) as app,
     ):
-        set_up = Scenery(app, thief)
+        failing_pipelines = FailingPipelines(app, recorder)
 
         @registry.pipeline(
             "route-quotes", args=QuoteArgs, retry=Retry(max_attempts=1), stall_after=None
@@ -103,8 +103,8 @@ async def scenery(database_url: str) -> AsyncIterator[Scenery]:
 
         @registry.pipeline("shop-pages", args=ShopArgs, retry=Retry(max_attempts=1))
         async def shop_pages(task: Task[ShopArgs]) -> str:
-            if not set_up.shop_is_open.is_set():
-                task.snapshot("page.html", HOSTILE_PAGE.replace("{thief}", thief.url))
+            if not failing_pipelines.shop_is_open.is_set():
+                task.snapshot("page.html", HOSTILE_PAGE.replace("{recorder}", recorder.url))
                 raise Fatal(
                     "the shop shows a page without prices",
                     code=task.args.code,
@@ -112,9 +112,9 @@ async def scenery(database_url: str) -> AsyncIterator[Scenery]:
                 )
             return task.args.product
 
-        running = asyncio.create_task(app.run(concurrency=20, name="scenery"))
+        running = asyncio.create_task(app.run(concurrency=20, name="failing-pipelines"))
         try:
-            yield set_up
+            yield failing_pipelines
         finally:
             app.stop_running()
             app.stop_running()

@@ -62,7 +62,7 @@ def be_a_runner(environment: Mapping[str, str], log: str) -> None:
     )
 
 
-class Doomed:
+class ForkedRunner:
     def __init__(self, process: ForkServerProcess, log: Path) -> None:
         self._process = process
         self.log = log
@@ -90,9 +90,9 @@ class Doomed:
 
 
 @contextmanager
-def doomed_runner(
+def forked_runner(
     database_url: str, sandbox_url: str, log: Path, **environment: str
-) -> Iterator[Doomed]:
+) -> Iterator[ForkedRunner]:
     """None is left behind."""
     env = {
         **CONFIG,
@@ -103,7 +103,7 @@ def doomed_runner(
     process = PROCESSES.Process(target=be_a_runner, args=(env, str(log)))
     process.start()
     try:
-        yield Doomed(process, log)
+        yield ForkedRunner(process, log)
     finally:
         process.kill()
         process.join()

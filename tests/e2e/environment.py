@@ -1,7 +1,7 @@
 """A real `regente up --demo` with its console, and a browser to look at it. Used by the journeys
 and by the screenshots.
 
-python -m tests.e2e.stage /tmp/stage.json     keep one up; REGENTE_E2E_STAGE=/tmp/stage.json lets
+python -m tests.e2e.environment /tmp/demo.json     keep one up; REGENTE_E2E_DEMO=/tmp/demo.json lets
 the journeys use it
 """
 
@@ -117,7 +117,7 @@ async def own_server() -> AsyncIterator[tuple[str, Path]]:
             server.release()
 
 
-def known_stage(path: Path) -> Demo:
+def running_demo(path: Path) -> Demo:
     demo = Demo(**{**json.loads(path.read_text("utf-8")), "folder": path.parent})
     demo.settled.set()
     return demo
