@@ -34,7 +34,7 @@ class MissionPipeline:
         if run.checkpoint in (None, "atribuido", "extracao"):
             # A retry clears `scrape_sent`: without a worker it means that the mission has failed.
             if not run.has_worker and run.scrape_sent:
-                raise await MissionPhase(self.fleet, task, run).repeated_verdict()
+                raise await MissionPhase(self.fleet, task, run).recorded_failure()
             if not run.has_worker:
                 raise Held("it waits for a worker")
             run = await self._extract(task, run)

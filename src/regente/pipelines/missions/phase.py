@@ -113,7 +113,7 @@ class MissionPhase:
         )
         return Held("it waits for a worker, to be tried again", error)
 
-    async def repeated_verdict(self) -> Fatal:
+    async def recorded_failure(self) -> Fatal:
         """The error of a mission that failed for good, when its runner died after it had written
         the failure and before the engine recorded it."""
         rows = await QUERIES.fetch_all(self.fleet.database, "last_failure", mission_id=self.task.id)

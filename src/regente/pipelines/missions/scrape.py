@@ -113,9 +113,12 @@ class ScrapePhase(MissionPhase):
         return None
 
     async def _not_accepted(self, error: CallFailed) -> Held | Fatal:
+        if error.failure is CallFailure.THROTTLED:
+            return await self._throttled(error.message, error.retry_after)
+        return await self._call_failed(error)
+
+    async def _call_failed(self, error: CallFailed) -> Held | Fatal:
         match error.failure:
-            case CallFailure.THROTTLED:
-                return await self._throttled(error.message, error.retry_after)
             case CallFailure.UNAUTHORIZED:
                 return await self.sent_back(error.message, refused=True)
             case CallFailure.INVALID | CallFailure.PROTOCOL:
@@ -163,21 +166,10 @@ class ScrapePhase(MissionPhase):
                 self.task, lambda: self._client.job(job_id), self.fleet.config.outage_seconds
             )
         except CallFailed as error:
-            raise await self._not_answered(job_id, error) from error
-
-    async def _not_answered(self, job_id: str, error: CallFailed) -> Held | Fatal:
-        match error.failure:
-            case CallFailure.MISSING:
-                return await self.sent_back(f"the worker does not know the job {job_id} any more")
-            case CallFailure.PROTOCOL | CallFailure.INVALID:
-                await self._end_session()
-                return await self.scrape_failed(
-                    MissionFailure(ErrorCode.SCRAPE_FAILED, error.message)
-                )
-            case CallFailure.UNAUTHORIZED:
-                return await self.sent_back(error.message, refused=True)
-            case _:
-                return await self.sent_back(error.message)
+            if error.failure is CallFailure.MISSING:
+                lost = f"the worker does not know the job {job_id} any more"
+                raise await self.sent_back(lost) from error
+            raise await self._call_failed(error) from error
 
     async def _report(self, job_id: str, job: ScrapeJob) -> None:
         """Record progress when the count of ads has changed."""
