@@ -1,5 +1,5 @@
-"""`python -m tests.engine.faults.chaos --seed 1 --tasks 100000 --kills 50`: exit 0 when nothing was
-lost, doubled or late."""
+"""`python -m tests.engine.faults.chaos --seed 1 --tasks 100000 --kills 50`: exit 0 without
+findings."""
 
 from __future__ import annotations
 
