@@ -140,7 +140,7 @@ async def test_resume_requeues_stuck_tasks_once(app: Regente, sql: Sql, clock: C
     assert (found.status, found.queued, found.running) == ("running", 3, 0)
     await app.run(until_idle=True)
     assert (await store(app)).status == "completed"
-    assert column(sql, "SELECT tries FROM regente.tasks") == [0, 0, 0], "nobody is charged"
+    assert column(sql, "SELECT tries FROM regente.tasks") == [0, 0, 0], "no try is charged"
 
 
 async def test_after_the_last_resume_it_fails_and_the_rest_is_dead(

@@ -96,7 +96,7 @@ CASES = [
     Case("record_steps", 300, running=1, label="1"),
     Case("record_steps", 25_000, running=BATCH, label=str(BATCH)),
     Case("recall_steps", 10, {"task_id": 1100}),
-    Case("reap", 25_000, {"limit": 1000, "max_crashes": 3}, label="nobody is lost"),
+    Case("reap", 25_000, {"limit": 1000, "max_crashes": 3}, label="no runner is lost"),
     Case(
         "reap",
         40_000,

@@ -76,7 +76,7 @@ async def test_a_lost_runner_claims_nothing_and_changes_nothing(
     task_id = await app.enqueue("p", {})
     sql_runner.claim()
     clock.advance(minutes=2)
-    assert sql_runner.claim() == [], "its lease is over, although nobody has noticed"
+    assert sql_runner.claim() == [], "its lease has expired, although no reaper ran"
     await reap(app)
     other = SqlRunner.register(sql, ["p"])
     assert other.claim() == [task_id]

@@ -142,7 +142,7 @@ class Engine:
     def claim_suspect(self, runner_id: int) -> list[Claim]:
         return self.run(self.ledgers[runner_id].claim_suspect(PIPELINES))
 
-    # Writes on behalf of a task, by the ledger of the runner that claimed it.
+    # Writes on behalf of a task, by the task store of the runner that claimed it.
 
     def record(self, runner_id: int, claim: Claim, step: str) -> bool:
         return self.run(

@@ -217,7 +217,7 @@ class Model:
     def _held_by(self, runner_id: int) -> list[ModelTask]:
         return [task for task in self.tasks.values() if task.runner == runner_id]
 
-    # People.
+    # Operators.
 
     def cancel(self, task: ModelTask) -> str | None:
         if task.status in ("draft", "queued"):

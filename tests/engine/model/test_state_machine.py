@@ -225,7 +225,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
         self.engine.release_stalled()
         self.model.release_stalled()
 
-    # People.
+    # Operators.
 
     @precondition(lambda self: self.model.tasks)
     @rule(pick=picks)

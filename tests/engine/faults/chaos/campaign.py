@@ -104,7 +104,7 @@ class Campaign:
                     self._repeated += 1
                     await asyncio.sleep(0.1)
 
-    # Break.
+    # Inject faults.
 
     async def _break(self, began: float) -> None:
         for fault in self.plan.faults:
