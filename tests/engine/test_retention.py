@@ -1,4 +1,4 @@
-"""Retention: old finished tasks are deleted with all their rows; dead letters stay until discarded."""
+"""Retention: old finished tasks are deleted with their rows; dead letters stay until discarded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durable sleep: the slot is freed, time passes by the database's clock, and any runner continues."""
+"""Durable sleep: the slot is freed, the database's clock counts, and any runner continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missions on any PostgreSQL: one completes, one is retried, one is canceled; all views are read."""
+"""Missions on any PostgreSQL: one completes, one is retried, one canceled; all views are read."""
 
 from __future__ import annotations
 

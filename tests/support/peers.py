@@ -25,7 +25,7 @@ API_KEY = "a-key-for-tests"
 
 @dataclass
 class Fault:
-    """Answers the next `times` matching calls differently; `after` lets the call take effect first."""
+    """Answers the next `times` matching calls differently; with `after` the call takes effect."""
 
     method: str
     path: str

@@ -78,7 +78,7 @@ class LoggedProcess:
         self._process.wait()
 
     def explain(self) -> None:
-        """Called when it does not end in time: whatever it can still tell goes into its log."""
+        """Called when the process does not end in time: adds what it can to the log."""
 
     def said(self) -> str:
         self.log.seek(0)

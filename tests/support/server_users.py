@@ -69,7 +69,7 @@ class ServerUser:
 
 @contextlib.contextmanager
 def open_folder() -> Iterator[Path]:
-    """A folder that the server's user can enter when root runs the tests; pytest's own is closed."""
+    """A folder that the server's user can enter when root runs the tests; pytest's is closed."""
     folder = Path(tempfile.mkdtemp(prefix="regente-test-", dir="/tmp"))
     folder.chmod(0o755)
     yield folder
