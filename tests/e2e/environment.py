@@ -107,7 +107,7 @@ async def demo_up(database_url: str, folder: Path) -> AsyncIterator[Demo]:
 @asynccontextmanager
 async def own_server() -> AsyncIterator[tuple[str, Path]]:
     """A PostgreSQL and a folder that go with it."""
-    with tempfile.TemporaryDirectory(prefix="regente-stage-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(prefix="regente-e2e-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)  # the server of a root user runs as another one
         server = await asyncio.to_thread(EmbeddedPostgres.acquire, folder / "server")

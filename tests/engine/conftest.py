@@ -1,5 +1,4 @@
-"""Fixtures of the engine's tests: one database for the whole folder, emptied after each test, and
-what looks at it."""
+"""Fixtures of the engine's tests: one database for the folder, emptied after each test."""
 
 from __future__ import annotations
 
@@ -57,13 +56,13 @@ def shared_database(server_url: str, template: str) -> Iterator[str]:
 
 @pytest.fixture
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a runner finds it was told of, or had noted for its time."""
+    """Disables the runner's polling: only notifications and timers wake it."""
     monkeypatch.setattr(runner, "POLL_SECONDS", 3600.0)
 
 
 @pytest.fixture
 def database_url(shared_database: str) -> Iterator[str]:
-    """The schema with nothing in it: no rows, ids from 1, the clock as it was."""
+    """The migrated schema without rows: ids begin at 1, the clock is the original one."""
     with psycopg.connect(
         shared_database, autocommit=True, application_name="cleanup"
     ) as connection:
@@ -76,7 +75,7 @@ def database_url(shared_database: str) -> Iterator[str]:
 
 @pytest.fixture
 def sql(database_url: str) -> Iterator[Sql]:
-    """Looks at the database from outside the engine, and commits each statement at once."""
+    """A connection beside the engine's, in autocommit mode."""
     with psycopg.connect(
         database_url, autocommit=True, row_factory=dict_row, application_name="observer"
     ) as connection:
@@ -85,7 +84,7 @@ def sql(database_url: str) -> Iterator[Sql]:
 
 @pytest.fixture
 def holder(database_url: str) -> Iterator[Sql]:
-    """A transaction that stays open until the test commits it: what it touched stays locked."""
+    """A transaction that stays open until the test commits it: the rows it touched stay locked."""
     with psycopg.connect(
         database_url, row_factory=dict_row, application_name="holder"
     ) as connection:
@@ -102,7 +101,7 @@ def clock(sql: Sql) -> Clock:
 async def open_app(
     database_url: str, registry: Registry, settings: Settings
 ) -> AsyncIterator[OpenApp]:
-    """Opens further apps on the test's database: each can be a runner of its own."""
+    """Opens further apps on the test's database; each can be a runner."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def opened() -> Regente:

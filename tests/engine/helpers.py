@@ -1,5 +1,5 @@
-"""Helpers of the engine's tests: runners as asyncio tasks, runners that exist only in
-SQL, and a clock that moves."""
+"""Helpers of the engine's tests: runners as asyncio tasks, runners driven by SQL, a movable
+clock."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ WRITES: dict[str, Write] = {
 async def running(
     app: Regente, pipelines: list[str] | None = None, **options: Any
 ) -> AsyncIterator[asyncio.Task[DrainReport]]:
-    """The app as a runner while the block lasts. It is told to stop twice: what still runs then is
-    handed back."""
+    """Runs the app as a runner within the block; at its end running tasks are handed back."""
     run = asyncio.create_task(app.run(pipelines, **options))
     try:
         yield run
@@ -103,8 +102,7 @@ async def claims_of(store: TaskStore, pipeline: str, count: int) -> list[Claim]:
 
 
 class Clock:
-    """The database's clock. Moving it moves time for leases, backoff, stalls and
-    schedules at once."""
+    """The database's clock. Moving it moves leases, backoffs, stalls and schedules at once."""
 
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
@@ -117,7 +115,7 @@ class Clock:
         self._replace(f"SELECT now() + interval '{self._ahead_seconds} seconds'")
 
     def stop_at(self, moment: str) -> None:
-        """Time stands still at this moment."""
+        """Stops the clock at this time."""
         self._replace(f"SELECT timestamptz '{moment}'")
 
     def _replace(self, body: str) -> None:
@@ -130,8 +128,8 @@ class Clock:
 
 @dataclass
 class SqlRunner:
-    """A runner that exists only in the database: it claims with the engine's own statements and
-    does nothing more."""
+    """A runner driven by the test: it exists in the database and runs the engine's own
+    statements."""
 
     connection: psycopg.Connection[Any]
     id: int
@@ -172,7 +170,7 @@ class SqlRunner:
         )
 
     def expire_lease(self) -> None:
-        """Its lease has run out; the reaper has not run yet."""
+        """Moves the end of its lease into the past; the reaper has not run yet."""
         self.connection.execute(
             "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 "
             "second' WHERE id = %s",
@@ -224,7 +222,7 @@ REAP = {"limit": 1000, "max_crashes": 3}
 def run_query(
     connection: psycopg.Connection[Any], name: str, params: dict[str, Any] | None = None
 ) -> list[Any]:
-    """A named statement of the engine's own; the first column of what it returns."""
+    """The first column of what a named statement of the engine returns."""
     return [_first(row) for row in connection.execute(query(name), params or {}).fetchall()]
 
 

@@ -115,7 +115,7 @@ def large() -> str:
 
 
 def sleep_forever(pid_file: str) -> None:
-    """Writes its process id and that of a child of its own, then stays."""
+    """Writes its process id and that of its child, then blocks."""
     child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     path = Path(pid_file)
     path.with_suffix(".new").write_text(f"{os.getpid()} {child.pid}", "utf-8")

@@ -1,4 +1,4 @@
-"""Large databases for the EXPLAIN tests, and what a plan touches."""
+"""Large databases for the EXPLAIN tests, and readers of their plans."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ SELECT setval(pg_get_serial_sequence('regente.tasks', 'id'), %(rows)s::bigint);
 
 
 def fill(url: str, rows: int) -> None:
-    """Everything but the primary keys is indexed after the load, which makes a million rows a
-    matter of seconds."""
+    """Inserts the rows and builds the secondary indexes after the load, which is much faster."""
     with psycopg.connect(url, autocommit=True) as connection:
         for table in ("tasks", "events", "steps", "runners", "batches"):
             connection.execute(f"ALTER TABLE regente.{table} SET (autovacuum_enabled = off)")
@@ -98,8 +97,7 @@ class Plan:
 
     @property
     def pages(self) -> int:
-        """Pages touched: the statement's own and those of each part that writes. Some are counted
-        twice, none is missed."""
+        """Pages touched by the statement and by each part that writes. Some are counted twice."""
         parts = [
             node
             for node in self.nodes
@@ -126,8 +124,7 @@ class Plan:
 def explain(
     connection: psycopg.Connection[Any], name: str, params: dict[str, Any], mode: str
 ) -> Plan:
-    """Run the named statement as a prepared one, the way the engine does, and look at what it did.
-    The caller rolls back."""
+    """Runs the named statement prepared, as the engine does; its plan. The caller rolls back."""
     names: list[str] = []
 
     def numbered(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Batches are ledgers: every state, every way between them, and the sum is right at each moment."""
+"""Batches: every state, every transition, and counts that add up to the total at each moment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pipelines(registry: Registry) -> None:
 
 
 async def store(app: Regente, batch: int | str = "b") -> BatchInfo:
-    """The batch, after checking that its sum is right."""
+    """The batch, after checking that its counts add up."""
     found = await app.batch(batch)
     assert found.balanced, found
     return found
@@ -60,7 +60,7 @@ async def review(app: Regente) -> list[str]:
 
 
 async def test_pending_running_completed(app: Regente, sql: Sql) -> None:
-    """W2, I9: completed whatever became of the tasks, once, and the event is written once."""
+    """W2, I9: completed once all tasks ended, by any outcome; its event is written once."""
     await app.enqueue_many("p", [{}, {"do": "fail"}, {"do": "skip"}], batch="b")
     canceled = await app.enqueue("p", {}, batch="b")
     await app.cancel(canceled)
@@ -75,7 +75,7 @@ async def test_pending_running_completed(app: Regente, sql: Sql) -> None:
 
 
 async def test_a_batch_runs_as_soon_as_one_of_its_tasks_does(app: Regente, sql: Sql) -> None:
-    """W2: `running` while something of it moves; the estimate appears with the first end."""
+    """W2: `running` from the first claim; the estimate appears with the first end."""
     await app.enqueue_many("p", [{}, {"do": "wait"}], batch="b")
     async with running(app):
         await until(lambda: events(sql) == ["batch_running"])
@@ -108,7 +108,7 @@ async def test_no_progress_stalls_it_and_progress_brings_it_back(
 async def test_waiting_for_its_time_or_in_a_paused_pipeline_is_no_stall(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
-    """W1: a stall is work that should move and does not."""
+    """W1: only work that could make progress can stall."""
     from datetime import UTC, datetime, timedelta
 
     later = datetime.now(UTC) + timedelta(days=2)
@@ -124,8 +124,8 @@ async def test_waiting_for_its_time_or_in_a_paused_pipeline_is_no_stall(
     assert await review(app) == ["paused: pending → stalled"]
 
 
-async def test_resume_goes_on_where_it_stopped(app: Regente, sql: Sql, clock: Clock) -> None:
-    """W5, W7: stuck tasks go back to the queue, once; a second call changes nothing and says so."""
+async def test_resume_requeues_stuck_tasks_once(app: Regente, sql: Sql, clock: Clock) -> None:
+    """W5, W7: a second call changes nothing and reports that."""
     sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
     await app.enqueue_many("p", [{}] * 3, batch="b")
     sql_runner.claim(2)
@@ -140,13 +140,13 @@ async def test_resume_goes_on_where_it_stopped(app: Regente, sql: Sql, clock: Cl
     assert (found.status, found.queued, found.running) == ("running", 3, 0)
     await app.run(until_idle=True)
     assert (await store(app)).status == "completed"
-    assert column(sql, "SELECT tries FROM regente.tasks") == [0, 0, 0], "nobody is charged"
+    assert column(sql, "SELECT tries FROM regente.tasks") == [0, 0, 0], "no try is charged"
 
 
 async def test_after_the_last_resume_it_fails_and_the_rest_is_dead(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
-    """W2, W3: ERRO after the last retry; what was left goes to the dead letters with a reason."""
+    """W2, W3: ERRO after the last resume; remaining tasks become dead letters with a reason."""
     sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
     batch_id = await app.open_batch("b", stall_after=300, max_resumes=2)
     await app.enqueue_many("p", [{}] * 3, batch=batch_id)
@@ -172,10 +172,10 @@ async def test_after_the_last_resume_it_fails_and_the_rest_is_dead(
     assert (await app.resume_batch("b")).resumed is False
 
 
-async def test_the_holder_of_a_task_that_its_batch_gave_up_can_write_nothing(
+async def test_a_task_that_its_batch_failed_accepts_no_writes(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
-    """I3: the fence holds against the batch's end as well."""
+    """I3: the fence covers the batch's end as well."""
     sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
     await app.enqueue("p", {}, batch=await app.open_batch("b", stall_after=1, max_resumes=0))
     (task_id,) = sql_runner.claim(1)
@@ -210,7 +210,7 @@ async def test_reprocess_runs_the_errors_again(app: Regente, sql: Sql, how: str)
 
 
 async def test_cancel_ends_the_rest_and_leaves_what_has_ended(app: Regente, sql: Sql) -> None:
-    """O12, W5: waiting ones at once, running ones by their runner."""
+    """O12, W5: waiting tasks end at once, running ones by their runner."""
     await app.enqueue_many("p", [{}, {"do": "wait"}], batch="b")
     drafts = await app.enqueue_many("p", [{}] * 2, batch="b", draft=True)
     async with running(app):
@@ -232,7 +232,7 @@ async def test_cancel_ends_the_rest_and_leaves_what_has_ended(app: Regente, sql:
 async def test_more_tasks_open_an_ended_batch_again(
     app: Regente, sql: Sql, clock: Clock, ended: str
 ) -> None:
-    """I9, Z5: also one that was given up."""
+    """I9, Z5: also a failed one."""
     await app.enqueue("p", {}, batch=await app.open_batch("b", stall_after=1, max_resumes=0))
     match ended:
         case "completed":
@@ -252,7 +252,7 @@ async def test_more_tasks_open_an_ended_batch_again(
 
 
 async def test_an_operators_retry_opens_the_batch(app: Regente, sql: Sql) -> None:
-    """I9: one task at a time as well."""
+    """I9: also the retry of a single task."""
     task_id = await app.enqueue("p", {"do": "fail"}, batch="b")
     await app.run(until_idle=True)
     sql.execute("UPDATE regente.tasks SET args = '{}'")
@@ -263,7 +263,7 @@ async def test_an_operators_retry_opens_the_batch(app: Regente, sql: Sql) -> Non
 
 
 async def test_a_batch_is_opened_once_by_its_name(app: Regente, sql: Sql) -> None:
-    """Z1: the second call finds the first's batch, whatever it asks for."""
+    """Z1: a second call finds the batch of the first, with any other options."""
     first = await app.open_batch("b", stall_after=60, max_resumes=1, details={"round": 7})
     assert await app.open_batch("b", stall_after=999) == first
     ids = await asyncio.gather(*(app.open_batch("together") for _ in range(10)))
@@ -282,8 +282,8 @@ async def test_a_batch_is_opened_once_by_its_name(app: Regente, sql: Sql) -> Non
         {"max_resumes": 10**6},
     ],
 )
-async def test_nonsense_is_refused(app: Regente, sql: Sql, options: dict[str, Any]) -> None:
-    """F15: before it reaches the database."""
+async def test_invalid_options_are_refused(app: Regente, sql: Sql, options: dict[str, Any]) -> None:
+    """F15: before they reach the database."""
     with pytest.raises(InvalidInput):
         await app.open_batch("b", **options)
     assert many(sql, "SELECT 1 FROM regente.batches") == []
@@ -297,8 +297,8 @@ async def test_an_unknown_batch_is_not_found(app: Regente, action: str) -> None:
             await getattr(app, action)(name)
 
 
-async def test_the_sum_is_right_at_every_moment(app: Regente, sql: Sql) -> None:
-    """I9: read again and again while two thousand documents are worked on."""
+async def test_the_counts_add_up_at_every_moment(app: Regente, sql: Sql) -> None:
+    """I9: read repeatedly while two thousand tasks run."""
     kinds: list[dict[str, Any]] = [{}, {"do": "fail"}, {"do": "skip"}, {}]
     ids = await app.enqueue_many("p", [kinds[n % 4] for n in range(2_000)], batch="b")
     async with running(app):
@@ -315,7 +315,7 @@ async def test_the_sum_is_right_at_every_moment(app: Regente, sql: Sql) -> None:
 
 
 async def test_a_batch_that_stays_empty_is_closed(app: Regente, clock: Clock) -> None:
-    """I9: a list of nothing does not stay open for ever."""
+    """I9: a batch without tasks does not stay open for ever."""
     batch_id = await app.open_batch("nothing", stall_after=300.0)
     review = BatchReview(app.database, 1.0)
     assert await review.run_once() == []

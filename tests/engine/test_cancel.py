@@ -1,5 +1,5 @@
-"""Cancel: what waits ends at once, what runs ends soon, and what swallows its cancellation ends all
-the same."""
+"""Cancel: waiting tasks end at once, running ones soon, also those that swallow their
+cancellation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.engine.helpers import Sql, SqlRunner, events_of, running, status_is, 
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long a coroutine may ignore its cancellation."""
+def short_cancel_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coroutine may ignore its cancellation for a short time only."""
     monkeypatch.setattr(runner_module, "LAST_WRITES_SECONDS", 0.2)
 
 
@@ -47,7 +47,7 @@ async def test_a_queued_task_is_never_run(app: Regente, registry: Registry, sql:
 
 
 async def test_a_running_coroutine_may_clean_up(app: Regente, registry: Registry, sql: Sql) -> None:
-    """O12: it sees `CancelledError`, frees what it holds, and the task is canceled, not failed."""
+    """O12: it gets `CancelledError`, frees its resources, and ends as canceled, not failed."""
     at_work, freed = asyncio.Event(), asyncio.Event()
 
     @registry.pipeline("p")
@@ -114,7 +114,7 @@ async def test_a_step_that_sits_in_c_code_is_left_behind(app: Regente, registry:
 async def test_code_that_swallows_its_cancellation_does_not_keep_the_task(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """O12, I3: the outcome is written without it, and what it writes later is refused."""
+    """O12, I3: the outcome is written without it; its later writes are refused."""
     at_work, let_go, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
     wrote: list[str] = []
 
@@ -145,7 +145,7 @@ async def test_code_that_swallows_its_cancellation_does_not_keep_the_task(
 async def test_a_coroutine_that_answers_its_cancellation_with_an_error_is_canceled(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """O12: what it raises instead is not retried."""
+    """O12: an error raised during cancellation is not retried."""
     at_work = asyncio.Event()
 
     @registry.pipeline("p", retry=Retry(max_attempts=5, first=0.01))
@@ -176,10 +176,10 @@ async def test_a_task_that_waits_for_its_retry_is_canceled_at_once(
         assert await app.cancel(task_id) == "canceled"
 
 
-async def test_a_request_to_a_runner_that_dies_is_kept_by_the_reaper(
+async def test_a_cancel_requested_from_a_runner_that_dies_is_done_by_the_reaper(
     app: Regente, sql: Sql
 ) -> None:
-    """O12, O14: nobody runs it again."""
+    """O12, O14: the task is not run again."""
     sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
     (task_id,) = sql_runner.claim()
@@ -192,8 +192,10 @@ async def test_a_request_to_a_runner_that_dies_is_kept_by_the_reaper(
     )
 
 
-async def test_many_running_tasks_at_once(app: Regente, registry: Registry) -> None:
-    """O12: a hundred at a stroke."""
+async def test_a_hundred_running_tasks_are_canceled_at_once(
+    app: Regente, registry: Registry
+) -> None:
+    """O12."""
 
     @registry.pipeline("p")
     async def run(task: Task) -> None:

@@ -1,4 +1,4 @@
-"""The durable loop: each item once, in order, so many at a time, and after a failure only what is
+"""`each`: every item once, in order, with bounded concurrency; a retry does only what is
 missing."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Parsed:
 async def test_results_keep_the_order_of_the_items(
     app: Regente, registry: Registry, concurrency: int
 ) -> None:
-    """Q6: whichever ends first."""
+    """Q6: also when later items end first."""
     others: list[asyncio.Event] = [asyncio.Event() for _ in range(10)]
 
     async def parse(number: int) -> Parsed:
@@ -47,10 +47,10 @@ async def test_results_keep_the_order_of_the_items(
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-async def test_no_more_than_so_many_at_once(
+async def test_concurrency_is_bounded_and_used(
     app: Regente, registry: Registry, concurrency: int
 ) -> None:
-    """W1: bounded concurrency, and the bound is used."""
+    """W1: the limit is kept, and reached."""
     busy, most = 0, 0
     full = asyncio.Event()
 
@@ -77,7 +77,7 @@ async def test_no_more_than_so_many_at_once(
 async def test_a_later_attempt_does_only_what_is_missing(
     app: Regente, registry: Registry, sql: Sql, concurrency: int
 ) -> None:
-    """Q6: the extraction goes on after the products already tested."""
+    """Q6: finished items are not done again."""
     calls: list[int] = []
 
     async def extract(number: int) -> int:
@@ -102,7 +102,7 @@ async def test_a_later_attempt_does_only_what_is_missing(
 async def test_an_error_in_one_item_ends_the_others_and_is_the_loops_error(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Z2: the item's own error, not a group of them, and nothing runs on."""
+    """Z2: the item's own error, not a group; the other items are stopped."""
     canceled: list[int] = []
 
     async def work(number: int) -> None:
@@ -143,8 +143,10 @@ async def test_synchronous_items_run_in_threads_beside_each_other(
     assert (await app.get(task_id)).result == list(range(8))
 
 
-async def test_nothing_to_do_is_done(app: Regente, registry: Registry, sql: Sql) -> None:
-    """W9: an empty loop gives an empty list and records nothing."""
+async def test_an_empty_loop_returns_an_empty_list(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """W9: and records nothing."""
 
     @registry.pipeline("p")
     async def run(task: Task) -> list[int]:
@@ -159,7 +161,7 @@ async def test_nothing_to_do_is_done(app: Regente, registry: Registry, sql: Sql)
 
 
 async def test_two_thousand_items_in_one_task(app: Regente, registry: Registry, sql: Sql) -> None:
-    """W9: each is durable, and their commits are shared."""
+    """W9: each is durable, and commits are shared."""
 
     async def work(number: int) -> int:
         return number

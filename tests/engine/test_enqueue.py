@@ -1,5 +1,4 @@
-"""Tasks come in: one or many, alone or inside the caller's own transaction, each with its event and
-its place in line."""
+"""Enqueueing one or many tasks, alone or in the caller's transaction, with events and order."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def count(sql: Sql, table: str = "tasks") -> int:
 async def test_a_task_is_durable_with_its_event_when_enqueue_returns(
     app: Regente, sql: Sql
 ) -> None:
-    """I1, I6, Q1: seen from another connection, with everything that was said about it."""
+    """I1, I6, Q1: all of its options are visible to another connection."""
     later = datetime(2040, 1, 1, tzinfo=UTC)
     task_id = await app.enqueue("any", {"n": 1}, key="k", priority=3, run_at=later, max_attempts=7)
     row = task_row(sql, task_id)
@@ -54,8 +53,7 @@ async def test_a_task_is_durable_with_its_event_when_enqueue_returns(
 async def test_ids_come_back_in_the_order_of_the_arguments(
     app: Regente, sql: Sql, number: int
 ) -> None:
-    """S3: by INSERT or by COPY, the n-th id belongs to the n-th arguments, and later ones have
-    higher ids."""
+    """S3: by INSERT or COPY, the n-th id belongs to the n-th arguments, and ids ascend."""
     ids = await app.enqueue_many("any", ({"n": n} for n in range(number)))
     assert ids == sorted(set(ids))
     assert len(ids) == number
@@ -65,7 +63,7 @@ async def test_ids_come_back_in_the_order_of_the_arguments(
 
 
 async def test_insert_and_copy_store_the_same_row(app: Regente, sql: Sql) -> None:
-    """I6: the two ways in differ in speed only."""
+    """I6: the two differ in speed only."""
     options: dict[str, Any] = {
         "priority": -2,
         "run_at": datetime(2040, 1, 1, tzinfo=UTC),
@@ -85,10 +83,10 @@ async def test_insert_and_copy_store_the_same_row(app: Regente, sql: Sql) -> Non
 
 
 @pytest.mark.parametrize("number", [FEW, MANY])
-async def test_drafts_wait_in_the_bank(
+async def test_drafts_are_not_run_until_they_are_queued(
     app: Regente, sql: Sql, seen: list[int], number: int
 ) -> None:
-    """O2, O5: a draft is not run until somebody queues it."""
+    """O2, O5."""
     ids = await app.enqueue_many("any", [{"n": 1}] * number, draft=True)
     await app.run(until_idle=True)
     assert seen == []
@@ -106,10 +104,10 @@ async def test_drafts_wait_in_the_bank(
 
 @pytest.mark.parametrize("number", [1, FEW, MANY])
 @pytest.mark.parametrize("autocommit", [False, True])
-async def test_inside_the_callers_transaction_it_shares_its_fate(
+async def test_in_the_callers_transaction_it_commits_and_rolls_back_with_it(
     app: Regente, sql: Sql, database_url: str, number: int, autocommit: bool
 ) -> None:
-    """I1: rolled back → nothing was ever there; committed → all of it."""
+    """I1: rolled back, no task exists; committed, all of them do."""
     async with await AsyncConnection.connect(database_url, autocommit=autocommit) as connection:
         async with connection.transaction(force_rollback=True):
             ids = await app.enqueue_many("any", [{}] * number, batch="b", connection=connection)
@@ -124,7 +122,7 @@ async def test_inside_the_callers_transaction_it_shares_its_fate(
 async def test_the_first_statement_of_an_implicit_transaction_is_part_of_it(
     app: Regente, sql: Sql, database_url: str
 ) -> None:
-    """I1: also on a connection that has not begun yet."""
+    """I1: also on a connection without an open transaction."""
     async with await AsyncConnection.connect(database_url) as connection:
         await app.enqueue("any", {}, key="k", connection=connection)
         await app.enqueue("any", {}, batch="b", connection=connection)
@@ -137,8 +135,7 @@ async def test_the_first_statement_of_an_implicit_transaction_is_part_of_it(
 async def test_a_refused_batch_leaves_nothing_in_the_callers_transaction(
     app: Regente, sql: Sql, database_url: str, number: int
 ) -> None:
-    """I9: the caller may go on and commit; the tasks of a batch that does not exist are not among
-    it."""
+    """I9: the caller may commit; no task of the unknown batch is stored."""
     async with await AsyncConnection.connect(database_url, autocommit=True) as connection:
         async with connection.transaction():
             await app.enqueue("any", {"n": 1}, connection=connection)
@@ -153,7 +150,7 @@ async def test_a_refused_batch_leaves_nothing_in_the_callers_transaction(
 async def test_the_commit_of_the_callers_transaction_wakes_a_runner(
     app: Regente, open_app: OpenApp, database_url: str, seen: list[int]
 ) -> None:
-    """Z9: an idle runner hears of it at the commit, long before its next poll."""
+    """Z9: an idle runner is notified at the commit, before its next poll."""
     client = await open_app()
     async with (
         running(app),
@@ -187,7 +184,7 @@ async def test_one_bad_among_concurrent_callers_fails_alone(app: Regente, sql: S
 async def test_a_client_without_the_code_may_enqueue_what_a_runner_has_registered(
     app: Regente, database_url: str, sql: Sql
 ) -> None:
-    """Z9: the API process need not import pipelines; runners told the database."""
+    """Z9: the API process need not import pipelines; runners register them."""
     await app.run(until_idle=True)
     async with Regente(database_url, pipelines=Registry()) as other:
         task_id = await other.enqueue("any", {"n": 1})
@@ -225,7 +222,7 @@ async def test_awkward_but_valid_text_comes_back_unchanged(
 
 @pytest.mark.parametrize("year", [1, 1969, 9999])
 async def test_any_moment_with_a_time_zone_is_accepted(app: Regente, sql: Sql, year: int) -> None:
-    """Issue: `run_at` far away in either direction."""
+    """`run_at` may be far away in either direction."""
     moment = datetime(year, 12, 31, 23, 59, tzinfo=UTC)
     task_id = await app.enqueue("any", {}, run_at=moment)
     assert one(sql, "SELECT run_at = %s AS same FROM regente.tasks WHERE id = %s", moment, task_id)[
@@ -245,7 +242,7 @@ async def test_an_argument_of_exactly_the_limit_is_accepted(app: Regente, sql: S
 async def test_two_calls_that_lock_the_same_keys_in_opposite_order_both_succeed(
     app: Regente, open_app: OpenApp, sql: Sql
 ) -> None:
-    """F14: a deadlock is a tie that the engine breaks itself, not an error for the caller."""
+    """F14: the engine retries a deadlock; the caller gets no error."""
     other = await open_app()
     keys = [f"k{n}" for n in range(300)]
     for turn in range(2):
@@ -260,7 +257,7 @@ async def test_two_calls_that_lock_the_same_keys_in_opposite_order_both_succeed(
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_past_run_at_is_due_at_once(app: Regente, seen: list[int]) -> None:
-    """Issue: also while a runner works on what it already knows of the queue."""
+    """Also for a runner that already knows parts of the queue."""
     async with running(app):
         await app.enqueue("any", {"n": 1})
         await until(lambda: seen == [1])

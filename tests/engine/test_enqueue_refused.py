@@ -1,5 +1,4 @@
-"""Bad input is refused at the door, with an error that says what is wrong, and
-nothing is stored."""
+"""Invalid input is refused with an error that names the reason, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def pipelines(registry: Registry) -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_stored(sql: Sql) -> Iterator[None]:
-    """After each of these tests the database holds nothing: no task, event or batch."""
+    """Checks that the database has no task, event or batch after each test."""
     yield
     counts = [
         one(sql, f"SELECT count(*) FROM regente.{table}")["count"]
@@ -61,7 +60,7 @@ CYCLE["self"] = CYCLE
 
 
 async def test_unknown_pipeline(app: Regente) -> None:
-    """Issue, I1: the message lists what is known."""
+    """I1: the message lists the known pipelines."""
     with pytest.raises(
         UnknownPipeline, match="no pipeline is called 'prise'; known: any, page, price"
     ):
@@ -69,8 +68,8 @@ async def test_unknown_pipeline(app: Regente) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "\x00", "\ud800", None, 7, ["any"]])
-async def test_what_cannot_name_a_pipeline(app: Regente, name: Any) -> None:
-    """F15: whatever it is, it is an unknown pipeline."""
+async def test_a_value_that_is_no_pipeline_name(app: Regente, name: Any) -> None:
+    """F15: any such value is an unknown pipeline."""
     with pytest.raises(UnknownPipeline):
         await app.enqueue(name, {})
 
@@ -107,7 +106,7 @@ async def test_what_cannot_name_a_pipeline(app: Regente, name: Any) -> None:
     ids=range(25),
 )
 async def test_invalid_arguments(app: Regente, pipeline: str, args: Any, message: str) -> None:
-    """F15, Z3: each with what is wrong, alone and among others."""
+    """F15, Z3: the error names the field, alone and among others."""
     with pytest.raises(InvalidArgs, match=message):
         await app.enqueue(pipeline, args)
     good = {"product": "chair", "amount": 1, "url": "u", "number": 1}
@@ -116,7 +115,7 @@ async def test_invalid_arguments(app: Regente, pipeline: str, args: Any, message
 
 
 async def test_too_large(app: Regente) -> None:
-    """F15: one byte too many is refused by its size, exactly at the limit is accepted."""
+    """F15: one byte above the limit is refused, exactly the limit is accepted."""
     overhead = len(json.dumps({"a": ""}, separators=(",", ":")))
     with pytest.raises(PayloadTooLarge, match="takes 1,048,577 bytes as JSON; at most 1,048,576"):
         await app.enqueue("any", {"a": "x" * (1024 * 1024 - overhead + 1)})
@@ -151,8 +150,7 @@ async def test_too_large(app: Regente) -> None:
     ],
 )
 async def test_invalid_options(app: Regente, options: dict[str, Any], message: str) -> None:
-    """F15: refused by name, also in a call with many; a new batch is not opened for what is
-    refused."""
+    """F15: refused by name, also among many; no new batch is opened for them."""
     with pytest.raises(InvalidInput, match=message):
         await app.enqueue("any", {}, **options)
     many: dict[str, Any] = (
@@ -164,14 +162,13 @@ async def test_invalid_options(app: Regente, options: dict[str, Any], message: s
 
 
 async def test_keys_must_match_the_arguments_in_number(app: Regente) -> None:
-    """S5: a key for each task, or none at all."""
+    """S5: one key for each task, or none."""
     with pytest.raises(InvalidInput, match="2 keys for 1 tasks"):
         await app.enqueue_many("any", [{}], keys=["a", "b"])
 
 
 async def test_one_that_is_refused_among_many_stores_none(app: Regente) -> None:
-    """Many are checked while the first of them are being stored; the last one takes all of them
-    with it."""
+    """Arguments are checked while the first are stored; a refused last one rolls all back."""
     with pytest.raises(InvalidArgs):
         await app.enqueue_many("any", [{"n": n} for n in range(3_000)] + [{"n": float("nan")}])
 

@@ -1,5 +1,4 @@
-"""The audit: folding a task's events gives its row; the feed shows each event once, in an order
-that never changes."""
+"""Folding a task's events gives its row; the feed has each event once, in a fixed order."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ AFTER = {
 
 
 def fold(events: list[dict[str, Any]]) -> tuple[str | None, int]:
-    """What the events alone say: the last state and the last attempt."""
+    """The last status and attempt by the events alone."""
     status, attempt = None, 0
     for event in events:
         status = AFTER.get(event["event"], status)
@@ -55,7 +54,7 @@ def fold(events: list[dict[str, Any]]) -> tuple[str | None, int]:
 async def test_folding_the_events_of_every_task_gives_its_row(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """I6: a mixed workload with every way a task can go."""
+    """I6: a mixed workload with every outcome."""
 
     errors: dict[str, tuple[int, Exception]] = {
         "fail": (9, Fatal("no")),
@@ -124,8 +123,8 @@ async def test_folding_the_events_of_every_task_gives_its_row(
 
 
 async def read_all(app: Regente, done: asyncio.Event, limit: int = 50) -> list[Event]:
-    """A reader that polls from its last position until told that the writers are done and nothing
-    is left."""
+    """A reader that polls from its last position until the writers are done and no event is
+    left."""
     seen: list[Event] = []
     position = "0-0"
     while True:
@@ -141,7 +140,7 @@ async def read_all(app: Regente, done: asyncio.Event, limit: int = 50) -> list[E
 async def test_readers_see_every_event_once_although_writers_commit_out_of_order(
     app: Regente, database_url: str, sql: Sql
 ) -> None:
-    """I11: ids are drawn in one order and committed in another; nothing is missed, doubled or
+    """I11: ids are drawn in one order and committed in another; none is missed, doubled or
     moved."""
     done = asyncio.Event()
     chance = random.Random(7)
@@ -179,7 +178,7 @@ async def test_readers_see_every_event_once_although_writers_commit_out_of_order
 async def test_an_open_transaction_holds_back_what_came_after_it(
     app: Regente, sql: Sql, holder: Sql
 ) -> None:
-    """I11: a later event is not shown before an earlier one that may still be committed."""
+    """I11: no later event is visible before an earlier one that may still commit."""
     holder.execute("INSERT INTO regente.events (event) VALUES ('early')")
     sql.execute("INSERT INTO regente.events (event) VALUES ('late')")
     assert await app.feed() == []
@@ -191,13 +190,13 @@ async def test_an_open_transaction_holds_back_what_came_after_it(
     "position",
     ["", "7", "a-b", "1-2-3", "-1-1", "²-1", "99999999999999999999999-1", "1-99999999999999999999"],
 )
-async def test_what_is_no_position_is_refused(app: Regente, position: str) -> None:
-    """F19: an old or broken `Last-Event-ID` is an error that says so."""
+async def test_an_invalid_position_is_refused(app: Regente, position: str) -> None:
+    """F19: an old or broken `Last-Event-ID` is a clear error."""
     with pytest.raises(InvalidInput, match="is not a position in the feed"):
         await app.feed(after=position)
 
 
-async def test_pages_join_without_a_seam(app: Regente, registry: Registry) -> None:
+async def test_pages_have_no_gap_and_no_duplicate(app: Regente, registry: Registry) -> None:
     """I11: one at a time or all at once, the same list."""
 
     @registry.pipeline("p")
@@ -214,10 +213,8 @@ async def test_pages_join_without_a_seam(app: Regente, registry: Registry) -> No
     assert len(whole) == 10
 
 
-async def test_a_pipeline_cannot_speak_in_the_engines_name(
-    app: Regente, registry: Registry
-) -> None:
-    """I6: an event that says `task_completed` without being one would falsify the audit."""
+async def test_a_pipeline_cannot_write_the_engines_events(app: Regente, registry: Registry) -> None:
+    """I6: an event `task_completed` of a pipeline would falsify the audit."""
 
     @registry.pipeline("liar")
     async def liar(task: Task) -> None:

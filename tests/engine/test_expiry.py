@@ -1,4 +1,4 @@
-"""What was started too long ago is ended, whatever it waits for."""
+"""Tasks that exceed their pipeline's `expire_after` end, in any state."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def patient(registry: Registry) -> Registry:
 async def test_a_task_not_done_within_its_time_becomes_a_dead_letter(
     app: Regente, patient: Registry
 ) -> None:
-    """Q4: what has been in processing for more than 24 h is ended; other pipelines
-    are left alone."""
+    """Q4: tasks in processing for more than 24 h end; other pipelines are unaffected."""
     late, never = await app.enqueue("patient", {}), await app.enqueue("eternal", {})
     fresh = await app.enqueue("patient", {}, run_at=datetime.now(UTC) + timedelta(days=3))
     await _first_attempts(app)

@@ -1,4 +1,4 @@
-"""Errors are data: what each class of error does to the task, its budget and its record."""
+"""What each class of error does to the task, its tries and its failure record."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def failures(sql: Sql, task_id: int) -> list[dict[str, Any]]:
 def raising(
     registry: Registry, *errors: BaseException, name: str = "p", retry: Retry = FAST
 ) -> list[int]:
-    """A pipeline that raises these errors, one per attempt, and then succeeds. Returns the list of
-    its attempts."""
+    """A pipeline that raises these errors, one per attempt, then succeeds; returns its attempts."""
     attempts: list[int] = []
 
     @registry.pipeline(name, retry=retry)
@@ -102,16 +101,16 @@ async def test_exhausted_attempts_end_in_the_dead_letters(
 async def test_the_tasks_own_max_attempts_wins(
     app: Regente, registry: Registry, sql: Sql, allowed: int
 ) -> None:
-    """W3: per task, above or below the pipeline's."""
+    """W3: the task's own limit may be above or below the pipeline's."""
     attempts = raising(registry, *[Transient()] * 9)
     await ran(app, max_attempts=allowed)
     assert len(attempts) == allowed
 
 
-async def test_throttled_waits_and_burns_no_attempt(
+async def test_throttled_waits_and_charges_no_attempt(
     app: Regente, registry: Registry, sql: Sql, clock: Clock
 ) -> None:
-    """W8: a rate limit is waited out, for as long as it says."""
+    """W8: the task waits as long as the error says."""
     attempts = raising(registry, *[Throttled("slow down", retry_after=3600)] * 5)
     task_id = await app.enqueue("p", {}, max_attempts=1)
     for turn in range(1, 6):
@@ -174,7 +173,7 @@ async def test_blocked_is_retried_and_classified_apart(
 async def test_skip_is_an_end_but_no_failure(
     app: Regente, registry: Registry, sql: Sql, by_method: bool
 ) -> None:
-    """Z8, W4: there was nothing to do."""
+    """Z8, W4: the task ends as skipped."""
 
     @registry.pipeline("p")
     async def run(task: Task) -> None:
@@ -192,7 +191,7 @@ async def test_skip_is_an_end_but_no_failure(
 async def test_invalid_input_from_the_engine_is_fatal(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Z2: asking the engine for nonsense will not get better by asking again."""
+    """Z2: an invalid call of the engine is not retried."""
     attempts = raising(registry, InvalidInput("no such thing"))
     assert task_row(sql, await ran(app))["status"] == "failed"
     assert attempts == [1]
@@ -201,7 +200,7 @@ async def test_invalid_input_from_the_engine_is_fatal(
 async def test_arguments_that_no_longer_fit_the_pipeline_are_fatal(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Z3: stored by older code, read by newer: a dead letter that says so."""
+    """Z3: stored by older code, read by newer: a dead letter with that reason."""
     from pydantic import BaseModel
 
     class Args(BaseModel):
@@ -219,10 +218,10 @@ async def test_arguments_that_no_longer_fit_the_pipeline_are_fatal(
     }
 
 
-async def test_errors_out_of_a_task_group_are_seen_through(
+async def test_the_class_inside_an_exception_group_decides(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Z2: structured concurrency wraps errors; the class inside decides."""
+    """Z2: structured concurrency wraps errors in groups."""
 
     @registry.pipeline("p", retry=FAST)
     async def run(task: Task) -> None:
@@ -241,7 +240,7 @@ async def test_errors_out_of_a_task_group_are_seen_through(
 async def test_the_worst_error_of_a_group_decides(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Z2: a fatal error is not retried because a transient one came first."""
+    """Z2: a fatal error in a group is not retried because of a transient one."""
 
     @registry.pipeline("p", retry=FAST)
     async def run(task: Task) -> None:
@@ -255,7 +254,7 @@ async def test_the_worst_error_of_a_group_decides(
 async def test_a_pipeline_that_cancels_itself_has_failed(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """I1: nobody asked for it, so it is no cancel."""
+    """I1: without a cancel request it is a failure."""
     raising(registry, asyncio.CancelledError())
     task_id = await ran(app)
     row = task_row(sql, task_id)
@@ -266,7 +265,7 @@ async def test_a_pipeline_that_cancels_itself_has_failed(
 async def test_except_exception_does_not_swallow_a_lost_lease(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """I3: the fence's verdict is no `Exception`."""
+    """I3: `LeaseLost` is no `Exception`."""
     swallowed: list[BaseException] = []
     at_work, go_on = asyncio.Event(), asyncio.Event()
 

@@ -1,5 +1,4 @@
-"""What an attempt does not hold it cannot change: each write, by each who lost the task or never
-had it; and who may claim."""
+"""The fence: every write by a runner or attempt without the task is refused; who may claim."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from tests.engine.helpers import WRITES, Sql, SqlRunner, Write, claims_of, many,
 
 @pytest.fixture
 async def store(app: Regente, sql: Sql) -> AsyncIterator[TaskStore]:
-    """Of a runner that lives."""
+    """The task store of a live runner."""
     opened = TaskStore(app.database, SqlRunner.register(sql, ["p"]).id)
     opened.start()
     yield opened
@@ -32,7 +31,7 @@ def write(request: pytest.FixtureRequest) -> Write:
     return WRITES[request.param]
 
 
-async def test_who_holds_the_task_may_write(store: TaskStore, held: Claim, write: Write) -> None:
+async def test_the_current_attempt_may_write(store: TaskStore, held: Claim, write: Write) -> None:
     """I3: the control of the others."""
     assert await write(store, held)
 
@@ -57,7 +56,7 @@ async def test_a_runner_that_never_had_the_task_writes_nothing(
     await other.stop()
 
 
-async def test_what_has_ended_is_not_written_to(
+async def test_an_ended_task_accepts_no_writes(
     store: TaskStore, sql: Sql, held: Claim, write: Write
 ) -> None:
     """I5."""
@@ -68,10 +67,10 @@ async def test_what_has_ended_is_not_written_to(
 @pytest.mark.parametrize(
     "change", ["lease_until = regente.clock()", "status = 'stopped'", "status = 'draining'"]
 )
-async def test_a_runner_whose_lease_is_over_or_that_is_leaving_claims_nothing(
+async def test_a_runner_that_is_lost_or_stopping_claims_nothing(
     store: TaskStore, sql: Sql, change: str
 ) -> None:
-    """I4: also when it does not know yet."""
+    """I4: also before it knows."""
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 2)")
     assert len(await claims_of(store, "p", 1)) == 1
     sql.execute(f"UPDATE regente.runners SET {change} WHERE id = %s".encode(), [store.runner_id])

@@ -1,5 +1,4 @@
-"""The nursery: a process per isolated step without a start per step, and the long way where it
-cannot serve."""
+"""The fork server: a process for each isolated step; a new interpreter where forking is unsafe."""
 
 from __future__ import annotations
 
@@ -42,22 +41,22 @@ def exists(pid: int) -> bool:
         return False
 
 
-async def test_each_step_has_a_process_of_its_own_from_one_nursery(forkserver: ForkServer) -> None:
-    """W8, W9: nothing of one step is left for the next."""
+async def test_each_step_is_a_child_of_one_fork_server(forkserver: ForkServer) -> None:
+    """W8, W9: no state of one step reaches the next."""
     pids = [await call(work.pid) for _ in range(20)]
     assert len({*pids, os.getpid()}) == 21
     assert await call(work.parent) == await call(work.parent)
     assert [await call(work.count_up) for _ in range(2)] == [1, 1]
 
 
-async def test_a_module_with_threads_is_run_the_long_way(forkserver: ForkServer) -> None:
-    """A fork among threads may never wake up."""
+async def test_a_module_with_threads_runs_in_a_new_interpreter(forkserver: ForkServer) -> None:
+    """A fork of a process with threads may deadlock."""
     assert await call(threaded_work.threads) == 2
     assert await call(work.add, 2, 3) == 5
 
 
-async def test_a_nursery_that_was_killed_is_replaced(forkserver: ForkServer) -> None:
-    """F1: its children are unharmed by its death, and the next step has a new one."""
+async def test_a_killed_fork_server_is_replaced(forkserver: ForkServer) -> None:
+    """F1: its children survive it, and the next step starts a new one."""
     first = await call(work.parent)
     os.kill(first, signal.SIGKILL)
     eventually(lambda: not exists(first))
@@ -66,8 +65,8 @@ async def test_a_nursery_that_was_killed_is_replaced(forkserver: ForkServer) -> 
     assert await call(work.add, 1, 1) == 2
 
 
-async def test_crashes_and_timeouts_are_told_as_ever(forkserver: ForkServer) -> None:
-    """W8: which signal, which status, how long."""
+async def test_crashes_and_timeouts_are_reported(forkserver: ForkServer) -> None:
+    """W8: the signal, the exit status, the time limit."""
     for function, args, said in (
         (work.segfault, (), "SIGSEGV"),
         (work.exit_hard, (7,), "status 7"),
@@ -79,8 +78,8 @@ async def test_crashes_and_timeouts_are_told_as_ever(forkserver: ForkServer) -> 
     assert await call(work.add, 1, 1) == 2
 
 
-async def test_it_goes_when_it_is_closed() -> None:
-    """I10: nothing is left behind."""
+async def test_close_ends_the_fork_server() -> None:
+    """I10: no process is left."""
     opened = ForkServer()
     token = current_forkserver.set(opened)
     pid = await call(work.parent)

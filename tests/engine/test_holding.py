@@ -1,5 +1,4 @@
-"""Tasks that wait for somebody: held back until they are released, and those that last and only
-pass through a runner."""
+"""Held tasks, which wait until they are released, and endless tasks that move between runners."""
 
 from __future__ import annotations
 
@@ -43,10 +42,10 @@ async def test_a_task_queued_as_held_runs_when_it_is_released(
         await status_is(app, held, "completed")
 
 
-async def test_a_task_holds_itself_and_goes_on_with_its_steps_remembered(
+async def test_a_task_holds_itself_and_keeps_its_steps(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """The error that is the reason is kept as a failure, and not charged."""
+    """The error that is the reason is recorded as a failure and not charged."""
     looked: list[int] = []
 
     async def look() -> int:
@@ -71,10 +70,10 @@ async def test_a_task_holds_itself_and_goes_on_with_its_steps_remembered(
     assert [failure["code"] for failure in await app.failures(task_id)] == ["BROKE"]
 
 
-async def test_a_transaction_without_a_name_happens_every_time_and_only_while_the_task_is_ours(
+async def test_an_unnamed_transaction_runs_on_every_attempt_behind_the_fence(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """I3: nothing is remembered of it, but the fence holds."""
+    """I3: it is not recorded as a step."""
     sql.execute("CREATE TABLE notes (task bigint)")
 
     async def note_while_taken_over(task: Task) -> None:
@@ -102,8 +101,7 @@ async def test_a_transaction_without_a_name_happens_every_time_and_only_while_th
 async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(
     app: Regente, registry: Registry
 ) -> None:
-    """O13: no waiting for what never ends; the task knows why it is stopped, and may clean up for
-    as long as its grace."""
+    """O13: a drain does not wait for it; it sees the reason and has its grace to clean up."""
     at_work, cleaned, reasons = asyncio.Event(), asyncio.Event(), []
 
     @registry.pipeline("p", endless=True, grace=5.0)
@@ -128,10 +126,10 @@ async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(
     assert (await app.get(task_id)).status == "queued"
 
 
-async def test_the_death_of_a_runner_is_not_held_against_an_endless_task(
+async def test_an_endless_task_is_not_charged_for_a_lost_runner(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """I7 is for tasks that may have killed their runner; these only wait."""
+    """I7 is for tasks that may have killed their runner."""
 
     @registry.pipeline("p", endless=True)
     async def run(task: Task) -> None:

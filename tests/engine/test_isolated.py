@@ -1,5 +1,4 @@
-"""Isolated steps: whatever the child process does, it fails one step of one
-task and nothing else."""
+"""Isolated steps: any failure of the child process fails one step of one task."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ async def isolated(
     retry: Retry | None = None,
     **options: Any,
 ) -> tuple[int, list[Any]]:
-    """Run the function as an isolated step of one task; the task's id and what the
-    step returned."""
+    """Runs the function as an isolated step of one task; the task's id and the step's result."""
     got: list[Any] = []
 
     @registry.pipeline("p", retry=retry or Retry(max_attempts=1))
@@ -65,7 +63,7 @@ async def test_a_result_comes_back(
     args: tuple[Any, ...],
     value: Any,
 ) -> None:
-    """W8: typed like any other step's; what it prints does not mix with it."""
+    """W8: typed like any other step's; printed output is not mixed with it."""
     _, got = await isolated(app, registry, function, *args)
     assert got == [value]
 
@@ -73,7 +71,7 @@ async def test_a_result_comes_back(
 async def test_it_runs_in_another_process_with_keyword_arguments(
     app: Regente, registry: Registry
 ) -> None:
-    """W8: really isolated."""
+    """W8."""
     _, got = await isolated(app, registry, work.pid)
     assert got != [os.getpid()]
 
@@ -89,7 +87,7 @@ async def test_it_runs_in_another_process_with_keyword_arguments(
         (work.raise_error, ("KeyboardInterrupt",), "KeyboardInterrupt", ""),
     ],
 )
-async def test_a_crash_fails_the_attempt_and_says_how(
+async def test_a_crash_fails_the_attempt_with_its_signal(
     app: Regente,
     registry: Registry,
     sql: Sql,
@@ -98,8 +96,7 @@ async def test_a_crash_fails_the_attempt_and_says_how(
     code: str,
     message: str,
 ) -> None:
-    """W8, F15: a parser that segfaults fails one task, nothing else, and is tried
-    again by policy."""
+    """W8, F15: a parser that segfaults fails one task, which is retried by its policy."""
     task_id, got = await isolated(
         app, registry, function, *args, retry=Retry(max_attempts=2, first=0.01)
     )
@@ -112,14 +109,18 @@ async def test_a_crash_fails_the_attempt_and_says_how(
     }
 
 
-async def test_too_much_memory(app: Regente, registry: Registry, sql: Sql) -> None:
+async def test_a_step_over_its_memory_limit_fails(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
     """W8, Q12: the limit ends the step, not the machine."""
     task_id, _ = await isolated(app, registry, work.eat_memory, memory_mb=512)
     assert task_row(sql, task_id)["error_code"] == "ISOLATED_MEMORY"
 
 
-async def test_too_much_time(app: Regente, registry: Registry, sql: Sql, tmp_path: Path) -> None:
-    """W8: the child and its own children are gone when the step has failed."""
+async def test_a_step_over_its_time_limit_fails(
+    app: Regente, registry: Registry, sql: Sql, tmp_path: Path
+) -> None:
+    """W8: the child and its own children have ended when the step fails."""
     pid_file = tmp_path / "pid"
     task_id, _ = await isolated(app, registry, work.sleep_forever, str(pid_file), timeout=10)
     assert task_row(sql, task_id)["error_code"] == "ISOLATED_TIMEOUT"
@@ -129,7 +130,7 @@ async def test_too_much_time(app: Regente, registry: Registry, sql: Sql, tmp_pat
 async def test_cancel_ends_the_process(
     app: Regente, registry: Registry, sql: Sql, tmp_path: Path
 ) -> None:
-    """O12: canceled means that nothing of it runs any more."""
+    """O12: no process of a canceled task is left."""
     pid_file = tmp_path / "pid"
 
     @registry.pipeline("p")
@@ -222,7 +223,7 @@ def local_closure() -> Callable[[], int]:
         "too large",
     ],
 )
-async def test_what_cannot_run_isolated_is_a_clear_fatal(
+async def test_a_function_that_cannot_run_isolated_is_fatal(
     app: Regente,
     registry: Registry,
     sql: Sql,
@@ -230,7 +231,7 @@ async def test_what_cannot_run_isolated_is_a_clear_fatal(
     args: tuple[Any, ...],
     code: str,
 ) -> None:
-    """W8: a mistake in the pipeline is not retried, and the message says what is wrong."""
+    """W8: it is not retried, and the message names the mistake."""
     task_id, got = await isolated(
         app, registry, function, *args, retry=Retry(max_attempts=3, first=0.01)
     )

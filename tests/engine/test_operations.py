@@ -1,5 +1,4 @@
-"""What people do to a task, in each of its states: the right result, or a clear refusal that
-changes nothing."""
+"""Operators' actions on a task in each state: the result, or a refusal that changes nothing."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def known(registry: Registry) -> None:
 async def test_cancel_where_it_is_possible(
     app: Regente, sql: Sql, status: str, answer: str
 ) -> None:
-    """O12: waiting tasks end at once, a running one is asked to; canceling what is canceled is no
-    error."""
+    """O12: waiting tasks end at once, a running one is asked to stop; a repetition is no error."""
     task_id = put(sql, status)
     assert await app.cancel(task_id) == answer
     row = task_row(sql, task_id)
@@ -44,7 +42,7 @@ async def test_cancel_where_it_is_possible(
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "skipped"])
-async def test_cancel_of_what_has_ended_is_refused(app: Regente, sql: Sql, status: str) -> None:
+async def test_cancel_of_an_ended_task_is_refused(app: Regente, sql: Sql, status: str) -> None:
     """O2, I5: terminal is final."""
     task_id = put(sql, status)
     with pytest.raises(
@@ -55,7 +53,7 @@ async def test_cancel_of_what_has_ended_is_refused(app: Regente, sql: Sql, statu
     assert events_of(sql, task_id) == []
 
 
-async def test_asking_twice_to_cancel_is_written_once(app: Regente, sql: Sql) -> None:
+async def test_a_repeated_cancel_writes_one_event(app: Regente, sql: Sql) -> None:
     """I6: one request, one event."""
     task_id = put(sql, "running")
     assert [await app.cancel(task_id), await app.cancel(task_id)] == ["canceling", "canceling"]
@@ -63,8 +61,8 @@ async def test_asking_twice_to_cancel_is_written_once(app: Regente, sql: Sql) ->
 
 
 @pytest.mark.parametrize("status", ["failed", "canceled", "skipped"])
-async def test_retry_starts_again_with_a_fresh_budget(app: Regente, sql: Sql, status: str) -> None:
-    """I5, S4: an operator's retry is the only way out of an end."""
+async def test_retry_resets_the_tries(app: Regente, sql: Sql, status: str) -> None:
+    """I5, S4: only an operator's retry leaves a terminal status."""
     task_id = put(sql, status)
     sql.execute(
         "UPDATE regente.tasks SET tries = 3, crashes = 2, error_code = 'X', error_message "
@@ -85,7 +83,7 @@ async def test_retry_starts_again_with_a_fresh_budget(app: Regente, sql: Sql, st
 
 @pytest.mark.parametrize("status", ["draft", "queued", "running", "completed"])
 async def test_retry_of_anything_else_is_refused(app: Regente, sql: Sql, status: str) -> None:
-    """O2, I5: the message says what the task is and what could be retried."""
+    """O2, I5: the message names the status and those that can be retried."""
     task_id = put(sql, status)
     with pytest.raises(
         IllegalTransition, match=f"task {task_id} is {status}: only failed, canceled and skipped"
@@ -105,7 +103,7 @@ async def test_discard_takes_dead_letters_only(app: Regente, sql: Sql, status: s
 
 @pytest.mark.parametrize("status", STATUSES)
 async def test_queue_takes_drafts_only(app: Regente, sql: Sql, status: str) -> None:
-    """O2, O5: queueing moves what is in the bank; the rest is not touched."""
+    """O2, O5: other tasks are unchanged."""
     task_id = put(sql, status)
     assert await app.queue([task_id]) == ([task_id] if status == "draft" else [])
     row = task_row(sql, task_id)
@@ -116,7 +114,7 @@ async def test_queue_takes_drafts_only(app: Regente, sql: Sql, status: str) -> N
 
 
 async def test_actions_on_many_do_what_they_can(app: Regente, sql: Sql) -> None:
-    """W5: a mixed selection is no error; the answer says what was done."""
+    """W5: a mixed selection is no error; the answer names the changed ids."""
     ids = {status: put(sql, status) for status in STATUSES}
     assert await app.cancel_many(list(ids.values())) == {"canceled": 2, "canceling": 1}
     assert sorted(await app.retry_many(list(ids.values()))) == sorted(
@@ -137,16 +135,16 @@ async def test_an_unknown_id_is_not_found(app: Regente, action: str) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 2**63, "7", True, None, 1.5])
 @pytest.mark.parametrize("action", ["get", "cancel", "retry", "why"])
-async def test_what_is_no_id_is_refused(app: Regente, action: str, bad: object) -> None:
-    """F15: a bad id never reaches the database."""
+async def test_an_invalid_id_is_refused(app: Regente, action: str, bad: object) -> None:
+    """F15: it never reaches the database."""
     call: Callable[[object], Awaitable[object]] = getattr(app, action)
     with pytest.raises(InvalidInput, match="is not an id"):
         await call(bad)
 
 
 @pytest.mark.parametrize("action", ["cancel_many", "retry_many", "discard", "queue"])
-async def test_what_is_no_id_among_many_is_refused(app: Regente, action: str) -> None:
-    """F15: the same for the actions on many."""
+async def test_an_invalid_id_among_many_is_refused(app: Regente, action: str) -> None:
+    """F15."""
     call: Callable[[list[object]], Awaitable[object]] = getattr(app, action)
     with pytest.raises(InvalidInput, match="is not an id"):
         await call([1, "7"])

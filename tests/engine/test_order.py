@@ -1,5 +1,5 @@
-"""Who is next: higher priority first, then the oldest; not before `run_at`; nobody starves; one
-key, one task."""
+"""The order of claims: priority, then age; not before `run_at`; without starvation; one task per
+key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_the_oldest_comes_first(app: Regente, ran: list[Any]) -> None:
 
 
 async def test_higher_priority_comes_first(app: Regente, ran: list[Any]) -> None:
-    """S3: and within a priority the oldest."""
+    """S3: within a priority the oldest comes first."""
     for n, priority in enumerate([0, 5, -3, 5, 32767, 0, -32768]):
         await app.enqueue("p", {"n": n}, priority=priority)
     await app.run(until_idle=True, concurrency=1)
@@ -47,7 +47,7 @@ async def test_higher_priority_comes_first(app: Regente, ran: list[Any]) -> None
 async def test_a_task_waits_for_its_time(
     app: Regente, sql: Sql, clock: Clock, ran: list[Any]
 ) -> None:
-    """Issue: `run_at`, by the database's clock, also when its priority is higher."""
+    """`run_at` by the database's clock, also with a higher priority."""
     soon = datetime.now(UTC) + timedelta(hours=1)
     await app.enqueue("p", {"n": "later"}, run_at=soon, priority=9)
     await app.enqueue("p", {"n": "now"})
@@ -61,8 +61,7 @@ async def test_a_task_waits_for_its_time(
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_runner_wakes_up_for_a_task_that_falls_due(app: Regente, ran: list[Any]) -> None:
-    """Issue: long before its poll, for tasks that were there before it and for those that came
-    later."""
+    """Before its next poll, for tasks enqueued before and after its start."""
     await app.enqueue("p", {"n": 1}, run_at=datetime.now(UTC) + timedelta(seconds=0.5))
     await app.enqueue("p", {"n": 0})
     async with running(app):
@@ -71,10 +70,10 @@ async def test_a_runner_wakes_up_for_a_task_that_falls_due(app: Regente, ran: li
         await until(lambda: ran == [0, 1, 2])
 
 
-async def test_a_steady_trickle_starves_no_other_priority(
+async def test_steady_work_starves_no_other_priority(
     app: Regente, registry: Registry, sql: Sql, ran: list[Any]
 ) -> None:
-    """I8: a task without a hint is found although there is always a little else to do."""
+    """I8: a task without a notification is found while the runner is always a little busy."""
     stop = asyncio.Event()
 
     @registry.pipeline("chain")
@@ -98,7 +97,7 @@ async def test_a_steady_trickle_starves_no_other_priority(
 
 
 async def test_no_pipeline_starves_another(app: Regente, registry: Registry) -> None:
-    """I8: the turn goes round."""
+    """I8: claims rotate among the pipelines."""
     order: list[str] = []
 
     for name in ("a", "b"):
@@ -117,7 +116,7 @@ async def test_no_pipeline_starves_another(app: Regente, registry: Registry) -> 
 async def test_a_pipelines_own_concurrency_is_a_limit(
     app: Regente, registry: Registry, limit: int
 ) -> None:
-    """W1: over all its priorities, and the other pipelines use the rest of the slots."""
+    """W1: over all its priorities; other pipelines use the remaining slots."""
     busy, most, others = 0, 0, 0
     full = asyncio.Event()
 
@@ -151,7 +150,7 @@ async def test_a_pipelines_own_concurrency_is_a_limit(
 async def test_a_paused_pipeline_is_not_claimed_until_it_is_resumed(
     app: Regente, ran: list[Any], sql: Sql
 ) -> None:
-    """Issue: what runs goes on; the state is known and written."""
+    """Running tasks go on; the state is stored and its event written."""
     await app.pause("p")
     await app.pause("p")
     await app.enqueue("p", {"n": 1})
@@ -168,8 +167,8 @@ async def test_a_paused_pipeline_is_not_claimed_until_it_is_resumed(
     assert events == ["pipeline_paused", "pipeline_resumed"]
 
 
-async def test_pausing_does_not_touch_what_runs(app: Regente, registry: Registry) -> None:
-    """Issue: pause is no cancel."""
+async def test_pausing_does_not_stop_running_tasks(app: Regente, registry: Registry) -> None:
+    """Pause is no cancel."""
     started, go_on = asyncio.Event(), asyncio.Event()
 
     @registry.pipeline("slow")
@@ -195,7 +194,7 @@ async def test_an_unknown_pipeline_can_be_neither_paused_nor_run(app: Regente) -
 
 
 async def test_one_key_names_one_task(app: Regente, sql: Sql, ran: list[Any]) -> None:
-    """S5: before, during and after its run; another pipeline's keys are its own."""
+    """S5: before, during and after its run; keys are separate for each pipeline."""
     first = await app.enqueue("p", {"n": 1}, key="k")
     assert await app.enqueue("p", {"n": 2}, key="k") == first
     await app.run(until_idle=True)
@@ -204,9 +203,8 @@ async def test_one_key_names_one_task(app: Regente, sql: Sql, ran: list[Any]) ->
     assert one(sql, "SELECT count(*) FROM regente.events WHERE event = 'task_queued'")["count"] == 1
 
 
-async def test_duplicates_within_one_call_and_with_the_past(app: Regente, sql: Sql) -> None:
-    """S5: ids in the order of the arguments; the first of the same key wins; the batch counts each
-    once."""
+async def test_duplicate_keys_in_one_call_and_from_earlier_calls(app: Regente, sql: Sql) -> None:
+    """S5: ids in the order of the arguments; the first of a key wins; the batch counts it once."""
     old = await app.enqueue("p", {"n": 0}, key="old", batch="b")
     ids = await app.enqueue_many(
         "p", [{"n": n} for n in range(6)], keys=["a", None, "old", "a", None, "b"], batch="b"
@@ -223,7 +221,7 @@ async def test_duplicates_within_one_call_and_with_the_past(app: Regente, sql: S
 async def test_concurrent_callers_with_one_key_store_one_task(
     app: Regente, open_app: OpenApp, sql: Sql
 ) -> None:
-    """S5, F12: every create delivered twice and more."""
+    """S5, F12: every create is delivered at least twice."""
     apps = [app, await open_app(), await open_app()]
     ids = await asyncio.gather(
         *(apps[n % 3].enqueue("p", {"n": n}, key=f"k{n % 4}") for n in range(60))

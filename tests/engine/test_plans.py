@@ -1,5 +1,4 @@
-"""What the engine's statements touch in a table of 20,000 and of 1,000,000 tasks: the same,
-whatever the planner knows.
+"""Pages that the engine's statements touch: the same with 20,000 and 1,000,000 tasks, any plan.
 
 Each statement runs for real, prepared as the engine prepares it (with a plan for these parameters
 and with one for any), with statistics and without, in a transaction that is rolled back.
@@ -97,7 +96,7 @@ CASES = [
     Case("record_steps", 300, running=1, label="1"),
     Case("record_steps", 25_000, running=BATCH, label=str(BATCH)),
     Case("recall_steps", 10, {"task_id": 1100}),
-    Case("reap", 25_000, {"limit": 1000, "max_crashes": 3}, label="nobody is lost"),
+    Case("reap", 25_000, {"limit": 1000, "max_crashes": 3}, label="no runner is lost"),
     Case(
         "reap",
         40_000,
@@ -280,28 +279,24 @@ LARGE = {"tasks", "events", "steps"}
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 @pytest.mark.parametrize("statistics", ["fresh", "none"])
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
-def test_a_statement_touches_what_it_is_about(
+def test_a_statement_reads_only_the_rows_that_it_needs(
     large: psycopg.Connection[Any], case: Case, statistics: str, mode: str
 ) -> None:
-    """S3, Q8, I10: no table is read from end to end, and the pages do not depend on how much
-    history there is."""
+    """S3, Q8, I10: no full scan, and the page count is independent of the history."""
     looked_at(large, case, statistics, mode)
 
 
 @pytest.mark.parametrize("case", QUESTIONS, ids=[case.id for case in QUESTIONS])
-def test_a_question_is_answered_without_reading_everything(
-    large: psycopg.Connection[Any], case: Case
-) -> None:
-    """W5, O18: each filter of a list has an index that serves it."""
+def test_each_filter_of_a_list_uses_an_index(large: psycopg.Connection[Any], case: Case) -> None:
+    """W5, O18."""
     looked_at(large, case, "fresh", "custom")
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
-def test_tasks_that_wait_for_a_later_time_are_not_stepped_over(
+def test_a_claim_does_not_read_tasks_of_a_later_time(
     large: psycopg.Connection[Any], mode: str
 ) -> None:
-    """S3: nine of ten queued tasks wait for tomorrow, in every level; a claim of ten looks at
-    little more than ten."""
+    """S3: nine of ten queued tasks are due tomorrow; a claim of ten reads few rows more."""
     with large.transaction(force_rollback=True):
         plan = explain(large, "claim", claim(10), mode)
     assert "tasks_to_claim" in plan.indexes
@@ -310,10 +305,10 @@ def test_tasks_that_wait_for_a_later_time_are_not_stepped_over(
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
-def test_a_claim_from_a_floor_skips_what_earlier_claims_left_behind(
+def test_a_claim_from_a_floor_skips_dead_index_entries(
     large: psycopg.Connection[Any], mode: str
 ) -> None:
-    """S3: without a vacuum the index still holds the entries of tasks that were claimed before."""
+    """S3: before a vacuum the index still has the entries of claimed tasks."""
     with large.transaction(force_rollback=True):
         large.execute(
             "UPDATE regente.tasks SET status = 'canceled', finished_at = now() WHERE "

@@ -1,5 +1,4 @@
-"""Two who want the same task at the same moment: the winner holds the row's lock, the loser must
-lose cleanly.
+"""Two statements that want one task: the winner holds the row lock, the loser must lose cleanly.
 
 Each test runs the winner's own statement in a transaction that stays open, starts the loser, proves
 that it waits for that very lock (or steps around it), commits the winner, and looks at what the
@@ -48,7 +47,7 @@ RENEWAL_AND_LOSER = 2  # the runner's lease keeper waits for its row as well
 
 @pytest.fixture
 def settings() -> Settings:
-    """Renews its lease at once, so that a runner that was declared lost learns of it at once."""
+    """Renews the lease at once, so that a runner that was declared lost learns of it at once."""
     return Settings(
         sweep_seconds=0.2, batches_seconds=60, schedules_seconds=60, heartbeat_interval_ms=100
     )
@@ -83,7 +82,7 @@ def gate(registry: Registry) -> Gate:
 
 
 async def waits_for(sql: Sql, holder: Sql, count: int = 1) -> None:
-    """Wait until that many connections wait for a lock which the holder has."""
+    """Waits until that many connections wait for a lock of the holder."""
     waiting = (
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND %s = ANY "
         "(pg_blocking_pids(pid))"
@@ -92,7 +91,7 @@ async def waits_for(sql: Sql, holder: Sql, count: int = 1) -> None:
 
 
 async def loses(sql: Sql, holder: Sql, loser: Awaitable[Any]) -> Any:
-    """Start the loser, see it wait, let the winner commit; what the loser answers, or its error."""
+    """Starts the loser, sees it wait, commits the winner; the loser's result or its error."""
     lost = asyncio.ensure_future(loser)
     await waits_for(sql, holder)
     holder.commit()
@@ -104,7 +103,7 @@ def reaper(app: Regente) -> Reaper:
 
 
 def declare_lost(connection: psycopg.Connection[Any]) -> None:
-    """The runners' leases have run out, and somebody noticed."""
+    """Expires the runners' leases and runs the statement that marks them lost."""
     connection.execute(
         "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' "
         "WHERE status < 'stopped'"
@@ -113,7 +112,7 @@ def declare_lost(connection: psycopg.Connection[Any]) -> None:
 
 
 async def test_reap_wins_over_complete(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
-    """I3, I4, S4: the completion waits, finds the task taken back, and writes nothing."""
+    """I3, I4, S4: the completion waits, finds the task requeued, and writes nothing."""
     task_id = await app.enqueue("p", {})
     async with running(app):
         await gate.reached.wait()
@@ -129,7 +128,7 @@ async def test_reap_wins_over_complete(app: Regente, sql: Sql, holder: Sql, gate
 
 
 async def test_complete_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> None:
-    """S4, I2: the reaper steps around a row that is being finished."""
+    """S4, I2: the reaper skips a row that is being finished."""
     sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
     (task_id,) = sql_runner.claim()
@@ -146,7 +145,7 @@ async def test_complete_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> N
 
 
 async def test_complete_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> None:
-    """O12, I5: who cancels too late learns what the task became."""
+    """O12, I5: a cancel that comes too late reports the task's final status."""
     sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
     (task_id,) = sql_runner.claim()
@@ -161,8 +160,8 @@ async def test_complete_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) ->
 
 
 async def test_cancel_wins_over_complete(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
-    """O12: the request is committed first, but the work was done: it completes, once, and nothing
-    is left of the request."""
+    """O12: the request commits first, the work was done: the task completes once, without the
+    request."""
     task_id = await app.enqueue("p", {})
     async with running(app):
         await gate.reached.wait()
@@ -177,11 +176,10 @@ async def test_cancel_wins_over_complete(app: Regente, sql: Sql, holder: Sql, ga
 
 
 @pytest.mark.parametrize("written", ["completion", "settlement", "step"])
-async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bulk_cancel(
+async def test_writes_for_several_tasks_lock_in_the_order_of_a_bulk_cancel(
     app: Regente, sql: Sql, holder: Sql, written: str
 ) -> None:
-    """O12, I5: neither waits for the other in a circle, in whatever order the tasks came to their
-    end."""
+    """O12, I5: no deadlock, in any order in which the tasks ended."""
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'other' FROM generate_series(1, 5000)")
     sql.execute("INSERT INTO regente.tasks (pipeline) SELECT 'p' FROM generate_series(1, 9)")
     sql.execute("ANALYZE regente.tasks")
@@ -202,7 +200,7 @@ async def test_what_is_written_for_several_tasks_locks_them_in_the_order_of_a_bu
 
 
 async def test_claim_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> None:
-    """O12: the task is running by then, so the runner is asked to end it."""
+    """O12: the task is running by then, so its runner is asked to stop it."""
     sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
     holding = SqlRunner(holder, sql_runner.id, ["p"])
@@ -215,7 +213,7 @@ async def test_claim_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> No
 
 
 async def test_cancel_wins_over_claim(app: Regente, sql: Sql, holder: Sql) -> None:
-    """S3, I4: a claim does not wait for a row that somebody changes; it takes the next one."""
+    """S3, I4: a claim skips a locked row and takes the next one."""
     sql_runner = SqlRunner.register(sql, ["p"])
     first, second = run_query(sql, "insert_tasks", inserted(2))
     run_query(holder, "cancel", {"ids": number_array([first]), "details": None})
@@ -232,7 +230,7 @@ def inserted(count: int) -> dict[str, str]:
 
 
 async def test_two_claims_never_take_the_same_task(sql: Sql, holder: Sql) -> None:
-    """O7, S3: the second claimer steps over what the first has in hand."""
+    """O7, S3: the second claim skips the rows that the first has locked."""
     ids = run_query(sql, "insert_tasks", inserted(5))
     one_runner, other = SqlRunner.register(sql, ["p"]), SqlRunner.register(sql, ["p"])
     assert SqlRunner(holder, one_runner.id, ["p"]).claim(3) == ids[:3]
@@ -241,7 +239,7 @@ async def test_two_claims_never_take_the_same_task(sql: Sql, holder: Sql) -> Non
 
 
 async def test_of_two_retries_one_wins(app: Regente, sql: Sql, holder: Sql) -> None:
-    """W7: the second learns that the task is queued already."""
+    """W7: the second reports that the task is queued already."""
     task_id = one(
         sql,
         "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', "
@@ -255,7 +253,7 @@ async def test_of_two_retries_one_wins(app: Regente, sql: Sql, holder: Sql) -> N
 
 
 async def test_retry_and_discard_of_one_dead_letter(app: Regente, sql: Sql, holder: Sql) -> None:
-    """I5: whoever comes second changes nothing."""
+    """I5: the second of them changes nothing."""
     task_id = one(
         sql,
         "INSERT INTO regente.tasks (pipeline, status, finished_at) VALUES ('p', 'failed', "
@@ -270,8 +268,7 @@ async def test_retry_and_discard_of_one_dead_letter(app: Regente, sql: Sql, hold
 
 
 async def test_reap_wins_over_step(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
-    """I3, Q6: the step of a runner that lost the task is not recorded, and `LeaseLost` ends the
-    attempt."""
+    """I3, Q6: the step is not recorded, and `LeaseLost` ends the attempt."""
     task_id = await app.enqueue("p", {"do": "step"})
     async with running(app):
         await gate.reached.wait()
@@ -287,8 +284,7 @@ async def test_reap_wins_over_step(app: Regente, sql: Sql, holder: Sql, gate: Ga
 
 
 async def test_step_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> None:
-    """I3: the reaper leaves a row alone while a step is being recorded, and takes it at the next
-    sweep."""
+    """I3: the reaper skips a row whose step is being recorded, until the next sweep."""
     sql_runner = SqlRunner.register(sql, ["p"])
     sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
     (task_id,) = sql_runner.claim()
@@ -320,8 +316,7 @@ async def test_reap_wins_over_transaction(app: Regente, sql: Sql, holder: Sql, g
 
 
 async def test_transaction_commit_wins_over_reap(app: Regente, sql: Sql, gate: Gate) -> None:
-    """I2, Z6: a transaction that has reached its commit keeps the task; effect and step are there
-    together, once."""
+    """I2, Z6: a transaction at its commit keeps the task; effect and step are stored once."""
     sql.execute("CREATE TABLE public.sink (task_id bigint, attempt int)")
     sql.execute(
         "CREATE OR REPLACE FUNCTION public.slow_commit() RETURNS trigger LANGUAGE plpgsql AS "
@@ -350,8 +345,7 @@ async def test_transaction_commit_wins_over_reap(app: Regente, sql: Sql, gate: G
 
 
 async def test_mark_lost_wins_over_renewal(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
-    """I3, I4: a runner that finds itself declared lost gives everything up and begins anew under a
-    new id."""
+    """I3, I4: a runner that was declared lost stops its tasks and registers under a new id."""
     task_id = await app.enqueue("p", {})
     async with running(app):
         await gate.reached.wait()
@@ -373,7 +367,7 @@ async def test_mark_lost_wins_over_renewal(app: Regente, sql: Sql, holder: Sql, 
 
 
 async def test_renewal_wins_over_mark_lost(app: Regente, sql: Sql, holder: Sql) -> None:
-    """I4: the reaper looks at the lease again after waiting for its row."""
+    """I4: the reaper checks the lease again after waiting for its row."""
     sql_runner = SqlRunner.register(sql, ["p"])
     sql_runner.expire_lease()
     renewal = {
@@ -397,7 +391,7 @@ async def test_renewal_wins_over_mark_lost(app: Regente, sql: Sql, holder: Sql) 
 
 
 async def test_of_two_resumes_one_wins(app: Regente, sql: Sql, holder: Sql) -> None:
-    """W7: two resumes at once: one wins, the other learns so."""
+    """W7: the other reports that there was nothing to resume."""
     batch_id = one(
         sql, "INSERT INTO regente.batches (name, status) VALUES ('b', 'stalled') RETURNING id"
     )["id"]
@@ -414,8 +408,7 @@ async def test_of_two_resumes_one_wins(app: Regente, sql: Sql, holder: Sql) -> N
 async def test_enqueue_into_a_batch_wins_over_its_closing(
     app: Regente, sql: Sql, holder: Sql, registry: Registry, gate: Gate
 ) -> None:
-    """I9: while tasks are being added, no review closes the batch; afterwards it is open, with them
-    in it."""
+    """I9: no review closes a batch while tasks are added; it stays open with them."""
     batch_id = await app.open_batch("b")
     sql.execute(
         "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', "
@@ -435,7 +428,7 @@ async def test_enqueue_into_a_batch_wins_over_its_closing(
 async def test_the_closing_of_a_batch_wins_over_enqueue(
     app: Regente, sql: Sql, holder: Sql, gate: Gate
 ) -> None:
-    """I9: whoever adds to a batch that was just closed opens it again."""
+    """I9: tasks added to a batch that was just closed reopen it."""
     batch_id = await app.open_batch("b")
     sql.execute(
         "INSERT INTO regente.tasks (pipeline, batch_id, status, finished_at) VALUES ('p', "
@@ -457,8 +450,7 @@ async def test_the_closing_of_a_batch_wins_over_enqueue(
 
 
 async def test_the_closing_of_a_batch_wins_over_retry(app: Regente, sql: Sql, holder: Sql) -> None:
-    """I9: a retry that meets the closing of its batch opens it again; it is not left closed over a
-    waiting task."""
+    """I9: a retry that meets the closing of its batch reopens it."""
     batch_id = await app.open_batch("b")
     task_id = one(
         sql,
@@ -475,7 +467,7 @@ async def test_the_closing_of_a_batch_wins_over_retry(app: Regente, sql: Sql, ho
 async def test_retry_wins_over_the_closing_of_its_batch(
     app: Regente, sql: Sql, holder: Sql
 ) -> None:
-    """I9: the review leaves alone what a retry has in hand."""
+    """I9: the review skips a batch that a retry has locked."""
     batch_id = await app.open_batch("b")
     task_id = one(
         sql,
@@ -494,7 +486,7 @@ async def test_retry_wins_over_the_closing_of_its_batch(
 async def test_two_sweepers_fire_a_schedule_once(
     app: Regente, open_app: OpenApp, sql: Sql, holder: Sql, gate: Gate
 ) -> None:
-    """Q4: the second sweeper steps around the schedule that the first has in hand."""
+    """Q4: the second sweep skips the schedule that the first has locked."""
     await app.schedule("nightly", "p", "0 4 * * *")
     sql.execute("UPDATE regente.schedules SET next_at = regente.clock() - interval '1 minute'")
     assert run_query(holder, "due_schedules", {"limit": 10}) == ["nightly"]

@@ -1,5 +1,4 @@
-"""Retention: what is finished and old goes, with everything that belongs to it; dead letters stay
-until somebody decides."""
+"""Retention: old finished tasks are deleted with their rows; dead letters stay until discarded."""
 
 from __future__ import annotations
 
@@ -31,10 +30,10 @@ async def forget(app: Regente, days: float = 30) -> RetentionResult:
     return await RetentionSweep(app.database, 3600, days * DAY).run_once()
 
 
-async def test_old_finished_tasks_go_with_their_steps_and_events(
+async def test_old_finished_tasks_are_deleted_with_steps_and_events(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
-    """I10: and nothing a day before; what waits, runs or is dead stays, with its events."""
+    """I10: none a day earlier; waiting, running and dead tasks stay with their events."""
     await app.enqueue_many("p", [{}] * 5)
     (dead,) = await app.enqueue_many("p", [{"do": "fail"}])
     await app.run(until_idle=True)
@@ -51,7 +50,7 @@ async def test_old_finished_tasks_go_with_their_steps_and_events(
     assert one(sql, "SELECT count(*) FROM regente.snapshots")["count"] == 1
 
 
-async def test_a_dead_letter_goes_after_it_was_discarded(
+async def test_a_dead_letter_is_deleted_after_it_was_discarded(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
     """Z4: with its failures and snapshots."""
@@ -66,8 +65,8 @@ async def test_a_dead_letter_goes_after_it_was_discarded(
         assert many(sql, f"SELECT 1 FROM regente.{table}") == [], table
 
 
-async def test_many_go_in_small_steps(app: Regente, sql: Sql, clock: Clock) -> None:
-    """I10: no single statement holds everything."""
+async def test_many_are_deleted_in_small_statements(app: Regente, sql: Sql, clock: Clock) -> None:
+    """I10."""
     await app.enqueue_many("p", [{}] * 2_500)
     sql.execute("UPDATE regente.tasks SET status = 'canceled', finished_at = regente.clock()")
     clock.advance(days=31)
@@ -75,8 +74,8 @@ async def test_many_go_in_small_steps(app: Regente, sql: Sql, clock: Clock) -> N
     assert (gone.tasks, gone.events) == (2_500, 2_500)
 
 
-async def test_a_batch_whose_tasks_are_forgotten_still_adds_up(app: Regente, clock: Clock) -> None:
-    """I9: total = the sum of the states, always provable; an open batch keeps its tasks."""
+async def test_a_batch_whose_tasks_were_deleted_still_adds_up(app: Regente, clock: Clock) -> None:
+    """I9: total = the sum of the states; an open batch keeps its tasks."""
     await app.enqueue_many("p", [{}] * 3, batch="ended")
     await app.enqueue_many("p", [{}] * 3, batch="open")
     await app.run(until_idle=True)
@@ -90,8 +89,7 @@ async def test_a_batch_whose_tasks_are_forgotten_still_adds_up(app: Regente, clo
 async def test_a_changed_setting_is_obeyed_by_the_next_sweep(
     app: Regente, sql: Sql, clock: Clock, settings: Settings
 ) -> None:
-    """O16: the same sweep, never started again; shorter and longer; what was stored wins over what
-    it was started with."""
+    """O16: without a restart, shorter and longer; the stored value wins over the configured one."""
     watchdog = Watchdog(app.database, settings.runner_config().watchdog, lambda _: None)
     (sweep,) = [one for one in watchdog.sweeps if isinstance(one, RetentionSweep)]
     old = await app.enqueue_many("p", [{}] * 2)
@@ -108,10 +106,8 @@ async def test_a_changed_setting_is_obeyed_by_the_next_sweep(
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1
 
 
-async def test_a_setting_that_no_sweep_can_read_forgets_nothing(
-    app: Regente, sql: Sql, clock: Clock
-) -> None:
-    """I10: whatever somebody with a SQL prompt wrote there."""
+async def test_an_unreadable_setting_deletes_nothing(app: Regente, sql: Sql, clock: Clock) -> None:
+    """I10: any value that was written by SQL."""
     await app.enqueue("p", {})
     await app.run(until_idle=True)
     clock.advance(days=90)

@@ -1,5 +1,4 @@
-"""Runners as people see them: who is there, what each did, who holds which task until when; and
-many of them at once."""
+"""What is known of each runner: status, counters and tasks; and many runners at once."""
 
 from __future__ import annotations
 
@@ -37,9 +36,8 @@ async def test_three_runners_and_a_hundred_tasks_make_a_hundred_completions(
     assert (len(shares), sum(shares)) == (3, 100)
 
 
-async def test_the_figures_of_a_runner(app: Regente, registry: Registry, sql: Sql) -> None:
-    """S6: claimed, completed, failed, retried, recovered, average duration; written at the latest
-    when it stops."""
+async def test_the_counters_of_a_runner(app: Regente, registry: Registry, sql: Sql) -> None:
+    """S6: claimed, completed, failed, retried, recovered, average duration; final at its stop."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01))
     async def run(task: Task[dict[str, Any]]) -> None:
@@ -78,9 +76,10 @@ async def test_timeouts_count_as_failed_or_retried(
     assert (await app.batch("b")).status == "completed"
 
 
-async def test_who_holds_which_task_until_when(app: Regente, registry: Registry, sql: Sql) -> None:
-    """S1, Q1: owner, locked at, expiry, last heartbeat, processing started: per task, in SQL and in
-    the API."""
+async def test_owner_and_lease_of_each_task_are_shown(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """S1, Q1: owner, locked at, expiry, heartbeat, start of processing: in SQL and in the API."""
     started = asyncio.Event()
 
     @registry.pipeline("p")
@@ -116,7 +115,7 @@ async def test_who_holds_which_task_until_when(app: Regente, registry: Registry,
 async def test_stuck_tasks_are_counted_per_runner(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """S6, Q9: stuck now."""
+    """S6, Q9."""
 
     @registry.pipeline("p", stall_after=60)
     async def run(task: Task) -> None:
@@ -135,7 +134,7 @@ async def test_stuck_tasks_are_counted_per_runner(
 
 
 async def test_every_start_is_a_new_runner(app: Regente, registry: Registry) -> None:
-    """I3: the id is never reused, whatever the name."""
+    """I3: the id is never reused, also for the same name."""
 
     @registry.pipeline("p")
     async def run(task: Task) -> None:
@@ -151,7 +150,7 @@ async def test_every_start_is_a_new_runner(app: Regente, registry: Registry) -> 
 async def test_a_pool_of_one_connection_is_enough(
     database_url: str, registry: Registry, sql: Sql
 ) -> None:
-    """I10, F11: slow, but never stuck."""
+    """I10, F11: slow, without a deadlock."""
     from regente.settings import Settings
 
     @registry.pipeline("p")

@@ -1,5 +1,4 @@
-"""Cron: each time fires once, whoever sweeps; after a downtime once, not once for every missed
-time."""
+"""Cron: each time fires once, with any number of sweeps; once after a downtime."""
 
 from __future__ import annotations
 
@@ -70,7 +69,7 @@ async def test_a_schedule_fires_at_its_time_and_once(
 
 
 async def test_after_a_downtime_it_fires_once(app: Regente, sql: Sql, clock: Clock) -> None:
-    """Q4: a week of missed nights is one run, then the rhythm goes on."""
+    """Q4: a week of missed nights is one run, then the regular times follow."""
     clock.stop_at("2026-03-10 05:00:00+00")
     await app.schedule("nightly", "p", "0 4 * * *")
     clock.stop_at("2026-03-17 12:00:00+00")
@@ -116,7 +115,7 @@ async def test_the_hour_that_does_not_exist_and_the_one_that_comes_twice(
 async def test_scheduling_again_replaces_without_firing_twice(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
-    """Q4: at every deploy the same call is made; what is due stays due, what changed is changed."""
+    """Q4: each deploy repeats the call; a due time stays due, changes are stored."""
     clock.stop_at("2026-03-10 03:59:00+00")
     await app.schedule("s", "p", "0 4 * * *", {"n": 1})
     clock.stop_at("2026-03-10 04:00:30+00")
@@ -127,8 +126,8 @@ async def test_scheduling_again_replaces_without_firing_twice(
     assert (await app.schedules())[0]["next_at"] == datetime(2026, 3, 10, 5, tzinfo=UTC)
 
 
-async def test_removed_means_removed(app: Regente, clock: Clock) -> None:
-    """Q4: and removing it again says so."""
+async def test_a_removed_schedule_no_longer_fires(app: Regente, clock: Clock) -> None:
+    """Q4: a second removal reports that there is none."""
     await app.schedule("s", "p", "* * * * *")
     await app.unschedule("s")
     clock.advance(hours=1)
@@ -158,7 +157,7 @@ async def test_removed_means_removed(app: Regente, clock: Clock) -> None:
         ({"name": "n" * 300}, InvalidInput, "name"),
     ],
 )
-async def test_nonsense_is_refused_and_nothing_is_stored(
+async def test_an_invalid_schedule_is_refused_and_not_stored(
     app: Regente, sql: Sql, change: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """F15, Q4: at the call, not at four in the morning."""
@@ -171,7 +170,7 @@ async def test_nonsense_is_refused_and_nothing_is_stored(
 async def test_a_broken_schedule_does_not_hold_up_the_others(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
-    """Z8: somebody edited a row by hand."""
+    """Z8: a row that was edited by SQL."""
     for name in ("a", "broken", "c"):
         await app.schedule(name, "p", "* * * * *")
     sql.execute("UPDATE regente.schedules SET cron = 'nonsense' WHERE name = 'broken'")
@@ -187,7 +186,7 @@ async def test_a_broken_schedule_does_not_hold_up_the_others(
 
 
 async def test_a_runner_sweeps_by_itself(app: Regente, clock: Clock, ran: list[Any]) -> None:
-    """Q4: nothing else has to run."""
+    """Q4: no other process is needed."""
     await app.schedule("s", "p", "* * * * *", {"by": "cron"})
     clock.advance(minutes=2)
     async with running(app):

@@ -1,5 +1,4 @@
-"""Durable sleep: the slot goes back, time passes by the database's clock, and any runner goes on in
-the next line."""
+"""Durable sleep: the slot is freed, the database's clock counts, and any runner continues."""
 
 from __future__ import annotations
 
@@ -10,11 +9,10 @@ from tests.engine.conftest import OpenApp
 from tests.engine.helpers import Clock, Sql, column, events_of, one, running, task_row, until
 
 
-async def test_a_sleeping_task_gives_its_slot_back_and_goes_on_elsewhere(
+async def test_a_sleeping_task_frees_its_slot_and_continues_on_another_runner(
     app: Regente, open_app: OpenApp, registry: Registry, sql: Sql, clock: Clock
 ) -> None:
-    """Issue, Q12: two sleeps of an hour, a runner each; nothing before them is done again, and no
-    try is charged."""
+    """Q12: two sleeps of an hour, a runner each; no step is repeated and no try charged."""
     log: list[str] = []
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
@@ -60,10 +58,10 @@ async def test_a_sleeping_task_gives_its_slot_back_and_goes_on_elsewhere(
     assert column(sql, "SELECT name FROM regente.steps ORDER BY name") == ["A", "sleep", "sleep#2"]
 
 
-async def test_except_exception_does_not_keep_a_task_awake(
+async def test_except_exception_does_not_catch_a_sleep(
     app: Regente, registry: Registry, sql: Sql, clock: Clock
 ) -> None:
-    """Issue: going to sleep is no `Exception`."""
+    """The signal of a sleep is no `Exception`."""
     swallowed: list[Exception] = []
 
     @registry.pipeline("p")
@@ -86,7 +84,7 @@ async def test_except_exception_does_not_keep_a_task_awake(
 async def test_a_sleep_inside_a_loop_suspends_the_whole_task(
     app: Regente, registry: Registry, sql: Sql, clock: Clock
 ) -> None:
-    """Issue: also through `each`, whose finished items stay finished."""
+    """Also through `each`, whose finished items stay finished."""
     calls: list[int] = []
 
     @registry.pipeline("p")

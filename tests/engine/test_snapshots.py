@@ -1,4 +1,4 @@
-"""What a pipeline saw is kept with the failure of the attempt that saw it."""
+"""Snapshots of a pipeline are kept with the failure of the attempt that took them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.engine.helpers import Sql, one, task_row
 async def test_snapshots_belong_to_the_attempt_that_failed(
     app: Regente, registry: Registry
 ) -> None:
-    """Z4: HTML and bytes as they were, by name; a later one of the same name replaces the first."""
+    """Z4: HTML and bytes unchanged, by name; a later one of the same name replaces the first."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01))
     async def run(task: Task) -> None:
@@ -48,8 +48,8 @@ async def test_a_success_keeps_none(app: Regente, registry: Registry, sql: Sql) 
     assert one(sql, "SELECT count(*) FROM regente.snapshots")["count"] == 0
 
 
-async def test_what_is_too_large_or_too_much_is_cut(app: Regente, registry: Registry) -> None:
-    """I10: the newest ones, each up to the limit, and cut ones say so."""
+async def test_large_or_numerous_snapshots_are_cut(app: Regente, registry: Registry) -> None:
+    """I10: the newest ones, each up to the limit, and cut ones are marked."""
 
     @registry.pipeline("p")
     async def run(task: Task) -> None:
@@ -86,10 +86,10 @@ async def test_messages_of_any_kind_are_stored(app: Regente, registry: Registry,
     assert task_row(sql, task_id)["error_message"] == failure["message"]
 
 
-async def test_the_same_trouble_has_the_same_fingerprint(
+async def test_the_same_error_has_the_same_fingerprint(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """W5: failures can be grouped by what went wrong, not by their words."""
+    """W5: failures are grouped by their cause, not by their message."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
     async def run(task: Task[dict[str, int]]) -> None:

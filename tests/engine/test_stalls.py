@@ -1,5 +1,4 @@
-"""Timeouts and stalls: the task is taken back although its runner lives, and the record says where
-it stood."""
+"""Timeouts and stalls: the task is taken from a live runner, and the record says where it hung."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ ONCE = Retry(max_attempts=1)
 
 @pytest.fixture(autouse=True)
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lease keeper looks for overdue tasks every second; here it looks all the time."""
+    """The runner looks for overdue tasks all the time instead of every second."""
     monkeypatch.setattr(lease, "WATCH_EVERY_SECONDS", 0.05)
 
 
@@ -57,7 +56,7 @@ class Blocker:
 
 
 def let_go(fifo: Path) -> None:
-    """Whoever reads there reads to its end, now and from now on."""
+    """Ends the FIFO's readers: those that read now and those that open it later."""
     writer = os.open(fifo, os.O_RDWR)
     fifo.unlink()
     fifo.touch()
@@ -98,7 +97,7 @@ async def test_an_attempt_that_takes_too_long_is_ended_with_its_stack(
 async def test_a_stall_records_where_the_task_stands(
     app: Regente, registry: Registry, sql: Sql, where: str
 ) -> None:
-    """Q3, W1: no progress for `stall_after`; a person sees why, whatever the task waits in."""
+    """Q3, W1: no progress for `stall_after`; the record names the reason, in every kind of wait."""
     blocker = Blocker()
 
     async def hang(_: int = 0) -> None:
@@ -131,7 +130,7 @@ async def test_a_stall_records_where_the_task_stands(
 async def test_a_task_that_shows_progress_does_not_stall(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Q3: steps, progress, heartbeats and events are heartbeats."""
+    """Q3: steps, progress, heartbeats and events count as progress."""
 
     @registry.pipeline("p", retry=ONCE, stall_after=2.0)
     async def run(task: Task) -> None:
@@ -168,11 +167,10 @@ async def test_a_stalled_task_is_tried_again_and_its_slot_is_free_at_once(
     assert (row["result"], row["tries"], row["attempt"]) == ("second", 1, 2)
 
 
-async def test_a_loop_that_is_blocked_loses_the_task_to_another_runner(
+async def test_a_blocked_event_loop_loses_its_task_to_another_runner(
     app: Regente, registry: Registry, sql: Sql, database_url: str, tmp_path: Path
 ) -> None:
-    """W8, Q3: `time.sleep` in a coroutine stops a whole runner; its lease lives on, and the task
-    goes elsewhere."""
+    """W8, Q3: `time.sleep` in a coroutine blocks a runner whose lease is renewed all the same."""
     release = tmp_path / "release"
     os.mkfifo(release)
     program = f"""
@@ -182,7 +180,7 @@ from regente.engine import lease
 lease.WATCH_EVERY_SECONDS = 0.05
 
 def blocks_the_loop():
-    pathlib.Path({str(release)!r}).read_bytes()  # nobody writes until the test is over
+    pathlib.Path({str(release)!r}).read_bytes()  # blocks until the test writes
 
 @pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=0.3)
 async def run(task):
@@ -222,7 +220,7 @@ asyncio.run(main())
 async def test_only_the_task_that_blocks_the_loop_is_charged(
     app: Regente, registry: Registry, sql: Sql, database_url: str, tmp_path: Path
 ) -> None:
-    """W8, I7: those beside it could not move; they are handed on with their attempts unspent."""
+    """W8, I7: tasks beside it could not progress; they are handed back uncharged."""
     release = tmp_path / "release"
     os.mkfifo(release)
     program = f"""
@@ -240,7 +238,7 @@ async def run(task):
             await task.heartbeat()
             await asyncio.sleep(0.05)
     await beside.wait()
-    pathlib.Path({str(release)!r}).read_bytes()  # nobody writes until the test is over
+    pathlib.Path({str(release)!r}).read_bytes()  # blocks until the test writes
 
 async def main():
     async with Regente({database_url!r}) as app:
@@ -267,7 +265,7 @@ asyncio.run(main())
 async def test_another_runner_notices_a_stall_that_its_holder_does_not(
     app: Regente, registry: Registry, sql: Sql, clock: Clock
 ) -> None:
-    """Q4, I8: the backstop; the holder gets one more `stall_after` of grace."""
+    """Q4, I8: the fallback; the holder gets one more `stall_after` of grace."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=2), stall_after=60)
     async def run(task: Task) -> None:
@@ -306,10 +304,10 @@ async def test_a_pipeline_without_limits_is_never_taken_back(
     assert run_query(sql, "release_stalled", {"limit": 10}) == []
 
 
-async def test_the_end_of_a_stall_that_cannot_be_stored_does_not_shield_the_next(
+async def test_a_stall_whose_record_is_refused_does_not_hide_the_next(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """I8, F15: the watch goes on behind a task whose record is refused."""
+    """I8, F15: the watch goes on after a refused record."""
 
     @registry.pipeline("p", retry=ONCE, stall_after=0.2)
     async def run(task: Task[dict[str, Any]]) -> None:

@@ -1,5 +1,4 @@
-"""Durable steps: called once in the life of a task, and typed the same at the first run and at
-every replay."""
+"""Durable steps: called once in a task's life, with the same result type at every replay."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class Colour(Enum):
 
 
 class NoSchema:
-    """Nothing that pydantic could build."""
+    """A type for which pydantic has no schema."""
 
 
 async def an_offer() -> Offer:
@@ -134,7 +133,7 @@ VALUES: list[tuple[Callable[..., Any], Any]] = [
 async def test_a_result_has_its_declared_type_at_the_first_run_and_at_replay(
     app: Regente, registry: Registry, function: Callable[..., Any], value: Any
 ) -> None:
-    """Q6: pydantic models, dataclasses and collections of them come back as themselves."""
+    """Q6: pydantic models, dataclasses and collections of them."""
     got: list[Any] = []
 
     @registry.pipeline("p", retry=FAST)
@@ -153,7 +152,7 @@ async def test_a_result_has_its_declared_type_at_the_first_run_and_at_replay(
 async def test_a_step_is_called_once_over_all_attempts(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Q6, I2: what is paid for is not paid again."""
+    """Q6, I2: a paid call is not paid again."""
     calls: list[str] = []
 
     async def work(name: str, *, suffix: str = "") -> str:
@@ -182,7 +181,7 @@ async def test_a_step_is_called_once_over_all_attempts(
 async def test_one_name_called_again_is_another_step(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Q6: a loop over pages remembers each of them."""
+    """Q6: a loop over pages records each of them."""
     calls: list[int] = []
 
     def page(number: int) -> int:
@@ -209,7 +208,7 @@ async def test_one_name_called_again_is_another_step(
 async def test_an_error_in_a_step_names_it_and_records_nothing(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """W4, Z4: the failure says where it happened."""
+    """W4, Z4: the failure names the step."""
 
     def broken() -> None:
         raise Fatal("no", code="BROKEN")
@@ -227,11 +226,10 @@ async def test_an_error_in_a_step_names_it_and_records_nothing(
     assert "in broken" in failure["stack"]
 
 
-async def test_a_synchronous_step_does_not_hold_up_the_loop(
+async def test_a_synchronous_step_does_not_block_the_event_loop(
     app: Regente, registry: Registry
 ) -> None:
-    """W8: ten blocking steps run beside each other, each in a thread of its own that knows its
-    task."""
+    """W8: ten blocking steps run in parallel, each in a thread with the task's context."""
     from regente.engine.log import task_fields
 
     together = threading.Barrier(10, timeout=20)
@@ -303,7 +301,7 @@ async def test_progress_checkpoint_and_heartbeat_are_seen_while_it_runs(
 async def test_events_of_the_pipelines_own_are_written_once(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """O17: in the order of the calls, however many attempts come by."""
+    """O17: in the order of the calls, once over all attempts."""
 
     @registry.pipeline("p", retry=FAST)
     async def run(task: Task) -> None:
@@ -318,9 +316,8 @@ async def test_events_of_the_pipelines_own_are_written_once(
     assert [event.details for event in found] == [{"url": "u"}, {"url": "v"}]
 
 
-async def test_what_the_task_knows_of_itself(app: Regente, registry: Registry) -> None:
-    """Q1, Q7: id, pipeline, attempt, tries, resumed, batch and a key for other services that no
-    attempt changes."""
+async def test_the_task_object_has_its_own_data(app: Regente, registry: Registry) -> None:
+    """Q1, Q7: id, pipeline, attempt, tries, resumed, batch, and a key that attempts share."""
     seen: list[tuple[Any, ...]] = []
 
     @registry.pipeline("p", retry=FAST)

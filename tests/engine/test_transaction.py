@@ -1,5 +1,4 @@
-"""`task.transaction`: the effect and the step's record commit together, or not at all, and happen
-once."""
+"""`task.transaction`: the effect and the step's record commit together, once, or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ FAST = Retry(max_attempts=3, first=0.01, jitter=False)
 
 @pytest.fixture(autouse=True)
 def sink(sql: Sql) -> None:
-    """No unique key: whatever arrives twice is there twice."""
+    """A table without a unique key: duplicates are stored and visible."""
     sql.execute("CREATE TABLE public.sink (task_id bigint, note text)")
 
 
@@ -33,7 +32,7 @@ INSERT = "INSERT INTO public.sink VALUES (%s, %s)"
 async def test_effect_and_record_commit_together_and_once(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """I2, Z6: a replay gets what the block reads, and applies nothing again."""
+    """I2, Z6: a replay returns the recorded result and applies nothing again."""
     replayed: list[bool] = []
 
     @registry.pipeline("p", retry=FAST)
@@ -63,7 +62,7 @@ async def test_effect_and_record_commit_together_and_once(
 async def test_an_error_inside_rolls_all_of_it_back(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Z6: nothing half-baked is stored, and the next attempt begins from nothing."""
+    """Z6: nothing partial is stored, and the next attempt starts from nothing."""
 
     @registry.pipeline("p", retry=FAST)
     async def run(task: Task) -> None:
@@ -96,8 +95,8 @@ async def test_a_replay_that_clashes_with_its_own_first_run_is_no_error(
     assert (task_row(sql, task_id)["result"], notes(sql)) == ("done", ["unique"])
 
 
-async def test_both_kinds_of_placeholders(app: Regente, registry: Registry, sql: Sql) -> None:
-    """Issue: plain SQL on the connection, `%s`, `%(name)s` or `$1`, and none at all."""
+async def test_all_kinds_of_placeholders(app: Regente, registry: Registry, sql: Sql) -> None:
+    """Plain SQL on the connection: `%s`, `%(name)s` or `$1`, and none at all."""
 
     @registry.pipeline("p")
     async def run(task: Task) -> None:
@@ -135,7 +134,7 @@ async def test_both_kinds_of_placeholders(app: Regente, registry: Registry, sql:
 async def test_an_sql_error_is_the_pipelines_own(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Z3: a constraint that says no fails the attempt under its own name."""
+    """Z3: a violated constraint fails the attempt under its own name."""
     sql.execute("ALTER TABLE public.sink ADD CHECK (note <> 'bad')")
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
@@ -182,7 +181,7 @@ async def test_a_task_that_was_taken_over_commits_nothing(
 
 
 async def test_a_lost_database_costs_no_attempt(app: Regente, registry: Registry, sql: Sql) -> None:
-    """F3, I7: infrastructure never burns the business's retry budget."""
+    """F3, I7: infrastructure errors charge no try."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=1, first=0.01))
     async def run(task: Task) -> None:
@@ -201,7 +200,7 @@ async def test_a_lost_database_costs_no_attempt(app: Regente, registry: Registry
 async def test_a_statement_that_was_canceled_is_no_lost_database(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """I7: a statement timeout of the pipeline's own is its own failure, and counts."""
+    """I7: a statement timeout of the pipeline is its own failure, and counts."""
 
     @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01))
     async def run(task: Task) -> None:
@@ -218,7 +217,7 @@ async def test_a_statement_that_was_canceled_is_no_lost_database(
 async def test_more_transactions_than_connections_wait_their_turn(
     database_url: str, registry: Registry, sql: Sql
 ) -> None:
-    """I10, F11: connections ≤ pool; the engine's own statements are not held up by them."""
+    """I10, F11: connections ≤ pool; the engine's own statements are not delayed by them."""
     from regente.settings import Settings
 
     busy, most = 0, 0

@@ -23,7 +23,7 @@ PAIRS = list(itertools.product(STATUSES, STATUSES))
 
 
 def put(sql: Sql, status: str) -> int:
-    """A task in the given state, inserted by hand."""
+    """A task in this status, inserted by SQL."""
     row = one(
         sql,
         "INSERT INTO regente.tasks (pipeline, status, runner_id, finished_at) VALUES ('p', "
@@ -126,7 +126,7 @@ def test_batch_is_finished_exactly_when_it_ended(sql: Sql, change: str) -> None:
 
 
 def test_one_pipeline_and_key_name_one_task(sql: Sql) -> None:
-    """S5: the dedupe key is unique per pipeline, whoever inserts."""
+    """S5: the key is unique per pipeline, for every writer."""
     sql.execute(
         "INSERT INTO regente.tasks (pipeline, key) VALUES ('p', 'k'), ('q', 'k'), ('p', "
         "NULL), ('p', NULL)"
@@ -136,7 +136,7 @@ def test_one_pipeline_and_key_name_one_task(sql: Sql) -> None:
 
 
 def test_finishing_clears_the_lock(sql: Sql) -> None:
-    """S5, S1: after the end nobody owns the task, and the view of locks does not show it."""
+    """S5, S1: an ended task has no owner, and the view of locks does not list it."""
     sql_runner = SqlRunner.register(sql, ["p"])
     task_id = put(sql, "queued")
     assert sql_runner.claim() == [task_id]

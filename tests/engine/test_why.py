@@ -43,8 +43,8 @@ def pipelines(registry: Registry) -> None:
         ("sleep", "it sleeps"),
     ],
 )
-async def test_it_waits_for_its_time(app: Regente, sql: Sql, do: str, words: str) -> None:
-    """Q5: and why it does."""
+async def test_it_waits_for_its_retry(app: Regente, sql: Sql, do: str, words: str) -> None:
+    """Q5: with the reason of the wait."""
     task_id = await app.enqueue("p", {"do": do})
     async with running(app):
         await until(
@@ -60,13 +60,13 @@ async def test_it_waits_for_its_time(app: Regente, sql: Sql, do: str, words: str
 
 
 async def test_it_is_scheduled_for_later(app: Regente) -> None:
-    """Q5: nobody has tried yet."""
+    """Q5: before its first attempt."""
     task_id = await app.enqueue("p", {}, run_at=datetime.now(UTC) + timedelta(hours=1))
     assert "it is scheduled" in str(await app.why(task_id))
 
 
-async def test_nobody_serves_its_pipeline(app: Regente, sql: Sql) -> None:
-    """Q5: and what to do about it; a runner whose lease ran out does not count."""
+async def test_no_runner_serves_its_pipeline(app: Regente, sql: Sql) -> None:
+    """Q5: with the advice; a runner with an expired lease does not count."""
     task_id = await app.enqueue("p", {})
     SqlRunner.register(sql, ["other"])
     SqlRunner.register(sql, ["p"]).expire_lease()
@@ -82,7 +82,7 @@ async def test_its_pipeline_is_paused(app: Regente) -> None:
 
 
 async def test_it_is_next_or_behind_others(app: Regente, sql: Sql) -> None:
-    """Q5: with the number of those before it."""
+    """Q5: with the number of tasks before it."""
     SqlRunner.register(sql, ["p"])
     ids = await app.enqueue_many("p", [{}] * 5)
     await app.enqueue("p", {}, priority=5)
@@ -107,8 +107,8 @@ async def test_it_is_suspected_of_killing_its_runner(app: Regente, sql: Sql) -> 
     assert (await app.why(task_id)).code == "SUSPECT"
 
 
-async def test_it_runs_here_and_there(app: Regente, sql: Sql) -> None:
-    """Q5, S1: where, since when, and until when it is held; asked to end it says so."""
+async def test_it_runs_on_a_runner(app: Regente, sql: Sql) -> None:
+    """Q5, S1: which runner, since when, until when the lease; a cancel request is named."""
     task_id = await app.enqueue("p", {"do": "wait"})
     async with running(app, name="worker-7"):
         await until(lambda: task_row(sql, task_id)["checkpoint"] == "EXTRACT")
@@ -130,7 +130,7 @@ async def test_it_shows_no_progress(app: Regente, sql: Sql, clock: Clock) -> Non
     assert (why.code, "no progress" in why.summary) == ("STALLED", True)
 
 
-async def test_it_is_dead_and_says_of_what(app: Regente) -> None:
+async def test_it_is_dead_with_its_error(app: Regente) -> None:
     """Z4, W6."""
     task_id = await app.enqueue("p", {"do": "fail"})
     await app.run(until_idle=True)
@@ -139,7 +139,7 @@ async def test_it_is_dead_and_says_of_what(app: Regente) -> None:
 
 
 @pytest.mark.parametrize("status", ["draft", "completed", "canceled"])
-async def test_it_has_ended_or_not_begun(app: Regente, status: str) -> None:
+async def test_it_has_ended_or_is_a_draft(app: Regente, status: str) -> None:
     """O2."""
     task_id = await app.enqueue("p", {}, draft=status != "completed")
     if status == "canceled":

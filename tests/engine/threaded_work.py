@@ -9,5 +9,5 @@ threading.Thread(target=_never.wait, daemon=True).start()
 
 
 def threads() -> int:
-    """Besides the one that waits for the parent's death."""
+    """Threads of this process, without the one that watches the parent."""
     return threading.active_count() - 1

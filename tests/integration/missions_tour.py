@@ -1,5 +1,4 @@
-"""Missions on any database: one that goes through, one that is tried again, one that is canceled;
-the audit views read."""
+"""Missions on any PostgreSQL: one completes, one is retried, one canceled; all views are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables a database gets: those that its processes use; and databases of older programs."""
+"""Which tables a database gets: those that its processes use; and upgrades of older databases."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_the_engine_alone_makes_its_own_tables_only(
     }
 
 
-async def test_a_runner_makes_the_tables_of_what_it_conducts(
+async def test_a_runner_creates_the_tables_of_its_pipelines(
     url: str, empty: psycopg.Connection
 ) -> None:
     async with Regente(url, pipelines=Registry()) as app:
@@ -88,7 +88,7 @@ async def test_a_runner_makes_the_tables_of_what_it_conducts(
     assert not {"quotes", "workers", "documents"} & tables(empty)
 
 
-async def test_what_is_switched_off_gets_no_tables(url: str, empty: psycopg.Connection) -> None:
+async def test_a_disabled_pipeline_gets_no_tables(url: str, empty: psycopg.Connection) -> None:
     settings = Settings(builtins="quotes,embeddings")
     async with Regente(url, settings=settings, pipelines=Registry()) as app:
         app.conduct()
@@ -97,10 +97,10 @@ async def test_what_is_switched_off_gets_no_tables(url: str, empty: psycopg.Conn
     assert not {"rounds", "workers", "documents"} & tables(empty)
 
 
-async def test_only_what_a_process_uses_must_be_up_to_date(
+async def test_only_the_components_of_a_process_must_be_up_to_date(
     url: str, empty: psycopg.Connection
 ) -> None:
-    """Q10: the engine's users are not stopped by a pipeline that they do not use."""
+    """Q10: an outdated pipeline does not stop processes that do not use it."""
     await prepare_schema(url, every_component(), upgrade=False)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as own:
         await Migrator(own, [one for one in every_component() if one.name == "missions"]).down(1)
@@ -114,10 +114,10 @@ async def test_only_what_a_process_uses_must_be_up_to_date(
 
 
 @pytest.mark.parametrize("version", range(1, len(OLD_STREAM) + 1))
-async def test_a_database_of_the_one_stream_is_upgraded_without_loss(
+async def test_a_database_with_a_single_stream_is_upgraded_without_loss(
     url: str, empty: psycopg.Connection, version: int
 ) -> None:
-    """Q10, F17: what is there stays there, and becomes what a new database has."""
+    """Q10, F17: its rows stay, and its schema equals that of a new database."""
     make_old(empty, version)
     empty.execute("INSERT INTO regente.tasks (pipeline, args) VALUES ('missions', '{\"a\": 1}')")
     before = contents(empty)
@@ -145,7 +145,9 @@ async def test_a_database_of_the_one_stream_is_upgraded_without_loss(
     assert catalogue(empty) == upgraded
 
 
-async def test_an_old_database_is_taken_back_wholly(url: str, empty: psycopg.Connection) -> None:
+async def test_an_old_database_is_migrated_down_completely(
+    url: str, empty: psycopg.Connection
+) -> None:
     make_old(empty, len(OLD_STREAM))
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as own:
         await Migrator(own, every_component()).down()
@@ -153,8 +155,7 @@ async def test_an_old_database_is_taken_back_wholly(url: str, empty: psycopg.Con
 
 
 def make_old(connection: psycopg.Connection, version: int) -> None:
-    """As older programs left it at this version: the same objects, recorded in one stream. The
-    lists of missions came with the API."""
+    """A database as older programs left it at this version, with all migrations in one stream."""
     connection.execute("CREATE SCHEMA regente")
     connection.execute(
         "CREATE TABLE regente.migrations (version integer PRIMARY KEY, name text NOT NULL, "
@@ -172,5 +173,5 @@ def make_old(connection: psycopg.Connection, version: int) -> None:
         )
 
 
-def test_what_the_api_reads_is_installed_with_it() -> None:
+def test_the_api_installs_the_views_that_it_reads() -> None:
     assert [one.name for one in components_of(["api"])] == ["engine", "missions", "api"]

@@ -1,4 +1,4 @@
-"""The same tour on every supported PostgreSQL and through a transaction pooler."""
+"""The same run on every supported PostgreSQL and through a transaction pooler."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ async def test_the_engine_does_everything_on_every_supported_version(
 async def test_the_engine_does_everything_through_a_transaction_pooler(
     database_url: str, tmp_path: Path
 ) -> None:
-    """F13: through PgBouncer in transaction mode it polls instead of listening, and keeps no
-    session state."""
+    """F13: through PgBouncer in transaction mode it polls instead of listening."""
     with pgbouncer(database_url) as url:
         async with Regente(url) as app:
             assert app.database.through_pooler

@@ -1,4 +1,4 @@
-"""Migrations: up and down, twice at once, cut off in the middle, and beside running code."""
+"""Migrations: up and down, two at once, interrupted, and beside running code."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ async def connection(empty_url: str) -> AsyncIterator[AsyncConnection[Any]]:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Component:
-    """The engine's migrations and two more: they add a column and, outside a transaction, an
-    index."""
+    """The engine's migrations and two more: a column and, outside a transaction, an index."""
     for path in ENGINE.folder.glob("*.sql"):
         (tmp_path / path.name).write_text(path.read_text("utf-8"), "utf-8")
     engine = Component(ENGINE.name, tmp_path)
@@ -88,7 +87,7 @@ async def catalogue(connection: AsyncConnection[Any]) -> list[tuple[Any, ...]]:
     return await (await connection.execute(CATALOGUE)).fetchall()
 
 
-async def test_down_takes_everything_back_and_up_again_gives_the_same_schema(
+async def test_down_removes_everything_and_up_restores_the_same_schema(
     connection: AsyncConnection[Any],
 ) -> None:
     """Q10: migrations go up and down."""
@@ -135,7 +134,7 @@ async def test_a_failing_statement_leaves_nothing_of_its_migration(
 async def test_a_migration_outside_a_transaction_is_resumed_after_it_was_cut_off(
     connection: AsyncConnection[Any], engine: Component
 ) -> None:
-    """F17: the invalid index that a killed CREATE INDEX CONCURRENTLY leaves behind is replaced."""
+    """F17: the invalid index of an interrupted CREATE INDEX CONCURRENTLY is replaced."""
     newest = newest_of(engine)
     migrator = Migrator(connection, [engine])
     await migrator.up(newest - 1)
@@ -157,7 +156,7 @@ async def test_a_migration_outside_a_transaction_is_resumed_after_it_was_cut_off
 async def test_old_code_goes_on_while_new_migrations_are_applied(
     database_url: str, engine: Component
 ) -> None:
-    """F17: tasks are drained by code that knows nothing of the new columns; none is lost."""
+    """F17: code that does not know the new columns drains its tasks; none is lost."""
     registry = Registry()
 
     @registry.pipeline("steady")
@@ -185,8 +184,7 @@ async def test_old_code_goes_on_while_new_migrations_are_applied(
 async def test_a_migration_waits_for_locks_in_short_turns(
     connection: AsyncConnection[Any], engine: Component, empty_url: str
 ) -> None:
-    """A long transaction of running code delays the migration; it does not make everybody queue up
-    behind it."""
+    """A long transaction delays the migration; other statements do not queue up behind it."""
     migrator = Migrator(connection, [engine])
     await migrator.up(1)
     async with await AsyncConnection.connect(empty_url) as holder:
@@ -213,7 +211,7 @@ def _wait_for_a_waiter(url: str) -> None:
         )
 
 
-async def test_an_outdated_schema_of_somebody_elses_database_is_refused_with_what_to_do(
+async def test_an_outdated_schema_is_refused_with_advice(
     empty_url: str,
 ) -> None:
     await prepare_schema(empty_url, upgrade=False)

@@ -1,5 +1,4 @@
-"""A tour through everything the engine does with a database, short enough to be taken on each of
-them."""
+"""A short run through every use that the engine makes of a database."""
 
 from __future__ import annotations
 

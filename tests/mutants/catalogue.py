@@ -1,6 +1,5 @@
-"""Guards to take out, one at a time. Each is a piece of the engine's SQL that must be there exactly
-once, however its lines are broken: when a statement changes its form, this catalogue has to follow,
-and says so."""
+"""Guards to remove, one at a time: pieces of the engine's SQL, each expected exactly once, with any
+line breaks. A changed statement needs a changed entry."""
 
 from __future__ import annotations
 
@@ -11,8 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`guards` are taken out together: where one stands behind the other, only both make a
-    difference."""
+    """`guards` are removed together: where one backs the other, only both make a difference."""
 
     name: str
     query: str

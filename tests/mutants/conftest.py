@@ -1,4 +1,4 @@
-"""`make mutants` asks for the marker; without it the long half is left out."""
+"""Leaves out the long tests unless the marker `mutants` is asked for (`make mutants`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pytest plugin: the whole session works with the mutant that REGENTE_TEST_MUTANT names."""
+"""A pytest plugin: runs the session with the mutant that REGENTE_TEST_MUTANT names."""
 
 from __future__ import annotations
 

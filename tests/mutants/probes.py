@@ -1,5 +1,4 @@
-"""One question each, straight to the engine's statements: what must be refused is refused, what
-must be counted is counted.
+"""Short checks of the engine's statements: each refuses or counts one thing.
 
 On the engine as it is all of them pass; on each mutant at least one must not.
 """
@@ -42,7 +41,7 @@ def a_runner_that_does_not_hold_the_task_is_refused(engine: Engine) -> None:
     assert state(engine) == [("running", 1, 0, 0)]
 
 
-def what_has_ended_does_not_end_again(engine: Engine) -> None:
+def an_ended_task_does_not_end_again(engine: Engine) -> None:
     """I5."""
     runner, claim = held(engine)
     assert engine.finish(runner, claim)
@@ -50,13 +49,13 @@ def what_has_ended_does_not_end_again(engine: Engine) -> None:
     assert state(engine) == [("completed", 1, 0, 0)]
 
 
-def what_runs_is_not_claimed(engine: Engine) -> None:
+def a_running_task_is_not_claimed(engine: Engine) -> None:
     """I4."""
     held(engine)
     assert engine.claim(engine.register(), 5) == []
 
 
-def people_cannot_break_the_state_machine(engine: Engine) -> None:
+def operators_cannot_break_the_state_machine(engine: Engine) -> None:
     """I5."""
     runner, claim = held(engine)
     with pytest.raises(IllegalTransition):
@@ -69,7 +68,7 @@ def people_cannot_break_the_state_machine(engine: Engine) -> None:
             engine.run(action(claim.id))
 
 
-def a_batch_that_moves_cannot_be_resumed(engine: Engine) -> None:
+def a_batch_that_progresses_cannot_be_resumed(engine: Engine) -> None:
     """I9."""
     batch = engine.run(engine.client.open_batch("b"))
     assert not engine.run(engine.client.resume_batch(batch)).resumed
@@ -148,7 +147,7 @@ def a_sleep_is_slept_once(engine: Engine) -> None:
 
 
 def three_crashes_make_a_dead_letter(engine: Engine) -> None:
-    """I7; from the second on the task runs alone."""
+    """I7: from the second crash on the task runs alone."""
     held(engine)
     for crashes in (1, 2):
         engine.advance(LEASE_SECONDS + 1)
@@ -185,10 +184,10 @@ def a_batch_with_a_living_task_is_open(engine: Engine) -> None:
 PROBES: tuple[Probe, ...] = (
     a_stale_attempt_of_the_same_runner_is_refused,
     a_runner_that_does_not_hold_the_task_is_refused,
-    what_has_ended_does_not_end_again,
-    what_runs_is_not_claimed,
-    people_cannot_break_the_state_machine,
-    a_batch_that_moves_cannot_be_resumed,
+    an_ended_task_does_not_end_again,
+    a_running_task_is_not_claimed,
+    operators_cannot_break_the_state_machine,
+    a_batch_that_progresses_cannot_be_resumed,
     a_runner_without_a_lease_claims_nothing,
     a_living_runner_keeps_its_tasks,
     a_lost_runner_cannot_renew,
@@ -203,7 +202,7 @@ PROBES: tuple[Probe, ...] = (
 
 
 def held(engine: Engine) -> tuple[int, Claim]:
-    """A runner with one task in its hands."""
+    """A runner with one running task."""
     engine.run(engine.client.enqueue("alpha"))
     runner = engine.register()
     (claim,) = engine.claim(runner, 1)

@@ -1,4 +1,4 @@
-"""A guard that no test needs is not proven: each is taken out alone, and the probes must notice."""
+"""A guard that no test needs is not proven: each is removed alone, and a probe must fail."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ RED = (
 
 @pytest.fixture(scope="module")
 def engine(server_url: str, template: str) -> Iterator[Engine]:
-    """One for the module: every probe begins with empty tables."""
+    """One database for the module: every probe begins with empty tables."""
     with clean_database(server_url, template) as url, engine_on(url) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.__name__)
-def test_the_engine_as_it_is_passes(probe: Probe, engine: Engine) -> None:
-    """What notices a mutant must have nothing to say against the original."""
+def test_all_probes_pass_on_the_unchanged_engine(probe: Probe, engine: Engine) -> None:
+    """The control: a probe that fails here proves nothing about a mutant."""
     engine.empty()
     probe(engine)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_without_this_guard_a_probe_goes_red(
+def test_a_probe_fails_without_this_guard(
     mutant: Mutant, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I2 to I9: fence, owner, state, lease, idempotency, counting."""
     mutated = mutant.applied_to(queries.engine_queries())
     monkeypatch.setattr(queries, "engine_queries", lambda: mutated)
     assert any(goes_red(probe, engine) for probe in PROBES), (
-        f"nobody misses the guard: {mutant.name}"
+        f"no probe fails without the guard: {mutant.name}"
     )
 
 

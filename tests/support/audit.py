@@ -1,5 +1,4 @@
-"""An auditor who does not trust the engine: reads the raw tables and says what contradicts the
-invariants.
+"""Checks the invariants by the raw tables, without the engine's queries.
 
 I3 and I4 from the events alone; I5 and I6 by folding the events of each task into a row of its own
 and comparing it with the one in `tasks`; I1 and I9 by counting. It uses none of the engine's
@@ -55,7 +54,7 @@ CLOCK_GRAIN = timedelta(milliseconds=250)
 
 @dataclass(slots=True)
 class Folded:
-    """A task as its events tell it."""
+    """A task as its events describe it."""
 
     status: str = ""
     attempt: int = 0
@@ -154,12 +153,12 @@ class Folded:
 
 
 def audit(connection: psycopg.Connection[Any]) -> list[str]:
-    """Everything that is wrong, in words; an empty list is the proof."""
+    """Every violated invariant, in words; empty when all hold."""
     return [*_audit_tasks(connection), *_audit_batches(connection)]
 
 
 def fold_events(connection: psycopg.Connection[Any]) -> Iterator[tuple[int, Folded]]:
-    """Each task as its events alone tell it, in the order of the ids."""
+    """Each task as its events alone describe it, in the order of the ids."""
     with connection.transaction(), connection.cursor("folding") as cursor:
         cursor.itersize = 20_000
         cursor.execute(READ_EVENTS)

@@ -1,4 +1,4 @@
-"""A database of one's own for longer than one test."""
+"""A database that outlives one test."""
 
 from __future__ import annotations
 

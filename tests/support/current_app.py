@@ -1,4 +1,4 @@
-"""The application in which a test's pipelines run, for those that enqueue: one per process."""
+"""The app of this process, for pipelines of tests that enqueue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits for what another process does in its own time. A test never sleeps for a fixed while."""
+"""Waits until a condition holds. Tests never sleep for a fixed time."""
 
 from __future__ import annotations
 

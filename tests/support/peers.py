@@ -1,5 +1,4 @@
-"""A worker and a writer that do what a test tells them, over real HTTP. They count what arrives,
-raw."""
+"""A scripted worker and writer over real HTTP, which count the requests that arrive."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ API_KEY = "a-key-for-tests"
 
 @dataclass
 class Fault:
-    """Answer the next `times` calls that match with something else; `after` lets the call happen
-    first."""
+    """Answers the next `times` matching calls differently; with `after` the call takes effect."""
 
     method: str
     path: str
@@ -92,11 +90,11 @@ class Peer:
 
     @property
     def spent(self) -> bool:
-        """Whether every fault has struck."""
+        """Whether every fault was used."""
         return all(fault.times == 0 for fault in self.faults)
 
     def sent(self, method: str, path: str) -> list[Any]:
-        """The bodies that came there."""
+        """The bodies of the requests to this path."""
         return [
             body
             for called, where, body in self.bodies
@@ -237,7 +235,7 @@ class ScriptedWriter(Peer):
 
 
 def stored(count: int, failed: int = 0, status: str | None = None, **more: Any) -> dict[str, Any]:
-    """A writer's last word on a job."""
+    """The final answer of a writer for a job."""
     return {
         "status": status or ("partial" if failed else "completed"),
         "progress": {

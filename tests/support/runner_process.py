@@ -1,5 +1,4 @@
-"""A runner as a process of its own, for tests that kill it: `python -m tests.support.runner_process
-MODULE`.
+"""A runner in its own process, to be killed: `python -m tests.support.runner_process MODULE`.
 
 MODULE defines the pipelines; the database and the terms of the lease come from the environment, as
 for `regente run`. SIGTERM drains, a second one hands back at once.
@@ -39,7 +38,7 @@ SHORT_CONFIG = {
 
 
 class LoggedProcess:
-    """A process that is started, signalled and awaited; never left behind."""
+    """A process that is started, signalled and awaited, and always ended."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - closed by `close`
@@ -58,7 +57,7 @@ class LoggedProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it lives; −9 when it was killed."""
+        """None while it runs; −9 when it was killed."""
         return self._process.poll()
 
     def wait(self, within_seconds: float = 30.0) -> int:
@@ -79,7 +78,7 @@ class LoggedProcess:
         self._process.wait()
 
     def explain(self) -> None:
-        """Called when it does not end in time: whatever it can still tell goes into its log."""
+        """Called when the process does not end in time: adds what it can to the log."""
 
     def said(self) -> str:
         self.log.seek(0)

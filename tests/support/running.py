@@ -1,4 +1,4 @@
-"""A runner inside the test's own process, ended with the test whatever becomes of it."""
+"""A runner inside the test's process, which ends with the test."""
 
 from __future__ import annotations
 

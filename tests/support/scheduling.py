@@ -1,5 +1,4 @@
-"""Which tests share a process: those that share what takes long to set up. The others go wherever
-there is room."""
+"""Groups tests that share an expensive setup into one pytest process."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ TOGETHER = (
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """The largest groups begin first. By path: the marks of `--dist loadgroup` are not seen with
-    pytest 9.2 and xdist 3.8."""
+    """Largest groups first; by path, as pytest 9.2 and xdist 3.8 hide the marks of `loadgroup`."""
 
     def _split_scope(self, nodeid: str) -> str:
         return next((group for group in TOGETHER if nodeid.startswith(group)), nodeid)

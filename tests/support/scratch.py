@@ -1,4 +1,4 @@
-"""Where tests keep their servers and folders: in memory, where there is plenty of it.
+"""Puts the tests' servers and folders into memory where enough is free.
 
 Every test's database is copied from a template, hundreds of files each; on some disks that took
 more time than the tests.
@@ -17,7 +17,7 @@ MACHINE_BYTES = 16 * 1024**3
 
 
 def keep_in_memory() -> None:
-    """For this process and those it starts. Whoever sets TMPDIR has chosen."""
+    """Sets TMPDIR for this process and its children, unless it is set already."""
     if "TMPDIR" not in os.environ and _has_room():
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 

@@ -1,5 +1,4 @@
-"""A process that uses the embedded server: acquires, says so in one line of JSON, and obeys the
-words on its stdin."""
+"""A process that uses the embedded server: acquires it, reports in JSON, obeys words on stdin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that use an embedded server, and the folders and identities that such tests need."""
+"""Processes that use an embedded server, and the folders and users that such tests need."""
 
 from __future__ import annotations
 
@@ -69,8 +69,7 @@ class ServerUser:
 
 @contextlib.contextmanager
 def open_folder() -> Iterator[Path]:
-    """A folder that the server's account can reach also when root runs the tests; pytest's own is
-    closed to it."""
+    """A folder that the server's user can enter when root runs the tests; pytest's is closed."""
     folder = Path(tempfile.mkdtemp(prefix="regente-test-", dir="/tmp"))
     folder.chmod(0o755)
     yield folder

@@ -1,4 +1,4 @@
-"""Where effects arrive: raw, one record per arrival, with nothing that would refuse a second one.
+"""Record every effect of a task, duplicates included.
 
 Database effects go into a table without any key, external ones into a file opened with O_APPEND.
 """
@@ -26,7 +26,7 @@ def create_sink(connection: psycopg.Connection[Any]) -> None:
 
 
 def sink_arrivals(connection: psycopg.Connection[Any]) -> Counter[tuple[int, str]]:
-    """How often the effect of each (task, step) is there."""
+    """How often the effect of each (task, step) was recorded."""
     rows = connection.execute(
         "SELECT task_id, step, count(*) FROM public.sink GROUP BY task_id, step"
     ).fetchall()
@@ -34,8 +34,7 @@ def sink_arrivals(connection: psycopg.Connection[Any]) -> Counter[tuple[int, str
 
 
 class ExternalSink:
-    """Stands for a service out there: whatever reaches it has happened, and no transaction takes it
-    back."""
+    """An external service: its effects cannot be rolled back."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The schema, installed once into the database from which every test's own is copied."""
+"""Installs the schema once into the database that every test's own is copied from."""
 
 from __future__ import annotations
 

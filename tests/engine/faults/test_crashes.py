@@ -1,5 +1,5 @@
-"""Runners that die: their tasks come back, crashes are counted apart from failures, and the
-innocent are not blamed."""
+"""Runners that die: their tasks are requeued, crashes are counted apart from failures, and tasks
+that only ran beside the cause are not blamed."""
 
 from __future__ import annotations
 
@@ -42,11 +42,8 @@ async def reap(app: Regente) -> ReaperResult:
     return await Reaper(app.database, 60, 3, lambda _: None).run_once()
 
 
-async def test_a_lease_that_ran_out_gives_its_tasks_back(
-    app: Regente, sql: Sql, clock: Clock
-) -> None:
-    """S4, O14, I4: not a moment before; the runner is lost, its tasks wait again, no try is
-    charged."""
+async def test_tasks_of_an_expired_lease_are_requeued(app: Regente, sql: Sql, clock: Clock) -> None:
+    """S4, O14, I4: only after the lease has expired; the runner is lost, no try is charged."""
     sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=60)
     ids = await app.enqueue_many("p", [{}] * 3)
     assert sql_runner.claim(2) == ids[:2]
@@ -74,12 +71,12 @@ async def test_a_lease_that_ran_out_gives_its_tasks_back(
 async def test_a_lost_runner_claims_nothing_and_changes_nothing(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
-    """I3, F5: the zombie wakes up and every write of its is refused."""
+    """I3, F5: every write of a woken runner is refused."""
     sql_runner = SqlRunner.register(sql, ["p"])
     task_id = await app.enqueue("p", {})
     sql_runner.claim()
     clock.advance(minutes=2)
-    assert sql_runner.claim() == [], "its lease is over, although nobody has noticed"
+    assert sql_runner.claim() == [], "its lease has expired, although no reaper ran"
     await reap(app)
     other = SqlRunner.register(sql, ["p"])
     assert other.claim() == [task_id]
@@ -91,7 +88,7 @@ async def test_a_lost_runner_claims_nothing_and_changes_nothing(
 
 
 async def test_three_crashes_make_a_dead_letter(app: Regente, sql: Sql, ran: list[int]) -> None:
-    """I7: a task that kills its runner three times is not given a fourth."""
+    """I7: a task that killed its runner three times is not run again."""
     task_id = await app.enqueue("p", {})
     for crash in range(1, 4):
         sql_runner = SqlRunner.register(sql, ["p"])
@@ -111,7 +108,7 @@ async def test_three_crashes_make_a_dead_letter(app: Regente, sql: Sql, ran: lis
 
 
 async def test_neighbours_of_a_suspect_are_not_blamed(app: Regente, sql: Sql) -> None:
-    """I7: whoever stood beside it when it died again goes back without a mark."""
+    """I7: a task that ran beside a suspect is requeued without a crash on its count."""
     suspect = await app.enqueue("p", {})
     sql.execute("UPDATE regente.tasks SET crashes = 2")
     sql_runner = SqlRunner.register(sql, ["p"])
@@ -150,10 +147,10 @@ async def test_suspects_run_one_at_a_time_and_none_is_forgotten(
     assert alone == 8
 
 
-async def test_a_runner_that_was_declared_lost_gives_up_and_begins_anew(
+async def test_a_runner_declared_lost_registers_again(
     app: Regente, open_app: OpenApp, registry: Registry, sql: Sql
 ) -> None:
-    """I3, I8: the task goes to another runner; what the first one still does is refused."""
+    """I3, I8: another runner gets the task; later writes of the first runner are refused."""
     started, go_on = asyncio.Event(), asyncio.Event()
     results: list[str] = []
 
@@ -181,7 +178,7 @@ async def test_a_runner_that_was_declared_lost_gives_up_and_begins_anew(
 
 
 async def test_a_thousand_and_more_orphans_are_all_found(app: Regente, sql: Sql) -> None:
-    """S4: a sweep goes on until nothing is left."""
+    """S4: a sweep repeats until no orphan is left."""
     sql_runner = SqlRunner.register(sql, ["p"])
     await app.enqueue_many("p", [{}] * 2_500)
     assert len(sql_runner.claim(2_500)) == 2_500
@@ -192,7 +189,7 @@ async def test_a_thousand_and_more_orphans_are_all_found(app: Regente, sql: Sql)
 async def test_several_reapers_at_once_recover_each_task_once(
     app: Regente, open_app: OpenApp, sql: Sql
 ) -> None:
-    """S4, I6: no leader, no double."""
+    """S4, I6: without a leader and without duplicates."""
     sql_runner = SqlRunner.register(sql, ["p"])
     await app.enqueue_many("p", [{}] * 500)
     sql_runner.claim(500)
@@ -232,8 +229,7 @@ async def test_stopping_hands_tasks_back_without_a_charge(
 async def test_canceling_run_itself_hands_tasks_back(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Q12: Ctrl-C in a program of one's own, or `task.cancel()`: nothing is left
-    running or blamed."""
+    """Q12: Ctrl-C in a user's program, or `task.cancel()`: no task stays running or is charged."""
     started, ended = asyncio.Event(), asyncio.Event()
 
     @registry.pipeline("slow")

@@ -1,5 +1,5 @@
-"""The database goes away, or only its answer: nothing is lost, nothing is done twice, and who asks
-is told."""
+"""The database or only its answer is lost: no task is lost or done twice, and callers get an
+error."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from tests.engine.helpers import Sql, column, events_of, one, running, status_is
 
 
 class LostAnswers:
-    """The statement is committed, and the connection breaks before its answer arrives: once for
-    each name."""
+    """Commits the statement, then breaks the connection before the answer: once for each name."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._names: set[str] = set()
@@ -54,11 +53,10 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> LostAnswers:
 @pytest.mark.parametrize(
     "name", ["claim", "finish", "settle", "record_steps", "register_runner", "survey", "add_event"]
 )
-async def test_an_answer_that_got_lost_changes_nothing(
+async def test_a_lost_answer_changes_nothing(
     app: Regente, registry: Registry, sql: Sql, answers: LostAnswers, name: str
 ) -> None:
-    """F7, I1, I2: every task completes, each step is recorded once, no try is charged, nothing
-    stays behind as running."""
+    """F7, I1, I2: every task completes, each step is recorded once, no try is charged."""
     calls: list[int] = []
 
     def paid(task_id: int) -> int:
@@ -92,11 +90,10 @@ async def test_an_answer_that_got_lost_changes_nothing(
     assert completed == [1] * 20
 
 
-async def test_a_drain_survives_backends_that_are_killed_again_and_again(
+async def test_all_tasks_complete_while_backends_are_killed(
     app: Regente, open_app: OpenApp, registry: Registry, sql: Sql
 ) -> None:
-    """F3, I1, I2, S8: 2,000 tasks, two runners, every connection killed six times; the sink has no
-    unique key."""
+    """F3, I1, I2, S8: 2,000 tasks, two runners, all connections killed six times; no unique key."""
     sql.execute("CREATE TABLE public.sink (task_id bigint)")
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
@@ -122,10 +119,10 @@ async def test_a_drain_survives_backends_that_are_killed_again_and_again(
     assert set(column(sql, "SELECT tries FROM regente.tasks")) == {0}
 
 
-async def test_questions_and_actions_survive_connections_that_died_in_the_pool(
+async def test_calls_survive_connections_that_died_in_the_pool(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """F3: a restart of the database between two calls is not the caller's business."""
+    """F3: callers do not see a database restart between two calls."""
 
     @registry.pipeline("p")
     async def run(task: Task) -> None:
@@ -154,7 +151,7 @@ async def test_questions_and_actions_survive_connections_that_died_in_the_pool(
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 303
 
 
-async def test_an_enqueue_whose_fate_is_unknown_says_so(
+async def test_an_enqueue_with_unknown_outcome_raises(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
     """I1: no silent second copy; with a key the call may be repeated."""
@@ -181,8 +178,8 @@ async def test_an_enqueue_whose_fate_is_unknown_says_so(
     await app.enqueue("p", {}, key="again")
 
 
-async def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
-    """Issue: who cannot connect learns where it was tried."""
+async def test_an_unreachable_database_is_named_without_its_password() -> None:
+    """The error of a failed connection names the address."""
     app = Regente("postgresql://user:secret@127.0.0.1:1/nowhere")
     with pytest.raises(
         DatabaseUnavailable, match=r"cannot reach PostgreSQL at .*127\.0\.0\.1"
@@ -191,10 +188,10 @@ async def test_a_database_that_is_not_there_is_named_without_its_password() -> N
     assert "secret" not in str(refused.value)
 
 
-async def test_a_call_while_the_database_is_away_says_so_in_the_end(
+async def test_a_call_without_a_database_fails_after_its_time_limit(
     app: Regente, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue: one clear error after the patience has run out, never a driver's."""
+    """One clear error of Regente after the time limit, never the driver's."""
 
     @registry.pipeline("p")
     async def run(task: Task) -> None:
@@ -214,7 +211,7 @@ async def test_a_call_while_the_database_is_away_says_so_in_the_end(
 async def test_a_runner_gives_its_lease_up_when_it_cannot_renew_it(
     database_url: str, registry: Registry, sql: Sql
 ) -> None:
-    """I3, I4: self-fencing: its tasks are told to stop before anybody else may start them."""
+    """I3, I4: it stops its tasks before another runner may start them."""
     from regente.settings import Settings
 
     started, stopped = asyncio.Event(), asyncio.Event()

@@ -1,5 +1,4 @@
-"""Pipelines that misbehave hurt their own task and nobody else's, and no slot of the runner is ever
-lost."""
+"""Pipelines that misbehave fail their own task only, and no slot of the runner is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class Unprintable(Exception):
 
 
 class OwnBase(BaseException):
-    """A library's own idea of control flow."""
+    """A library's own control-flow exception, below BaseException."""
 
 
 def boom(error: BaseException | Callable[[], BaseException]) -> Callable[[Task], Any]:
@@ -112,8 +111,7 @@ POISON: dict[str, Callable[[Task], Any]] = {
 async def test_poison_ends_as_a_dead_letter_and_its_neighbours_are_untouched(
     app: Regente, registry: Registry, sql: Sql, name: str
 ) -> None:
-    """F15, Z8, W8: one bad task never stops the round; it is dead (or skipped) with a reason, the
-    others complete."""
+    """F15, Z8, W8: one bad task fails or is skipped with a reason; the others complete."""
     gate = asyncio.Event()
 
     @registry.pipeline("poison", retry=ONCE)
@@ -156,7 +154,7 @@ async def test_poison_ends_as_a_dead_letter_and_its_neighbours_are_untouched(
 async def test_many_large_snapshots_at_once_are_all_stored(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Z4: what they hold together is more than one statement should carry."""
+    """Z4: together they are larger than one statement should be."""
     gate = asyncio.Event()
 
     @registry.pipeline("p", retry=ONCE)

@@ -1,5 +1,4 @@
-"""The real engine under a clock that stands still: its ledger, client and sweeps, called one at a
-time.
+"""The real engine with a stopped clock: its task store, client and sweeps, called one at a time.
 
 Seconds are counted from EPOCH, so that the database and the model speak of the same numbers.
 """
@@ -143,7 +142,7 @@ class Engine:
     def claim_suspect(self, runner_id: int) -> list[Claim]:
         return self.run(self.ledgers[runner_id].claim_suspect(PIPELINES))
 
-    # Writes on behalf of a task, by the ledger of the runner that claimed it.
+    # Writes on behalf of a task, by the task store of the runner that claimed it.
 
     def record(self, runner_id: int, claim: Claim, step: str) -> bool:
         return self.run(
@@ -161,7 +160,7 @@ class Engine:
         return self.run(self.ledgers[runner_id].settled.write(Settlement(claim, outcome)))
 
     def failed_attempt(self, runner_id: int, claim: Claim) -> Ended:
-        """The engine's own decision between another try and the dead letters."""
+        """The engine's own decision between another attempt and a dead letter."""
         pipeline = self.registry.get(claim.pipeline)
         assert pipeline is not None
         task: Task[Any] = Task(claim, pipeline, self.ledgers[runner_id])

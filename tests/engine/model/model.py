@@ -57,8 +57,8 @@ class ModelBatch:
 
 
 @dataclass(frozen=True)
-class Held:
-    """A claim as its runner remembers it; it may be stale."""
+class ClaimedTask:
+    """A claim as its runner remembers it; it may be outdated."""
 
     task_id: int
     runner_id: int
@@ -100,7 +100,7 @@ class Model:
 
     # Runners.
 
-    def claim(self, runner_id: int, levels: list[tuple[str, int]], free: int) -> list[Held]:
+    def claim(self, runner_id: int, levels: list[tuple[str, int]], free: int) -> list[ClaimedTask]:
         picked: list[ModelTask] = []
         for pipeline, priority in levels:
             due = [
@@ -109,7 +109,7 @@ class Model:
             picked += sorted(due, key=lambda t: (t.run_at, t.id))[:free]
         return self._take(runner_id, picked[:free])
 
-    def claim_suspect(self, runner_id: int, pipelines: list[str]) -> list[Held]:
+    def claim_suspect(self, runner_id: int, pipelines: list[str]) -> list[ClaimedTask]:
         due = [t for pipeline in pipelines for t in self._due(pipeline) if t.crashes >= SUSPICIOUS]
         return self._take(runner_id, sorted(due, key=lambda t: (t.run_at, t.id))[:1])
 
@@ -122,7 +122,7 @@ class Model:
             if t.pipeline == pipeline and t.status == "queued" and t.run_at <= self.now
         ]
 
-    def _take(self, runner_id: int, picked: list[ModelTask]) -> list[Held]:
+    def _take(self, runner_id: int, picked: list[ModelTask]) -> list[ClaimedTask]:
         runner = self.runners[runner_id]
         if runner.status != "running" or runner.lease_until <= self.now:
             return []
@@ -133,10 +133,10 @@ class Model:
                 task.attempt + 1,
                 self.now,
             )
-        return [Held(task.id, runner_id, task.attempt) for task in picked]
+        return [ClaimedTask(task.id, runner_id, task.attempt) for task in picked]
 
-    def holds(self, held: Held) -> bool:
-        """The fence: whether a write on behalf of this claim may pass."""
+    def holds(self, held: ClaimedTask) -> bool:
+        """The fence: whether a write for this claim is accepted."""
         task = self.tasks[held.task_id]
         return (
             task.status == "running"
@@ -144,7 +144,7 @@ class Model:
             and task.attempt == held.attempt
         )
 
-    def record(self, held: Held, step: str) -> bool:
+    def record(self, held: ClaimedTask, step: str) -> bool:
         if not self.holds(held):
             return False
         task = self.tasks[held.task_id]
@@ -152,14 +152,14 @@ class Model:
         task.heartbeat = self.now
         return True
 
-    def finish(self, held: Held) -> bool:
+    def finish(self, held: ClaimedTask) -> bool:
         if not self.holds(held):
             return False
         self.tasks[held.task_id].leave("completed")
         return True
 
     def settle(
-        self, held: Held, status: str, charged: int, delay: int, sleep: str | None = None
+        self, held: ClaimedTask, status: str, charged: int, delay: int, sleep: str | None = None
     ) -> bool:
         if not self.holds(held):
             return False
@@ -217,7 +217,7 @@ class Model:
     def _held_by(self, runner_id: int) -> list[ModelTask]:
         return [task for task in self.tasks.values() if task.runner == runner_id]
 
-    # People.
+    # Operators.
 
     def cancel(self, task: ModelTask) -> str | None:
         if task.status in ("draft", "queued"):

@@ -1,5 +1,4 @@
-"""The engine against a model: any order of what clients, runners, sweeps and people may do, on real
-PostgreSQL.
+"""The engine against a model: any order of actions of clients, runners, sweeps and operators.
 
 After every step the rows must be the model's (I1, I2, I5, I7, I9), and the auditor, who knows
 neither, must find nothing (I3, I4, I6). `HYPOTHESIS_PROFILE=long` tries many more.
@@ -194,7 +193,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(pick=picks, other_pick=picks)
     def write_by_another_runner(self, pick: int, other_pick: int) -> None:
-        """I3, I4: id and fence are right, the runner is not."""
+        """I3, I4: id and attempt are right, the runner is not."""
         claim, held = self._claim(pick)
         other = self._runner(other_pick)
         if other.id != held.runner_id:
@@ -211,7 +210,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
 
     @rule()
     def statistics_are_gathered(self) -> None:
-        """Another plan must not be another meaning."""
+        """ANALYZE may change the plan, never the result."""
         self.engine.connection.execute(
             "ANALYZE regente.tasks, regente.pipelines, regente.runners, regente.batches"
         )
@@ -226,7 +225,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
         self.engine.release_stalled()
         self.model.release_stalled()
 
-    # People.
+    # Operators.
 
     @precondition(lambda self: self.model.tasks)
     @rule(pick=picks)
@@ -353,7 +352,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
         assert runners == [(r.id, r.status) for r in self.model.runners.values()]
 
     @invariant()
-    def the_auditor_finds_nothing(self) -> None:
+    def the_audit_finds_nothing(self) -> None:
         """I3, I4, I6, I9."""
         assert audit(self.engine.connection) == []
 
@@ -379,7 +378,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
         return list(self.model.batches.values())[pick % len(self.model.batches)]
 
     def _claim(self, pick: int) -> tuple[Claim, Held]:
-        """Any claim that ever was, the latest ones more often."""
+        """Any earlier claim, recent ones more often."""
         return self.claims[-1 - (pick % len(self.claims)) * (pick % 3 == 0)]
 
     def _remember(self, found: list[Claim], expected: list[Held]) -> None:
@@ -396,7 +395,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
             return refused
 
 
-def test_whatever_happens_the_engine_does_what_the_model_says(database_url: str) -> None:
+def test_the_engine_follows_the_model(database_url: str) -> None:
     """I1 to I7 and I9, over random histories."""
     with engine_on(database_url) as engine:
         EngineFollowsModel.engine = engine

@@ -29,7 +29,7 @@ def shared_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def data_dir(shared_folder: Path) -> Iterator[Path]:
-    """A data folder whose server is down; tests share its cluster, since initdb is slow."""
+    """A data folder whose server is stopped; tests share its cluster, since initdb is slow."""
     data_dir = shared_folder / "data"
     yield data_dir
     eventually(lambda: everything_ended(data_dir), within_seconds=30)

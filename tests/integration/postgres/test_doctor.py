@@ -1,4 +1,4 @@
-"""The doctor on real servers: every version, through PgBouncer, with and without privileges."""
+"""`regente doctor` on real servers: every version, PgBouncer, with and without privileges."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def unchecked(findings: dict[str, Finding]) -> list[str]:
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_every_supported_version_is_examined_whole(major: int, folder: Path) -> None:
+def test_every_supported_version_passes_all_checks(major: int, folder: Path) -> None:
     with start_server(require_postgres(major), folder / "server") as url:
         findings = diagnose(url)
     assert findings["version"].details["major"] == major

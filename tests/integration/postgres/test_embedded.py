@@ -1,4 +1,4 @@
-"""The embedded server ends with its last user and never before, after any crash, in any folder."""
+"""The embedded server ends with its last user and not before, after any crash, in any folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def wheel_folders() -> list[Path]:
 
 
 def environment_with(installation: Path) -> dict[str, str]:
-    """Ours, with the packages of this installation before all others."""
+    """The environment with the packages of this installation before all others."""
     packages = os.pathsep.join([str(installation), *filter(None, sys.path)])
     return os.environ | {"PYTHONPATH": packages}
 
@@ -205,7 +205,7 @@ def test_kill_9_of_everything_leaves_a_folder_that_starts_again(
 
 
 def test_a_reused_recorded_pid_is_ignored(data_dir: Path) -> None:
-    """As in a container after a restart, where pids start again."""
+    """As in a container after a restart, where pids begin again."""
     EmbeddedPostgres.acquire(data_dir).release()
     lines = [
         str(os.getpid()),
@@ -310,7 +310,7 @@ async def _fetch_async(url: str) -> object:
 
 
 @needs_root
-def test_an_ordinary_user_has_a_server_of_his_own(
+def test_an_ordinary_user_has_a_server(
     folder: Path, start_user: StartUser, ordinary_user: OrdinaryUser
 ) -> None:
     home = folder / "home"
@@ -438,8 +438,8 @@ def test_a_foreign_server_is_not_touched(data_dir: Path) -> None:
         assert stop_server(ServerFiles(data_dir))
 
 
-def test_what_users_create_does_not_land_among_our_tables(data_dir: Path) -> None:
-    """The role has our schema's name, which PostgreSQL would otherwise search first."""
+def test_tables_of_users_are_not_created_in_our_schema(data_dir: Path) -> None:
+    """PostgreSQL searches a schema with the role's name first, and ours has that name."""
     with (
         EmbeddedPostgres.acquire(data_dir) as server,
         psycopg.connect(server.url, autocommit=True) as connection,

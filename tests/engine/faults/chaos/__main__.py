@@ -1,5 +1,5 @@
-"""`python -m tests.engine.faults.chaos --seed 1 --tasks 100000 --kills 50`: exit 0 when nothing was
-lost, doubled or late."""
+"""`python -m tests.engine.faults.chaos --seed 1 --tasks 100000 --kills 50`: exit 0 without
+findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main() -> int:
         help="runners with clocks 10 minutes ahead and behind (needs faketime)",
     )
     options = parser.parse_args()
-    logging.getLogger("psycopg").setLevel(logging.ERROR)  # that connections break is the point
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # connections are broken on purpose
     console = Console(width=150, highlight=False)
     plan = make_plan(options.seed, options.tasks, options.kills)
     console.print(

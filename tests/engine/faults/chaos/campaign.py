@@ -1,4 +1,4 @@
-"""One run: feed tasks, break things by the plan, wait for the end, and let the checker judge."""
+"""One campaign: enqueue tasks, inject the planned faults, wait for the end, run the checker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Campaign:
         self._say = say
         folder = Path(tempfile.mkdtemp(prefix="regente-chaos-"))
         folder.chmod(0o755)  # the server of a root user runs as another one
-        self._stage = Environment(folder, skew=skew)
+        self._environment = Environment(folder, skew=skew)
         self._drawn = draw_tasks(plan.seed, plan.tasks)
         self._repeated = 0
         self._fed = 0
@@ -46,26 +46,29 @@ class Campaign:
         try:
             return await self._run()
         finally:
-            self._stage.close()
+            self._environment.close()
 
     async def _run(self) -> list[Finding]:
-        async with Regente(self._stage.url) as app:
-            with psycopg.connect(self._stage.url, autocommit=True) as connection:
+        async with Regente(self._environment.url) as app:
+            with psycopg.connect(self._environment.url, autocommit=True) as connection:
                 create_sink(connection)
-            await self._stage.start_runners()
+            await self._environment.start_runners()
             began = time.monotonic()
             await asyncio.gather(self._feed(app, began), self._break(began), self._watch(began))
-            await self._stage.mended()
+            await self._environment.mended()
             stopped_at, (ended, there) = time.time(), await self._progress()
         terminal = await self._all_terminal()
         liveness = self._liveness(stopped_at, there - ended, terminal)
-        codes = await self._stage.stop_runners()
-        with psycopg.connect(self._stage.url, autocommit=True) as connection:
+        codes = await self._environment.stop_runners()
+        with psycopg.connect(self._environment.url, autocommit=True) as connection:
             checker = Checker(
-                connection, self._drawn, ExternalSink(self._stage.external), self._stage.record
+                connection,
+                self._drawn,
+                ExternalSink(self._environment.external),
+                self._environment.record,
             )
             findings = [*checker.findings(), liveness, self._ends(codes), self._connections()]
-        for line in self._stage.record.log:
+        for line in self._environment.record.log:
             self._say(line)
         self._say(
             f"{self._repeated} enqueues were repeated after a lost answer; the run took "
@@ -76,7 +79,7 @@ class Campaign:
     # Feed.
 
     async def _feed(self, app: Regente, began: float) -> None:
-        """Every task has a key, so that a repetition after a lost answer is safe."""
+        """Enqueues with a key for each task, so that a repetition after a lost answer is safe."""
         total, fed = len(self._drawn), 0
         while fed < total:
             share = min(1.0, 0.05 + (time.monotonic() - began) / self.plan.feed_seconds)
@@ -101,7 +104,7 @@ class Campaign:
                     self._repeated += 1
                     await asyncio.sleep(0.1)
 
-    # Break.
+    # Inject faults.
 
     async def _break(self, began: float) -> None:
         for fault in self.plan.faults:
@@ -110,7 +113,7 @@ class Campaign:
                 f"{time.monotonic() - began:7.2f} s  {fault.kind} "
                 f"{fault.runner if 'runner' in fault.kind else ''}"
             )
-            await self._stage.inflict(fault)
+            await self._environment.inflict(fault)
 
     async def _watch(self, began: float) -> None:
         while self._fed < len(self._drawn):
@@ -125,7 +128,7 @@ class Campaign:
     async def _progress(self) -> tuple[int, int]:
         with contextlib.suppress(psycopg.OperationalError):
             async with await psycopg.AsyncConnection.connect(
-                self._stage.url, autocommit=True
+                self._environment.url, autocommit=True
             ) as connection:
                 found = await connection.execute(
                     "SELECT count(*) FILTER (WHERE status >= 'completed'), count(*),"
@@ -134,8 +137,8 @@ class Campaign:
                 )
                 row = await found.fetchone()
                 assert row is not None
-                self._stage.record.most_connections = max(
-                    self._stage.record.most_connections, row[2]
+                self._environment.record.most_connections = max(
+                    self._environment.record.most_connections, row[2]
                 )
                 return row[0], row[1]
         return 0, 0
@@ -153,11 +156,11 @@ class Campaign:
         return False
 
     def _liveness(self, stopped_at: float, backlog: int, terminal: bool) -> Finding:
-        """Counted from when the faults have stopped and no task waits for its first turn any more:
-        until then slots are scarce, with or without faults, and the wait says nothing of recovery.
-        The raw figure is told beside it."""
+        """Measured after the faults have stopped and every task was claimed once: until then
+        slots are scarce, and a wait says nothing about recovery. The raw value is reported
+        beside it."""
         now = time.time()
-        with psycopg.connect(self._stage.url, autocommit=True) as connection:
+        with psycopg.connect(self._environment.url, autocommit=True) as connection:
             row = connection.execute(
                 "SELECT extract(epoch FROM max(at))::double precision FROM regente.events"
                 " WHERE event = 'task_claimed' AND attempt = 1"
@@ -184,8 +187,8 @@ class Campaign:
         )
 
     def _connections(self) -> Finding:
-        """I10: each runner has 4 + 6 in its pools, one for its lease and one to listen; the feeder
-        has 4."""
-        most, bound = self._stage.record.most_connections, 3 * (4 + 6 + 2) + 4 + 6
+        """I10: each runner has pools of 4 + 6, a lease and a listen connection; the feeder has
+        4."""
+        most, bound = self._environment.record.most_connections, 3 * (4 + 6 + 2) + 4 + 6
         faults = () if most <= bound else (f"{most} connections at once",)
         return Finding("I10 connections", f"{most} at most, bound {bound}", faults)

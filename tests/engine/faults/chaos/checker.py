@@ -1,5 +1,4 @@
-"""The verdict. Reads raw tables, the sink and what the hand of chaos wrote down; asks the engine
-for nothing."""
+"""Judges a campaign by the raw tables, the sink and the record of faults, without the engine."""
 
 from __future__ import annotations
 
@@ -111,8 +110,7 @@ class Checker:
         )
 
     def _external_effects(self) -> Finding:
-        """At least once by nature: at most once an attempt, and never again by an attempt after the
-        one that recorded it."""
+        """At most once per attempt, and never again after an attempt that recorded the step."""
         recorded = {
             (task_id, name): attempt
             for task_id, name, attempt in self._connection.execute(
@@ -188,8 +186,7 @@ class Checker:
         )
 
     def _recovery(self) -> Finding:
-        """I8: from the death of a runner to the return of its last task, by the clock of the
-        database."""
+        """I8: from a runner's death to the return of its last task, by the database's clock."""
         bound = LEASE_SECONDS + SWEEP_SECONDS
         faults, slowest, recovered_tasks = [], 0.0, 0
         for death in self._record.deaths:

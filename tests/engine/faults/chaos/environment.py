@@ -1,5 +1,5 @@
-"""The machines that are broken: a PostgreSQL server of our own, three runner processes, and the
-hand that breaks them."""
+"""What a campaign breaks: a PostgreSQL server and three runner processes, with the fault
+injection."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SKEWS = ("+10m", "-10m", "+0")
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A runner that stopped doing anything, from one moment to the next."""
+    """A runner that stopped working at a known time: killed or paused."""
 
     pid: int
     at: float  # by the wall clock, which is the database's too: it is the same machine
@@ -50,7 +50,7 @@ class Death:
 
 @dataclass(slots=True)
 class Record:
-    """What was really done, for the checker."""
+    """What was done to the runners and the server, for the checker."""
 
     deaths: list[Death] = field(default_factory=list)
     outages: list[tuple[float, float]] = field(default_factory=list)
@@ -70,20 +70,20 @@ class Environment:
         self._waiting: set[asyncio.Task[None]] = set()
 
     async def start_runners(self) -> None:
-        """Returns when all of them are at work."""
+        """Returns when all runners are registered."""
         self._runners = [self._start(number) for number in range(RUNNERS)]
         await self._until_registered()
 
     async def _until_registered(self) -> None:
-        """One that has only just been started would not hear a SIGTERM yet."""
+        """Waits for registration: a runner that has only just started ignores SIGTERM."""
         with self._connected() as connection:
             for number in range(len(self._runners)):
                 at_work = partial(self._is_at_work, connection, number)
                 await asyncio.to_thread(eventually, at_work, within_seconds=30)
 
     def _is_at_work(self, connection: psycopg.Connection[tuple[int]], number: int) -> bool:
-        """One that met no database when it started has ended, and said so; whoever started it
-        starts it again."""
+        """Whether the runner is registered; one that ended because it met no database is
+        restarted."""
         runner = self._runners[number]
         if runner.exit_code is not None:
             assert "DatabaseUnavailable" in runner.said(), runner.said()
@@ -99,7 +99,7 @@ class Environment:
         return RunnerProcess(self.url, "tests.engine.faults.chaos.workload", environment)
 
     async def inflict(self, fault: Fault) -> None:
-        """Break it now, mend it after the fault's time; returns at once."""
+        """Starts the fault and returns at once; the fault's end is reached by `mended`."""
         action = {
             "kill runner": self._kill_runner,
             "pause runner": self._pause_runner,
@@ -131,7 +131,7 @@ class Environment:
         zombie.send(signal.SIGCONT)
 
     async def _deploy_runner(self, fault: Fault) -> None:
-        """SIGTERM: drain within its time, hand back the rest, start the next version."""
+        """SIGTERM: the runner drains, hands back the rest, and the next version starts."""
         old = self._runners[fault.runner]
         old.send(signal.SIGTERM)
         code = await asyncio.to_thread(old.wait, 60)
@@ -146,7 +146,7 @@ class Environment:
             )
 
     async def _kill_backend(self, fault: Fault) -> None:
-        """PostgreSQL answers the death of one backend by restarting all of them: crash recovery."""
+        """Kills a backend; PostgreSQL then restarts all of them (crash recovery)."""
         with self._connected() as connection:
             victim = self._backend(connection, fault)
         os.kill(victim, signal.SIGKILL)
@@ -188,7 +188,7 @@ class Environment:
             yield connection
 
     async def stop_runners(self, within_seconds: float = 30.0) -> list[int]:
-        """Drain them all; their exit codes."""
+        """Drains all runners; their exit codes."""
         await self._until_registered()
         for runner in self._runners:
             runner.send(signal.SIGTERM)
@@ -205,8 +205,7 @@ class Environment:
 
 
 def _faketime() -> dict[str, str]:
-    """Loaded into the process itself: the program `faketime` would stand between it and our
-    signals."""
+    """Preloads libfaketime: the program `faketime` would receive the signals for the runner."""
     libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
     if not libraries:
         raise SystemExit("--skew needs libfaketime: apt-get install faketime")

@@ -1,5 +1,4 @@
-"""The schedule of faults, drawn from one seed: the same seed gives the same faults, targets and
-moments."""
+"""The schedule of faults, drawn from a seed: one seed gives the same faults, targets and times."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class Plan:
 
     @property
     def feed_seconds(self) -> float:
-        """Tasks keep coming in until the last fault."""
+        """Tasks are enqueued until the last fault."""
         return self.faults[-1].at_seconds if self.faults else 5.0
 
 

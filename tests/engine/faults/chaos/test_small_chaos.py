@@ -1,5 +1,5 @@
-"""A small campaign in every test run: one fault of each kind (F1, F3, F4, F5, F20; I1 to I10).
-`make chaos` is the big one."""
+"""A small campaign in every test run, one fault of each kind (F1, F3, F4, F5, F20; I1 to I10).
+`make chaos` runs a large one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEED, TASKS, FAULTS = 7, 2000, 6
 
 
 @pytest.mark.timeout(180)
-async def test_nothing_is_lost_doubled_or_late_while_everything_breaks(
+async def test_no_task_is_lost_doubled_or_late_under_all_faults(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """F1, F3, F4, F5, F20."""
@@ -41,8 +41,8 @@ def test_every_kind_of_fault_is_in_every_plan() -> None:
         assert {fault.kind for fault in make_plan(seed, 100, 6).faults} == set(get_args(Kind))
 
 
-def test_at_least_one_runner_is_always_awake() -> None:
-    """A recovery cannot be timed when there is nobody to do it."""
+def test_at_least_one_runner_is_never_paused() -> None:
+    """Recovery time can only be measured while a runner is there to recover tasks."""
     for seed in range(50):
         faults = make_plan(seed, 100, 50).faults
         for fault in faults:

@@ -1,5 +1,4 @@
-"""What the runners do while everything breaks. Each pipeline leaves traces that a checker can count
-without the engine."""
+"""Pipelines of the chaos runners; each leaves traces that a checker counts without the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ RETRY = Retry(max_attempts=2, first=LONGEST_BACKOFF_SECONDS, jitter=True)
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What must have become of a task, whatever happened to its runners."""
+    """How a task must end, independent of the faults that its runners met."""
 
     share: int
     status: str = "completed"
@@ -40,8 +39,8 @@ EXPECTED: dict[str, Expected] = {
 
 
 def draw_tasks(seed: int, count: int) -> list[tuple[str, dict[str, int]]]:
-    """(pipeline, arguments) of task 0, 1, 2, …; one in twenty is slow enough to be caught in the
-    act."""
+    """(pipeline, arguments) of task 0, 1, 2, …; one in twenty is slow, so that faults hit it
+    running."""
     dice = random.Random(seed + 1)
     names = dice.choices(
         [*EXPECTED], weights=[expected.share for expected in EXPECTED.values()], k=count
@@ -55,7 +54,7 @@ def draw_tasks(seed: int, count: int) -> list[tuple[str, dict[str, int]]]:
 
 @pipeline("chaos.noop", retry=RETRY)
 async def noop(task: Task) -> None:
-    """The fastest possible task."""
+    """Returns at once."""
 
 
 @pipeline("chaos.steps", retry=RETRY)
@@ -75,7 +74,7 @@ async def external(task: Task) -> str:
 
 @pipeline("chaos.flaky", retry=RETRY)
 async def flaky(task: Task) -> str:
-    """Fails once by its own fault, so that exactly one attempt is charged."""
+    """Fails once by its own fault: exactly one attempt is charged."""
     await work(task.args["ms"])
     if task.tries == 0:
         raise Transient("the first try always fails")
@@ -118,7 +117,7 @@ async def work(milliseconds: float) -> int:
 
 
 async def call(key: str, attempt: int, milliseconds: int) -> int:
-    """An effect outside of it: it has happened as soon as the line is written."""
+    """An effect outside the database, done as soon as the line is written."""
     await asyncio.sleep(milliseconds / 2000)
     ExternalSink(Path(os.environ["EXTERNAL_SINK"])).arrive(key, attempt)
     await asyncio.sleep(milliseconds / 2000)

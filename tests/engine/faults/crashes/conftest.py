@@ -1,4 +1,4 @@
-"""A database of its own for each test: killed and frozen processes may hold on to theirs."""
+"""A database for each test: killed and frozen processes may keep connections to theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runners of the crash tests run: every kind of effect, and every way to end."""
+"""Pipelines of the crash tests: every kind of effect and every outcome."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def sleepy(task: Task) -> str:
 
 @pipeline("crash.throttled", retry=SOON)
 async def throttled(task: Task) -> str:
-    """Told to wait once. The step that remembers it is the only thing that survives a crash."""
+    """Throttled once; only a recorded step remembers it after a crash."""
     if not await task.done("TOLD"):
         await task.step("TOLD", fetch, task.idempotency_key("TOLD"), task.attempt)
         raise Throttled("slow down", retry_after=0.01)
@@ -64,7 +64,7 @@ async def silent(task: Task) -> str:
 
 @pipeline("crash.long", retry=SOON)
 async def long(task: Task) -> str:
-    """Runs until told to stop, and for a moment only after that."""
+    """Runs until it is told to stop, then a moment longer."""
     await task.progress(0.5, "UNDER_WAY")
     if task.attempt == 1:
         await asyncio.Event().wait()
@@ -73,7 +73,7 @@ async def long(task: Task) -> str:
 
 @pipeline("crash.slow", retry=SOON)
 async def slow(task: Task) -> str:
-    """Many small writes: a pause catches it anywhere."""
+    """Many small writes, so that a pause hits it between any two."""
     for number in range(10):
         await task.step(f"PART_{number}", pause)
     async with task.transaction("STORE") as connection:
@@ -83,7 +83,7 @@ async def slow(task: Task) -> str:
 
 @pipeline("crash.parent", retry=SOON)
 async def parent(task: Task) -> list[int]:
-    """Enqueues: the key makes a repetition harmless."""
+    """Enqueues with a key, which makes a repetition harmless."""
     return await task.step("SPREAD", spread, task.id)
 
 

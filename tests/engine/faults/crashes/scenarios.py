@@ -1,5 +1,5 @@
-"""One scenario per named crash point: what to enqueue, how the runner gets there, and what must be
-true afterwards."""
+"""One scenario per crash point: what to enqueue, how the runner gets there, what holds
+afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def nothing(connection: Connection) -> None:
 
 
 def wait(connection: Connection, runner: RunnerProcess) -> None:
-    """Most runners get to their crash point by themselves."""
+    """Most runners reach their crash point without help."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Scenario:
 
 
 def leave_orphans(connection: Connection) -> None:
-    """A runner that died with every task in its hands."""
+    """A runner that died while it held every task."""
     runner_id = connection.execute(
         "INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, "
         "lease_until)"

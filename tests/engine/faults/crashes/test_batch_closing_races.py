@@ -1,5 +1,5 @@
-"""A batch must not close over a task that comes to life in the same moment (I9). The winner holds
-its transaction open."""
+"""A batch must not close over a task that becomes live at that moment (I9). The winner's
+transaction stays open."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_batch_stays_open_while_its_last_failure_is_being_retried(
 async def test_a_batch_that_closed_before_the_retry_got_its_lock_is_reopened(
     app: Regente, other: Connection
 ) -> None:
-    """I9: the other order."""
+    """I9: the review commits first, then the retry."""
     task_id = await app.enqueue("job", batch="b")
     fail(other, task_id)
     await BatchReview(app.database, 1).run_once()
@@ -62,7 +62,7 @@ async def test_a_batch_that_closed_before_the_retry_got_its_lock_is_reopened(
 async def test_a_batch_stays_open_while_tasks_are_being_added(
     app: Regente, other: Connection
 ) -> None:
-    """I9: the review's snapshot is older than the addition, its lock is younger."""
+    """I9: the review's snapshot is older than the addition, its lock is newer."""
     first = await app.enqueue("job", batch="b")
     fail(other, first)
     batch_id = (await app.batch("b")).id
@@ -92,8 +92,7 @@ async def test_a_batch_stays_open_while_tasks_are_being_added(
 async def test_storing_the_same_key_again_does_not_reopen_a_completed_batch(
     app: Regente, other: Connection
 ) -> None:
-    """I9, F12: the repetition of an enqueue whose answer got lost adds nothing, so completion fires
-    once."""
+    """I9, F12: a repeated enqueue adds nothing, so the batch completes once."""
     task_id = await app.enqueue("job", key="k", batch="b")
     fail(other, task_id)
     await BatchReview(app.database, 1).run_once()
@@ -132,7 +131,7 @@ async def somebody_waits(app: Regente) -> bool:
 
 
 def fail(connection: Connection, task_id: int) -> None:
-    """As a batch gives a task up."""
+    """Fails the batch as the watchdog does after its last resume."""
     connection.execute(
         "UPDATE regente.tasks SET status = 'failed', finished_at = regente.clock() WHERE id = %s",
         (task_id,),

@@ -1,5 +1,5 @@
-"""Every named crash point × SIGKILL × restart: the end is the same as without the crash (F2; I1,
-I2, I5, I6, I7, I9)."""
+"""Every crash point × SIGKILL × restart: the end is as without the crash (F2; I1, I2, I5, I6,
+I7, I9)."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ MIGRATION_POINT = "migrate.statement"
 
 
 def test_every_crash_point_has_a_scenario() -> None:
-    """F2: a new crash point without a scenario proves nothing."""
+    """F2: each new crash point needs a scenario."""
     assert set(CRASH_POINTS) - {MIGRATION_POINT} == set(SCENARIOS)
 
 
 @pytest.mark.parametrize("point", sorted(SCENARIOS))
-async def test_a_crash_there_loses_and_doubles_nothing(
+async def test_a_crash_at_a_crash_point_loses_and_doubles_nothing(
     point: str,
     database_url: str,
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """F2: I1, I2, I5, I6, I7, I9 after a SIGKILL at this very point and a restart."""
+    """F2: I1, I2, I5, I6, I7, I9 after a SIGKILL at this crash point and a restart."""
     scenario = SCENARIOS[point]
     external = ExternalSink(tmp_path / "external")
     monkeypatch.setenv("EXTERNAL_SINK", str(external.path))
@@ -73,7 +73,7 @@ async def test_a_crash_there_loses_and_doubles_nothing(
 def test_a_migration_killed_between_statements_is_repeated_as_a_whole(
     passage: int, server_url: str, tmp_path: Path
 ) -> None:
-    """F2, F17: killed in the middle there is nothing; run again there is everything."""
+    """F2, F17: the kill leaves nothing of the migration; a second run applies all of it."""
     name = f"regente_migration_{passage}"
     url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
     program = (
@@ -114,7 +114,7 @@ async def enqueue(app: Regente, scenario: Scenario) -> None:
 
 
 def expire_leases(connection: Connection) -> None:
-    """Time is moved, not waited for."""
+    """Moves the leases' end into the past instead of waiting."""
     connection.execute(
         "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' "
         "WHERE status < 'stopped'"
@@ -132,8 +132,8 @@ def everything_ended(connection: Connection, scenario: Scenario) -> bool:
 
 
 def check_tasks(connection: Connection, scenario: Scenario) -> None:
-    """I1 and I7: all completed, the business budget untouched by the crash, and the crash counted
-    once at most."""
+    """I1 and I7: all completed, no try charged for the crash, and the crash counted at most
+    once."""
     rows: list[Any] = connection.execute(
         "SELECT pipeline, status::text, tries, crashes FROM regente.tasks"
     ).fetchall()
@@ -151,8 +151,7 @@ def check_tasks(connection: Connection, scenario: Scenario) -> None:
 def check_effects(
     connection: Connection, scenario: Scenario, external: ExternalSink, before: Counter[str]
 ) -> None:
-    """I2: database effects exactly once; external ones once more than recorded at most, always
-    under the same key."""
+    """I2: database effects once; external ones at most once more than recorded, under one key."""
     doers = scenario.children or scenario.count
     arrivals = sink_arrivals(connection)
     assert set(arrivals.values()) <= {1}, arrivals

@@ -1,5 +1,5 @@
-"""The statement was committed, its answer got lost, and it is sent again: the end is the same (F7;
-I1, I2, I6, I7, I8)."""
+"""A committed statement whose answer was lost is sent again without harm (F7; I1, I2, I6, I7,
+I8)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def pipelines(registry: Registry) -> None:
 async def test_a_statement_whose_answer_was_lost_is_repeated_without_harm(
     statement: str, app: Regente, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F7: I1, I2, I6 and I7; and I8: nothing waits for a stall to be noticed."""
+    """F7: I1, I2, I6 and I7; I8: no task waits for stall detection."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         create_sink(connection)
         ids = await app.enqueue_many("job", [{} for _ in range(5)], batch="b")

@@ -1,5 +1,5 @@
-"""A runner that was paused past its lease wakes up, changes nothing, and goes to work again under a
-new id (F5; I2, I3)."""
+"""A runner paused past its lease changes nothing when it wakes up, and works on under a new id
+(F5; I2, I3)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Connection = psycopg.Connection[Any]
 TASKS = 30
 
 
-async def test_a_zombie_changes_nothing_and_comes_back_as_somebody_else(
+async def test_a_zombie_changes_nothing_and_continues_under_a_new_id(
     database_url: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F5: I2, I3, I4, I6; the woken runner must not hang either."""
@@ -66,10 +66,10 @@ async def test_a_zombie_changes_nothing_and_comes_back_as_somebody_else(
             assert audit(connection) == []
 
 
-async def test_a_lease_lost_in_the_moment_suspects_are_called_for_does_not_hang_the_runner(
+async def test_a_lease_lost_while_waiting_for_suspects_does_not_hang_the_runner(
     app: Regente, registry: Registry, database_url: str
 ) -> None:
-    """I8: cancellation and event meet; Python 3.11's `wait_for` would have swallowed the
+    """I8: cancellation and event coincide; `wait_for` of Python 3.11 would lose the
     cancellation."""
 
     @registry.pipeline("job")

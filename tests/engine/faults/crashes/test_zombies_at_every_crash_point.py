@@ -1,5 +1,5 @@
-"""Frozen at every named crash point, past its lease, then woken: the rescuer need not wait for it,
-and it can do no harm (F2 × F5; I1, I2, I3, I5, I6, I7, I8, I9)."""
+"""A runner frozen at any crash point past its lease delays no rescuer and does no harm (F2 × F5;
+I1, I2, I3, I5, I6, I7, I8, I9)."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ LEASE = {"JOB_LOCK_TTL_MS": "1000"}
 
 
 @pytest.mark.parametrize("point", sorted(SCENARIOS))
-async def test_a_runner_frozen_there_is_replaced_and_can_do_no_harm(
+async def test_a_runner_frozen_at_a_crash_point_is_replaced_and_does_no_harm(
     point: str,
     database_url: str,
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """F2, F5: everything ends while it is still frozen; awake, it changes nothing and ends in
-    order."""
+    """F2, F5: all tasks end while it is frozen; awake, it changes nothing and exits in order."""
     scenario = SCENARIOS[point]
     external = ExternalSink(tmp_path / "external")
     monkeypatch.setenv("EXTERNAL_SINK", str(external.path))
@@ -86,7 +85,7 @@ def is_frozen(pid: int) -> bool:
 
 
 def is_back(connection: Connection, pid: int, woken_at: Any) -> bool:
-    """At work again: under a new id, or under the old one if nobody took its lease."""
+    """The runner works again: under a new id, or under the old one if its lease was not taken."""
     found = connection.execute(
         "SELECT FROM regente.runners WHERE pid = %s AND status = 'running' AND heartbeat_at > %s",
         (pid, woken_at[0]),
