@@ -119,9 +119,9 @@ async def test_a_signal_right_after_the_start_ends_it_too(app: Regente, start: S
 async def test_a_signal_before_there_is_a_runner_keeps_it_from_starting(app: Regente) -> None:
     task_id = await app.enqueue("quick")
     signals = SignalHandler(app)
-    signals.pull("SIGTERM")
+    signals.stop("SIGTERM")
     assert (
-        str(await signals.unless_pulled(app.run(until_idle=True)))
+        str(await signals.run_unless_stopped(app.run(until_idle=True)))
         == "0 finished, 0 handed back, 0 lost"
     )
     assert (await app.get(task_id)).status == "queued"

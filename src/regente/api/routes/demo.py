@@ -21,7 +21,7 @@ MEMBERS = "demo-"
 
 class DemoProcess(Protocol):
     @property
-    def runs(self) -> bool: ...
+    def running(self) -> bool: ...
 
     async def start(self) -> None: ...
 
@@ -36,7 +36,7 @@ class Demo(BaseModel):
 @routes.get("", summary="Does the demo run, could it?")
 async def demo(request: Request, api: ApiDep, who: Viewer) -> Demo:
     process = _process(request)
-    if process is not None and process.runs:
+    if process is not None and process.running:
         return Demo(state="running", reason=None)
     reason = await _against(api, process)
     return Demo(state="impossible" if reason else "possible", reason=reason)

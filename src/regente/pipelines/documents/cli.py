@@ -72,7 +72,7 @@ _STYLES = {
     documents, "classify", example="regente documents classify ./inbox --project contratos --follow"
 )
 async def classify(
-    call: CommandContext,
+    context: CommandContext,
     folder: Annotated[
         Path,
         typer.Argument(
@@ -96,7 +96,7 @@ async def classify(
     ] = False,
 ) -> None:
     """Classify every file in a folder. Runners do the work: regente run."""
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         operations = DocumentOperations(app)
         if upload:
             _, found = await asyncio.to_thread(documents_in, folder)
@@ -111,14 +111,14 @@ async def classify(
         if follow:
             await _follow(app, execution_id)
         execution = await operations.execution(execution_id)
-    call.answer(asdict(execution), lambda: facts(_facts(execution)))
+    context.answer(asdict(execution), lambda: facts(_facts(execution)))
 
 
 @command(documents, "projects", example="regente documents projects")
-async def projects(call: CommandContext) -> None:
+async def projects(context: CommandContext) -> None:
     """List projects: their classes, and how often an execution and a document may
     be tried again."""
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         found = await DocumentOperations(app).projects()
     columns = (
         Column("PROJECT"),
@@ -127,7 +127,7 @@ async def projects(call: CommandContext) -> None:
         Column("MODEL"),
         Column("CLASSES"),
     )
-    call.answer(
+    context.answer(
         [one.model_dump() for one in found], lambda: table(columns, map(_project_row, found))
     )
 
@@ -138,7 +138,7 @@ async def projects(call: CommandContext) -> None:
     example='regente documents project contratos --class "contrato=an agreement" --class outro',
 )
 async def put_project(
-    call: CommandContext,
+    context: CommandContext,
     name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
     classes: Annotated[
         list[str],
@@ -159,7 +159,7 @@ async def put_project(
 ) -> None:
     """Make a project, or change it. Executions that were submitted before stay as they are."""
     described = [text.partition("=") for text in classes]
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         made = await DocumentOperations(app).put_project(
             name=name,
             classes=[{"name": one, "description": about} for one, _, about in described],
@@ -168,13 +168,13 @@ async def put_project(
             max_retries_execucao=max_retries_execucao,
             max_retries_documento=max_retries_documento,
         )
-    call.answer(made.model_dump(), lambda: f"Project {made.name} has {len(made.classes)} classes.")
+    context.answer(made.model_dump(), lambda: f"Project {made.name} has {len(made.classes)} classes.")
 
 
 @command(documents, "list", example="regente documents list")
-async def list_executions(call: CommandContext, limit: LimitOption = 50) -> None:
+async def list_executions(context: CommandContext, limit: LimitOption = 50) -> None:
     """List executions, newest first."""
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         found = await DocumentOperations(app).executions(limit=limit)
     columns = (
         figure("ID"),
@@ -189,7 +189,7 @@ async def list_executions(call: CommandContext, limit: LimitOption = 50) -> None
         figure("ETA"),
     )
     nothing = "No executions yet. Start one with: regente documents classify DIR"
-    call.answer(
+    context.answer(
         [asdict(one) for one in found],
         lambda: table(columns, map(_row, found)) if found else nothing,
     )
@@ -197,17 +197,17 @@ async def list_executions(call: CommandContext, limit: LimitOption = 50) -> None
 
 @command(documents, "show", example="regente documents show 12 --status PULADO")
 async def show(
-    call: CommandContext,
+    context: CommandContext,
     execution: ExecutionArgument,
     status: StatusOption = None,
     limit: LimitOption = 100,
 ) -> None:
     """Show an execution and its documents: class, or why there is none."""
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         operations = DocumentOperations(app)
         found = await operations.execution(batch_reference(execution))
         rows = await operations.documents(found.id, statuses=status, limit=limit)
-    if call.json:
+    if context.json:
         output.write_json({**asdict(found), "itens": rows})
         return
     columns = (
@@ -222,10 +222,10 @@ async def show(
 
 @command(documents, "errors", example="regente documents errors 12")
 async def errors(
-    call: CommandContext, execution: ExecutionArgument, limit: LimitOption = 100
+    context: CommandContext, execution: ExecutionArgument, limit: LimitOption = 100
 ) -> None:
     """List the documents with an error: code, message and when."""
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         rows = await DocumentOperations(app).documents(
             batch_reference(execution), statuses=["ERRO"], limit=limit
         )
@@ -237,24 +237,24 @@ async def errors(
         Column("CODE"),
         Column("MESSAGE"),
     )
-    call.answer(
+    context.answer(
         rows, lambda: table(columns, map(_error_row, rows)) if rows else "No document has an error."
     )
 
 
 @command(documents, "resume", example="regente documents resume 12")
-async def resume(call: CommandContext, execution: ExecutionArgument) -> None:
+async def resume(context: CommandContext, execution: ExecutionArgument) -> None:
     """Go on where a stalled (TRAVADO) execution stopped. Of two callers at once one resumes, the
     other learns so."""
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         answer = await DocumentOperations(app).resume(batch_reference(execution))
     text = f"Resumed: {plural(answer.released, 'stuck document')} back in the queue."
-    call.answer(answer, lambda: text if answer.resumed else f"Nothing changed: {answer.reason}.")
+    context.answer(answer, lambda: text if answer.resumed else f"Nothing changed: {answer.reason}.")
 
 
 @command(documents, "reprocess", example="regente documents reprocess 12 --code HTTP_502")
 async def reprocess(
-    call: CommandContext,
+    context: CommandContext,
     execution: ExecutionArgument,
     code: Annotated[
         list[str] | None, typer.Option(help="Only errors with this code. May be repeated.")
@@ -265,12 +265,12 @@ async def reprocess(
     ] = None,
 ) -> None:
     """Try the documents with an error again, and no others."""
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         queued = await DocumentOperations(app).reprocess(
             batch_reference(execution), codes=code or None, ids=document_id or None
         )
     nothing = "No document with an error matches: nothing was changed."
-    call.answer(
+    context.answer(
         {"reprocessed": queued},
         lambda: f"{plural(len(queued), 'document')} back in the queue." if queued else nothing,
     )

@@ -39,7 +39,7 @@ ModelOption = Annotated[
 
 @command(embeddings, "add", example="regente embeddings add reviews.jsonl --batch reviews --follow")
 async def add(
-    call: CommandContext,
+    context: CommandContext,
     file: Annotated[
         str,
         typer.Argument(
@@ -67,7 +67,7 @@ async def add(
     total = source.count() if source.can_be_read_twice else None
     if total == 0:
         raise InvalidInput(f"{file} has no texts")
-    async with call.app("embeddings") as app:
+    async with context.app("embeddings") as app:
         operations = EmbeddingOperations(app)
         into = batch_reference(batch) if batch is not None else None
         with output.progress("Queueing texts", total or 0) as bar:
@@ -79,37 +79,37 @@ async def add(
             )
         found = await follow_batch(app, added.batch_id, "Embedding") if follow else None
     document = asdict(added) | ({"outcome": as_dict(found)} if found else {})
-    call.answer(document, lambda: _told(added, found))
+    context.answer(document, lambda: _told(added, found))
     if found is not None and (found.status != "completed" or found.failed):
         raise typer.Exit(FAILURE_EXIT)
 
 
 @command(embeddings, "list", example="regente embeddings list --limit 5")
 async def list_embeddings(
-    call: CommandContext, model: ModelOption = None, limit: LimitOption = 20
+    context: CommandContext, model: ModelOption = None, limit: LimitOption = 20
 ) -> None:
     """List what is embedded, newest first."""
-    async with call.app("embeddings") as app:
+    async with context.app("embeddings") as app:
         found = await EmbeddingOperations(app).find(model=model, limit=limit)
     columns = (figure("ID"), word("MODEL"), word("CREATED"), Column("TEXT"))
     rows = [(str(one.id), one.model, when(one.created_at), one.text[:100]) for one in found]
     nothing = "Nothing is embedded yet. Begin with: regente embeddings add FILE"
-    call.answer(found, lambda: table(columns, rows) if found else nothing)
+    context.answer(found, lambda: table(columns, rows) if found else nothing)
 
 
 @command(embeddings, "stats", example="regente embeddings stats")
-async def stats(call: CommandContext) -> None:
+async def stats(context: CommandContext) -> None:
     """Show how many vectors there are of each model, how they are stored, and what is under way."""
-    async with call.app("embeddings") as app:
+    async with context.app("embeddings") as app:
         found = await EmbeddingOperations(app).stats()
-    call.answer(found, lambda: facts(_facts(found)))
+    context.answer(found, lambda: facts(_facts(found)))
 
 
 @command(
     embeddings, "search", example='regente embeddings search "comfortable office chair" --limit 5'
 )
 async def search(
-    call: CommandContext,
+    context: CommandContext,
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)
     ],
@@ -117,16 +117,16 @@ async def search(
     limit: LimitOption = 10,
 ) -> None:
     """Find the texts that are nearest to a text, by the cosine of their vectors."""
-    async with call.app("embeddings") as app:
+    async with context.app("embeddings") as app:
         found = await EmbeddingOperations(app).search(text, model=model, limit=limit)
     columns = (figure("SIMILARITY"), figure("ID"), Column("TEXT"))
     rows = [(f"{one.similarity:.4f}", str(one.id), one.text[:200]) for one in found]
-    call.answer(found, lambda: table(columns, rows) if found else "Nothing is embedded yet.")
+    context.answer(found, lambda: table(columns, rows) if found else "Nothing is embedded yet.")
 
 
 @command(embeddings, "pgvector", example="regente embeddings pgvector --index")
 async def pgvector(
-    call: CommandContext,
+    context: CommandContext,
     index: Annotated[
         bool, typer.Option("--index", help="Build an index for the model, too: searches get fast.")
     ] = False,
@@ -137,12 +137,12 @@ async def pgvector(
 
     A runner does it by itself when the extension is at hand and the table is small.
     """
-    async with call.app("embeddings") as app:
+    async with context.app("embeddings") as app:
         operations = EmbeddingOperations(app)
         answer: dict[str, Any] = {"storage": await operations.use_pgvector()}
         if index:
             answer["index"] = await operations.index(model)
-    call.answer(
+    context.answer(
         answer,
         lambda: (
             f"Vectors are stored as {answer['storage']}."

@@ -86,7 +86,7 @@ QuoteId = Annotated[
     "--follow",
 )
 async def submit(
-    call: CommandContext,
+    context: CommandContext,
     items: Annotated[
         list[str],
         typer.Argument(
@@ -109,13 +109,13 @@ async def submit(
     twice."""
     wanted = [quote for item in items for quote in _quotes_in(item)]
     name = lot or (f"quotes of {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}" if follow else None)
-    async with call.app("quotes") as app:
+    async with context.app("quotes") as app:
         done = await QuoteOperations(app).submit(wanted, lot=name)
         if follow and done.batch_id is not None:
-            await _follow(call, app, done.batch_id)
+            await _follow(context, app, done.batch_id)
             return
     where = f" in lot {done.batch_id}" if done.batch_id else ""
-    call.answer(
+    context.answer(
         asdict(done),
         lambda: f"{plural(len(done.ids), 'quote')} in the queue{where}: {_ids(done.ids)}.",
     )
@@ -123,7 +123,7 @@ async def submit(
 
 @command(quotes, "list", example="regente quotes list --status ERROR --lot 3")
 async def list_quotes(
-    call: CommandContext,
+    context: CommandContext,
     status: Annotated[
         list[str] | None, typer.Option(help="PENDING, PROCESSING, DONE, ERROR, CANCELLED.")
     ] = None,
@@ -136,52 +136,52 @@ async def list_quotes(
     limit: LimitOption = 50,
 ) -> None:
     """List quotes, newest first."""
-    async with call.app("quotes") as app:
+    async with context.app("quotes") as app:
         batch_id = (await app.batch(batch_reference(lot))).id if lot is not None else None
         found = await QuoteOperations(app).find(
             statuses=status or None, batch_id=batch_id, before_id=before, limit=limit
         )
     nothing = 'No quotes match. Submit one with: regente quotes submit "Cadeira de escritório"'
-    call.answer(
+    context.answer(
         [as_dict(one) for one in found],
         lambda: table(_QUOTES, map(_row, found)) if found else nothing,
     )
 
 
 @command(quotes, "show", example="regente quotes show 7")
-async def show(call: CommandContext, quote_id: QuoteId) -> None:
+async def show(context: CommandContext, quote_id: QuoteId) -> None:
     """Show one quote: its price, the statistics, the evidence of each source, and the checkpoints
     that it passed."""
-    async with call.app("quotes") as app:
+    async with context.app("quotes") as app:
         found = await QuoteOperations(app).get(quote_id)
     document = {
         **as_dict(found.quote),
         **{name: value for name, value in as_dict(found).items() if name != "quote"},
     }
-    call.answer(document, lambda: _shown(found))
+    context.answer(document, lambda: _shown(found))
 
 
 @command(quotes, "lots", example="regente quotes lots")
-async def lots(call: CommandContext, limit: LimitOption = 50) -> None:
+async def lots(context: CommandContext, limit: LimitOption = 50) -> None:
     """List lots, newest first, with what their quotes come to."""
-    async with call.app("quotes") as app:
+    async with context.app("quotes") as app:
         found = await QuoteOperations(app).lots(limit=limit)
     nothing = "No lots yet. Open one with: regente quotes submit items.csv --lot NAME"
-    call.answer(
+    context.answer(
         [as_dict(one) for one in found],
         lambda: table(_LOTS, map(_lot_row, found)) if found else nothing,
     )
 
 
 @command(quotes, "follow", example='regente quotes follow "inventário 2026"')
-async def follow_lot(call: CommandContext, lot: BatchArgument) -> None:
+async def follow_lot(context: CommandContext, lot: BatchArgument) -> None:
     """Wait until a lot has ended. Exit 1 when one of its quotes ended with an error."""
-    async with call.app("quotes") as app:
+    async with context.app("quotes") as app:
         batch = await app.batch(batch_reference(lot))
-        await _follow(call, app, batch.id)
+        await _follow(context, app, batch.id)
 
 
-async def _follow(call: CommandContext, app: Regente, batch_id: int) -> None:
+async def _follow(context: CommandContext, app: Regente, batch_id: int) -> None:
     ledger = await follow_batch(app, batch_id, "Quotes")
     lot, _ = await QuoteOperations(app).lot(batch_id)
     document = {
@@ -195,7 +195,7 @@ async def _follow(call: CommandContext, app: Regente, batch_id: int) -> None:
         f"{number(ledger.failed)} with an error; worth "
         f"{_money(lot.value, lot.currency) or 'nothing'}."
     )
-    call.answer(document, lambda: text)
+    context.answer(document, lambda: text)
     if ledger.failed or ledger.status != "completed":
         raise typer.Exit(FAILURE_EXIT)
 

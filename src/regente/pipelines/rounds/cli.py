@@ -82,7 +82,7 @@ FollowOption = Annotated[
 
 @command(rounds, "start", example="regente rounds start brasileirao-2025 12 --follow")
 async def start(
-    call: CommandContext,
+    context: CommandContext,
     league: LeagueArgument,
     number: NumberArgument,
     follow: FollowOption = False,
@@ -93,22 +93,22 @@ async def start(
 ) -> None:
     """Start a round. One that was started before is the same job. With --follow, exit 1 when a
     match is missing at the end."""
-    async with call.app("rounds") as app:
+    async with context.app("rounds") as app:
         operations = RoundOperations(app)
         found = await operations.start(league, number, refresh=refresh)
         if follow:
-            await _followed(call, app, operations, found.id)
+            await _followed(context, app, operations, found.id)
             return
     text = (
         f"Round {found.number} of {found.league} is {found.status}. Look at it with: regente "
         f"rounds show {found.id}"
     )
-    call.answer(as_dict(found), lambda: text)
+    context.answer(as_dict(found), lambda: text)
 
 
 @command(rounds, "list", example="regente rounds list --league brasileirao-2025")
 async def list_rounds(
-    call: CommandContext,
+    context: CommandContext,
     league: Annotated[str | None, typer.Option(help="Only this one's.")] = None,
     before: Annotated[
         int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
@@ -117,10 +117,10 @@ async def list_rounds(
 ) -> None:
     """List rounds, newest first. OTHER counts matches that were skipped, canceled, or have no task
     any more."""
-    async with call.app("rounds") as app:
+    async with context.app("rounds") as app:
         found = await RoundOperations(app).find(league=league, before_id=before, limit=limit)
     nothing = "No rounds yet. Start one with: regente rounds start brasileirao-2025 12"
-    call.answer(
+    context.answer(
         [as_dict(one) for one in found],
         lambda: table(_ROUNDS, map(_round_row, found)) if found else nothing,
     )
@@ -128,7 +128,7 @@ async def list_rounds(
 
 @command(rounds, "show", example="regente rounds show 1")
 async def show(
-    call: CommandContext,
+    context: CommandContext,
     round_id: RoundId,
     match: Annotated[
         str | None,
@@ -137,19 +137,19 @@ async def show(
 ) -> None:
     """Show a round and the table of its matches; with --match, one match with its events, stats and
     failed attempts."""
-    async with call.app("rounds") as app:
+    async with context.app("rounds") as app:
         operations = RoundOperations(app)
         if match is not None:
             detail = await operations.match(round_id, match)
-            call.answer(as_dict(detail), lambda: _detail_shown(detail))
+            context.answer(as_dict(detail), lambda: _detail_shown(detail))
             return
         found, matches = await operations.get(round_id), await operations.matches(round_id)
-    call.answer(_document(found, matches), lambda: _shown(found, matches))
+    context.answer(_document(found, matches), lambda: _shown(found, matches))
 
 
 @command(rounds, "retry-failed", example="regente rounds retry-failed 1 --code HTTP_503")
 async def retry_failed(
-    call: CommandContext,
+    context: CommandContext,
     round_id: Annotated[
         int | None,
         typer.Argument(
@@ -167,19 +167,19 @@ async def retry_failed(
 ) -> None:
     """Run again only what failed, was canceled or skipped, or is missing. What is stored is left
     alone."""
-    async with call.app("rounds") as app:
+    async with context.app("rounds") as app:
         operations = RoundOperations(app)
         done = await operations.retry_failed(round_id, codes=code, by=BY)
         if follow and round_id is not None:
-            await _followed(call, app, operations, round_id)
+            await _followed(context, app, operations, round_id)
             return
     nothing = "Nothing is missing: nothing was changed."
     text = f"{plural(len(done.task_ids), 'task')} back in the queue."
-    call.answer(as_dict(done), lambda: text if done.task_ids else nothing)
+    context.answer(as_dict(done), lambda: text if done.task_ids else nothing)
 
 
 async def _followed(
-    call: CommandContext, app: Regente, operations: RoundOperations, round_id: int
+    context: CommandContext, app: Regente, operations: RoundOperations, round_id: int
 ) -> None:
     """Until nothing of it runs any more, or the caller is interrupted: the work
     goes on without us."""
@@ -194,7 +194,7 @@ async def _followed(
                 total=found.listed,
             )
     matches = await operations.matches(round_id)
-    call.answer(_document(found, matches), lambda: _shown(found, matches))
+    context.answer(_document(found, matches), lambda: _shown(found, matches))
     if found.status is not JobState.FINISHED:
         raise typer.Exit(FAILURE_EXIT)
 

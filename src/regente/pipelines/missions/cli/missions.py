@@ -71,7 +71,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="All missions that it app
     "--queue",
 )
 async def create(
-    call: CommandContext,
+    context: CommandContext,
     start: Annotated[
         str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.", show_default=False)
     ],
@@ -97,17 +97,17 @@ async def create(
     made = missions_of(
         first, _day(end) if end else first, _words(media, "--media"), groups, days_each=days
     )
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         ids = await app.missions.create(made, queue=queue, by=BY)
     where = (
         "in the queue" if queue else "in the bank; queue them with: regente missions queue --all"
     )
-    call.answer({"ids": ids}, lambda: f"{plural(len(ids), 'mission')} {where}.")
+    context.answer({"ids": ids}, lambda: f"{plural(len(ids), 'mission')} {where}.")
 
 
 @command(missions, "list", example="regente missions list --status failed")
 async def list_missions(
-    call: CommandContext,
+    context: CommandContext,
     status: Annotated[list[str] | None, typer.Option(help="Only these. May be repeated.")] = None,
     before: Annotated[
         int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
@@ -115,7 +115,7 @@ async def list_missions(
     limit: LimitOption = 50,
 ) -> None:
     """List missions, newest first."""
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         found = await app.missions.find(mission_filter(status), before_id=before, limit=limit)
         counts = await app.missions.counts()
     total = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
@@ -124,16 +124,16 @@ async def list_missions(
         if total
         else "No missions yet. Make some with: regente missions create 2025-01-15 --queue"
     )
-    call.answer(
+    context.answer(
         {"missions": [_document(mission) for mission in found], "counts": counts},
         lambda: group(table(_COLUMNS, map(_row, found)), total) if found else nothing,
     )
 
 
 @command(missions, "show", example="regente missions show 7")
-async def show(call: CommandContext, mission_id: MissionId) -> None:
+async def show(context: CommandContext, mission_id: MissionId) -> None:
     """Show one mission: where it stands, its log, the rows that could not be stored."""
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         mission = await app.missions.get(mission_id)
         log = await app.missions.timeline(mission_id)
         items = await app.missions.failed_items(mission_id, limit=20)
@@ -144,19 +144,19 @@ async def show(call: CommandContext, mission_id: MissionId) -> None:
         "log": log,
         "failed_items": items,
     }
-    call.answer(document, lambda: _shown(mission, why.summary, log, items))
+    context.answer(document, lambda: _shown(mission, why.summary, log, items))
 
 
 @command(missions, "queue", example="regente missions queue 7 8 9")
 async def queue_missions(
-    call: CommandContext, ids: MissionIds = None, everything: AllOption = False
+    context: CommandContext, ids: MissionIds = None, everything: AllOption = False
 ) -> None:
     """Move missions from the bank into the queue. Opens the orchestrator, unless somebody stopped
     it."""
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         queued = await app.missions.queue(await _chosen(app, ids, everything, "draft"), by=BY)
     nothing = "None of them is in the bank: nothing was changed."
-    call.answer(
+    context.answer(
         {"queued": queued},
         lambda: f"{plural(len(queued), 'mission')} in the queue." if queued else nothing,
     )
@@ -164,16 +164,16 @@ async def queue_missions(
 
 @command(missions, "cancel", example="regente missions cancel 7")
 async def cancel(
-    call: CommandContext,
+    context: CommandContext,
     ids: MissionIds = None,
     everything: AllOption = False,
     yes: YesOption = False,
 ) -> None:
     """Cancel missions. A worker that is at it is told to stop, and confirms."""
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         chosen = await _chosen(app, ids, everything, "queued", "running", "draft")
         if everything:
-            confirm(f"Cancel {plural(len(chosen), 'mission')}?", yes=yes, as_json=call.json)
+            confirm(f"Cancel {plural(len(chosen), 'mission')}?", yes=yes, as_json=context.json)
         if len(chosen) == 1:
             answer = await app.missions.cancel(chosen[0], by=BY)
             counts = {
@@ -183,15 +183,15 @@ async def cancel(
         else:
             counts = await app.missions.cancel_many(chosen, by=BY)
     text = f"{plural(counts['canceled'], 'mission')} canceled, {counts['canceling']:,} being ended."
-    call.answer(counts, lambda: text)
+    context.answer(counts, lambda: text)
 
 
 @command(missions, "retry", example="regente missions retry --all")
 async def retry(
-    call: CommandContext, ids: MissionIds = None, everything: AllOption = False
+    context: CommandContext, ids: MissionIds = None, everything: AllOption = False
 ) -> None:
     """Start failed or canceled missions again, with a full budget. --all: the failed ones."""
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         chosen = await _chosen(app, ids, everything, "failed")
         if len(chosen) == 1:
             await app.missions.retry(chosen[0], by=BY)
@@ -199,18 +199,18 @@ async def retry(
         else:
             done = await app.missions.retry_many(chosen, by=BY)
     nothing = "None of them has failed or was canceled: nothing was changed."
-    call.answer(
+    context.answer(
         {"requeued": done},
         lambda: f"{plural(len(done), 'mission')} back in the queue." if done else nothing,
     )
 
 
 @command(missions, "why", example="regente missions why 7")
-async def why(call: CommandContext, mission_id: MissionId) -> None:
+async def why(context: CommandContext, mission_id: MissionId) -> None:
     """Say why a mission is not running, or where it stands."""
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         answer = await app.missions.why(mission_id)
-    call.answer(
+    context.answer(
         {"code": answer.code, "summary": answer.summary, "details": answer.details},
         lambda: answer.summary,
     )
