@@ -94,21 +94,21 @@ async def test_who_leaves_is_noticed_and_nobody_reads_for_nobody(opened: Open) -
             return stage.feed.clients == 0 and stage.feed.ring is None
 
         await eventually_async(nobody_reads)
-        looks = stage.feed.looks
+        reads = stage.feed.reads
         async with stream(stage.client) as source:
             await next_named(source, "heartbeat")
-        assert stage.feed.looks > looks
+        assert stage.feed.reads > reads
 
 
 async def test_an_idle_feed_is_looked_at_about_twice_a_second(opened: Open) -> None:
     """I10: the cost of consoles that are open over night."""
     async with opened() as stage, stream(stage.client, seconds=4.0) as source:
         await next_named(source, "heartbeat")
-        began_at, looks = time.monotonic(), stage.feed.looks
+        began_at, looks = time.monotonic(), stage.feed.reads
         async for _ in source:
             pass
         assert (
-            stage.feed.looks - looks <= 2 * (time.monotonic() - began_at) + 6
+            stage.feed.reads - looks <= 2 * (time.monotonic() - began_at) + 6
         )  # the first pauses are short
 
 
@@ -131,10 +131,10 @@ async def test_the_stream_goes_on_after_the_database_was_away(
         name = str(conninfo_to_dict(database_url)["dbname"])
         async with await psycopg.AsyncConnection.connect(server_url, autocommit=True) as superuser:
             await _allow(superuser, name, False)
-            looks = stage.feed.looks
+            reads = stage.feed.reads
 
             async def failed_to_read() -> bool:
-                return stage.feed.looks > looks
+                return stage.feed.reads > reads
 
             await eventually_async(failed_to_read)
             await _allow(superuser, name, True)

@@ -168,7 +168,9 @@ async def put_project(
             max_retries_execucao=max_retries_execucao,
             max_retries_documento=max_retries_documento,
         )
-    context.answer(made.model_dump(), lambda: f"Project {made.name} has {len(made.classes)} classes.")
+    context.answer(
+        made.model_dump(), lambda: f"Project {made.name} has {len(made.classes)} classes."
+    )
 
 
 @command(documents, "list", example="regente documents list")

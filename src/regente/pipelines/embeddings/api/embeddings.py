@@ -55,7 +55,7 @@ async def stats(api: ApiDep, who: Viewer) -> EmbeddingStats:
 async def search(body: SearchTexts, api: ApiDep, who: Operator, note: AuditNoteDep) -> FoundTexts:
     """By the cosine of their vectors, best first. A text that is not embedded yet costs a call to
     the provider."""
-    note.only_looked()
+    note.skip()
     operations = EmbeddingOperations(api.regente)
     found = await operations.search(body.text, model=body.model, limit=body.limit)
     return FoundTexts(

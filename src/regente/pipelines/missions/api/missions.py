@@ -53,7 +53,7 @@ async def create(
     """Either each as it is, or a range of days × media types × languages. All of them or none."""
     missions = _wanted(body)
     if body.dry_run:
-        note.only_looked()
+        note.skip()
         return CreatedMissions(count=len(missions), ids=[], dry_run=True)
     ids = await api.regente.missions.create(missions, queue=body.queue, by=who.name)
     note.about(
