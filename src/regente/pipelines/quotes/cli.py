@@ -1,4 +1,4 @@
-"""`regente quotes …`: submit quotes, alone or as a lot, and look at what they came to and why."""
+"""`regente quotes …`: submit, list and show quotes and lots."""
 
 from __future__ import annotations
 
@@ -35,13 +35,20 @@ from regente.cli.progress import follow_batch
 from regente.engine.errors import InvalidInput
 from regente.engine.models import as_dict
 from regente.pipelines.quotes.models import QuoteArgs
-from regente.pipelines.quotes.operations import Lot, Quote, QuoteDetail, QuoteOperations, quote_args
+from regente.pipelines.quotes.operations import (
+    Lot,
+    Quote,
+    QuoteDetail,
+    QuoteOperations,
+    Source,
+    quote_args,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 quotes = typer.Typer(
-    name="quotes", help="Find out what things cost, with evidence for it.", no_args_is_help=True
+    name="quotes", help="Submit, list and show price quotes.", no_args_is_help=True
 )
 
 _QUOTES = (
@@ -64,6 +71,7 @@ _SOURCES = (
     Column("TITLE"),
     Column("URL"),
 )
+_CHECKPOINTS = (word("TIME"), word("CHECKPOINT"), figure("ATTEMPT"))
 _LOTS = (
     figure("ID"),
     Column("NAME"),
@@ -92,21 +100,22 @@ async def submit(
         typer.Argument(
             metavar="FILE|TEXT...",
             show_default=False,
-            help="A description, or a file of them: .csv (description, reference), .jsonl, or "
-            "one a line; - reads stdin.",
+            help="A description, or a file of descriptions: .csv (description, reference), "
+            ".jsonl, or one per line; - reads stdin.",
         ),
     ],
     lot: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The lot they belong to; a new name opens one."),
+        typer.Option(metavar="NAME", help="The lot of the quotes; a new name creates one."),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Wait for them. Exit 1 when one ends with an error."),
+        typer.Option(
+            "--follow", "-f", help="Wait until all have ended; exit with 1 after an error."
+        ),
     ] = False,
 ) -> None:
-    """Submit quotes: all of them or none. A reference that the lot knows already is not quoted
-    twice."""
+    """Submit quotes, all or none. A reference that the lot has already is not quoted again."""
     wanted = [quote for item in items for quote in _quotes_in(item)]
     name = lot or (f"quotes of {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}" if follow else None)
     async with context.app("quotes") as app:
@@ -117,7 +126,7 @@ async def submit(
     where = f" in lot {done.batch_id}" if done.batch_id else ""
     context.answer(
         asdict(done),
-        lambda: f"{plural(len(done.ids), 'quote')} in the queue{where}: {_ids(done.ids)}.",
+        lambda: f"{plural(len(done.ids), 'quote')} queued{where}: {_ids(done.ids)}.",
     )
 
 
@@ -131,7 +140,7 @@ async def list_quotes(
         str | None, typer.Option(metavar="LOT", help="Only of this lot, by its id or name.")
     ] = None,
     before: Annotated[
-        int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
+        int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")
     ] = None,
     limit: LimitOption = 50,
 ) -> None:
@@ -150,8 +159,7 @@ async def list_quotes(
 
 @command(quotes, "show", example="regente quotes show 7")
 async def show(context: CommandContext, quote_id: QuoteId) -> None:
-    """Show one quote: its price, the statistics, the evidence of each source, and the checkpoints
-    that it passed."""
+    """Show a quote: its price, statistics, sources and checkpoints."""
     async with context.app("quotes") as app:
         found = await QuoteOperations(app).get(quote_id)
     document = {
@@ -163,10 +171,10 @@ async def show(context: CommandContext, quote_id: QuoteId) -> None:
 
 @command(quotes, "lots", example="regente quotes lots")
 async def lots(context: CommandContext, limit: LimitOption = 50) -> None:
-    """List lots, newest first, with what their quotes come to."""
+    """List lots, newest first, with the sum of their quotes."""
     async with context.app("quotes") as app:
         found = await QuoteOperations(app).lots(limit=limit)
-    nothing = "No lots yet. Open one with: regente quotes submit items.csv --lot NAME"
+    nothing = "No lots yet. Create one with: regente quotes submit items.csv --lot NAME"
     context.answer(
         [as_dict(one) for one in found],
         lambda: table(_LOTS, map(_lot_row, found)) if found else nothing,
@@ -175,28 +183,22 @@ async def lots(context: CommandContext, limit: LimitOption = 50) -> None:
 
 @command(quotes, "follow", example='regente quotes follow "inventário 2026"')
 async def follow_lot(context: CommandContext, lot: BatchArgument) -> None:
-    """Wait until a lot has ended. Exit 1 when one of its quotes ended with an error."""
+    """Wait until a lot has ended. Exits with 1 if one of its quotes failed."""
     async with context.app("quotes") as app:
         batch = await app.batch(batch_reference(lot))
         await _follow(context, app, batch.id)
 
 
 async def _follow(context: CommandContext, app: Regente, batch_id: int) -> None:
-    ledger = await follow_batch(app, batch_id, "Quotes")
+    batch = await follow_batch(app, batch_id, "Quotes")
     lot, _ = await QuoteOperations(app).lot(batch_id)
-    document = {
-        **as_dict(lot),
-        "completed": ledger.completed,
-        "failed": ledger.failed,
-        "canceled": ledger.canceled,
-    }
+    counts = {name: getattr(batch, name) for name in ("completed", "failed", "canceled")}
     text = (
-        f"Lot {lot.id} ({lot.name}) is {ledger.status}: {number(ledger.completed)} done, "
-        f"{number(ledger.failed)} with an error; worth "
-        f"{_money(lot.value, lot.currency) or 'nothing'}."
+        f"Lot {lot.id} ({lot.name}) is {batch.status}: {number(batch.completed)} completed, "
+        f"{number(batch.failed)} failed; value: {_money(lot.value, lot.currency) or 'none'}."
     )
-    context.answer(document, lambda: text)
-    if ledger.failed or ledger.status != "completed":
+    context.answer({**as_dict(lot), **counts}, lambda: text)
+    if batch.failed or batch.status != "completed":
         raise typer.Exit(FAILURE_EXIT)
 
 
@@ -215,7 +217,7 @@ def _quotes_in(item: str) -> Iterator[QuoteArgs]:
         except InvalidInput as error:
             raise InvalidInput(f"{item}, line {line}: {error.message}") from None
     if empty:
-        raise InvalidInput(f"{item} holds no description")
+        raise InvalidInput(f"{item} has no description")
 
 
 def _is_file(path: Path) -> bool:
@@ -236,7 +238,7 @@ def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.DictReader(text.splitlines(), delimiter=separator)
     if "description" not in (reader.fieldnames or ()):
         raise InvalidInput(
-            "the CSV file's first line must name the columns: description, and perhaps reference"
+            "the CSV file's first line must name the columns: description, reference (optional)"
         )
     for row in reader:
         yield reader.line_num, row
@@ -253,9 +255,6 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if not isinstance(row, dict):
             raise InvalidInput(f"line {line} is not an object with a description")
         yield line, row
-
-
-# What people see.
 
 
 def _row(quote: Quote) -> tuple[RenderableType, ...]:
@@ -285,7 +284,7 @@ def _lot_row(lot: Lot) -> tuple[RenderableType, ...]:
 
 
 def _shown(found: QuoteDetail) -> RenderableType:
-    quote, statistics = found.quote, found.statistics or {}
+    quote = found.quote
     error = f"{quote.error_code} {quote.error_message}" if quote.error_code else None
     about: list[tuple[str, RenderableType | None]] = [
         ("Quote", str(quote.id)),
@@ -306,34 +305,30 @@ def _shown(found: QuoteDetail) -> RenderableType:
         ("Error", error),
     ]
     parts: list[RenderableType] = [facts(about)]
-    if statistics:
-        parts += [
-            heading("Statistics"),
-            facts([(name.capitalize(), str(value)) for name, value in statistics.items()]),
-        ]
+    if found.statistics:
+        statistics = [(name.capitalize(), str(value)) for name, value in found.statistics.items()]
+        parts += [heading("Statistics"), facts(statistics)]
     if found.sources:
-        rows = [
-            (
-                str(one.position),
-                one.source,
-                _money(one.price, one.currency),
-                one.method or "",
-                "outlier" if one.outlier else one.error or "",
-                one.title[:60],
-                one.url or "",
-            )
-            for one in found.sources
-        ]
-        parts += [heading("Evidence"), table(_SOURCES, rows)]
+        parts += [heading("Evidence"), table(_SOURCES, map(_source_row, found.sources))]
     if found.checkpoints:
-        passed = [
-            (when(one["at"]), one["checkpoint"], str(one["attempt"])) for one in found.checkpoints
-        ]
-        parts += [
-            heading("Checkpoints"),
-            table((word("TIME"), word("CHECKPOINT"), figure("ATTEMPT")), passed),
-        ]
+        parts += [heading("Checkpoints"), table(_CHECKPOINTS, map(_passed_row, found.checkpoints))]
     return group(*parts)
+
+
+def _source_row(source: Source) -> tuple[RenderableType, ...]:
+    return (
+        str(source.position),
+        source.source,
+        _money(source.price, source.currency),
+        source.method or "",
+        "outlier" if source.outlier else source.error or "",
+        source.title[:60],
+        source.url or "",
+    )
+
+
+def _passed_row(passed: dict[str, Any]) -> tuple[RenderableType, ...]:
+    return when(passed["at"]), passed["checkpoint"], str(passed["attempt"])
 
 
 def _money(value: Decimal | None, currency: str | None) -> str:

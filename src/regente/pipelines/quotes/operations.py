@@ -1,4 +1,4 @@
-"""What people do with quotes: submit them, alone or as a lot, and look at what came out and why."""
+"""The operations of quotes, for CLI and API: submit, list and show quotes and lots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOT_RESUMES = 20
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A quote as people see it: the original specification's fields, and what came out."""
+    """A quote with the original specification's fields and its result."""
 
     id: int
     status: str
@@ -54,7 +54,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One place that was looked at."""
+    """A source that was read."""
 
     position: int
     source: str
@@ -73,7 +73,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class QuoteDetail:
-    """With its evidence, and what a later attempt would go on from."""
+    """A quote with its evidence, and the results from which an attempt resumes."""
 
     quote: Quote
     search_query: str | None
@@ -111,12 +111,10 @@ class QuoteOperations:
         self._database = client.database
 
     async def submit(self, quotes: Sequence[QuoteArgs], *, lot: str | None = None) -> Submitted:
-        """All of them or none, durable when this returns. A reference that the lot knows already is
-        not quoted twice."""
+        """Store all quotes or none, durably. A reference that the lot has is not quoted again."""
         if not 0 < len(quotes) <= MAX_SUBMITTED:
             raise InvalidInput(
-                f"between 1 and {MAX_SUBMITTED:,} quotes can be submitted at once, not "
-                f"{len(quotes):,}"
+                f"submit between 1 and {MAX_SUBMITTED:,} quotes at once, not {len(quotes):,}"
             )
         await ensure_timetable(self._client)
         batch_id = None if lot is None else await self._open(lot)
@@ -130,8 +128,7 @@ class QuoteOperations:
         return Submitted(ids, batch_id, lot)
 
     async def _open(self, lot: str) -> int:
-        """Patient: a quote may wait for ten minutes between two attempts while a
-        provider is away."""
+        """Open the lot; it stalls late, as a quote may wait ten minutes between two attempts."""
         return await self._client.open_batch(
             lot, stall_after=LOT_STALL_SECONDS, max_resumes=LOT_RESUMES
         )
@@ -144,7 +141,7 @@ class QuoteOperations:
         before_id: int | None = None,
         limit: int = 100,
     ) -> list[Quote]:
-        """Newest first; the next page begins with `before_id` of the last one seen."""
+        """A page of quotes, newest first; `before_id` is the last id of the previous page."""
         unknown = [status for status in statuses or () if status not in QUOTE_STATUSES]
         if unknown:
             raise InvalidInput(
@@ -177,7 +174,7 @@ class QuoteOperations:
         return [_lot(row) for row in rows]
 
     async def lot(self, batch_id: int) -> tuple[Lot, BatchInfo]:
-        """What the lot is worth, and its ledger."""
+        """The lot with its value, and its batch."""
         row = await QUERIES.fetch_one(
             self._database, "list_lots", id=batch_id, before_id=None, limit=1
         )
@@ -205,7 +202,7 @@ class QuoteOperations:
 
 
 def quote_args(description: str, reference: str | None = None) -> QuoteArgs:
-    """Checked, with an error that people understand."""
+    """Validate the arguments of a quote."""
     try:
         return QuoteArgs(description=description, reference=reference)
     except ValidationError as error:
@@ -218,10 +215,10 @@ def _limited(limit: int) -> int:
 
 
 def _quote(row: dict[str, Any]) -> Quote:
-    far = percentage(row["processing_checkpoint"], row["tested"])
+    progress = percentage(row["processing_checkpoint"], row["tested"])
     return Quote(
         **{name: row[name] for name in Quote.__slots__ if name != "progress_percentage"},
-        progress_percentage=far,
+        progress_percentage=progress,
     )
 
 
@@ -230,7 +227,7 @@ def _lot(row: dict[str, Any]) -> Lot:
 
 
 def _resume_data(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the next attempt will not do again, by the original specification's names."""
+    """The recorded results that attempts reuse, with the original specification's names."""
     found: dict[str, Any] = {}
     names = {
         Checkpoint.AI_ANALYSIS_DONE: "claude_payload_json",
@@ -249,7 +246,7 @@ def _resume_data(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _passed(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The recorded checkpoints in the order in which they were reached."""
+    """The recorded checkpoints, in order."""
     return [
         {
             "checkpoint": one["name"],

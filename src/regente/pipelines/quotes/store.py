@@ -1,4 +1,4 @@
-"""A quote becomes rows: its own, its result's and its sources'."""
+"""Stores quotes, their results and their sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def put_result(
     appraisal: Appraisal,
     currency: str,
 ) -> None:
-    """The result with its evidence, in place of whatever an earlier attempt left there."""
+    """Store the result with its evidence, replacing those of an earlier attempt."""
     found = appraisal.statistics
     await QUERIES.execute(
         connection,
@@ -51,7 +51,7 @@ async def note_new(
     quotes: Sequence[QuoteArgs],
     lot: str | None,
 ) -> None:
-    """A row for each, so that a quote can be found before anybody has worked on it."""
+    """Store a row for each new quote, so that it can be found before it runs."""
     await QUERIES.execute(
         connection,
         "new_quotes",

@@ -1,4 +1,4 @@
-"""Quotes as the API takes and gives them, in the original specification's words."""
+"""Wire models of quotes, with the original specification's field names."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Quote(BaseModel):
 
 
 class QuoteSource(BaseModel):
-    """One place that was looked at, with or without a price."""
+    """A source that was read, with or without a price."""
 
     position: int
     source: str

@@ -1,5 +1,4 @@
-"""The goods of the quotes' stand-ins, all from the seed: what a description means, what shops ask,
-what the FIPE table says."""
+"""The goods of the quotes' stand-ins, from the seed: analyses, shop prices, FIPE prices."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ SHOPS = (
     "Super Estoque",
 )
 OUTLIER_AT, BARE_AT = 5, 6
-"""The fifth shop sells sets of ten; the sixth shows no price on its page."""
+"""The positions of a shop that sells sets of ten, and of one whose page shows no price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Model:
     code: str
     name: str
     first_price: int
-    """Of the newest year, in reais."""
+    """The price of the newest year, in reais."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Market:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    # What the analysis says.
+    # The analysis.
 
     def analysis(self, description: str) -> dict[str, Any]:
         words = re.findall(r"[\w.]+", description.casefold())
@@ -83,7 +82,7 @@ class Market:
                 return _vehicle(brand, words, description)
         return {"kind": "product", "search_query": " ".join(description.split())[:120]}
 
-    # What shops ask for.
+    # The shops' prices.
 
     def hits(self, query: str, base_url: str) -> list[dict[str, Any]]:
         goods = self.digest("goods", query)
@@ -101,14 +100,13 @@ class Market:
         ]
 
     def price(self, goods: str, number: int) -> int:
-        """In cents: within an eighth of the goods' own price, but for the shop that sells ten at
-        once."""
+        """The price in cents, within an eighth of the base price; ten times that for sets."""
         base = 5_000 + int(goods[:8], 16) % 495_000
         swing = int(self.digest("swing", goods, str(number))[:4], 16) / 0xFFFF - 0.5
         return round(base * (1 + swing / 4)) * (10 if number == OUTLIER_AT else 1)
 
     def page(self, goods: str, number: int) -> str:
-        """Each shop builds its pages differently."""
+        """A shop's product page; each shop has another markup."""
         cents = self.price(goods, number)
         title = f"<title>{SHOPS[number - 1]}</title>"
         head, body = _head(cents, number), _body(cents, number)
@@ -206,8 +204,8 @@ def _head(cents: int, number: int) -> str:
         return f'<script type="application/ld+json">{json.dumps(document)}</script>'
     if number == 3:
         return (
-            f'<meta property="product:price:amount" content="{amount}"><meta '
-            'property="product:price:currency" content="BRL">'
+            f'<meta property="product:price:amount" content="{amount}">'
+            '<meta property="product:price:currency" content="BRL">'
         )
     return ""
 
@@ -218,8 +216,8 @@ def _body(cents: int, number: int) -> str:
         return "<body><p>Consulte-nos.</p></body>"
     if number == 4:
         return (
-            f'<body><span class="old-price">{_reais(cents * 2)}</span><span '
-            f'class="price-box">por {shown} à vista</span></body>'
+            f'<body><span class="old-price">{_reais(cents * 2)}</span>'
+            f'<span class="price-box">por {shown} à vista</span></body>'
         )
     currency = '<meta itemprop="priceCurrency" content="BRL">'
     return f'<body><div itemprop="offers">{currency}<b itemprop="price">{shown}</b></div></body>'

@@ -1,8 +1,7 @@
-"""Stands in for those whom quotes ask: the Anthropic Messages API, SerpAPI, the FIPE API and a few
-shops.
+"""Stand-ins for the providers of quotes: the Anthropic Messages API, SerpAPI, FIPE, some shops.
 
-What costs money is counted by `Idempotency-Key`: a repeated key is answered from memory and not
-paid for again.
+Paid calls are counted by `Idempotency-Key`: a repeated key gets the stored answer and is not paid
+for again.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -41,17 +41,17 @@ class Route(StrEnum):
 
 class MarketFaultKind(StrEnum):
     UNAVAILABLE = "unavailable"
-    """5xx, before anything is done."""
+    """5xx, before the work is done."""
     THROTTLED = "throttled"
     """429 with Retry-After."""
     HANG = "hang"
-    """No answer until the fault is cleared; then the usual one."""
+    """No response until the fault is cleared."""
     LOST = "lost"
-    """The work is done, and paid for; the connection ends in the middle of the answer."""
+    """The work is done and paid for; the connection is cut in the middle of the response."""
     HUGE = "huge"
     """A page of three megabytes."""
     UNUSABLE = "unusable"
-    """An answer that makes no sense."""
+    """An answer without usable content."""
 
 
 class MarketFault(BaseModel):
@@ -60,7 +60,7 @@ class MarketFault(BaseModel):
     route: Route
     kind: MarketFaultKind
     count: int | None = Field(
-        None, ge=1, description="the next so many calls; without it until it is cleared"
+        None, ge=1, description="number of calls; without it, until it is cleared"
     )
     status: int = Field(503, ge=400, le=599)
     retry_after: float = Field(1.0, ge=0)
@@ -90,7 +90,7 @@ class QuotesStandin:
         return fault
 
     def mend(self) -> None:
-        """No faults any more; who hangs gets an answer."""
+        """Clear all faults; hanging requests get their response."""
         self.faults = []
 
     def router(self) -> APIRouter:
@@ -199,7 +199,7 @@ class QuotesStandin:
             raise HTTPException(404)
         return JSONResponse(_in_portuguese(found, models=last == "modelos"))
 
-    # The switches.
+    # Faults and counts.
 
     async def add_fault(self, fault: MarketFault) -> dict[str, int]:
         self.faults.append(fault)
@@ -238,7 +238,7 @@ class QuotesStandin:
 
     async def _refusal(self, request: Request, route: Route) -> Response | None:
         if fault := self._strike(route, MarketFaultKind.UNAVAILABLE):
-            return JSONResponse({"error": "told to"}, fault.status)
+            return JSONResponse({"error": "fault"}, fault.status)
         if fault := self._strike(route, MarketFaultKind.THROTTLED):
             return JSONResponse(
                 {"error": "slow down"}, 429, {"retry-after": f"{fault.retry_after:g}"}
@@ -262,18 +262,23 @@ class QuotesStandin:
 
 
 def _fipe(last: str, brand: str | None, model: str | None, year: str | None) -> Any:
-    """What version 2 answers; None where it has nothing."""
+    """The answer of version 2; None if it has no such entry."""
     if brand is None:
-        return [{"code": one.code, "name": one.name} for one in BRANDS]
-    models = models_of(brand)
-    if models is None or last == "models":
-        return models and [{"code": one.code, "name": one.name} for one in models]
-    chosen = next((one for one in models if one.code == model), None)
-    if chosen is None or model is None:
+        return _entries((one.code, one.name) for one in BRANDS)
+    models = {one.code: one for one in models_of(brand) or ()}
+    if last == "models":
+        return _entries((one.code, one.name) for one in models.values()) or None
+    if model is None or model not in models:
         return None
-    if last == "years":
-        return [{"code": code, "name": name} for code, name in years_of(chosen)]
-    return vehicle_price(brand, model, year or "")
+    return (
+        _entries(years_of(models[model]))
+        if last == "years"
+        else vehicle_price(brand, model, year or "")
+    )
+
+
+def _entries(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"code": code, "name": name} for code, name in pairs]
 
 
 def _in_portuguese(found: Any, *, models: bool) -> Any:
