@@ -90,7 +90,7 @@ async def test_a_second_signal_hands_back_at_once(
     process = start(*RUN, REGENTE_DRAIN_SECONDS="600")
     await running(app, 2)
     process.send(sign)
-    eventually(process.said("no new tasks"))
+    eventually(process.said("draining, running tasks may finish"))
     process.send(sign)
     answer = process.wait()
     assert (answer.code, answer.last_line) == (0, "0 finished, 2 handed back, 0 lost")
@@ -101,7 +101,7 @@ async def test_a_third_signal_leaves_the_tasks_to_the_lease(app: Regente, start:
     task_id = await app.enqueue("stubborn")
     process = start(*RUN, REGENTE_DRAIN_SECONDS="600")
     await running(app, 1)
-    for told in ("no new tasks", "handed back now", "leaving"):
+    for told in ("draining, running", "returning running tasks", "exiting"):
         process.send(signal.SIGTERM)
         eventually(process.said(told))
     assert process.wait().code == 1

@@ -114,7 +114,7 @@ WHERE e.match = %(match)s ORDER BY e.place
 SELECT s.name, s.side::text AS side, s.value FROM regente.match_stats s WHERE s.match = %(match)s
 ORDER BY s.name, s.side
 
--- name: rounds_to_mend
+-- name: rounds_to_retry
 -- Rounds of which something is not there.
 SELECT j.id, j.league, j.number, j.task_id, j.batch_id, j.discovered_at,
        t.status::text AS task_status, t.error_code
@@ -123,7 +123,7 @@ WHERE (%(round_id)s::bigint IS NULL OR j.id = %(round_id)s) AND j.id > %(after_i
   AND (j.discovered_at IS NULL OR j.finished < j.listed OR t.status IN ('failed', 'canceled'))
 ORDER BY j.id LIMIT %(limit)s
 
--- name: matches_to_mend
+-- name: matches_to_retry
 SELECT s.match_id, s.url, s.task_id, s.status, s.error_code FROM regente.scrape_tasks s
 WHERE s.job_id = %(round_id)s AND s.status IN ('FAILED', 'SKIPPED', 'CANCELED', 'MISSING')
   AND (%(codes)s::text[] IS NULL OR s.error_code = ANY (%(codes)s::text[]))

@@ -1,4 +1,4 @@
-"""Rounds and their matches, and the two endpoints of their specification."""
+"""Wire models of rounds, matches and the endpoints of their specification."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RoundQuery(PageQuery):
 
 
 class Round(BaseModel):
-    """A round, and what became of its matches: the counts add up to `listed`."""
+    """A round with the counts of its matches, which add up to `listed`."""
 
     model_config = ConfigDict(json_schema_extra={"example": _ROUND})
 
@@ -77,7 +77,7 @@ class Round(BaseModel):
     failed: int
     skipped: int
     canceled: int
-    missing: int = Field(description="Neither stored nor has a task.")
+    missing: int = Field(description="Matches that are not stored and have no task.")
     error_code: str | None
     error_message: str | None
     created_at: datetime
@@ -87,12 +87,12 @@ class Round(BaseModel):
 class RoundMatch(BaseModel):
     model_config = ConfigDict(json_schema_extra={"example": _MATCH})
 
-    match_id: str = Field(description="As the league calls it.")
+    match_id: str = Field(description="The match's id at the league.")
     status: MatchState
     url: str
     task_id: int
     attempt_count: int
-    tries: int = Field(description="Attempts that failed by its own fault.")
+    tries: int = Field(description="Attempts that failed by the task's own fault.")
     run_at: datetime | None
     finished_at: datetime | None
     error_code: str | None
@@ -150,7 +150,7 @@ class MatchDetail(RoundMatch):
 
 
 class StartScrape(Strict):
-    """A round to scrape. The same round twice is one job."""
+    """A round to scrape; a round is started once."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"league": "brasileirao-2025", "round": 12}}
@@ -175,7 +175,7 @@ class StartedScrape(BaseModel):
 
 
 class RetryFailed(Strict):
-    """What to run again. Nothing given: whatever is missing, of all rounds."""
+    """What to retry; by default everything that is missing, of all rounds."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"job_id": 1, "codes": ["HTTP_503", "HTTP_TIMEOUT"]}}
@@ -183,11 +183,11 @@ class RetryFailed(Strict):
 
     job_id: SomeId | None = Field(None, description="Only this round.")
     codes: list[Word] | None = Field(
-        None, min_length=1, max_length=100, description="Only what failed with one of these codes."
+        None, min_length=1, max_length=100, description="Only failures with one of these codes."
     )
 
 
 class RetriedFailed(BaseModel):
-    selected: int = Field(description="Matches, and rounds' pages, that are missing.")
-    retried: int = Field(description="Tasks that are back in the queue.")
+    selected: int = Field(description="Matches and pages that are missing.")
+    retried: int = Field(description="Tasks that were queued.")
     task_ids: list[int]
