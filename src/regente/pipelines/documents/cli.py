@@ -1,5 +1,4 @@
-"""`regente documents …`: classify the files of a folder, look at executions and their documents,
-resume, reprocess."""
+"""`regente documents …`: classify files; show, resume and reprocess executions."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 documents = typer.Typer(
     name="documents",
-    help="Classify documents: projects, executions, what became of each file.",
+    help="Classify documents, show and resume executions, manage projects.",
     no_args_is_help=True,
 )
 
@@ -76,13 +75,13 @@ async def classify(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="Up to 2,000 files; those below it count.", show_default=False
+            metavar="DIR", help="Folder of up to 2,000 files, with subfolders.", show_default=False
         ),
     ],
-    project: Annotated[str, typer.Option(help="Whose classes and limits to use.")] = "default",
+    project: Annotated[str, typer.Option(help="Project with the classes and limits.")] = "default",
     name: Annotated[
         str,
-        typer.Option(help="What to call the execution. [default: a new name]", show_default=False),
+        typer.Option(help="Name of the execution. [default: a new name]", show_default=False),
     ] = "",
     upload: Annotated[
         bool,
@@ -92,10 +91,10 @@ async def classify(
         ),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for its end, with a bar.")
+        bool, typer.Option("--follow", "-f", help="Wait until the execution has ended.")
     ] = False,
 ) -> None:
-    """Classify every file in a folder. Runners do the work: regente run."""
+    """Classify all files of a folder. Runners do the work: regente run."""
     async with context.app("documents") as app:
         operations = DocumentOperations(app)
         if upload:
@@ -116,8 +115,7 @@ async def classify(
 
 @command(documents, "projects", example="regente documents projects")
 async def projects(context: CommandContext) -> None:
-    """List projects: their classes, and how often an execution and a document may
-    be tried again."""
+    """List projects with their classes and limits of retries."""
     async with context.app("documents") as app:
         found = await DocumentOperations(app).projects()
     columns = (
@@ -139,25 +137,26 @@ async def projects(context: CommandContext) -> None:
 )
 async def put_project(
     context: CommandContext,
-    name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="The project's name.", show_default=False)],
     classes: Annotated[
         list[str],
         typer.Option(
-            "--class", metavar="NAME[=DESCRIPTION]", help="A class. Repeat it.", show_default=False
+            "--class",
+            metavar="NAME[=DESCRIPTION]",
+            help="A class. May be repeated.",
+            show_default=False,
         ),
     ],
-    instructions: Annotated[str, typer.Option(help="What the model is told besides.")] = "",
+    instructions: Annotated[str, typer.Option(help="More instructions for the model.")] = "",
     model: Annotated[
         str | None, typer.Option(help="[default: REGENTE_DOCUMENTS_MODEL]", show_default=False)
     ] = None,
     max_retries_execucao: Annotated[
-        int, typer.Option(help="How often a stalled execution may be resumed.")
+        int, typer.Option(help="Maximum resumes of a stalled execution.")
     ] = 3,
-    max_retries_documento: Annotated[
-        int, typer.Option(help="How often a document may be tried again.")
-    ] = 2,
+    max_retries_documento: Annotated[int, typer.Option(help="Maximum retries of a document.")] = 2,
 ) -> None:
-    """Make a project, or change it. Executions that were submitted before stay as they are."""
+    """Create or change a project. Submitted executions keep their settings."""
     described = [text.partition("=") for text in classes]
     async with context.app("documents") as app:
         made = await DocumentOperations(app).put_project(
@@ -204,7 +203,7 @@ async def show(
     status: StatusOption = None,
     limit: LimitOption = 100,
 ) -> None:
-    """Show an execution and its documents: class, or why there is none."""
+    """Show an execution and its documents with their classes or errors."""
     async with context.app("documents") as app:
         operations = DocumentOperations(app)
         found = await operations.execution(batch_reference(execution))
@@ -226,7 +225,7 @@ async def show(
 async def errors(
     context: CommandContext, execution: ExecutionArgument, limit: LimitOption = 100
 ) -> None:
-    """List the documents with an error: code, message and when."""
+    """List failed documents."""
     async with context.app("documents") as app:
         rows = await DocumentOperations(app).documents(
             batch_reference(execution), statuses=["ERRO"], limit=limit
@@ -246,8 +245,7 @@ async def errors(
 
 @command(documents, "resume", example="regente documents resume 12")
 async def resume(context: CommandContext, execution: ExecutionArgument) -> None:
-    """Go on where a stalled (TRAVADO) execution stopped. Of two callers at once one resumes, the
-    other learns so."""
+    """Resume a stalled (TRAVADO) execution. Of two concurrent calls only one resumes it."""
     async with context.app("documents") as app:
         answer = await DocumentOperations(app).resume(batch_reference(execution))
     text = f"Resumed: {plural(answer.released, 'stuck document')} back in the queue."
@@ -266,12 +264,12 @@ async def reprocess(
         typer.Option("--id", min=1, max=MAX_ID, help="Only this document. May be repeated."),
     ] = None,
 ) -> None:
-    """Try the documents with an error again, and no others."""
+    """Retry failed documents."""
     async with context.app("documents") as app:
         queued = await DocumentOperations(app).reprocess(
             batch_reference(execution), codes=code or None, ids=document_id or None
         )
-    nothing = "No document with an error matches: nothing was changed."
+    nothing = "No document with an error matches: nothing changed."
     context.answer(
         {"reprocessed": queued},
         lambda: f"{plural(len(queued), 'document')} back in the queue." if queued else nothing,

@@ -1,4 +1,4 @@
-"""The values of the documents' pipeline: projects, documents, what was read, what was answered."""
+"""The models of the documents' pipeline: projects, documents, extracted texts, classifications."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_CODE_CHARACTERS = 400
 STALL_SECONDS = 300.0
 DOCUMENT_SECONDS = 120.0
 ORIGIN = "/classificador/"
-"""The route that an execution belongs to, as people know it."""
+"""The route that an execution belongs to, for people."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 Retries = Annotated[int, Field(ge=0, le=100)]
@@ -53,7 +53,7 @@ _OF_BATCH = {
 
 
 class DocumentClass(BaseModel):
-    """One of the classes that a document can be put into."""
+    """A class of documents."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
@@ -62,7 +62,7 @@ class DocumentClass(BaseModel):
 
 
 class Project(BaseModel):
-    """What its documents are classified into, and how often something may be tried again."""
+    """A project: its classes, and its limits of retries."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -95,8 +95,7 @@ class Project(BaseModel):
 
 
 class DocumentArgs(BaseModel):
-    """What a task carries: for people. What it works on is found by the task's own id, so that
-    nobody can name another file."""
+    """The arguments of a task, for people. The task finds its document by its own id."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -105,7 +104,7 @@ class DocumentArgs(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as its task finds it."""
+    """A document with its execution's folder and its project's settings."""
 
     task_id: int
     execution_id: int
@@ -120,7 +119,7 @@ class Document:
 
 
 class Classification(BaseModel):
-    """The answer that is asked for, and nothing beside it."""
+    """The answer's schema, without other fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -131,7 +130,7 @@ class Classification(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """An execution in the words of its specification."""
+    """An execution with its specification's field names."""
 
     id: int
     nome: str

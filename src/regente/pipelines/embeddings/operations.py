@@ -1,4 +1,4 @@
-"""What people do with embeddings: add texts, look at what is there, search."""
+"""The operations of embeddings, for CLI and API: add texts, list, search."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class EmbeddingOperations:
         batch: int | str | None = None,
         progress: Progress | None = None,
     ) -> Added:
-        """Into the queue, as they come: a long file is never held as a whole. A text that cannot be
-        embedded ends it; what came before stays queued, and adding everything again does no harm.
+        """Queue texts as they are read. An invalid text stops it; earlier ones stay queued, and
+        adding all again is harmless.
         """
         chosen = self.model(model)
         name = (
@@ -114,14 +114,14 @@ class EmbeddingOperations:
     async def find(
         self, *, model: str | None = None, before_id: int | None = None, limit: int = 100
     ) -> list[Embedding]:
-        """Newest first; the next page begins with `before_id` of the last one seen."""
+        """A page of embeddings, newest first; `before_id` is the last id of the previous page."""
         params = {"model": model, "before_id": before_id, "limit": max(1, min(limit, MAX_PAGE))}
         return [
             Embedding(**row) for row in await QUERIES.fetch_all(self._database, "list", **params)
         ]
 
     async def search(self, text: str, *, model: str | None = None, limit: int = 10) -> list[Match]:
-        """The nearest texts of the model, best first."""
+        """The most similar texts of the model, best first."""
         if not 1 <= limit <= MAX_MATCHES:
             raise InvalidInput(f"a search finds 1 to {MAX_MATCHES:,} texts, not {limit}")
         http = HttpClient()
@@ -131,8 +131,7 @@ class EmbeddingOperations:
             await http.close()
 
     async def use_pgvector(self) -> str:
-        """Store vectors with pgvector from now on, those that are there too; how they
-        are stored."""
+        """Convert all vectors to pgvector. Returns how they are stored."""
         return (await convert(self._database)).kind.value
 
     async def index(self, model: str | None = None) -> str:
@@ -147,7 +146,7 @@ class EmbeddingOperations:
 
 
 def chunks(texts: Iterable[str], most: int) -> Iterator[list[str]]:
-    """The texts of one task each: so many, and not too many characters."""
+    """Chunks of texts, one for each task, limited in number and characters."""
     chunk: list[str] = []
     characters = 0
     for number, given in enumerate(texts, 1):

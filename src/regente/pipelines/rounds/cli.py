@@ -91,7 +91,7 @@ async def start(
         typer.Option("--refresh", help="Read a known round's page again, for new matches."),
     ] = False,
 ) -> None:
-    """Start a round, unless it was started before. With --follow, exit with 1 if a match is missing."""
+    """Start a round, unless it was started before. --follow exits with 1 if a match is missing."""
     async with context.app("rounds") as app:
         operations = RoundOperations(app)
         found = await operations.start(league, number, refresh=refresh)

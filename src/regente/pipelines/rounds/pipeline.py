@@ -1,4 +1,4 @@
-"""The pipelines: `rounds` makes a task for each match of a page, `matches` stores a match's page."""
+"""The pipelines: `rounds` lists a round's matches as tasks, `matches` stores a match's page."""
 
 from __future__ import annotations
 

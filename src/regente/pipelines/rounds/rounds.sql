@@ -1,4 +1,4 @@
--- What the rounds' pipelines write, and what people ask about rounds.
+-- Queries of rounds and matches.
 
 -- name: be_brief
 SELECT set_config('idle_in_transaction_session_timeout', '5s', true),
@@ -8,7 +8,7 @@ SELECT set_config('idle_in_transaction_session_timeout', '5s', true),
 SET CONSTRAINTS ALL IMMEDIATE
 
 -- name: open_round
--- Two who start the same round at once: the second waits here for the first.
+-- Of two concurrent starts of a round the second waits here for the first.
 INSERT INTO regente.rounds AS r (league, number) VALUES (%(league)s, %(number)s)
 ON CONFLICT (league, number) DO UPDATE SET league = excluded.league
 RETURNING r.id, r.discoveries, (SELECT t.status::text FROM regente.tasks t
@@ -115,7 +115,7 @@ SELECT s.name, s.side::text AS side, s.value FROM regente.match_stats s WHERE s.
 ORDER BY s.name, s.side
 
 -- name: rounds_to_retry
--- Rounds of which something is not there.
+-- Rounds with missing matches or pages.
 SELECT j.id, j.league, j.number, j.task_id, j.batch_id, j.discovered_at,
        t.status::text AS task_status, t.error_code
 FROM regente.scrape_jobs j LEFT JOIN regente.tasks t ON t.id = j.task_id

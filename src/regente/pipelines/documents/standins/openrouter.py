@@ -26,33 +26,33 @@ class ChatFault(StrEnum):
     THROTTLE = "throttle"
     """429, with Retry-After."""
     SERVER_ERROR = "server_error"
-    """502, whose text repeats the caller's key: some servers are that careless."""
+    """502 with the client's key in its text."""
     BROKEN = "broken"
     """200 with a body that is not JSON."""
     HANG = "hang"
-    """No answer for `seconds`."""
+    """No response for `seconds`."""
     NOT_JSON = "not_json"
-    """A well-formed answer whose content is prose."""
+    """A valid response whose content is prose."""
     UNKNOWN_CLASS = "unknown_class"
     REFUSAL = "refusal"
     CUT = "cut"
-    """It ran out of tokens in the midst of its JSON."""
+    """JSON that is cut off by the token limit."""
     EMPTY = "empty"
-    """No choice at all."""
+    """A response without choices."""
     ERROR_IN_200 = "error_in_200"
-    """What OpenRouter answers when a provider fails after it has begun."""
+    """OpenRouter's response when a provider fails after it has begun."""
 
 
 class Fault(BaseModel):
     kind: ChatFault
-    contains: str = Field("", description="Strikes questions with this in their text; empty: all.")
-    times: int | None = Field(None, ge=1, description="How often; none: until it is cleared.")
+    contains: str = Field("", description="Only questions with this text; empty: all.")
+    times: int | None = Field(None, ge=1, description="How often; none: until cleared.")
     seconds: float = Field(
         1.0, ge=0, le=86_400, description="For `throttle` the Retry-After, for `hang` how long."
     )
     lost: bool = Field(
         False,
-        description="The question is answered and paid for, and the answer gets lost on its way.",
+        description="The answer is paid for, and its response is lost.",
     )
 
 
@@ -85,7 +85,7 @@ class OpenRouter:
         self._seed = seed
         self.calls: dict[str, int] = {}
         self.paid: Counter[str] = Counter()
-        """How often each idempotency key was answered anew: more than once is money thrown away."""
+        """The paid answers of each idempotency key: more than one means a repeated payment."""
         self.faults: list[Fault] = []
         self._answers: dict[str, dict[str, Any]] = {}
         self.calm()
@@ -203,7 +203,7 @@ class OpenRouter:
         return answer
 
     def _verdict(self, question: Question) -> dict[str, Any]:
-        """The class that the text names first; a text that names none gets one by its hash."""
+        """The first class in the text; without any, one by the text's hash."""
         text, number = question.text.casefold(), self._number(question.text)
         named = sorted(
             (place, name) for name in question.classes if (place := text.find(name.casefold())) >= 0

@@ -31,27 +31,25 @@ class FaultKind(StrEnum):
     FAILING = "failing"
     """500."""
     REFUSED = "refused"
-    """400 for every call that holds a text with `contains` in it."""
+    """400 for every call with a text that has `contains` in it."""
     WRONG_DIMENSIONS = "wrong_dimensions"
-    """One vector is a value short."""
+    """One vector lacks a value."""
     NOT_A_NUMBER = "not_a_number"
     ZERO = "zero"
     SHUFFLED = "shuffled"
-    """The last comes first, each with its right index: allowed."""
+    """The vectors in reverse order with correct indexes, which is valid."""
     TOO_FEW = "too_few"
     UNAUTHORIZED = "unauthorized"
-    """401 that repeats the key."""
+    """401 with the key in its text."""
     LOST = "lost"
-    """500 after the work is done and charged."""
+    """500 after the work is done and paid for."""
 
 
 class Fault(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kind: FaultKind
-    count: int | None = Field(
-        None, ge=1, description="the next so many calls; none: until it is cleared"
-    )
+    count: int | None = Field(None, ge=1, description="number of calls; none: until cleared")
     retry_after: float = Field(1.0, ge=0)
     contains: str = ""
 
@@ -85,7 +83,7 @@ class OpenAiEmbeddings:
         self.faults.append(Fault(kind=kind, **scope))
 
     def vector(self, text: str, dimensions: int) -> list[float]:
-        """What it answers for the text: each word pushes a few values one way or the other."""
+        """The text's vector: each word changes a few values."""
         sums = [0.0] * dimensions
         for word in text.lower().split() or [text]:
             digest = hashlib.blake2b(
@@ -136,7 +134,7 @@ class OpenAiEmbeddings:
         return JSONResponse(answer if fault is None else _spoiled(answer, fault.kind))
 
     def _strikes(self, texts: list[str]) -> Fault | None:
-        """The first fault that applies; one that has struck often enough is gone."""
+        """The first matching fault; it is removed after its last use."""
         for fault in self.faults:
             if any(fault.contains in text for text in texts):
                 self.calls["faulty"] += 1
@@ -195,7 +193,7 @@ def _refusal(fault: Fault, authorization: str) -> Response | None:
 
 
 def _spoiled(answer: dict[str, Any], kind: FaultKind) -> dict[str, Any]:
-    """The answer with one fault in it."""
+    """The response with the fault."""
     data = [dict(item) for item in answer["data"]]
     first = (
         base64.b64decode(data[0]["embedding"]) if isinstance(data[0]["embedding"], str) else None

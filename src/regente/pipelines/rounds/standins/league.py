@@ -33,13 +33,13 @@ DRIPS = 50
 class LeagueFault(StrEnum):
     NOT_FOUND = "not_found"
     LAYOUT = "layout"
-    """Everything is there; nothing is where it was."""
+    """The same content in another layout."""
     MISSING_FIELD = "missing_field"
     """A team without a name."""
     WRONG_TYPE = "wrong_type"
-    """A number of goals that is none."""
+    """Goals that are not a number."""
     WRONG_COUNT = "wrong_count"
-    """One event less than the page says."""
+    """One event less than the page declares."""
     HANG = "hang"
     UNAVAILABLE = "unavailable"
     """503."""
@@ -48,11 +48,11 @@ class LeagueFault(StrEnum):
     THROTTLED = "throttled"
     """429 with Retry-After."""
     GARBAGE = "garbage"
-    """200, and bytes that are no page."""
+    """200 with bytes that are not a page."""
     TRUNCATED = "truncated"
-    """Half of the page, as if it were all."""
+    """Half of the page, with its content length."""
     CUT_OFF = "cut_off"
-    """The connection ends in the middle of the page."""
+    """The connection is cut in the middle of the page."""
     AWAY = "away"
     """A redirect to another site."""
     POSTPONED = "postponed"
@@ -73,8 +73,7 @@ STATES = {
 
 
 class Fault(BaseModel):
-    """What is left out strikes everywhere; `count` is the next so many requests, without it until
-    it is cleared."""
+    """A fault and its scope: omitted fields match everything, no `count` means until cleared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -114,7 +113,7 @@ class League:
         self.calls.clear()
 
     def break_with(self, kind: str, **scope: Any) -> int:
-        """Put a fault in force; see `Fault` for the scope."""
+        """Add a fault; see `Fault` for the scope."""
         self._numbers += 1
         fault = Fault(kind=LeagueFault(kind), **scope)
         self._faults[self._numbers] = (fault, fault.count)

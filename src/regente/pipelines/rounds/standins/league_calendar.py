@@ -1,4 +1,4 @@
-"""Who plays whom in which round, and what happened: all of it follows from the seed."""
+"""The league's matches and their events, generated from the seed."""
 
 from __future__ import annotations
 
@@ -155,8 +155,7 @@ class Calendar:
 
 
 def _pairing(number: int, place: int) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The circle method: one team stays, the others go round; the second half of the season swaps
-    home and away."""
+    """The circle method: one team stays, the others rotate; the second half swaps home and away."""
     half = len(TEAMS) - 1
     turn = (number - 1) % half
     ring = (TEAMS[0], *(TEAMS[1 + (index + turn) % half] for index in range(half)))

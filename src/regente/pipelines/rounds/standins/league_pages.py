@@ -1,4 +1,4 @@
-"""The league's HTML, as it is, with a blemish, and as it looks after a redesign."""
+"""The league's HTML: normal, with a fault, and with another layout."""
 
 from __future__ import annotations
 
