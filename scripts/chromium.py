@@ -1,8 +1,4 @@
-"""Finds the Chromium that the journeys and screenshots use; on Debian, as root, installs it where
-there is none.
-
-python scripts/chromium.py    print its path, or say how to get one and exit 1
-"""
+"""Finds the Chromium of the browser tests and screenshots; installs it on Debian, as root."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class RateGate:
         self._opens_at = max(self._opens_at, time.monotonic() + seconds)
 
     async def passed(self) -> None:
-        """Wait while the gate is closed; raise `Throttled`, which costs no attempt, if that is long."""
+        """Wait while the gate is closed; for a long wait raise `Throttled`, which costs no try."""
         while (left := self._opens_at - time.monotonic()) > 0:
             if left > self._max_wait_seconds:
                 raise Throttled(

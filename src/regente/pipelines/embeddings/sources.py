@@ -30,7 +30,7 @@ class Source:
 
     @classmethod
     def of(cls, path: str, wanted: Format | None = None) -> Source:
-        """The file with its format: JSON lines for `.jsonl` and `.ndjson`, else one text per line."""
+        """The file with its format: JSON lines for `.jsonl` and `.ndjson`, else a text per line."""
         is_json = Path(path).suffix.lower() in (".jsonl", ".ndjson")
         return cls(path, wanted or (Format.JSONL if is_json else Format.TEXT))
 
