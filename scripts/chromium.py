@@ -1,4 +1,7 @@
-"""Finds the Chromium of the browser tests and screenshots; installs it on Debian, as root."""
+"""Finds the Chromium of the browser tests and screenshots; installs it on Debian, as root.
+
+python scripts/chromium.py    print its path, or how to install it and exit with 1
+"""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class Regente(Client):
         until_idle: bool = False,
         name: str = "",
     ) -> DrainReport:
-        """Run tasks of these pipelines (default: all) until `stop_running`, or until none is left."""
+        """Run tasks of these pipelines (default: all) until `stop_running`, or none is left."""
         selected = self.registry.select(pipelines)
         if not selected:
             raise InvalidInput("no pipeline to run: import the module that defines one")
