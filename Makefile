@@ -1,4 +1,4 @@
-# Everything runs in .venv, made by `make install` with uv; nothing else needs to be prepared.
+# Everything runs in .venv, which `make install` creates with uv.
 .DEFAULT_GOAL := help
 .PHONY: help install console run demo test check lint format lock bench lighthouse chaos missions-chaos mutants screenshots clean
 
@@ -7,30 +7,30 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-help:  ## Show what can be made
+help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-install: $(STAMP)  ## Make .venv with every dependency, pinned
+install: $(STAMP)  ## Create .venv with the pinned dependencies
 
 $(STAMP): requirements.lock pyproject.toml
 	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV)
 	@touch $(STAMP)
 
-console: install  ## Build the web console, when its sources have changed
+console: install  ## Build the web console if its sources have changed
 	@$(BIN)/python scripts/console.py
 
-run: console  ## Start everything, show the demo's progress, stay until Ctrl-C
+run: console  ## Start everything with the demo, until Ctrl-C
 	@$(BIN)/regente up --demo
 
-demo: console  ## The same, and exit when the demo is done
+demo: console  ## Run the demo and exit
 	@$(BIN)/regente demo
 
-test: console  ## All tests, the browser's too
+test: console  ## Run all tests, browser tests included
 	@$(BIN)/python scripts/chromium.py
 	@$(BIN)/python scripts/console.py --test
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3)
 
-check: install lint  ## What CI checks besides the tests: lint, types, import contracts, generated files
+check: install lint  ## Check lint, types, import contracts and generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_tree.py
@@ -48,29 +48,29 @@ format: install  ## Fix style and formatting
 	@$(BIN)/ruff format
 	@$(BIN)/python scripts/console.py --format
 
-lock: install  ## Pin the dependencies anew
+lock: install  ## Update the pinned dependencies
 	@sh scripts/lock.sh $(VENV)
 
-bench: install  ## Measure beside the peers, in one run (ARGS="--quick" for a short one)
+bench: install  ## Compare with peers in one run (ARGS="--quick" for a short one)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-lighthouse: console  ## The console's scores in Chromium, and how soon it shows what happens; fails below 95 and 100, or after 1 s
+lighthouse: console  ## Measure the console's Lighthouse scores (at least 95 and 100) and its delay (at most 1 s)
 	@$(BIN)/python scripts/chromium.py
 	@$(BIN)/python -m benchmarks.console $(ARGS)
 
-chaos: install  ## Kill, pause and cut until something breaks: SEED=1 TASKS=100000 KILLS=50
+chaos: install  ## Run the engine under faults: SEED=1 TASKS=100000 KILLS=50
 	@$(BIN)/python -m tests.engine.faults.chaos --seed $(or $(SEED),1) --tasks $(or $(TASKS),100000) --kills $(or $(KILLS),50)
 
-missions-chaos: install  ## The same for orchestrators of missions: SEED=1 MISSIONS=300 ORCHESTRATORS=3 KILLS=20
+missions-chaos: install  ## Run missions under faults: SEED=1 MISSIONS=300 ORCHESTRATORS=3 KILLS=20
 	@$(BIN)/python -m tests.pipelines.missions.faults --seed $(or $(SEED),1) --missions $(or $(MISSIONS),300) \
 		--orchestrators $(or $(ORCHESTRATORS),3) --kills $(or $(KILLS),20)
 
-screenshots: console  ## Every page of the console in both languages and themes; four of them for the README
+screenshots: console  ## Take screenshots of every page in both languages and themes
 	@$(BIN)/python scripts/chromium.py
 	@$(BIN)/python scripts/screenshots.py
 
-mutants: install  ## Take out one guard at a time; the suite must go red each time
+mutants: install  ## Remove one guard at a time; the tests must fail each time
 	@$(BIN)/python -m pytest tests/mutants -m mutants
 
-clean:  ## Remove what was installed and built
+clean:  ## Remove everything that was installed and built
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.envs benchmarks/lighthouse/node_modules console/node_modules src/regente/console/static

@@ -1,5 +1,4 @@
-"""The Python build makes the console first, so that an installation needs no Node and no built file
-is committed."""
+"""Builds the console with the Python package, so that no built file is committed."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ import console
 
 
 class ConsoleHook(BuildHookInterface[Any]):
-    """REGENTE_SKIP_CONSOLE=1 leaves the console out; `/` then says so."""
+    """Builds the console into the wheel, unless REGENTE_SKIP_CONSOLE=1."""
 
     def dependencies(self) -> list[str]:
         return [console.NODE_PACKAGE] if self._to_build() and not console.has_node() else []

@@ -1,5 +1,4 @@
-"""Checks of the tree that no linter does: no addresses in lock files, no paths of one machine, SQL
-only in .sql files."""
+"""Checks lock files for addresses, files for machine paths, and Python files for SQL."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Finds the Chromium that the journeys and screenshots use; on Debian, as root, installs it where
-there is none.
+"""Finds the Chromium of the browser tests and screenshots; installs it on Debian, as root.
 
-python scripts/chromium.py    print its path, or say how to get one and exit 1
+python scripts/chromium.py    print its path, or how to install it and exit with 1
 """
 
 from __future__ import annotations

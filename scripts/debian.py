@@ -1,4 +1,4 @@
-"""Installs a Debian package for tests or benchmarks, where apt-get is there and we are root."""
+"""Installs a Debian package for tests or benchmarks, as root on systems with apt-get."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 
 def install(package: str, purpose: str) -> None:
-    """Does nothing elsewhere; the caller looks afterwards whether its program is there."""
+    """Install the package, if possible; the caller checks that the program exists."""
     if not shutil.which("apt-get") or os.geteuid() != 0:
         return
     print(f"Installing {package} {purpose}.", file=sys.stderr)

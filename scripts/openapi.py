@@ -1,8 +1,7 @@
-"""Keeps tests/api/openapi.json in step with the API: whoever changes what callers see does so
-knowingly.
+"""Compares tests/api/openapi.json with the API, so that every change of it is reviewed.
 
-python scripts/openapi.py           say whether it is stale, exit 1 if it is
-python scripts/openapi.py --write   write it anew
+python scripts/openapi.py           exit with 1 if the file is stale
+python scripts/openapi.py --write   write it
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ PAGE = Path(__file__).resolve().parent.parent / "tests" / "api" / "openapi.json"
 
 
 def document() -> str:
-    """Without a database: nothing of it is needed to describe the routes."""
+    """The OpenAPI document; it needs no database."""
     found = create_app(Regente("postgresql://nowhere")).openapi()
     found["info"]["version"] = "0"  # a release changes nothing for callers
     return json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

@@ -1,8 +1,7 @@
-"""Keeps the last column of docs/requirements.md and docs/faults.md in step with the ids that tests
-name in their docstrings.
+"""Updates the last column of docs/requirements.md and docs/faults.md: which tests name each id.
 
-python scripts/requirements.py           say what is stale or undefined, exit 1 if anything is
-python scripts/requirements.py --write   write both pages anew
+python scripts/requirements.py           list what is stale or undefined; exit with 1 if anything is
+python scripts/requirements.py --write   write both pages
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def proofs() -> dict[str, set[str]]:
 
 
 def undefined(defined: set[str]) -> list[str]:
-    """Ids that stand in a docstring of the tests and in no page."""
+    """Ids in docstrings of tests that no page defines."""
     return [
         f"{path.relative_to(ROOT)}: {found} is defined in no page"
         for path in sorted((ROOT / "tests").rglob("*.py"))

@@ -140,8 +140,8 @@ async def main() -> None:
         await failing_pipelines.dead_letters(3)
         await take(demo, names, results)
     print(
-        f"{len(list(FOLDER.glob('*.png')))} screenshots in {FOLDER.relative_to(ROOT)}, 4 "
-        f"in {IMAGES.relative_to(ROOT)}"
+        f"{len(list(FOLDER.glob('*.png')))} screenshots in {FOLDER.relative_to(ROOT)}, "
+        f"4 in {IMAGES.relative_to(ROOT)}"
     )
 
 

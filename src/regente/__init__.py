@@ -1,4 +1,4 @@
-"""Regente conducts large scraping and batch jobs to their end, whatever breaks on the way."""
+"""Regente is a durable job engine for large scraping and batch jobs, on PostgreSQL."""
 
 from regente.app import Regente
 from regente.engine.errors import (

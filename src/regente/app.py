@@ -1,4 +1,4 @@
-"""`Regente`: the engine put together with a database, embedded or given."""
+"""`Regente`: the engine with its database, embedded or given."""
 
 from __future__ import annotations
 
@@ -27,16 +27,14 @@ from regente.runtime_settings import RuntimeSettings
 from regente.settings import Settings
 from regente.telemetry.setup import traces
 
-if (
-    TYPE_CHECKING
-):  # loaded when first used: whoever runs pipelines of their own needs neither a fleet nor missions
+if TYPE_CHECKING:  # imported at first use: own pipelines need neither a fleet nor missions
     from regente.fleet.registry import Fleet
     from regente.pipelines.missions.operations import MissionOperations
     from regente.telemetry.observer import Traces
 
 
 class Regente(Client):
-    """Open it, enqueue, ask, run.
+    """Enqueues, queries and runs tasks.
 
         async with Regente() as app:
             task_id = await app.enqueue("prices", {"product": "chair"})
@@ -44,10 +42,10 @@ class Regente(Client):
     Without `database_url` (or `REGENTE_DATABASE_URL`) an embedded PostgreSQL is started in
     `REGENTE_DATA_DIR` and shared by all processes that use it.
 
-    The engine's tables are installed where there are none, and those of `components`: names of
-    built-in pipelines that this process uses (`("missions",)`), or `api`. In the embedded database
-    all built-ins that are switched on (`REGENTE_BUILTINS`) are installed. What is outdated is
-    refused, in the embedded database upgraded.
+    Missing tables of the engine and of `components` are installed: names of built-in pipelines that
+    this process uses (`("missions",)`), or `api`. The embedded database has those of all enabled
+    built-ins (`REGENTE_BUILTINS`). An outdated schema is upgraded in the embedded database and
+    refused in others.
     """
 
     def __init__(
@@ -102,7 +100,7 @@ class Regente(Client):
 
     @property
     def database_url(self) -> str:
-        """The address in use: the given one, or the embedded server's."""
+        """The address of the given database or of the embedded server."""
         return self.database.url
 
     @property
@@ -120,26 +118,24 @@ class Regente(Client):
 
     @property
     def missions(self) -> MissionOperations:
-        """What people do with missions."""
+        """The operations of missions."""
         from regente.pipelines.missions.operations import MissionOperations
 
         return MissionOperations(self)
 
     @property
     def runtime_settings(self) -> RuntimeSettings:
-        """The settings that are in the database: what runs obeys a change without being started
-        again."""
+        """The settings in the database, which running processes apply without a restart."""
         return RuntimeSettings(
             self.missions, RetentionTime(self.database, self.settings.retention_days)
         )
 
     def conduct_missions(self) -> None:
-        """Let this process run missions, too: their pipelines join those that it knows."""
+        """Register the missions' pipelines in this process."""
         self.conduct(["missions"])
 
     def conduct(self, pipelines: list[str] | None = None) -> None:
-        """Let this process run the pipelines that come with Regente: all that are switched on, or
-        those with these names."""
+        """Register the built-in pipelines in this process: all enabled ones, or those named."""
         host = Host(self.registry, self, lambda: self.fleet, self.settings.sandbox_url)
         for one in serving(pipelines, self.settings.builtins):
             if one.name not in self._registered:
@@ -153,11 +149,10 @@ class Regente(Client):
         until_idle: bool = False,
         name: str = "",
     ) -> DrainReport:
-        """Be a runner for these pipelines (all known ones by default) until `stop_running`, or
-        until nothing is left."""
+        """Run tasks of these pipelines (default: all) until `stop_running`, or none is left."""
         selected = self.registry.select(pipelines)
         if not selected:
-            raise InvalidInput("there is no pipeline to run: import the module that defines one")
+            raise InvalidInput("no pipeline to run: import the module that defines one")
         config = self.settings.runner_config(concurrency=concurrency, name=name)
         for one in self._registered.values():
             selected = one.fit(selected, config.concurrency)
@@ -170,7 +165,7 @@ class Regente(Client):
         return await self._runner.run(until_idle=until_idle)
 
     def stop_running(self) -> None:
-        """Once: finish what runs, then end. Twice: hand it back now."""
+        """Stop the runner. The first call drains it, the second returns its tasks to the queue."""
         if self._runner is not None:
             self._runner.stop()
 
@@ -200,8 +195,7 @@ class Regente(Client):
 async def prepare_schema(
     url: str, components: Sequence[Component] = (ENGINE,), *, upgrade: bool
 ) -> None:
-    """Install the components that are not there; upgrade outdated ones in the embedded database,
-    refuse them in any other."""
+    """Install missing components; upgrade outdated ones if `upgrade`, else refuse them."""
     try:
         connection: AsyncConnection[Any] = await AsyncConnection.connect(
             url, autocommit=True, prepare_threshold=None, connect_timeout=10

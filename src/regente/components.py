@@ -1,4 +1,4 @@
-"""The parts of Regente that have tables of their own, in the order in which they are installed."""
+"""The components with tables of their own, in the order of their installation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regente.pipelines.builtins import builtins
 
 API = Component("api", Path(__file__).parent / "api" / "migrations")
 _READ_BY_THE_API = ("missions",)
-"""The overview, the audit and the metrics ask the missions' tables, whether missions run or not."""
+"""The overview, the audit log and the metrics read the missions' tables."""
 
 
 def every_component() -> list[Component]:

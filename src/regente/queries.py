@@ -1,7 +1,7 @@
 """Named SQL: the blocks of `.sql` files, run by name on a connection or on a database.
 
 A block begins with a line `-- name: NAME` and ends where the next one begins. A line
-`-- include: NAME` in it stands for the block of that name, so that a list and its count share one
+`-- include: NAME` is replaced by the block of that name, so that a list and its count share a
 filter.
 """
 
@@ -26,7 +26,7 @@ _INCLUDE = re.compile(r"^\s*-- include: (\w+)\s*$", re.MULTILINE)
 
 class LendsConnections(Protocol):
     async def run(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
-        """What `work` returns, on a connection of its own."""
+        """The result of `work`, called with a connection."""
         ...
 
 
@@ -36,8 +36,8 @@ Source = AsyncConnection[Any] | LendsConnections
 class Queries:
     """The named blocks of one file, or of the `.sql` files of one folder; read at the first use.
 
-    A database may run a statement twice when the answer to the first was lost. `prepare=False` is
-    for filters that come in every combination: a plan that serves any of them serves none.
+    A database may run a statement twice if the first answer was lost. `prepare=False` is for
+    queries with optional filters, for which one generic plan would be slow.
     """
 
     def __init__(self, path: Path, *, prepare: bool | None = None) -> None:
@@ -52,7 +52,7 @@ class Queries:
         return self.statements[name]
 
     def format(self, name: str, /, **parts: sql.Composable) -> sql.Composed:
-        """A statement with identifiers or literals in it, written `{so}`; run like a named one."""
+        """A statement with identifiers or literals in place of `{name}`."""
         return sql.SQL(self[name]).format(**parts)
 
     async def fetch_all(self, source: Source, query: Statement, /, **params: Any) -> list[Row]:
@@ -63,7 +63,7 @@ class Queries:
         return await self._run(source, query, params, _row)
 
     async def execute(self, source: Source, query: Statement, /, **params: Any) -> int:
-        """How many rows the statement changed or found."""
+        """The number of rows that the statement changed or returned."""
         return await self._run(source, query, params, _count)
 
     async def _run(
@@ -96,7 +96,7 @@ async def _count(cursor: AsyncCursor[Row]) -> int:
 
 
 def _load(paths: Iterable[Path]) -> dict[str, str]:
-    """Text before a file's first name is prose. A name that two blocks share is a mistake."""
+    """The blocks by name. Text before the first name is ignored; duplicate names are refused."""
     found: dict[str, str] = {}
     for path in paths:
         parts = _NAME.split(path.read_text(encoding="utf-8"))

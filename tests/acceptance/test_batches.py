@@ -6,7 +6,7 @@ from tests.acceptance.conftest import Cli, SampleTasks
 
 
 async def test_an_empty_list_says_what_to_do_next(cli: Cli) -> None:
-    assert "No batches yet. Open one with: regente enqueue" in await cli.text("batches", "list")
+    assert "No batches yet. Create one with: regente enqueue" in await cli.text("batches", "list")
     assert await cli.json("batches", "list") == []
 
 
@@ -39,7 +39,7 @@ async def test_reprocess_takes_a_code_an_id_or_all(cli: Cli, sample: SampleTasks
         "requeued": []
     }
     assert "1 task back in the queue." in await cli.text("batches", "reprocess", "monday")
-    assert "nothing was changed" in await cli.text("batches", "reprocess", "monday")
+    assert "nothing changed" in await cli.text("batches", "reprocess", "monday")
 
 
 async def test_cancel_ends_the_rest(cli: Cli, sample: SampleTasks) -> None:

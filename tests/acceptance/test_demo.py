@@ -12,7 +12,7 @@ import psycopg
 
 from regente import Regente
 from regente.cli.demo import plan
-from regente.cli.demo.report import judge
+from regente.cli.demo.report import make_report
 from tests.acceptance.conftest import CliProcess
 from tests.support.eventually import eventually, eventually_async
 
@@ -22,7 +22,7 @@ Start = Callable[..., CliProcess]
 async def test_the_demo_loses_nothing_and_does_nothing_twice(
     app: Regente, start: Start, tmp_path: Path
 ) -> None:
-    """O6, O10, O13, O14, O15, O21, O22: every kind of fault, one orchestrator killed, every mission
+    """O6, O10, O13, O14, O15, O21, O22: every kind of fault, one runner killed, every mission
     as it should be."""
     answer = start("demo", "--json", REGENTE_DATA_DIR=str(tmp_path / "data")).wait(150)
     assert answer.code == 0, answer
@@ -42,11 +42,11 @@ async def test_the_demo_loses_nothing_and_does_nothing_twice(
     )
     assert verdict["rows_failed"] >= 1
     assert verdict["takeovers"] >= 1
-    assert "Killed orchestrator" in answer.err
-    await _the_judge_sees_what_is_lost_or_repeated(app)
+    assert "Killed runner" in answer.err
+    await _the_report_shows_what_is_lost_or_repeated(app)
 
 
-async def _the_judge_sees_what_is_lost_or_repeated(app: Regente) -> None:
+async def _the_report_shows_what_is_lost_or_repeated(app: Regente) -> None:
     ids = sorted(await app.missions.ids())
     expected = {
         number: plan.expectation_of(args)
@@ -63,7 +63,7 @@ async def _the_judge_sees_what_is_lost_or_repeated(app: Regente) -> None:
             [completed],
         )
     missions = await app.missions.find(ids=ids, limit=100)
-    verdict = await judge(app, missions, expected, missions[0].created_at, 1.0)
+    verdict = await make_report(app, missions, expected, missions[0].created_at, 1.0)
     assert {line.key for line in verdict.wrong} == {"lost", "duplicates"}
 
 
@@ -86,15 +86,15 @@ async def test_an_interrupted_demo_leaves_no_process_and_no_mission_behind(
     assert (counts["queued"], counts["running"]) == (0, 0)
 
 
-async def test_up_runs_an_orchestrator_and_a_writer_until_it_is_told_to_stop(
+async def test_up_runs_a_runner_and_a_writer_until_it_is_stopped(
     app: Regente, start: Start, tmp_path: Path
 ) -> None:
     process = start("up", REGENTE_DATA_DIR=str(tmp_path / "data"))
-    eventually(process.said("Ctrl-C ends everything"), within_seconds=60)
+    eventually(process.said("Ctrl-C stops everything"), within_seconds=60)
     pids = [runner.pid for runner in await app.runners()]
     assert [member.kind for member in await app.fleet.members()] == ["writer"]
     os.kill(pids[0], signal.SIGKILL)
-    eventually(process.said("was started again"), within_seconds=30)
+    eventually(process.said("was restarted"), within_seconds=30)
     process.send(signal.SIGTERM)
     assert process.wait(60).code == 0
     assert not any(is_alive(runner.pid) for runner in await app.runners(everyone=True))

@@ -98,7 +98,7 @@ async def test_the_fleet_is_added_to_tested_and_switched(
         "--key",
         "secret",
     )
-    assert (refused.code != 0, "everybody sees it" in refused.err) == (True, True)
+    assert (refused.code != 0, "other users of this machine" in refused.err) == (True, True)
     monkeypatch.setenv("REGENTE_FLEET_SECRET", "hush")
     await cli.json(
         "fleet", "add", "worker", "w1", "http://127.0.0.1:9", "--storage", "s.example.com"

@@ -42,7 +42,7 @@ async def test_pipelines_are_listed_paused_and_resumed(cli: Cli, sample: SampleT
     (pages,) = await cli.json("pipelines", "list")
     assert (pages["name"], pages["paused"], pages["counts"]["queued"]) == ("pages", True, 1)
     assert "paused" in await cli.text("pipelines", "list")
-    assert "pages goes on." in await cli.text("pipelines", "resume", "pages")
+    assert "pages is resumed." in await cli.text("pipelines", "resume", "pages")
     unknown = await cli("pipelines", "pause", "nowhere", "--json")
     assert (unknown.code, unknown.error["code"]) == (2, "UNKNOWN_PIPELINE")
 

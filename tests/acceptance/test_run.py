@@ -90,7 +90,7 @@ async def test_a_second_signal_hands_back_at_once(
     process = start(*RUN, REGENTE_DRAIN_SECONDS="600")
     await running(app, 2)
     process.send(sign)
-    eventually(process.said("no new tasks"))
+    eventually(process.said("draining, running tasks may finish"))
     process.send(sign)
     answer = process.wait()
     assert (answer.code, answer.last_line) == (0, "0 finished, 2 handed back, 0 lost")
@@ -101,7 +101,7 @@ async def test_a_third_signal_leaves_the_tasks_to_the_lease(app: Regente, start:
     task_id = await app.enqueue("stubborn")
     process = start(*RUN, REGENTE_DRAIN_SECONDS="600")
     await running(app, 1)
-    for told in ("no new tasks", "handed back now", "leaving"):
+    for told in ("draining, running", "returning running tasks", "exiting"):
         process.send(signal.SIGTERM)
         eventually(process.said(told))
     assert process.wait().code == 1
@@ -119,9 +119,9 @@ async def test_a_signal_right_after_the_start_ends_it_too(app: Regente, start: S
 async def test_a_signal_before_there_is_a_runner_keeps_it_from_starting(app: Regente) -> None:
     task_id = await app.enqueue("quick")
     signals = SignalHandler(app)
-    signals.pull("SIGTERM")
+    signals.stop("SIGTERM")
     assert (
-        str(await signals.unless_pulled(app.run(until_idle=True)))
+        str(await signals.run_unless_stopped(app.run(until_idle=True)))
         == "0 finished, 0 handed back, 0 lost"
     )
     assert (await app.get(task_id)).status == "queued"

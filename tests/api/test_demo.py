@@ -79,7 +79,7 @@ async def test_a_fleet_with_members_of_its_own_gets_no_demo(
         assert body_of(await admin.get("/api/demo")) == {"state": "possible", "reason": None}
         body_of(await admin.post("/api/workers", json=WORKER), 201)
         said = body_of(await admin.get("/api/demo"))
-        assert said == {"state": "impossible", "reason": "the fleet has members of its own"}
+        assert said == {"state": "impossible", "reason": "the fleet has other members"}
         assert body_of(await admin.post("/api/demo/start"), 409)["code"] == "ILLEGAL_TRANSITION"
         assert demos(tmp_path) == []
 

@@ -83,7 +83,7 @@ async def demo_up(database_url: str, folder: Path) -> AsyncIterator[Demo]:
     )
     said: list[str] = []
     try:
-        sign_in = await _heard(process, said, r"The console, once: (\S+)")
+        sign_in = await _heard(process, said, r"Sign in to the console \(valid once\): (\S+)")
         demo = Demo(
             sign_in.split("/sign-in")[0],
             sign_in,

@@ -1,5 +1,4 @@
-"""The application: middleware, routes and errors put together around an open `Regente`. No state
-but its own."""
+"""The ASGI application: middleware, routes and error handlers around an open `Regente`."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from regente.pipelines.builtins import switched_on
 
 
 def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
-    """`regente` is open already, and stays open for longer than this is served."""
+    """Create the application. `regente` must be open for as long as it is served."""
     config = config or ApiConfig()
     api = Api.over(regente, config)
     feed = Feed(regente.database, config.stream)
@@ -57,13 +56,12 @@ def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
     builtins = switched_on(regente.settings.builtins)
     routers = routers_of(builtins)
     for router in routers:
-        # Not `include_router`, which makes every route anew for each application, at its first
-        # request.
+        # `include_router` would copy every route at the application's first request.
         app.router.routes.extend(guard(router).routes)
     tags = {name: about for one in builtins for name, about in one.tags.items()}
     describe(app, routers, tags)
     add_problem_answers(app)
-    # What is added last is outermost.
+    # The middleware that is added last is the outermost.
     app.add_middleware(BodyLimits, config=config)
     app.add_middleware(
         AccessMiddleware,
@@ -81,7 +79,7 @@ def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
 
 
 class PathPrefix:
-    """Lies under a prefix, whether a proxy in front of it cuts that off or not."""
+    """Serves the application under a prefix, which a reverse proxy may strip or keep."""
 
     def __init__(self, app: ASGIApp, prefix: str) -> None:
         self._app = app

@@ -1,8 +1,6 @@
-"""The audit: every action of an operator leaves one event `operator_action` that says who, what,
-before and after.
+"""The audit log: an `operator_action` event for every action, with its author, before and after.
 
-A route class writes it, so that no route can forget to: a handler only adds what it knows through
-`Note`.
+A route class writes the event of every route; a handler adds details through its `AuditNote`.
 """
 
 from __future__ import annotations
@@ -27,19 +25,19 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 @dataclass(slots=True)
 class AuditNote:
-    """What a handler tells about its action."""
+    """The details that a handler adds to the audit event of its action."""
 
     target: Any = None
     before: Any = None
     after: Any = None
-    nothing_happened: bool = False
+    skipped: bool = False
 
     def about(self, target: Any, *, before: Any = None, after: Any = None) -> None:
         self.target, self.before, self.after = target, before, after
 
-    def only_looked(self) -> None:
-        """A dry run: there is nothing to remember."""
-        self.nothing_happened = True
+    def skip(self) -> None:
+        """Write no event: the request was a dry run."""
+        self.skipped = True
 
 
 async def _note(request: Request) -> AuditNote:
@@ -62,7 +60,7 @@ class AuditedRoute(APIRoute):
         async def audited(request: Request) -> Response:
             response = await handle(request)
             note = await _note(request)
-            if response.status_code < 400 and not note.nothing_happened:
+            if response.status_code < 400 and not note.skipped:
                 await record(request.app.state.api.database, request, action, note)
             return response
 
@@ -80,7 +78,7 @@ async def record(database: LimitedDatabase, request: Request, action: str, note:
         "after": note.after,
         "request_id": request.state.request_id,
     }
-    told = {name: value for name, value in details.items() if value is not None}
+    given = {name: value for name, value in details.items() if value is not None}
     await QUERIES.execute(
-        database, "log_operator", details=json.dumps(redacted(jsonable_encoder(told)))
+        database, "log_operator", details=json.dumps(redacted(jsonable_encoder(given)))
     )

@@ -1,4 +1,4 @@
-"""What the API allows, in one place."""
+"""The API's configuration: limits, lifetimes and intervals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from regente.api.stream.config import StreamConfig
 @dataclass(frozen=True, slots=True)
 class ApiConfig:
     authentication: bool = True
-    """Without it everybody who reaches the API is its admin: only ever on the
-    loopback interface."""
+    """Without it every request is an admin's: only for the loopback interface."""
     path_prefix: str = ""
-    """Where the API lies when it is not at the root, like `/regente`."""
+    """The path under which the API is served, like `/regente`."""
     max_body_bytes: int = 4 * 1024 * 1024
     max_json_depth: int = 50
     requests_per_second: float = 100.0
@@ -24,23 +23,23 @@ class ApiConfig:
     """Per address."""
     session_hours: float = 12.0
     sign_in_minutes: float = 30.0
-    """How long a sign-in link may be used, once."""
+    """How long a sign-in link is valid."""
     statement_seconds: float = 10.0
-    """How long one question to the database may take."""
+    """Timeout of a query."""
     inline_items: int = 200
-    """A bulk action on more than so many runs in the background."""
+    """A bulk action on more items runs in the background."""
     chunk_items: int = 500
     action_lease_seconds: float = 30.0
-    """Silent for so long, a process loses its bulk actions to another."""
+    """A process that does not renew its lease for so long loses its bulk actions to another."""
     export_rows: int = 100_000
     stream: StreamConfig = field(default_factory=StreamConfig)
     metrics_seconds: float = 5.0
-    """How old the database's figures under /metrics may be."""
+    """Maximum age of the database's metrics."""
 
     def __post_init__(self) -> None:
         if self.path_prefix and (
             not self.path_prefix.startswith("/") or self.path_prefix.endswith("/")
         ):
             raise ValueError(
-                "a path prefix begins with a slash and does not end with one, like /regente"
+                "a path prefix must begin with a slash and not end with one, like /regente"
             )

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet cannot be tricked with: a cell that would be a formula is made text."""
+"""CSV lines in which a cell that a spreadsheet would read as a formula becomes text."""
 
 from __future__ import annotations
 

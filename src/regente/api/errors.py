@@ -1,5 +1,4 @@
-"""What only the API can refuse. Engine and pipelines have their own errors; `problems.py` maps all
-of them to HTTP."""
+"""The API's own errors. `problems.py` maps these and those of engine and pipelines to HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from regente.engine.errors import RegenteError
 
 
 class Refused(RegenteError):
-    """Base of what is refused before or beside the engine."""
+    """Base of the errors that the API raises before it calls the engine."""
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The event log, page by page, for the list and for the exports."""
+"""Reads the event log in pages, for lists and exports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUDIT = ["operator_action"]
 async def page(
     api: Api, chosen: EventFilter, cursor: str | None, limit: int
 ) -> tuple[list[Event], str | None]:
-    """Newest first, and where the next page begins."""
+    """A page of events, newest first, and the cursor of the next page."""
     rows = await QUERIES.fetch_all(
         api.database, "list_events", **await _params(api, chosen), **_after(cursor), limit=limit + 1
     )
@@ -41,18 +41,17 @@ async def every(api: Api, chosen: EventFilter, most: int) -> AsyncIterator[Event
         given, cursor = given + len(rows), rows[-1]["position"]
 
 
-async def begun(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """The same, with the first one fetched: what is wrong with the question is said before the
-    answer begins."""
+async def with_first_fetched(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    """The same events; the first is fetched now, so that bad filters fail before the response."""
     first = await anext(events, None)
 
-    async def everything() -> AsyncIterator[Event]:
+    async def all_events() -> AsyncIterator[Event]:
         if first is not None:
             yield first
             async for event in events:
                 yield event
 
-    return everything()
+    return all_events()
 
 
 def event_of(row: Row) -> Event:
@@ -81,7 +80,7 @@ async def _params(api: Api, chosen: EventFilter) -> dict[str, Any]:
             )
         ]
     fields = ("mission_id", "task_id", "batch_id", "types", "worker_id", "since", "until")
-    # Said as a constant as well, so that their own small index can answer.
+    # `only_operators` is a constant in the statement, so that the partial index serves it.
     return {name: getattr(chosen, name) for name in fields} | {
         "among": among,
         "only_operators": chosen.types == AUDIT,

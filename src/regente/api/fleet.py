@@ -1,5 +1,4 @@
-"""What workers, proxies and writers have in common: looked up, switched,
-tested and removed alike."""
+"""Handlers that workers, proxies and writers share: show, edit, activate, test, remove."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ async def row(api: Api, kind: Kind, member_id: str) -> Row:
 
 async def added(api: Api, kind: Kind, member_id: str, note: AuditNote) -> Row:
     found = await row(api, kind, member_id)
-    note.about({kind: member_id}, after=_told(found))
+    note.about({kind: member_id}, after=_audited(found))
     return found
 
 
@@ -73,10 +72,10 @@ async def check(api: Api, kind: Kind, member_id: str, note: AuditNote) -> Verdic
 async def remove(api: Api, kind: Kind, member_id: str, who: Principal, note: AuditNote) -> None:
     before = await row(api, kind, member_id)
     await api.regente.fleet.remove(kind, member_id, by=who.name)
-    note.about({kind: member_id}, before=_told(before))
+    note.about({kind: member_id}, before=_audited(before))
 
 
-def _told(found: Row) -> Row:
+def _audited(found: Row) -> Row:
     return {
         name: found[name]
         for name in ("name", "url", "host", "port", "username", "active")

@@ -1,5 +1,4 @@
-"""Limits on what comes in: the body's size, counted as it comes, and the depth of its JSON; and on
-how much one page holds."""
+"""Limits on request bodies (size, JSON depth), ids and pages."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ MAX_PAGE = 500
 MAX_ID = 2**63 - 1
 MAX_IDS = 100_000
 COUNT_CAP = 10_000
-"""Counts stop here: "10,000+" says enough."""
+"""Counts stop here; more are shown as "10,000+"."""
 
 UPLOADS = frozenset({"/api/documents/executions"})
-"""These read their body themselves, as it comes, with a limit of their own."""
+"""Paths whose handlers read the body as a stream, with a limit of their own."""
 
 Id = Annotated[int, Path(ge=1, le=MAX_ID, examples=[42])]
 MemberId = Annotated[str, Path(pattern=r"^[a-z]{2,4}_[0-9a-f]{1,32}$", max_length=40)]
@@ -33,7 +32,7 @@ _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
 
 class BodyLimits:
-    """Reads the whole body before anything else sees it."""
+    """Reads the whole body, and refuses one that is too large or too deeply nested."""
 
     def __init__(self, app: ASGIApp, config: ApiConfig) -> None:
         self._app = app
@@ -67,7 +66,7 @@ class BodyLimits:
 
 
 def depth_exceeds(body: bytes, limit: int) -> bool:
-    """Without parsing it: a parser may already choke on the depth."""
+    """Whether the JSON is nested deeper than `limit`; counts brackets, as parsers may recurse."""
     depth = 0
     for found in _BRACKETS.finditer(body):
         sign = found[0]

@@ -1,5 +1,4 @@
-"""Around every request: its id, the headers of its answer, its log line, and an answer when nobody
-foresaw the error."""
+"""Adds a request id, security headers, a log line, and a response to unexpected errors."""
 
 from __future__ import annotations
 
@@ -46,24 +45,20 @@ class RequestMiddleware:
         request = Request(scope)
         request.state.request_id = _request_id(Headers(scope=scope))
         current_request.set(request.state.request_id)
-        sealed = _HeaderSender(send, request)
+        sender = _HeaderSender(send, request)
         try:
-            await self._app(scope, receive, sealed)
+            await self._app(scope, receive, sender)
         except Exception as error:
-            if (
-                sealed.status is not None
-            ):  # the answer is under way: all that is left is to break it off
-                logger.exception(
-                    "the answer broke off", extra={"request_id": request.state.request_id}
-                )
+            if sender.status is not None:  # the response has begun
+                logger.exception("response aborted", extra={"request_id": request.state.request_id})
                 raise
-            await answer(error, request)(scope, receive, sealed)
+            await answer(error, request)(scope, receive, sender)
         finally:
-            sealed.log()
+            sender.log()
 
 
 class _HeaderSender:
-    """Sends the answer with our headers on it, and remembers its status."""
+    """Sends the response with the security headers, and records its status."""
 
     def __init__(self, send: Send, request: Request) -> None:
         self._send = send
@@ -92,12 +87,12 @@ class _HeaderSender:
             "duration_ms": round((time.monotonic() - self._started) * 1000, 1),
             "by": principal.name if principal else None,
         }
-        # Something asks for the health every few seconds.
+        # Health checks come every few seconds.
         level = logging.DEBUG if self._request.url.path.endswith("/api/health") else logging.INFO
         logger.log(level, "request", extra=fields)
 
 
 def _request_id(headers: Headers) -> str:
-    """The caller's own, when it can be used in a log line; else a new one."""
+    """The client's request id, if it is safe in a log line, else a new one."""
     given = headers.get(REQUEST_ID_HEADER, "")
     return given if _USABLE_ID.fullmatch(given) else secrets.token_hex(8)

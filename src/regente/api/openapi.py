@@ -1,5 +1,4 @@
-"""The OpenAPI document: tags that say what they are, the roles, and the same problems for every
-route."""
+"""Completes the OpenAPI document: tags, required roles, problem responses."""
 
 from __future__ import annotations
 
@@ -18,20 +17,20 @@ from regente.api.problems import MEDIA_TYPE, Problem
 from regente.api.resource import operation_id
 
 TAGS = {
-    "batches": "Tasks that belong together: rounds, lots of quotes, executions.",
-    "tasks": "The durable units of work, of any pipeline.",
-    "failures": "Dead letters: what failed for good, until somebody retries or discards it.",
-    "runners": "The processes that run tasks.",
-    "pipelines": "The kinds of tasks that are known.",
-    "settings": "What may be changed while everything runs.",
-    "events": "The audit log and its exports.",
-    "stream": "Events as they happen.",
-    "metrics": "Figures for Prometheus.",
-    "stats": "The overview's figures.",
-    "actions": "Bulk actions and how far they are.",
-    "session": "Signing in and out of the console.",
-    "keys": "Who may come in.",
-    "health": "Is it there?",
+    "batches": "Tasks that are counted together: rounds, lots of quotes, executions.",
+    "tasks": "Tasks of all pipelines.",
+    "failures": "Dead letters: tasks that failed for good.",
+    "runners": "Processes that run tasks.",
+    "pipelines": "Known pipelines; pause and resume.",
+    "settings": "Runtime settings.",
+    "events": "The event log, the audit log and exports.",
+    "stream": "Live events.",
+    "metrics": "Prometheus metrics.",
+    "stats": "Statistics of the overview.",
+    "actions": "Bulk actions and their progress.",
+    "session": "Sign in and out.",
+    "keys": "API keys.",
+    "health": "Health check.",
 }
 _READING_ORDER = (
     "missions",
@@ -56,32 +55,31 @@ _READING_ORDER = (
     "system",
     "scrape",
 )
-"""Tags that are read in another order than that of the list of built-ins."""
+"""The tags whose order in the document differs from that of the built-ins."""
 DESCRIPTION = (
-    f"Send an API key in the header {KEY_HEADER}, or sign in and send the session's "
-    "cookie; with the cookie, whatever changes "
-    "something also needs the header x-csrf-token. Roles: viewer looks, operator acts, "
-    "admin changes the fleet, the settings "
-    "and the keys. Errors are problem details (RFC 9457) with a stable code. Lists come in "
-    "pages: give `next` as `cursor`."
+    f"Authenticate with an API key in the header {KEY_HEADER}, or with the session cookie of a "
+    "sign-in; with the cookie, requests that change something also need the header x-csrf-token. "
+    "Roles: viewer reads, operator acts, admin changes the fleet, the settings and the keys. "
+    "Errors are problem details (RFC 9457) with a stable code. Lists are paged: send `next` as "
+    "`cursor`."
 )
 _PROBLEMS = {
-    400: ("Malformed", "The request cannot be read."),
-    401: ("Unauthorized", "No valid key or session."),
-    403: ("Forbidden", "The role, or the CSRF header, is missing."),
-    404: ("NotFound", "There is no such thing."),
-    409: ("Conflict", "Its state does not allow that."),
+    400: ("Malformed", "The request is malformed."),
+    401: ("Unauthorized", "The key or session is missing or invalid."),
+    403: ("Forbidden", "The role does not suffice, or the CSRF header is missing."),
+    404: ("NotFound", "The resource does not exist."),
+    409: ("Conflict", "The resource's state does not allow this."),
     413: ("TooLarge", "The body is too large."),
-    422: ("Invalid", "A field is wrong."),
+    422: ("Invalid", "A field is invalid."),
     429: ("TooMany", "Too many requests; see Retry-After."),
-    503: ("Unavailable", "The database does not answer; see Retry-After."),
+    503: ("Unavailable", "The database is unavailable; see Retry-After."),
 }
 
 
 def describe(
     app: FastAPI, routers: Iterable[APIRouter], tags_of_builtins: Mapping[str, str]
 ) -> None:
-    """`app.openapi()` gives our document from now on, made once."""
+    """Make `app.openapi()` return the completed document, created once."""
     roles = {
         operation_id(route): role_of(route)
         for router in routers

@@ -1,8 +1,6 @@
-"""Errors as answers: RFC 9457 problem details, with a stable `code`, the wrong fields, and the id
-that is in the log line too.
+"""Maps errors to RFC 9457 problem details: HTTP status, stable `code`, invalid fields, request id.
 
-The one place that decides which of our errors has which HTTP status. No answer repeats what a field
-held: it may be a secret.
+No response repeats a field's value: it may be a secret.
 """
 
 from __future__ import annotations
@@ -31,9 +29,9 @@ logger = logging.getLogger("regente.api")
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_START = "urn:regente:problem:"
-AWAY_SECONDS = 5.0
+RETRY_SECONDS = 5.0
 
-# The nearest ancestor in the list decides.
+# The first matching class decides.
 _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (refusals.Unauthorized, HTTPStatus.UNAUTHORIZED),
     (refusals.Forbidden, HTTPStatus.FORBIDDEN),
@@ -58,7 +56,7 @@ class FieldError(BaseModel):
 
 
 class Problem(BaseModel):
-    """What went wrong (RFC 9457)."""
+    """An error (RFC 9457)."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -74,20 +72,20 @@ class Problem(BaseModel):
         }
     )
 
-    type: str = Field(description="An identifier of the kind of problem; it stays the same.")
+    type: str = Field(description="A stable identifier of the kind of problem.")
     title: str
     status: int
-    code: str = Field(description="What programs decide by; it stays the same.")
-    detail: str = Field(description="What happened, for people.")
-    instance: str | None = Field(None, description="The path that was asked for.")
+    code: str = Field(description="A stable code for programs.")
+    detail: str = Field(description="An explanation for people.")
+    instance: str | None = Field(None, description="The path of the request.")
     request_id: str | None = Field(
-        None, description="Also in the header `x-request-id`, and in the log."
+        None, description="Also in the header `x-request-id` and in the log."
     )
-    errors: list[FieldError] | None = Field(None, description="The fields that are wrong.")
+    errors: list[FieldError] | None = Field(None, description="The invalid fields.")
 
 
 def problem_of(error: Exception) -> tuple[Problem, dict[str, str]]:
-    """The answer and its extra headers. What nobody foresaw says nothing about itself."""
+    """The problem and its extra headers. An unexpected error is only described in the log."""
     if isinstance(error, RequestValidationError):
         return _of_validation(error), {}
     if isinstance(error, HTTPException):
@@ -95,23 +93,20 @@ def problem_of(error: Exception) -> tuple[Problem, dict[str, str]]:
             HTTPStatus(error.status_code).name, error.status_code, str(error.detail)
         ), dict(error.headers or {})
     if isinstance(error, errors.RegenteError):
-        return _of_ours(error)
+        return _of_regente(error)
     if isinstance(error, psycopg.errors.QueryCanceled):
-        detail = "the question takes too long to answer: narrow its filter or its time"
-        return _problem("QUERY_TOO_SLOW", 503, detail), _retry_after(AWAY_SECONDS)
+        detail = "the query takes too long: narrow its filter or its time range"
+        return _problem("QUERY_TOO_SLOW", 503, detail), _retry_after(RETRY_SECONDS)
     if isinstance(error, psycopg.DataError):
         return _problem(
             "INVALID_INPUT",
             422,
-            "a value cannot be stored or compared: it is out of range, or holds \\u0000",
+            "a value cannot be stored or compared: it is out of range or contains \\u0000",
         ), {}
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | PoolTimeout):
-        return _problem("DATABASE_UNAVAILABLE", 503, "the database does not answer"), _retry_after(
-            AWAY_SECONDS
-        )
-    return _problem(
-        "INTERNAL", 500, "an unexpected error; the log has it under this request_id"
-    ), {}
+        problem = _problem("DATABASE_UNAVAILABLE", 503, "the database is unavailable")
+        return problem, _retry_after(RETRY_SECONDS)
+    return _problem("INTERNAL", 500, "unexpected error; see the log for this request_id"), {}
 
 
 def answer(error: Exception, request: Request) -> JSONResponse:
@@ -125,10 +120,8 @@ def answer(error: Exception, request: Request) -> JSONResponse:
         "path": request.url.path,
     }
     if problem.status >= 500:
-        unforeseen = problem.code == "INTERNAL"
-        logger.error(
-            "request failed: %s", problem.code, extra=fields, exc_info=error if unforeseen else None
-        )
+        unexpected = error if problem.code == "INTERNAL" else None
+        logger.error("request failed: %s", problem.code, extra=fields, exc_info=unexpected)
     else:
         logger.info("request refused: %s", problem.code, extra=fields)
     return JSONResponse(problem.model_dump(exclude_none=True), problem.status, headers, MEDIA_TYPE)
@@ -148,7 +141,7 @@ def add_problem_answers(app: FastAPI) -> None:
         app.add_exception_handler(kind, handle)
 
 
-def _of_ours(error: errors.RegenteError) -> tuple[Problem, dict[str, str]]:
+def _of_regente(error: errors.RegenteError) -> tuple[Problem, dict[str, str]]:
     status = next(
         (status for kind, status in _STATUSES if isinstance(error, kind)),
         HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -159,7 +152,7 @@ def _of_ours(error: errors.RegenteError) -> tuple[Problem, dict[str, str]]:
     if isinstance(error, refusals.Refused) and error.retry_after_seconds is not None:
         headers |= _retry_after(error.retry_after_seconds)
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
-        headers |= _retry_after(AWAY_SECONDS)
+        headers |= _retry_after(RETRY_SECONDS)
     return _problem(error.code, status, error.message), headers
 
 
@@ -167,13 +160,13 @@ def _of_validation(error: RequestValidationError) -> Problem:
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return _problem("INVALID_JSON", 400, "the body is not valid JSON")
-    fields = [FieldError(field=_place(one), message=one["msg"], code=one["type"]) for one in found]
-    return _problem("VALIDATION", 422, "a field is wrong: see errors").model_copy(
+    fields = [FieldError(field=_path(one), message=one["msg"], code=one["type"]) for one in found]
+    return _problem("VALIDATION", 422, "a field is invalid: see errors").model_copy(
         update={"errors": fields}
     )
 
 
-def _place(error: Mapping[str, Any]) -> str:
+def _path(error: Mapping[str, Any]) -> str:
     return ".".join(str(part) for part in error["loc"])
 
 

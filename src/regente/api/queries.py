@@ -1,5 +1,4 @@
-"""What the API reads and writes in the database: the statements in `sql/`, each in a transaction
-of its own with a limit on its time."""
+"""The API's queries, from `sql/`, each in its own transaction with a statement timeout."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ QUERIES = Queries(Path(__file__).with_name("sql"), prepare=False)
 
 
 class LimitedDatabase:
-    """The database, with a limit on the time of each statement, and a plan made for its values."""
+    """The database with a statement timeout and a custom plan for each statement."""
 
     def __init__(self, database: Database, statement_seconds: float = 10.0) -> None:
         self._database = database

@@ -1,5 +1,4 @@
-"""What a task was given or has said may hold secrets of its pipeline: fields that are called like
-one are not shown."""
+"""Hides fields with secret names in arguments, results and event details of tasks."""
 
 from __future__ import annotations
 

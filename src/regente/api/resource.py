@@ -1,5 +1,4 @@
-"""How a resource begins: `routes = resource("/api/missions", "missions")`. Its routes are audited
-and checked for a role."""
+"""Creates a resource's router, with audited routes: `resource("/api/missions", "missions")`."""
 
 from __future__ import annotations
 
@@ -19,5 +18,5 @@ def resource(prefix: str, tag: str) -> APIRouter:
 
 
 def operation_id(route: APIRoute) -> str:
-    """What the operation is called in clients that are made from the document."""
+    """The operation's name in generated clients."""
     return f"{route.tags[0]}_{route.name}"

@@ -1,5 +1,4 @@
-"""What the routes work with: one object per application, on `app.state.api`. Nothing of it is
-global."""
+"""The application's state, on `app.state.api`: what the routes work with."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Files in a form, read as they come: counted, spooled to disk when they are large, and closed
-whatever happens."""
+"""Reads the files of a form: limits their size, spools large ones to disk, closes them."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ async def uploaded(request: Request, *, max_bytes: int, max_files: int) -> Async
 def files_of(form: FormData, name: str) -> list[UploadFile]:
     found = [one for one in form.getlist(name) if isinstance(one, UploadFile)]
     if not found:
-        raise InvalidInput(f"the form holds no file called {name!r}")
+        raise InvalidInput(f"the form has no file {name!r}")
     return found
 
 
 def text_of(form: FormData, name: str, default: str) -> str:
     value = form.get(name, default)
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} is a text, not a file")
+        raise InvalidInput(f"{name} must be text, not a file")
     return value
 
 

@@ -1,5 +1,4 @@
-"""The command line: the composition root. Thin: it reads what it is given, asks the engine and
-shows the answer."""
+"""The command line: reads options, calls the engine and prints the result."""
 
 from regente.cli.entry import main
 

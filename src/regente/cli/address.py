@@ -1,5 +1,4 @@
-"""Checks the database's address before anybody tries it: an error of the driver would quote it, and
-the password with it."""
+"""Checks the database's address before use: the driver's errors quote it, password included."""
 
 from __future__ import annotations
 
@@ -9,14 +8,13 @@ from psycopg.conninfo import conninfo_to_dict
 from regente.engine.errors import InvalidInput
 
 _ADVICE = (
-    "the database address cannot be read: write it as "
-    "postgresql://user:password@host:5432/database, "
+    "the database address is invalid: write it as postgresql://user:password@host:5432/database, "
     "with an @ in the password as %40 and a / as %2F"
 )
 
 
 def checked_address(url: str | None) -> str | None:
-    """The address as it is; none (or an empty one) stands for the embedded server."""
+    """The address, if it is valid; None or an empty one means the embedded server."""
     if not url:
         return None
     try:
@@ -26,6 +24,6 @@ def checked_address(url: str | None) -> str | None:
     port = str(parts.get("port", "0")).replace(",", "")
     shown = (str(parts.get(name, "")) for name in ("host", "dbname"))
     if (port and not port.isdigit()) or any("@" in part for part in shown):
-        # A part of the password then stands where the host or the port should.
+        # Part of the password was parsed as the host or the port.
         raise InvalidInput(_ADVICE, code="INVALID_ADDRESS")
     return url

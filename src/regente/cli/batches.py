@@ -1,4 +1,4 @@
-"""`regente batches …`: ledgers of tasks that belong together."""
+"""`regente batches …`: list, show, resume, reprocess and cancel batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 batches = typer.Typer(
-    name="batches", help="Look at batches, resume, reprocess and cancel them.", no_args_is_help=True
+    name="batches", help="List, resume, reprocess and cancel batches.", no_args_is_help=True
 )
 
 _COLUMNS = (
@@ -42,42 +42,41 @@ _COLUMNS = (
 
 
 @command(batches, "list", example="regente batches list")
-async def list_batches(call: CommandContext, limit: LimitOption = 50) -> None:
+async def list_batches(context: CommandContext, limit: LimitOption = 50) -> None:
     """List batches, newest first. DONE counts completed, skipped and canceled tasks."""
-    async with call.app() as app:
+    async with context.app() as app:
         found = await app.batches(limit)
-    nothing = "No batches yet. Open one with: regente enqueue PIPELINE '{}' --batch NAME"
-    call.answer(
+    nothing = "No batches yet. Create one with: regente enqueue PIPELINE '{}' --batch NAME"
+    context.answer(
         [_document(batch) for batch in found],
         lambda: table(_COLUMNS, map(_row, found)) if found else nothing,
     )
 
 
 @command(batches, "show", example='regente batches show "round 12"')
-async def show(call: CommandContext, batch: BatchArgument) -> None:
-    """Show one batch: what was accepted, and what became of it."""
-    async with call.app() as app:
+async def show(context: CommandContext, batch: BatchArgument) -> None:
+    """Show a batch: its status and how many of its tasks are in each status."""
+    async with context.app() as app:
         found = await app.batch(batch_reference(batch))
-    call.answer(_document(found), lambda: facts(_facts(found)))
+    context.answer(_document(found), lambda: facts(_facts(found)))
 
 
 @command(batches, "resume", example='regente batches resume "round 12"')
-async def resume(call: CommandContext, batch: BatchArgument) -> None:
-    """Go on where a stalled batch stopped. Of two callers at once one resumes, the
-    other learns so."""
-    async with call.app() as app:
+async def resume(context: CommandContext, batch: BatchArgument) -> None:
+    """Resume a stalled batch. Of two concurrent calls one resumes it, the other changes nothing."""
+    async with context.app() as app:
         answer = await app.resume_batch(batch_reference(batch))
     text = (
         f"Resumed: {plural(answer.released, 'stuck task')} back in the queue."
         if answer.resumed
         else f"Nothing changed: {answer.reason}."
     )
-    call.answer(answer, lambda: text)
+    context.answer(answer, lambda: text)
 
 
 @command(batches, "reprocess", example='regente batches reprocess "round 12" --code HTTP_503')
 async def reprocess(
-    call: CommandContext,
+    context: CommandContext,
     batch: BatchArgument,
     code: Annotated[
         list[str] | None, typer.Option(help="Only failures with this code. May be repeated.")
@@ -88,26 +87,26 @@ async def reprocess(
     ] = None,
 ) -> None:
     """Retry a batch's failed tasks: all of them, or those with a code or an id."""
-    async with call.app() as app:
+    async with context.app() as app:
         queued = await app.reprocess_batch(
             batch_reference(batch), codes=code or None, ids=task_id or None
         )
-    nothing = "No failed task of this batch matches: nothing was changed."
-    call.answer(
+    nothing = "No failed task of this batch matches: nothing changed."
+    context.answer(
         {"requeued": queued},
         lambda: f"{plural(len(queued), 'task')} back in the queue." if queued else nothing,
     )
 
 
 @command(batches, "cancel", example='regente batches cancel "round 12"')
-async def cancel(call: CommandContext, batch: BatchArgument) -> None:
-    """Cancel the rest of a batch: what has ended stays as it is."""
-    async with call.app() as app:
+async def cancel(context: CommandContext, batch: BatchArgument) -> None:
+    """Cancel the unfinished tasks of a batch."""
+    async with context.app() as app:
         counts = await app.cancel_batch(batch_reference(batch))
-    call.answer(
+    context.answer(
         counts,
         lambda: (
-            f"{plural(counts['canceled'], 'task')} canceled, {counts['canceling']:,} asked to end."
+            f"{plural(counts['canceled'], 'task')} canceled, {counts['canceling']:,} asked to stop."
         ),
     )
 
@@ -131,25 +130,18 @@ def _row(batch: BatchInfo) -> tuple[RenderableType, ...]:
 
 def _facts(batch: BatchInfo) -> list[tuple[str, RenderableType | None]]:
     counts = ("completed", "failed", "skipped", "canceled", "running", "queued", "draft")
+    balance = "the counts add up" if batch.balanced else "THE COUNTS DO NOT ADD UP"
+    stall = duration(batch.stall_after_seconds)
     return [
         ("Batch", str(batch.id)),
         ("Name", batch.name),
         ("Status", status_text(batch.status)),
-        (
-            "Total",
-            (
-                f"{number(batch.total)} "
-                f"({'the counts add up' if batch.balanced else 'THE COUNTS DO NOT ADD UP'})"
-            ),
-        ),
+        ("Total", f"{number(batch.total)} ({balance})"),
         *((name.capitalize(), number(getattr(batch, name))) for name in counts),
         ("ETA", duration(batch.eta_seconds)),
         (
             "Resumes",
-            (
-                f"{batch.resumes} of {batch.max_resumes}; stalled after "
-                f"{duration(batch.stall_after_seconds)} without progress"
-            ),
+            f"{batch.resumes} of {batch.max_resumes}; stalled after {stall} without progress",
         ),
         ("Created", when(batch.created_at)),
         ("Progress", when(batch.progress_at)),

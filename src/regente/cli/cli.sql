@@ -1,4 +1,4 @@
--- What only the command line asks.
+-- Queries of the command line.
 
 -- name: dead_by_code
 SELECT t.pipeline, t.error_code AS code, count(*) AS tasks, min(t.finished_at) AS first_at,
@@ -11,12 +11,12 @@ GROUP BY t.pipeline, t.error_code
 ORDER BY tasks DESC, t.pipeline, t.error_code
 
 -- name: feed_end
--- The last position whose order is final.
+-- The newest position whose order is final.
 SELECT e.txid::text AS txid, e.id FROM regente.events e
 WHERE e.txid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.txid DESC, e.id DESC LIMIT 1
 
 -- name: recent_events
--- The newest events whose order is final, oldest of them first.
+-- The newest events whose order is final, oldest first.
 SELECT e.id, e.txid::text AS txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event,
        e.details
 FROM (SELECT * FROM regente.events

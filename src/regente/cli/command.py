@@ -1,7 +1,7 @@
-"""How a command is made: an `async` function that takes a `Call` and its own options.
+"""Makes a command of an `async` function that takes a `CommandContext` and its own options.
 
-`--json`, `--database-url`, `--log-level` and `--log-format` work with every command, before it or
-behind it.
+`--json`, `--database-url`, `--log-level` and `--log-format` work with every command, before or
+after its name.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 CommandFunction = Callable[..., Coroutine[Any, Any, None]]
 
-_PANEL = "Everywhere"
+_PANEL = "Global options"
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", help="Answer as JSON, errors too (on stderr).", rich_help_panel=_PANEL),
+    typer.Option("--json", help="Print JSON; errors go to stderr.", rich_help_panel=_PANEL),
 ]
 UrlOption = Annotated[
     str | None,
@@ -40,8 +40,7 @@ UrlOption = Annotated[
         "--database-url",
         metavar="URL",
         rich_help_panel=_PANEL,
-        help="PostgreSQL to use; else REGENTE_DATABASE_URL; else the embedded one in "
-        "REGENTE_DATA_DIR.",
+        help="PostgreSQL to use. [default: REGENTE_DATABASE_URL, or an embedded server]",
     ),
 ]
 LevelOption = Annotated[
@@ -64,7 +63,7 @@ FormatOption = Annotated[
         help="Default: text in a terminal, else json.",
     ),
 ]
-EVERYWHERE: dict[str, Any] = {
+GLOBAL_OPTIONS: dict[str, Any] = {
     "as_json": JsonOption,
     "database_url": UrlOption,
     "log_level": LevelOption,
@@ -74,7 +73,7 @@ EVERYWHERE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """One use of the command line: where the database is, and how to answer."""
+    """The global options of one command: the database's settings, the output and log formats."""
 
     json: bool
     settings: Settings
@@ -82,16 +81,16 @@ class CommandContext:
     log_format: LogFormat | None
 
     def app(self, *components: str) -> Regente:
-        """For a command that uses the tables of these components beside the engine's."""
+        """Regente with the tables of the engine and of these components."""
         return Regente(settings=self.settings, components=components)
 
     def full_app(self) -> Regente:
-        """For a command that serves everything that is switched on."""
+        """Regente with the tables of the API and of every enabled pipeline."""
         return self.app("api", *self.switched_on)
 
     @property
     def switched_on(self) -> list[str]:
-        """The names of the built-in pipelines that are on here."""
+        """The names of the enabled built-in pipelines."""
         return [one.name for one in switched_on(self.settings.builtins)]
 
     def answer(self, data: Any, shown: Callable[[], RenderableType]) -> None:
@@ -104,26 +103,26 @@ class CommandContext:
 def command(
     group: typer.Typer, name: str, *, example: str, fast_loop: bool = False
 ) -> Callable[[CommandFunction], CommandFunction]:
-    """Make the function the command `name` of the group. Its docstring is its help."""
+    """Register the function as the command `name` of the group. Its docstring is the help."""
 
     def register(function: CommandFunction) -> CommandFunction:
-        described = inspect.getdoc(function) or ""
-        group.command(name, help=described, epilog=f"Example: {example}")(
-            _with_everywhere(function, fast_loop)
+        help_text = inspect.getdoc(function) or ""
+        group.command(name, help=help_text, epilog=f"Example: {example}")(
+            _with_global_options(function, fast_loop)
         )
         return function
 
     return register
 
 
-def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[..., None]:
+def _with_global_options(function: CommandFunction, fast_loop: bool) -> Callable[..., None]:
     def invoke(ctx: typer.Context, **values: Any) -> None:
         before = ctx.find_root().params
-        everywhere: dict[str, Any] = {
-            name: values.pop(name) or before.get(name) for name in EVERYWHERE
+        options: dict[str, Any] = {
+            name: values.pop(name) or before.get(name) for name in GLOBAL_OPTIONS
         }
-        call = _call(**everywhere)
-        run_async(function(call, **values), fast_loop=fast_loop)
+        context = _context(**options)
+        run_async(function(context, **values), fast_loop=fast_loop)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     parameters = [
@@ -136,7 +135,7 @@ def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[...
                 annotation=hint,
                 default=False if name == "as_json" else None,
             )
-            for name, hint in EVERYWHERE.items()
+            for name, hint in GLOBAL_OPTIONS.items()
         ),
     ]
     invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -144,7 +143,7 @@ def _with_everywhere(function: CommandFunction, fast_loop: bool) -> Callable[...
     return invoke
 
 
-def _call(
+def _context(
     as_json: bool,
     database_url: str | None,
     log_level: LogLevel | None,
@@ -164,9 +163,7 @@ def read_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         wrong = (f"{_variable(one['loc'])}: {one['msg']}" for one in error.errors())
-        raise InvalidInput(
-            f"the environment has settings that cannot be used: {'; '.join(wrong)}"
-        ) from None
+        raise InvalidInput(f"the environment has invalid settings: {'; '.join(wrong)}") from None
 
 
 def _variable(place: tuple[int | str, ...]) -> str:

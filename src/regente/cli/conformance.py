@@ -1,4 +1,4 @@
-"""`regente conformance`: does a worker or a writer, anyone's, keep its side of the contract?"""
+"""`regente conformance …`: check a worker or a writer against its contract."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 conformance = typer.Typer(
     name="conformance",
     no_args_is_help=True,
-    help="Check a worker or a writer, ours or another's, against the contract.",
+    help="Check a worker or a writer against its contract.",
 )
 
 PASSWORD_VARIABLE = "REGENTE_CONFORMANCE_PROXY_PASSWORD"  # noqa: S105
@@ -42,7 +42,7 @@ class MediaFormat(StrEnum):
 
 UrlArgument = Annotated[
     str,
-    typer.Argument(metavar="URL", help="Where the service's routes are, such as http://host:8001."),
+    typer.Argument(metavar="URL", help="The service's base URL, such as http://host:8001."),
 ]
 KeyOption = Annotated[
     str,
@@ -50,7 +50,7 @@ KeyOption = Annotated[
         "--api-key",
         envvar="REGENTE_CONFORMANCE_API_KEY",
         show_envvar=True,
-        help="The service's x-api-key.",
+        help="The service's API key (x-api-key).",
     ),
 ]
 TimeoutOption = Annotated[
@@ -59,7 +59,7 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0.1,
         metavar="SECONDS",
-        help="For a session to be ready, and for a job to end.",
+        help="Limit for a session to be ready and for a job to end.",
     ),
 ]
 RequestTimeoutOption = Annotated[
@@ -68,7 +68,7 @@ RequestTimeoutOption = Annotated[
         "--request-timeout",
         min=0.1,
         metavar="SECONDS",
-        help="For one request to be answered in full.",
+        help="Limit for one request.",
     ),
 ]
 
@@ -79,12 +79,12 @@ RequestTimeoutOption = Annotated[
     example="regente conformance worker http://host:8001 --storage-domain storage.example.com",
 )
 async def worker(
-    call: CommandContext,
+    context: CommandContext,
     url: UrlArgument,
     api_key: KeyOption,
     proxy: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="For the session; without it, none is sent."),
+        typer.Option(metavar="HOST:PORT", help="Proxy of the session. [default: none]"),
     ] = None,
     proxy_username: Annotated[
         str | None, typer.Option(help=f"User of the proxy; the password is in {PASSWORD_VARIABLE}.")
@@ -102,22 +102,18 @@ async def worker(
     storage_domain: Annotated[
         str | None,
         typer.Option(
-            help="Where results are: https://DOMAIN/JOB/JOB_results.json; may bring its own "
-            "scheme and port."
+            help="Results are at https://DOMAIN/JOB/JOB_results.json; may have a scheme and a port."
         ),
     ] = None,
     timeout: TimeoutOption = 180.0,
     request_timeout: RequestTimeoutOption = 10.0,
 ) -> None:
-    """Start a session, scrape, cancel, and try what must be refused. Ends every session of that
-    worker.
+    """Check a worker: start a session, scrape, cancel, and send requests that it must refuse.
 
-    Ends with 0 only when every required check passes.
+    Ends every session of that worker. Exits with 0 only when every required check passes.
     """
-    from regente.conformance import (
-        WorkerOptions,
-        examine_worker,
-    )  # HTTP is slow to import, and no other command needs it
+    # Imported here: HTTP is slow to import.
+    from regente.conformance import WorkerOptions, examine_worker
 
     first = start.date() if start else date(2025, 1, 15)
     options = WorkerOptions(
@@ -134,34 +130,33 @@ async def worker(
         timeout,
         request_timeout,
     )
-    await _examine(call, examine_worker(options))
+    await _examine(context, examine_worker(options))
 
 
 @command(
     conformance, "writer", example="regente conformance writer http://host:8002 --table ads_try"
 )
 async def writer(
-    call: CommandContext,
+    context: CommandContext,
     url: UrlArgument,
     api_key: KeyOption,
     source_url: Annotated[
         str | None,
         typer.Option(
-            help="A JSON document with an `ads` array; without it a small one with a bad row is "
-            "served on loopback."
+            help="A JSON document with an `ads` array. [default: a small one on loopback]"
         ),
     ] = None,
     table_name: Annotated[
-        str, typer.Option("--table", help="Table to write to: rows stay in it.")
+        str, typer.Option("--table", help="Table to write to; the rows stay in it.")
     ] = "ads",
     schema: Annotated[str, typer.Option(help="Schema of the table.")] = "public",
-    conflict_key: Annotated[str, typer.Option(help="Column that tells rows apart.")] = "id",
+    conflict_key: Annotated[str, typer.Option(help="Column that identifies a row.")] = "id",
     timeout: TimeoutOption = 180.0,
     request_timeout: RequestTimeoutOption = 10.0,
 ) -> None:
-    """Store a small document, follow the job to its end, and try what must be refused.
+    """Check a writer: store a small document, and send requests that it must refuse.
 
-    Ends with 0 only when every required check passes. Two rows, `regente-conformance-1` and `-2`,
+    Exits with 0 only when every required check passes. Two rows, `regente-conformance-1` and `-2`,
     stay in the table.
     """
     from regente.conformance import WriterOptions, examine_writer
@@ -169,11 +164,11 @@ async def writer(
     options = WriterOptions(
         url, api_key, source_url, table_name, schema, conflict_key, timeout, request_timeout
     )
-    await _examine(call, examine_writer(options))
+    await _examine(context, examine_writer(options))
 
 
-async def _examine(call: CommandContext, examination: Coroutine[Any, Any, Report]) -> None:
-    if call.log_level == "info":  # a line for every request would bury the table
+async def _examine(context: CommandContext, examination: Coroutine[Any, Any, Report]) -> None:
+    if context.log_level == "info":  # no log line for every request
         logging.getLogger("httpx2").setLevel(logging.WARNING)
     try:
         report = await examination
@@ -182,10 +177,10 @@ async def _examine(call: CommandContext, examination: Coroutine[Any, Any, Report
             f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg']}"
             for one in error.errors(include_input=False)
         )
-        raise InvalidInput(f"no request can be made of these options: {'; '.join(wrong)}") from None
+        raise InvalidInput(f"the options are invalid: {'; '.join(wrong)}") from None
     except ValueError as error:
         raise InvalidInput(str(error)) from None
-    call.answer(report.as_json(), lambda: _shown(report))
+    context.answer(report.as_json(), lambda: _shown(report))
     if not report.conformant:
         raise typer.Exit(FAILURE_EXIT)
 

@@ -1,5 +1,4 @@
-"""The database itself, for commands that must not touch its schema first: where it is, and a plain
-connection to it."""
+"""The database's address and a plain connection, for commands that must not change its schema."""
 
 from __future__ import annotations
 
@@ -26,12 +25,12 @@ class DatabaseServer:
 
 
 @contextlib.asynccontextmanager
-async def server(call: CommandContext) -> AsyncIterator[DatabaseServer]:
-    """The given one, or the embedded one, which lives at least as long as this block."""
-    if call.settings.database_url is not None:
-        yield DatabaseServer(call.settings.database_url, None)
+async def server(context: CommandContext) -> AsyncIterator[DatabaseServer]:
+    """The given server, or the embedded one, which runs at least as long as this block."""
+    if context.settings.database_url is not None:
+        yield DatabaseServer(context.settings.database_url, None)
         return
-    data_dir = call.settings.data_dir or default_data_dir()
+    data_dir = context.settings.data_dir or default_data_dir()
     embedded = await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir)
     try:
         yield DatabaseServer(embedded.url, data_dir)
@@ -40,8 +39,8 @@ async def server(call: CommandContext) -> AsyncIterator[DatabaseServer]:
 
 
 @contextlib.asynccontextmanager
-async def plain_connection(call: CommandContext) -> AsyncIterator[AsyncConnection[Any]]:
-    async with server(call) as found:
+async def plain_connection(context: CommandContext) -> AsyncIterator[AsyncConnection[Any]]:
+    async with server(context) as found:
         try:
             connection: AsyncConnection[Any] = await AsyncConnection.connect(
                 found.url,

@@ -1,4 +1,4 @@
-"""`regente dead …`: tasks that failed for good, until somebody retries or discards them."""
+"""`regente dead …`: list, show, retry and discard dead letters."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 dead = typer.Typer(
-    name="dead", help="Dead letters: tasks that failed for good.", no_args_is_help=True
+    name="dead",
+    help="List, retry and discard dead letters: tasks that failed for good.",
+    no_args_is_help=True,
 )
 
 PAGE = 1000
-_NOTHING = "No dead letters: nothing has failed for good."
+_EMPTY = "No dead letters."
 _COLUMNS = (
     figure("ID"),
     Column("PIPELINE"),
@@ -40,117 +42,115 @@ _BY_CODE = (
     word("LAST AT"),
     figure("NEWEST ID"),
 )
-PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline's.")]
-CodeOption = Annotated[str | None, typer.Option(help="Only those with this error code.")]
+PipelineOption = Annotated[str | None, typer.Option(help="Only of this pipeline.")]
+CodeOption = Annotated[str | None, typer.Option(help="Only with this error code.")]
 SomeIds = Annotated[
     list[int] | None,
     typer.Argument(
         metavar="[ID]...", min=1, max=MAX_ID, help="Ids of dead letters.", show_default=False
     ),
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="All of them.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 Action = Callable[[Regente, Sequence[int]], Awaitable[list[int]]]
 
 
 @command(dead, "list", example="regente dead list --by-code")
 async def list_dead(
-    call: CommandContext,
+    context: CommandContext,
     pipeline: PipelineOption = None,
     code: CodeOption = None,
-    by_code: Annotated[bool, typer.Option("--by-code", help="Count them by error code.")] = False,
+    by_code: Annotated[bool, typer.Option("--by-code", help="Count by error code.")] = False,
     limit: LimitOption = 50,
     before: Annotated[
         int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")
     ] = None,
 ) -> None:
     """List dead letters, newest first, or count them by error code."""
-    nothing = "No dead letter matches." if pipeline or code or before else _NOTHING
-    async with call.app() as app:
+    nothing = "No dead letter matches." if pipeline or code or before else _EMPTY
+    async with context.app() as app:
         if by_code:
             groups = await dead_by_code(app, pipeline=pipeline, code=code)
-            call.answer(
+            context.answer(
                 groups, lambda: table(_BY_CODE, map(_group_row, groups)) if groups else nothing
             )
             return
         found = await app.tasks(
             statuses=["failed"], pipeline=pipeline, code=code, before_id=before, limit=limit
         )
-    call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
-    if len(found) == limit and not call.json:
+    context.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    if len(found) == limit and not context.json:
         output.note(
-            f"There may be more: add --before {found[-1].id} for the next page, or "
-            "--by-code to count."
+            f"There may be more: add --before {found[-1].id} for the next page, or --by-code."
         )
 
 
 @command(dead, "show", example="regente dead show 42 --snapshot page.html > page.html")
 async def show(
-    call: CommandContext,
+    context: CommandContext,
     task_id: IdArgument,
     snapshot: SnapshotOption = None,
 ) -> None:
-    """Show one dead letter: arguments, timeline, failures, the last stack, snapshots."""
-    async with call.app() as app:
+    """Show a dead letter: arguments, timeline, failures, the last stack, snapshots."""
+    async with context.app() as app:
         document = await task_document(app, task_id)
         if document["status"] != "failed":
             raise IllegalTransition(
-                f"task {task_id} is {document['status']}, not a dead letter: see regente "
-                f"tasks show {task_id}"
+                f"task {task_id} is {document['status']}, not a dead letter: "
+                f"see regente tasks show {task_id}"
             )
         if snapshot is not None:
             await write_snapshot(app, document, snapshot)
             return
-    if call.json:
+    if context.json:
         output.write_json(document)
     else:
         show_task(document)
-        output.show(f"\nTry it again with: regente dead retry {task_id}")
+        output.show(f"\nRetry it with: regente dead retry {task_id}")
 
 
 @command(dead, "retry", example="regente dead retry --code HTTP_503")
 async def retry(
-    call: CommandContext,
+    context: CommandContext,
     ids: SomeIds = None,
     code: CodeOption = None,
     pipeline: PipelineOption = None,
     everything: AllOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Put dead letters back into the queue, with a fresh budget: by id, by code, by pipeline, or
-    all."""
+    """Requeue dead letters with all their retries: by id, by code, by pipeline, or all."""
     done = await _act(
-        call, "Retry", Selection(ids, code, pipeline, everything), yes, Regente.retry_many
+        context, "Retry", Selection(ids, code, pipeline, everything), yes, Regente.retry_many
     )
-    call.answer(
+    context.answer(
         {"requeued": done}, lambda: f"{plural(len(done), 'dead letter')} back in the queue."
     )
 
 
 @command(dead, "discard", example="regente dead discard 42 43")
 async def discard(
-    call: CommandContext,
+    context: CommandContext,
     ids: SomeIds = None,
     code: CodeOption = None,
     pipeline: PipelineOption = None,
     everything: AllOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Give dead letters up for good, by id, by code, by pipeline, or all: they become canceled."""
+    """Discard dead letters by id, by code, by pipeline, or all: they become canceled."""
     done = await _act(
-        call, "Discard", Selection(ids, code, pipeline, everything), yes, Regente.discard
+        context, "Discard", Selection(ids, code, pipeline, everything), yes, Regente.discard
     )
-    call.answer({"discarded": done}, lambda: f"{plural(len(done), 'dead letter')} discarded.")
+    context.answer({"discarded": done}, lambda: f"{plural(len(done), 'dead letter')} discarded.")
 
 
 class Selection:
-    """Which dead letters: some ids, or every one that the filters leave."""
+    """The chosen dead letters: ids, or all that match the filters."""
 
     def __init__(
         self, ids: list[int] | None, code: str | None, pipeline: str | None, everything: bool
     ) -> None:
         if not (ids or code or pipeline or everything):
             raise InvalidInput(
-                "say which dead letters: ids, --code, --pipeline or --all", code="USAGE"
+                "choose dead letters by ids, --code, --pipeline or --all", code="USAGE"
             )
         if ids and (code or pipeline or everything):
             raise InvalidInput("give either ids or filters, not both", code="USAGE")
@@ -178,12 +178,12 @@ class Selection:
 
 
 async def _act(
-    call: CommandContext, verb: str, chosen: Selection, yes: bool, act: Action
+    context: CommandContext, verb: str, chosen: Selection, yes: bool, act: Action
 ) -> list[int]:
-    async with call.app() as app:
+    async with context.app() as app:
         ids = await chosen.find(app)
         if chosen.everything and ids:
-            confirm(f"{verb} {plural(len(ids), 'dead letter')}?", yes=yes, as_json=call.json)
+            confirm(f"{verb} {plural(len(ids), 'dead letter')}?", yes=yes, as_json=context.json)
         done: list[int] = []
         with output.progress("Dead letters", len(ids)) as bar:
             for start in range(0, len(ids), PAGE):
@@ -202,7 +202,7 @@ async def _not_dead_letters(
         output.note(f"done: {', '.join(map(str, sorted(done)))}")
     for task_id in rest[1:]:
         output.write_error(
-            "NOT_A_DEAD_LETTER", f"task {task_id} is no dead letter", as_json=call.json
+            "NOT_A_DEAD_LETTER", f"task {task_id} is not a dead letter", as_json=context.json
         )
     task = await app.get(rest[0])
     return IllegalTransition(f"task {rest[0]} is {task.status}, not a dead letter")

@@ -1,4 +1,4 @@
-"""`regente doctor`: examines the database and says what would hurt."""
+"""`regente doctor`: check the database for problems."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ def add_to(root: typer.Typer) -> None:
     command(root, "doctor", example="regente doctor --json")(doctor)
 
 
-async def doctor(call: CommandContext) -> None:
-    """Examine the database: version, pooler, clock, settings that lose data, vacuum, schema. Reads
-    only.
+async def doctor(context: CommandContext) -> None:
+    """Check the database: version, pooler, clock, unsafe settings, vacuum, schema. Changes nothing.
 
-    Ends with 1 when it finds an error.
+    Exits with 1 when it finds an error.
     """
-    async with server(call) as found:
+    async with server(context) as found:
         findings = await examine(found.url, data_dir=found.data_dir, components=every_component())
-    call.answer(findings, lambda: table(_COLUMNS, map(_row, findings)))
+    context.answer(findings, lambda: table(_COLUMNS, map(_row, findings)))
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(FAILURE_EXIT)
 

@@ -1,4 +1,4 @@
-"""`regente enqueue`: store a task."""
+"""`regente enqueue`: enqueue a task."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def enqueue(
-    call: CommandContext,
+    context: CommandContext,
     pipeline: Annotated[
         str, typer.Argument(metavar="PIPELINE", help="The pipeline to run.", show_default=False)
     ],
     args: Annotated[
         str | None,
-        typer.Argument(metavar="[ARGS_JSON]", help="A JSON object; - reads it from stdin."),
+        typer.Argument(metavar="[ARGS_JSON]", help="Arguments as a JSON object; - reads stdin."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="A second task with the same key is not stored.")
+        str | None, typer.Option(help="Unique key: a second task with it is not stored.")
     ] = None,
     priority: Annotated[int, typer.Option(help="Higher comes first.")] = 0,
     run_at: Annotated[
         str | None, typer.Option(help="Not before this time, like 2030-01-31T18:00:00Z.")
     ] = None,
     batch: Annotated[
-        str | None, typer.Option(help="A batch's id or name; a new name opens one.")
+        str | None, typer.Option(help="A batch's id or name; a new name creates a batch.")
     ] = None,
     draft: Annotated[
-        bool, typer.Option("--draft", help="Leave it in the bank until `regente tasks queue`.")
+        bool, typer.Option("--draft", help="Store a draft, to be queued by `regente tasks queue`.")
     ] = False,
     imports: ImportsOption = None,
 ) -> None:
-    """Store one task. It is durable when this returns.
+    """Enqueue a task. It is durable when the command returns.
 
     A pipeline is known once a runner has served it; before that, --import the module that defines
-    it. With --import the arguments are checked against the pipeline's own type, too.
+    it. With --import the arguments are validated against the pipeline's type, too.
     """
     values, due = parse_args(args), parse_time(run_at)
     import_modules(imports or [])
     into = batch_reference(batch) if batch is not None else None
-    async with call.app() as app:
+    async with context.app() as app:
         task_id = await app.enqueue(
             pipeline, values, key=key, priority=priority, run_at=due, batch=into, draft=draft
         )
@@ -59,7 +59,7 @@ async def enqueue(
         "status": task.status,
         "batch_id": task.batch_id,
     }
-    call.answer(
+    context.answer(
         document,
         lambda: f"Task {task_id} is {task.status}. Follow it with: regente tasks show {task_id}",
     )

@@ -1,4 +1,4 @@
-"""Puts the commands together, and turns every error into one line and an exit code."""
+"""Registers the commands, and turns every error into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from regente.cli.errors import FAILURE_EXIT, describe
 from regente.cli.parent_watch import exit_with_parent
 from regente.pipelines.builtins import builtins
 
-# The commands and the modules that have them, in the order of the help; those of the built-in
-# pipelines come between the two parts. A module of one command has `add_to`, one of several a group
-# of the command's name. Only the module of the command that is asked for is loaded: all of them
-# take most of a second.
+# The commands and their modules, in the order of the help; those of the built-in pipelines come
+# between the two parts. A module of one command has `add_to`, a module of several has a group of
+# the command's name. Only the called command's module is imported: all together take most of a
+# second.
 _FIRST = {"up": "regente.cli.up.command", "serve": "regente.cli.serve"}
 _LAST = {
     **{
@@ -53,7 +53,7 @@ def known_commands() -> dict[str, str]:
 
 
 def commands(words: Sequence[str]) -> typer.Typer:
-    """With the command that these words begin with, or with all of them."""
+    """The root command with the subcommand that these words begin with, or with all."""
     root = typer.Typer(
         name="regente",
         no_args_is_help=True,
@@ -78,9 +78,9 @@ def options(
     log_level: LevelOption = None,
     log_format: FormatOption = None,
 ) -> None:
-    """Regente conducts large scraping and batch jobs to their end, whatever breaks on the way.
+    """Regente is a durable job engine for large scraping and batch jobs, on PostgreSQL.
 
-    See it work: regente demo. Run your own: regente run --import MODULE, then regente enqueue
+    Try it: regente demo. Run your own pipelines: regente run --import MODULE, then regente enqueue
     PIPELINE ARGS_JSON.
     """
 
@@ -101,4 +101,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.write_error(failure.code, failure.message, as_json="--json" in words)
         return failure.exit_code
     finally:
-        output.forgive_closed_pipe()
+        output.ignore_closed_pipe()

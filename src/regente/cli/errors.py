@@ -1,5 +1,4 @@
-"""Any error as one clear line: a stable code, a message, an exit code. The only place that decides
-which is which."""
+"""Maps every error to a stable code, a one-line message and an exit code."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ class CommandError:
 
 
 def describe(error: Exception) -> CommandError | None:
-    """None for what nobody foresaw: then the stack is the message."""
+    """The error's code, message and exit code; None for an unexpected one, shown with its stack."""
     if isinstance(error, typer.TyperException):
         return CommandError("USAGE", _with_hint(error), error.exit_code)
     if isinstance(error, InvalidInput):
@@ -31,23 +30,23 @@ def describe(error: Exception) -> CommandError | None:
         return CommandError(error.code, error.message, FAILURE_EXIT)
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return CommandError(
-            "DATABASE_UNAVAILABLE", f"PostgreSQL went away: {_first_line(error)}", FAILURE_EXIT
+            "DATABASE_UNAVAILABLE", f"PostgreSQL is unavailable: {_first_line(error)}", FAILURE_EXIT
         )
     if isinstance(error, psycopg.DataError):
         return CommandError(
-            "INVALID_INPUT", f"PostgreSQL cannot take this: {_first_line(error)}", USAGE_EXIT
+            "INVALID_INPUT", f"PostgreSQL rejects a value: {_first_line(error)}", USAGE_EXIT
         )
     if isinstance(error, psycopg.Error):
-        return CommandError("DATABASE", f"PostgreSQL refused: {_first_line(error)}", FAILURE_EXIT)
+        return CommandError("DATABASE", f"PostgreSQL error: {_first_line(error)}", FAILURE_EXIT)
     if isinstance(error, typer.Abort):
-        return CommandError("ABORTED", "nothing was done", FAILURE_EXIT)
+        return CommandError("ABORTED", "aborted: nothing changed", FAILURE_EXIT)
     if isinstance(error, OSError):
         return CommandError("SYSTEM", str(error), FAILURE_EXIT)
     return None
 
 
 def _with_hint(error: typer.TyperException) -> str:
-    """An empty message: a group was called without a command, and its help has been shown."""
+    """The message and how to get help; empty when a group without a command has shown its help."""
     context = getattr(error, "ctx", None)
     message = " ".join(error.format_message().split())
     if context is None or not message:

@@ -1,4 +1,4 @@
-"""`regente events`: the feed of everything that happens, without gaps."""
+"""`regente events`: show and follow the feed of events."""
 
 from __future__ import annotations
 
@@ -36,47 +36,52 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def events(
-    call: CommandContext,
+    context: CommandContext,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Go on with what happens from now on, until Ctrl-C."),
+        typer.Option("--follow", "-f", help="Print new events as they happen, until Ctrl-C."),
     ] = False,
     task_id: Annotated[
-        int | None, typer.Option("--task", min=1, max=MAX_ID, help="Only this task's.")
+        int | None, typer.Option("--task", min=1, max=MAX_ID, help="Only of this task.")
     ] = None,
     after: Annotated[
-        str | None, typer.Option(metavar="POSITION", help="Only what comes after this position.")
+        str | None, typer.Option(metavar="POSITION", help="Only after this position.")
     ] = None,
     limit: LimitOption = 50,
 ) -> None:
     """Show the latest events, oldest first. With --follow and --json each event is one line."""
-    async with call.app() as app:
-        end = after or await feed_end(app)
-        if after is not None:
-            found = (
-                []
-                if follow
-                else [one for one in await app.feed(after, limit) if _wanted(one, task_id)]
-            )
-        else:
-            latest = await recent_events(app, task_id=task_id, limit=limit)
-            found = (
-                [one for one in latest if _place(one.position) <= _place(end)] if follow else latest
-            )
-        if not follow:
-            call.answer(
-                [_document(one) for one in found],
-                lambda: table(_COLUMNS, map(_row, found)) if found else _NOTHING,
-            )
+    async with context.app() as app:
+        if follow:
+            await _follow(context, app, task_id, after, limit)
             return
-        for one in found:
-            _write(call, one)
-        async for one in _new_events(app, end):
-            if _wanted(one, task_id):
-                _write(call, one)
+        found = await _stored_events(app, task_id, after, limit)
+    nothing = "No events yet. Enqueue a task with: regente enqueue PIPELINE '{}'"
+    context.answer(
+        [_document(one) for one in found],
+        lambda: table(_COLUMNS, map(_row, found)) if found else nothing,
+    )
 
 
-_NOTHING = "No events yet. Enqueue a task with: regente enqueue PIPELINE '{}'"
+async def _stored_events(
+    app: Regente, task_id: int | None, after: str | None, limit: int
+) -> list[Event]:
+    if after is None:
+        return await recent_events(app, task_id=task_id, limit=limit)
+    return [one for one in await app.feed(after, limit) if _matches(one, task_id)]
+
+
+async def _follow(
+    context: CommandContext, app: Regente, task_id: int | None, after: str | None, limit: int
+) -> None:
+    """Print the latest events, unless a position is given, and then every new one."""
+    start = after or await feed_end(app)
+    if after is None:
+        for one in await recent_events(app, task_id=task_id, limit=limit):
+            if _order(one.position) <= _order(start):
+                _write(context, one)
+    async for one in _new_events(app, start):
+        if _matches(one, task_id):
+            _write(context, one)
 
 
 async def _new_events(app: Regente, position: str) -> AsyncIterator[Event]:
@@ -84,7 +89,7 @@ async def _new_events(app: Regente, position: str) -> AsyncIterator[Event]:
         try:
             found = await app.feed(position)
         except psycopg.OperationalError as error:
-            output.note(f"the database is away: {str(error).strip().splitlines()[0]}")
+            output.note(f"PostgreSQL is unavailable: {str(error).strip().splitlines()[0]}")
             found = []
         for one in found:
             yield one
@@ -93,33 +98,27 @@ async def _new_events(app: Regente, position: str) -> AsyncIterator[Event]:
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _place(position: str) -> tuple[int, int]:
+def _order(position: str) -> tuple[int, int]:
     txid, _, event_id = position.partition("-")
     return int(txid), int(event_id)
 
 
-def _wanted(event: Event, task_id: int | None) -> bool:
+def _matches(event: Event, task_id: int | None) -> bool:
     return task_id is None or event.task_id == task_id
 
 
-def _write(call: CommandContext, event: Event) -> None:
-    if call.json:
+def _write(context: CommandContext, event: Event) -> None:
+    if context.json:
         output.write_json_line(_document(event))
         return
-    subject = (
-        f"task {event.task_id}"
-        if event.task_id
-        else f"batch {event.batch_id}"
-        if event.batch_id
-        else ""
-    )
-    words = (
-        when(event.at),
-        subject or f"runner {event.runner_id}",
-        event.event,
-        shortened_line(event.details),
-    )
-    output.show("  ".join(word for word in words if word))
+    parts = (when(event.at), _subject(event), event.event, shortened_line(event.details))
+    output.show("  ".join(part for part in parts if part))
+
+
+def _subject(event: Event) -> str:
+    if event.task_id:
+        return f"task {event.task_id}"
+    return f"batch {event.batch_id}" if event.batch_id else f"runner {event.runner_id}"
 
 
 def _document(event: Event) -> dict[str, Any]:

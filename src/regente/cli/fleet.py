@@ -1,4 +1,4 @@
-"""`regente fleet …`: workers, proxies and writers."""
+"""`regente fleet …`: manage workers, proxies and writers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from regente.cli.command import CommandContext, command
 from regente.cli.inputs import YesOption, confirm
 from regente.cli.output import Column, plain, status_text, table, when, word
 from regente.engine.errors import InvalidInput
-from regente.fleet.health import check_member
+from regente.fleet.health import TestResult, check_member
 from regente.fleet.models import KINDS, FleetMember, Kind
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from regente.fleet.registry import Fleet
+
 fleet = typer.Typer(
     name="fleet",
-    help="Workers, proxies and writers: add, test, switch on and off.",
+    help="Add, test, activate and deactivate workers, proxies and writers.",
     no_args_is_help=True,
 )
 add = typer.Typer(name="add", help="Add a worker, a proxy or a writer.", no_args_is_help=True)
@@ -39,30 +41,28 @@ _COLUMNS = (
     Column("DETAILS"),
 )
 
+_TEST_COLUMNS = (word("KIND"), word("NAME"), word("TEST"), word("TOOK"), Column("RESULT"))
+
 MemberArgument = Annotated[
     str, typer.Argument(metavar="MEMBER", help="Its id or name.", show_default=False)
 ]
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="What people call it.", show_default=False)
-]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)]
 UrlArgument = Annotated[
-    str, typer.Argument(metavar="URL", help="Where it answers.", show_default=False)
+    str, typer.Argument(metavar="URL", help="Its base URL.", show_default=False)
 ]
-_SECRET_HELP = (
-    f"Read from {SECRET_VARIABLE}, or from stdin with -; an argument would be seen by everybody."
-)
+_SECRET_HELP = f"Read from {SECRET_VARIABLE}, or from stdin with -."
 
 
 @command(fleet, "list", example="regente fleet list --kind proxy")
 async def list_members(
-    call: CommandContext,
-    kind: Annotated[str | None, typer.Option(help=f"Of {', '.join(KINDS)}.")] = None,
+    context: CommandContext,
+    kind: Annotated[str | None, typer.Option(help=f"One of {', '.join(KINDS)}.")] = None,
 ) -> None:
-    """List the fleet. Secrets are never shown."""
-    async with call.app("missions") as app:
+    """List workers, proxies and writers, without their secrets."""
+    async with context.app("missions") as app:
         found = await app.fleet.members(_kind(kind) if kind else None)
     nothing = "The fleet is empty. Add to it with: regente fleet add worker|proxy|writer"
-    call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    context.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
 
 @command(
@@ -71,24 +71,24 @@ async def list_members(
     example="regente fleet add worker w1 https://w1.example.com --storage s3.example.com --key -",
 )
 async def add_worker(
-    call: CommandContext,
+    context: CommandContext,
     name: NameArgument,
     url: UrlArgument,
     storage: Annotated[
         str,
         typer.Option(
-            "--storage", metavar="DOMAIN", help="Where its results lie.", show_default=False
+            "--storage", metavar="DOMAIN", help="Domain of its results.", show_default=False
         ),
     ],
     secret: Annotated[
-        str | None, typer.Option("--key", metavar="-", help=f"Its api key. {_SECRET_HELP}")
+        str | None, typer.Option("--key", metavar="-", help=f"Its API key. {_SECRET_HELP}")
     ] = None,
 ) -> None:
-    """Add a worker. Its api key is encrypted at rest."""
-    key = _secret(secret, "api key")
-    async with call.app("missions") as app:
+    """Add a worker. Its API key is encrypted at rest."""
+    key = _secret(secret, "API key")
+    async with context.app("missions") as app:
         member_id = await app.fleet.add_worker(name, url, key, storage, by=BY)
-    call.answer(
+    context.answer(
         {"id": member_id},
         lambda: f"Added worker {name} ({member_id}). Test it with: regente fleet test {name}",
     )
@@ -101,11 +101,13 @@ async def add_worker(
     "--username u",
 )
 async def add_proxy(
-    call: CommandContext,
+    context: CommandContext,
     name: NameArgument,
     host: Annotated[
         str,
-        typer.Argument(metavar="HOST", help="With a scheme if it is not http.", show_default=False),
+        typer.Argument(
+            metavar="HOST", help="Its host; with a scheme unless http.", show_default=False
+        ),
     ],
     port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Its port.")] = None,
     username: Annotated[str | None, typer.Option(help="Its user name.")] = None,
@@ -115,9 +117,9 @@ async def add_proxy(
 ) -> None:
     """Add a proxy. Its password is encrypted at rest."""
     password = _secret(secret, "password") if username else None
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         member_id = await app.fleet.add_proxy(name, host, port, username, password, by=BY)
-    call.answer(
+    context.answer(
         {"id": member_id},
         lambda: f"Added proxy {name} ({member_id}). Test it with: regente fleet test {name}",
     )
@@ -129,18 +131,18 @@ async def add_proxy(
     example=f"{SECRET_VARIABLE}=… regente fleet add writer main https://writer.example.com",
 )
 async def add_writer(
-    call: CommandContext,
+    context: CommandContext,
     name: NameArgument,
     url: UrlArgument,
     secret: Annotated[
-        str | None, typer.Option("--key", metavar="-", help=f"Its api key. {_SECRET_HELP}")
+        str | None, typer.Option("--key", metavar="-", help=f"Its API key. {_SECRET_HELP}")
     ] = None,
 ) -> None:
-    """Add a writer. Its api key is encrypted at rest."""
-    key = _secret(secret, "api key")
-    async with call.app("missions") as app:
+    """Add a writer. Its API key is encrypted at rest."""
+    key = _secret(secret, "API key")
+    async with context.app("missions") as app:
         member_id = await app.fleet.add_writer(name, url, key, by=BY)
-    call.answer(
+    context.answer(
         {"id": member_id},
         lambda: f"Added writer {name} ({member_id}). Test it with: regente fleet test {name}",
     )
@@ -148,41 +150,40 @@ async def add_writer(
 
 @command(fleet, "test", example="regente fleet test w1")
 async def check(
-    call: CommandContext,
+    context: CommandContext,
     members: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MEMBER]...", help="Ids or names; none: everyone."),
+        typer.Argument(metavar="[MEMBER]...", help="Ids or names. [default: all active members]"),
     ] = None,
 ) -> None:
-    """Ask members of the fleet whether they are there and let us in."""
-    async with call.app("missions") as app:
-        chosen = [await app.fleet.find(which) for which in members or []]
-        everyone = {member.id: member for member in await app.fleet.members()}
-        wanted = chosen or [
-            (member.kind, member.id) for member in everyone.values() if member.active
-        ]
-        verdicts = [
-            (everyone[member_id], await check_member(app.fleet, kind, member_id))
-            for kind, member_id in wanted
-        ]
-    rows = [
-        (
-            member.kind,
-            member.name,
-            status_text("ok" if verdict.ok else "wrong"),
-            f"{verdict.milliseconds:.0f} ms",
-            verdict.message,
-        )
-        for member, verdict in verdicts
-    ]
-    columns = (word("KIND"), word("NAME"), word("TEST"), word("TOOK"), Column("WHAT IT SAID"))
+    """Test that members of the fleet answer and accept their credentials."""
+    async with context.app("missions") as app:
+        chosen = await _members(app.fleet, members or [])
+        tested = [(one, await check_member(app.fleet, one.kind, one.id)) for one in chosen]
     document = [
-        {"kind": m.kind, "id": m.id, "name": m.name, "ok": v.ok, "message": v.message}
-        for m, v in verdicts
+        {"kind": m.kind, "id": m.id, "name": m.name, "ok": r.ok, "message": r.message}
+        for m, r in tested
     ]
-    call.answer(document, lambda: table(columns, rows) if rows else "Nobody to test.")
-    if not all(verdict.ok for _, verdict in verdicts):
+    rows = [_result_row(member, result) for member, result in tested]
+    context.answer(
+        document, lambda: table(_TEST_COLUMNS, rows) if rows else "No active member to test."
+    )
+    if not all(result.ok for _, result in tested):
         raise typer.Exit(1)
+
+
+async def _members(registry: Fleet, references: list[str]) -> list[FleetMember]:
+    """The members with these ids or names; without any, all active ones."""
+    found = [await registry.find(reference) for reference in references]
+    members = {member.id: member for member in await registry.members()}
+    if not found:
+        return [member for member in members.values() if member.active]
+    return [members[member_id] for _, member_id in found]
+
+
+def _result_row(member: FleetMember, result: TestResult) -> tuple[RenderableType, ...]:
+    status = status_text("ok" if result.ok else "wrong")
+    return member.kind, member.name, status, f"{result.milliseconds:.0f} ms", result.message
 
 
 @command(fleet, "activate", example="regente fleet activate br-1")
@@ -192,28 +193,28 @@ async def activate(call: CommandContext, member: MemberArgument) -> None:
 
 
 @command(fleet, "deactivate", example="regente fleet deactivate w1")
-async def deactivate(call: CommandContext, member: MemberArgument) -> None:
-    """Switch a member off. What it is at may finish."""
-    await _switch(call, member, active=False)
+async def deactivate(context: CommandContext, member: MemberArgument) -> None:
+    """Deactivate a member. Its running work may finish."""
+    await _switch(context, member, active=False)
 
 
 @command(fleet, "remove", example="regente fleet remove br-1")
-async def remove(call: CommandContext, member: MemberArgument, yes: YesOption = False) -> None:
-    """Take a member that is not in use out of the fleet."""
-    confirm(f"Remove {member} from the fleet?", yes=yes, as_json=call.json)
-    async with call.app("missions") as app:
+async def remove(context: CommandContext, member: MemberArgument, yes: YesOption = False) -> None:
+    """Remove a member that is not in use."""
+    confirm(f"Remove {member} from the fleet?", yes=yes, as_json=context.json)
+    async with context.app("missions") as app:
         kind, member_id = await app.fleet.find(member)
         await app.fleet.remove(kind, member_id, by=BY)
-    call.answer({"removed": member_id}, lambda: f"Removed {kind} {member}.")
+    context.answer({"removed": member_id}, lambda: f"Removed {kind} {member}.")
 
 
-async def _switch(call: CommandContext, member: str, *, active: bool) -> None:
-    async with call.app("missions") as app:
+async def _switch(context: CommandContext, member: str, *, active: bool) -> None:
+    async with context.app("missions") as app:
         kind, member_id = await app.fleet.find(member)
         await app.fleet.set_active(kind, member_id, active, by=BY)
-    call.answer(
+    context.answer(
         {"id": member_id, "active": active},
-        lambda: f"{kind.capitalize()} {member} is {'on' if active else 'off'}.",
+        lambda: f"{kind.capitalize()} {member} is {'active' if active else 'inactive'}.",
     )
 
 
@@ -222,7 +223,7 @@ def _secret(given: str | None, what: str) -> str:
         return sys.stdin.readline().rstrip("\n")
     if given is not None:
         raise InvalidInput(
-            f"the {what} is not taken from the command line, where everybody sees it. "
+            f"the {what} is not accepted as an argument: other users of this machine could see it. "
             f"{_SECRET_HELP}"
         )
     value = os.environ.get(SECRET_VARIABLE)
@@ -240,7 +241,7 @@ def _kind(text: str) -> Kind:
 def _row(member: FleetMember) -> tuple[RenderableType, ...]:
     verdict = "ok" if member.last_test_ok else "wrong"
     tested = "never" if member.last_test_at is None else f"{verdict} {when(member.last_test_at)}"
-    details = ", ".join(f"{name} {value}" for name, value in _telling(member.details))
+    details = ", ".join(f"{name} {value}" for name, value in _shown_details(member.details))
     active = status_text("ok") if member.active else plain("off")
     return (
         member.kind,
@@ -254,7 +255,7 @@ def _row(member: FleetMember) -> tuple[RenderableType, ...]:
     )
 
 
-def _telling(details: dict[str, Any]) -> list[tuple[str, Any]]:
+def _shown_details(details: dict[str, Any]) -> list[tuple[str, Any]]:
     return [
         (name, value)
         for name, value in details.items()

@@ -1,4 +1,4 @@
-"""Imports the modules that define pipelines, and says plainly why one cannot be imported."""
+"""Imports the modules that define pipelines, and explains why an import failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ImportsOption = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="Module that defines pipelines: dotted, or a path to a .py file. May be repeated.",
+        help="Module that defines pipelines: dotted name or path to a .py file. May be repeated.",
     ),
 ]
 
@@ -33,10 +33,10 @@ class ImportFailed(RegenteError):
 
 
 def import_pipelines(modules: Sequence[str]) -> None:
-    """Import them all; at least one pipeline must be known afterwards."""
+    """Import the modules; at least one pipeline must be registered afterwards."""
     if not modules:
         raise InvalidInput(
-            "name the module that defines the pipelines: --import MODULE", code="USAGE"
+            "give the module that defines the pipelines: --import MODULE", code="USAGE"
         )
     import_modules(modules)
     if not registry.names:
@@ -75,7 +75,7 @@ def _import_one(module: str) -> None:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Under its own name, with its folder on the path, so that isolated steps find it again."""
+    """Import it by its name, with its folder on `sys.path`, so that isolated steps can, too."""
     if not path.is_file():
         raise InvalidInput(f"there is no file {path}", code="MODULE_NOT_FOUND")
     folder, name = str(path.resolve().parent), path.stem
@@ -85,8 +85,7 @@ def _import_file(path: Path) -> ModuleType:
     if known is not None:
         if Path(getattr(known, "__file__", None) or "").resolve() != path.resolve():
             raise InvalidInput(
-                f"{path} cannot be imported: another module is called {name!r} already. "
-                "Rename the file."
+                f"{path} cannot be imported: another module has the name {name!r}. Rename the file."
             )
         return known
     spec = importlib.util.spec_from_file_location(name, path.resolve())

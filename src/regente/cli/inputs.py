@@ -1,5 +1,4 @@
-"""What people hand in on the command line, checked: JSON, times, batches, and a yes before anything
-that hurts."""
+"""Parses and checks command-line input: JSON, times, batches, confirmations."""
 
 from __future__ import annotations
 
@@ -27,17 +26,17 @@ IdsArgument = Annotated[
 BatchArgument = Annotated[
     str, typer.Argument(metavar="BATCH", help="The batch's id or name.", show_default=False)
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows to show.")]
 
 
 def batch_reference(text: str) -> int | str:
-    """Digits are an id, anything else is a name."""
+    """An id, if the text is only digits, else a name."""
     return int(text) if text.isascii() and text.isdigit() and int(text) <= MAX_ID else text
 
 
 def parse_args(text: str | None) -> Any:
-    """A JSON object; `-` reads it from stdin."""
+    """Parse a JSON object; `-` reads it from stdin."""
     if text is None:
         return None
     source = sys.stdin.read() if text == "-" else text
@@ -50,7 +49,7 @@ def parse_args(text: str | None) -> Any:
         ) from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"the arguments are not usable JSON: {error}", code="INVALID_JSON"
+            f"the arguments are not valid JSON: {error}", code="INVALID_JSON"
         ) from None
     if not isinstance(value, dict):
         raise InvalidInput(
@@ -74,12 +73,12 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def confirm(question: str, *, yes: bool, as_json: bool) -> None:
-    """Ends the command unless somebody agrees. Where nobody can be asked, `--yes` is needed."""
+    """Ask on the terminal and abort unless confirmed. Without a terminal `--yes` is required."""
     if yes:
         return
     if as_json or not sys.stdin.isatty():
         raise InvalidInput(
-            f"{question} Nobody can be asked here: add --yes.", code="CONFIRMATION_NEEDED"
+            f"{question} There is no terminal to confirm on: add --yes.", code="CONFIRMATION_NEEDED"
         )
     typer.confirm(question, abort=True, err=True)
 
@@ -89,7 +88,7 @@ def split_names(text: str | None) -> list[str] | None:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise InvalidInput("--pipelines names none: give them as --pipelines first,second")
+        raise InvalidInput("--pipelines is empty: give names as --pipelines first,second")
     return names
 
 

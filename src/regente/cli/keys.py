@@ -1,4 +1,4 @@
-"""`regente keys …`: who may use the HTTP API and the console."""
+"""`regente keys …`: manage the API keys."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from regente.queries import Row
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-keys = typer.Typer(name="keys", help="Keys of the HTTP API: who may come in.", no_args_is_help=True)
+keys = typer.Typer(name="keys", help="Manage API keys and sign-in links.", no_args_is_help=True)
 
 BY = "cli"
 _COLUMNS = (
     word("ID"),
     Column("NAME"),
-    word("BEGINS"),
+    word("PREFIX"),
     word("ROLE"),
     word("STATUS"),
     word("LAST USED"),
     word("EXPIRES"),
-    Column("MADE BY"),
+    Column("CREATED BY"),
 )
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="Its id or name.", show_default=False)
@@ -40,87 +40,88 @@ KeyArgument = Annotated[
 
 
 @command(keys, "list", example="regente keys list")
-async def list_keys(call: CommandContext) -> None:
-    """List the keys. What they are is known to nobody but their owners."""
-    async with call.app("api") as app:
+async def list_keys(context: CommandContext) -> None:
+    """List the API keys, without their secrets."""
+    async with context.app("api") as app:
         found = await ApiKeys(LimitedDatabase(app.database)).all()
-    nothing = "There is no key yet: the first start of `regente serve` makes one."
-    call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    nothing = "No API keys yet: the first start of `regente serve` creates one."
+    context.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
 
 @command(keys, "create", example="regente keys create ana --role operator")
 async def create(
-    call: CommandContext,
+    context: CommandContext,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Who or what it is for.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="The key's name.", show_default=False)
     ],
     role: Annotated[
         str,
-        typer.Option(help="viewer looks, operator acts, admin changes fleet, settings and keys."),
+        typer.Option(help="viewer reads, operator acts, admin changes fleet, settings and keys."),
     ] = "viewer",
     expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When it ends, like 2030-01-31T18:00:00Z.")
+        str | None, typer.Option(metavar="TIME", help="When it expires, like 2030-01-31T18:00:00Z.")
     ] = None,
 ) -> None:
-    """Make a key. It is shown this once and never again."""
-    async with call.app("api") as app:
+    """Create an API key. It is shown only once."""
+    async with context.app("api") as app:
         database = LimitedDatabase(app.database)
         made = await ApiKeys(database).create(
             name, _role(role), by=BY, expires_at=parse_time(expires)
         )
         await _note(database, "keys.create", made.id, {"after": {"name": name, "role": role}})
     document = {"id": made.id, "name": made.name, "role": made.role.value, "api_key": made.secret}
-    call.answer(
+    context.answer(
         document,
         lambda: facts([(part.replace("_", " "), value) for part, value in document.items()]),
     )
 
 
 @command(keys, "revoke", example="regente keys revoke ana")
-async def revoke(call: CommandContext, key: KeyArgument, yes: YesOption = False) -> None:
-    """Revoke a key, with its sessions, at once."""
-    confirm(f"Revoke the key {key}?", yes=yes, as_json=call.json)
-    async with call.app("api") as app:
+async def revoke(context: CommandContext, key: KeyArgument, yes: YesOption = False) -> None:
+    """Revoke an API key and its console sessions."""
+    confirm(f"Revoke the key {key}?", yes=yes, as_json=context.json)
+    async with context.app("api") as app:
         database = LimitedDatabase(app.database)
-        ring = ApiKeys(database)
-        key_id = await ring.find(key)
-        before = await ring.revoke(key_id, by=BY)
+        api_keys = ApiKeys(database)
+        key_id = await api_keys.find(key)
+        before = await api_keys.revoke(key_id, by=BY)
         await _note(
             database,
             "keys.revoke",
             key_id,
             {"before": {"name": before["name"], "role": before["role"]}},
         )
-    call.answer({"revoked": key_id}, lambda: f"Revoked {key}.")
+    context.answer({"revoked": key_id}, lambda: f"Revoked {key}.")
 
 
 @command(keys, "link", example="regente keys link ana")
 async def link(
-    call: CommandContext,
+    context: CommandContext,
     key: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="Its id or name; none: an admin's.")
+        str | None,
+        typer.Argument(metavar="[KEY]", help="Its id or name. [default: any admin's key]"),
     ] = None,
     url: Annotated[
-        str, typer.Option(metavar="URL", help="Where the API is.")
+        str, typer.Option(metavar="URL", help="The API's base URL.")
     ] = f"http://127.0.0.1:{DEFAULT_PORT}",
 ) -> None:
-    """Make a link that signs in to the console, once, within half an hour."""
+    """Create a link that signs in to the console, valid once, for half an hour."""
     config = ApiConfig()
-    async with call.app("api") as app:
+    async with context.app("api") as app:
         database = LimitedDatabase(app.database)
-        ring = ApiKeys(database)
-        key_id = await ring.find(key) if key else await ring.any_admin()
+        api_keys = ApiKeys(database)
+        key_id = await api_keys.find(key) if key else await api_keys.any_admin()
         sessions = ConsoleSessions(
             database, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
         )
         made = await sessions.new_link(key_id, by=BY)
         await _note(database, "keys.sign_in_link", key_id, {})
     address = sign_in_url(url.rstrip("/"), made.token)
-    call.answer({"sign_in": address, "expires_at": made.expires_at}, lambda: address)
+    context.answer({"sign_in": address, "expires_at": made.expires_at}, lambda: address)
 
 
 async def _note(database: LimitedDatabase, action: str, key_id: str, more: dict[str, Any]) -> None:
-    """For the audit, as the API does it."""
+    """Write the action to the audit log, as the API does."""
     await QUERIES.execute(
         database,
         "log_operator",

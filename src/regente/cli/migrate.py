@@ -1,4 +1,4 @@
-"""`regente migrate …`: the schema's versions, by component."""
+"""`regente migrate …`: apply, revert and list the schema's migrations, by component."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 migrate = typer.Typer(
-    name="migrate", help="Install, upgrade and take back the schema.", no_args_is_help=True
+    name="migrate", help="Install, upgrade and revert the schema.", no_args_is_help=True
 )
 
 RevisionArgument = Annotated[
@@ -28,7 +28,7 @@ RevisionArgument = Annotated[
     typer.Argument(
         metavar="[REV]",
         min=0,
-        help="Version of the component to arrive at; 0 without a component: nothing of any.",
+        help="Target version of the component; 0 without a component removes all.",
         show_default=False,
     ),
 ]
@@ -36,7 +36,7 @@ ComponentOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Only this one: engine, api, or a pipeline that comes with Regente.",
+        help="Only this component: engine, api, or a built-in pipeline.",
         show_default=False,
     ),
 ]
@@ -51,33 +51,35 @@ _COLUMNS = (
 
 @command(migrate, "up", example="regente migrate up")
 async def up(
-    call: CommandContext, revision: RevisionArgument = None, component: ComponentOption = None
+    context: CommandContext, revision: RevisionArgument = None, component: ComponentOption = None
 ) -> None:
-    """Apply what is missing: of the engine, the API, the pipelines that are switched on
-    (REGENTE_BUILTINS) and what is installed already; or of one component, to REV or the newest."""
+    """Apply missing migrations.
+
+    Of the engine, the API, the enabled pipelines (REGENTE_BUILTINS) and the installed components;
+    or of one component, to REV or the newest.
+    """
     chosen = _chosen(component, revision)
-    async with plain_connection(call) as connection:
+    async with plain_connection(context) as connection:
         if chosen is None:
-            applied = await Migrator(connection, await _wanted(call, connection)).up()
+            applied = await Migrator(connection, await _wanted(context, connection)).up()
         else:
             below = [one for one in components_of([chosen.name]) if one != chosen]
             applied = await Migrator(connection, below).up() if below else []
             applied += await Migrator(connection, [chosen]).up(revision)
         installed = await _installed(connection)
-    _answer(call, installed, applied, "applied")
+    _answer(context, installed, applied, "applied", "applied")
 
 
 @command(migrate, "down", example="regente migrate down 0 --yes")
 async def down(
-    call: CommandContext,
+    context: CommandContext,
     revision: RevisionArgument = None,
     component: ComponentOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Take migrations back: all of them (0), one component's down to REV, or the newest one only.
-    What they hold is deleted."""
+    """Revert migrations and delete their data: all (0), a component's to REV, or the newest."""
     chosen = _chosen(component, revision)
-    async with plain_connection(call) as connection:
+    async with plain_connection(context) as connection:
         before = await _installed(connection)
         if revision == 0 and chosen is None:
             migrator, target = Migrator(connection, every_component()), 0
@@ -85,38 +87,38 @@ async def down(
             one = chosen or _last(before)
             version = before.get(one.name, 0)
             target = max(0, version - 1) if revision is None else revision
-            _check_nothing_rests_on(one, before)
+            _check_no_dependents(one, before)
             before = {one.name: version} if version > target else {}
             migrator = Migrator(connection, [one])
         if before:
             question = (
-                f"Take {_listed(before)} back to {target}? The data of what is removed is deleted."
+                f"Revert {_listed(before)} to {target}? The data of what is removed is deleted."
             )
-            confirm(question, yes=yes, as_json=call.json)
-        taken = await migrator.down(target)
+            confirm(question, yes=yes, as_json=context.json)
+        reverted = await migrator.down(target)
         installed = await _installed(connection)
-    _answer(call, installed, taken, "taken back")
+    _answer(context, installed, reverted, "taken_back", "reverted")
 
 
 @command(migrate, "status", example="regente migrate status")
-async def status(call: CommandContext) -> None:
-    """Show which migrations of which components are applied. Changes nothing."""
-    async with plain_connection(call) as connection:
+async def status(context: CommandContext) -> None:
+    """Show which migrations are applied. Changes nothing."""
+    async with plain_connection(context) as connection:
         migrator = Migrator(connection, every_component())
         states, installed = await migrator.status(), await migrator.installed()
-        wanted = {one.name for one in await _wanted(call, connection)}
+        wanted = {one.name for one in await _wanted(context, connection)}
     newest = {name: version for name, version in migrator.newest.items() if name in wanted}
     document = {"version": installed, "newest": newest, "migrations": states}
-    call.answer(document, lambda: table(_COLUMNS, (_row(state, wanted) for state in states)))
+    context.answer(document, lambda: table(_COLUMNS, (_row(state, wanted) for state in states)))
     is_missing = any(state.applied_at is None and state.component in wanted for state in states)
-    if is_missing and not call.json:
-        typer.echo("Apply what is missing with: regente migrate up", err=True)
+    if is_missing and not context.json:
+        typer.echo("Apply the missing migrations with: regente migrate up", err=True)
 
 
 def _chosen(name: str | None, revision: int | None) -> Component | None:
     if name is None:
         if revision:
-            raise InvalidInput(f"say of what {revision} is the version: --component NAME")
+            raise InvalidInput(f"version {revision} of which component? Add --component NAME")
         return None
     known = {component.name: component for component in every_component()}
     if name not in known:
@@ -124,9 +126,9 @@ def _chosen(name: str | None, revision: int | None) -> Component | None:
     return known[name]
 
 
-async def _wanted(call: CommandContext, connection: AsyncConnection[Any]) -> list[Component]:
-    """What is switched on, and what is installed already."""
-    return components_of([*call.switched_on, API.name, *await _installed(connection)])
+async def _wanted(context: CommandContext, connection: AsyncConnection[Any]) -> list[Component]:
+    """The engine, the API, the enabled pipelines, and the installed components."""
+    return components_of([*context.switched_on, API.name, *await _installed(connection)])
 
 
 async def _installed(connection: AsyncConnection[Any]) -> dict[str, int]:
@@ -138,25 +140,29 @@ def _last(installed: dict[str, int]) -> Component:
     return found[-1] if found else ENGINE
 
 
-def _check_nothing_rests_on(component: Component, installed: dict[str, int]) -> None:
+def _check_no_dependents(component: Component, installed: dict[str, int]) -> None:
     others = [name for name in installed if name != ENGINE.name]
     if component == ENGINE and others:
         raise InvalidInput(
-            f"{', '.join(others)} cannot do without the engine: take them back first, or "
-            "everything with regente migrate down 0"
+            f"{', '.join(others)} depend on the engine: revert them first, or everything with "
+            "regente migrate down 0"
         )
 
 
 def _answer(
-    call: CommandContext, installed: dict[str, int], moved: Sequence[Migration], verb: str
+    context: CommandContext,
+    installed: dict[str, int],
+    migrations: Sequence[Migration],
+    field: str,
+    verb: str,
 ) -> None:
     names: list[dict[str, Any]] = [
-        {"component": one.component, "version": one.version, "name": one.name} for one in moved
+        {"component": one.component, "version": one.version, "name": one.name} for one in migrations
     ]
-    listed = ", ".join(f"{one.component} {one.version} ({one.name})" for one in moved)
-    done = f"Migration {listed} {verb}." if moved else "Nothing to do."
+    listed = ", ".join(f"{one.component} {one.version} ({one.name})" for one in migrations)
+    done = f"Migration {listed} {verb}." if migrations else "Nothing to do."
     text = f"{done} Installed: {_listed(installed) or 'nothing'}."
-    call.answer({"version": installed, verb.replace(" ", "_"): names}, lambda: text)
+    context.answer({"version": installed, field: names}, lambda: text)
 
 
 def _listed(versions: dict[str, int]) -> str:

@@ -1,7 +1,6 @@
-"""What people and programs read: tables or JSON on stdout, errors on stderr.
+"""Output: tables or JSON on stdout, errors on stderr.
 
-In a terminal tables fit its width; into a pipe goes one line a row, as wide as it is, without
-colour.
+Tables fit a terminal's width; in a pipe each row is one line of any length, without colour.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from pydantic import BaseModel
 
 from regente.logs import ESCAPES
 
-# rich is loaded where something is drawn: for services and for --json it would be a third of their
-# start.
+# rich is imported only where it draws: it takes a third of the start of services and of --json.
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.progress import Progress
@@ -58,16 +56,16 @@ _STATUS_STYLES = {
 class Column:
     name: str
     right: bool = False
-    whole: bool = False  # never broken over two lines, never cut: ids, states, times
+    whole: bool = False  # never wrapped or cut: ids, states, times
 
 
 def figure(name: str) -> Column:
-    """A number or an id: to the right, in one piece."""
+    """A column of numbers or ids: right-aligned, never wrapped."""
     return Column(name, right=True, whole=True)
 
 
 def word(name: str) -> Column:
-    """A state or a time: in one piece."""
+    """A column of states or times: never wrapped."""
     return Column(name, whole=True)
 
 
@@ -82,7 +80,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show(*parts: RenderableType) -> None:
-    """Print for people."""
+    """Print text or tables on stdout."""
     out = console()
     for part in parts:
         if out.is_terminal:
@@ -90,13 +88,13 @@ def show(*parts: RenderableType) -> None:
             continue
         with out.capture() as captured:
             out.print(plain(part) if isinstance(part, str) else part)
-        # Cells are padded to their column; what ends a line needs no padding.
+        # The padding of a line's last cell is removed.
         sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
-    """A word beside the answer, on stderr."""
+    """Print a note on stderr."""
     print(text.translate(ESCAPES), file=sys.stderr, flush=True)
 
 
@@ -156,7 +154,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[RenderableType]]) -
 
 
 def facts(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
-    """Name and value, one pair a line; what is not there is left out."""
+    """A grid of name and value, one pair a line, without empty values."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
@@ -175,8 +173,7 @@ def cell(value: RenderableType, *, lines: bool = False) -> RenderableType:
 
 
 def plain(text: str) -> Text:
-    """Text as it is: markup is not markup, and what a scraped page says does not steer the
-    terminal."""
+    """Text without markup, with control characters escaped: scraped pages may contain both."""
     from rich.text import Text
 
     return Text(text.translate(ESCAPES), overflow="fold")
@@ -189,7 +186,7 @@ def styled(text: str, style: str = "") -> Text:
 
 
 def group(*parts: RenderableType) -> Group:
-    """One under the other."""
+    """The parts, one below the other."""
     from rich.console import Group
 
     return Group(*parts)
@@ -243,7 +240,7 @@ def shortened(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
 
 @contextlib.contextmanager
 def progress(what: str, total: int) -> Iterator[Progress]:
-    """A bar on stderr for what takes long; nothing where nobody watches."""
+    """A progress bar on stderr, if that is a terminal."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -265,8 +262,8 @@ def progress(what: str, total: int) -> Iterator[Progress]:
         yield bar
 
 
-def forgive_closed_pipe() -> None:
-    """`regente … | head` is no error: from here on nobody reads."""
+def ignore_closed_pipe() -> None:
+    """Treat a closed stdout (`regente … | head`) as no error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

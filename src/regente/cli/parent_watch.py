@@ -1,5 +1,4 @@
-"""A leash for child processes: when whoever holds the other end of stdin is gone, they end as if
-told to."""
+"""Ends a child process when its parent has died: stdin is then closed, and SIGTERM follows."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ VARIABLE = "REGENTE_LEASH"
 
 
 def exit_with_parent() -> None:
-    """Only where the parent asked for it by the environment; not passed on."""
+    """Watch stdin if the parent asked for it by the environment; children don't inherit this."""
     if os.environ.pop(VARIABLE, None):
-        threading.Thread(target=_wait_for_the_end, name="leash", daemon=True).start()
+        threading.Thread(target=_watch_stdin, name="parent-watch", daemon=True).start()
 
 
-def _wait_for_the_end() -> None:
+def _watch_stdin() -> None:
     while os.read(sys.stdin.fileno(), 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

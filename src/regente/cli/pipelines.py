@@ -1,4 +1,4 @@
-"""`regente pipelines …`: what is known of each pipeline; pause and resume."""
+"""`regente pipelines …`: list, pause and resume pipelines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 pipelines = typer.Typer(
-    name="pipelines", help="Look at pipelines, pause and resume them.", no_args_is_help=True
+    name="pipelines", help="List, pause and resume pipelines.", no_args_is_help=True
 )
 
 NameArgument = Annotated[
@@ -31,35 +31,34 @@ _COLUMNS = (
 
 
 @command(pipelines, "list", example="regente pipelines list")
-async def list_pipelines(call: CommandContext) -> None:
-    """List the pipelines that runners have told of, with their tasks. DONE counts completed,
-    skipped and canceled ones."""
-    async with call.app() as app:
+async def list_pipelines(context: CommandContext) -> None:
+    """List pipelines with their tasks. DONE counts completed, skipped and canceled tasks."""
+    async with context.app() as app:
         found = [{**one, "counts": await app.counts(one["name"])} for one in await app.pipelines()]
     nothing = (
-        "No pipelines yet: a runner tells of its own when it starts. Start one with: regente "
-        "run --import MODULE"
+        "No pipelines yet: a runner registers its pipelines when it starts. "
+        "Start one with: regente run --import MODULE"
     )
-    call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    context.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
 
 @command(pipelines, "pause", example="regente pipelines pause prices")
-async def pause(call: CommandContext, name: NameArgument) -> None:
-    """Pause a pipeline: nothing of it is claimed any more; what runs goes on."""
-    async with call.app() as app:
+async def pause(context: CommandContext, name: NameArgument) -> None:
+    """Pause a pipeline: runners claim none of its tasks; running tasks go on."""
+    async with context.app() as app:
         await app.pause(name)
-    call.answer(
+    context.answer(
         {"name": name, "paused": True},
         lambda: f"{name} is paused. Resume it with: regente pipelines resume {name}",
     )
 
 
 @command(pipelines, "resume", example="regente pipelines resume prices")
-async def resume(call: CommandContext, name: NameArgument) -> None:
-    """Let a paused pipeline go on."""
-    async with call.app() as app:
+async def resume(context: CommandContext, name: NameArgument) -> None:
+    """Resume a paused pipeline."""
+    async with context.app() as app:
         await app.resume(name)
-    call.answer({"name": name, "paused": False}, lambda: f"{name} goes on.")
+    context.answer({"name": name, "paused": False}, lambda: f"{name} is resumed.")
 
 
 def _row(one: dict[str, Any]) -> tuple[RenderableType, ...]:

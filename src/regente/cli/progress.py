@@ -1,4 +1,4 @@
-"""Follow a batch to its end, with a bar for those who watch."""
+"""Follows a batch to its end, with a progress bar."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from regente.app import Regente
 from regente.cli import output
 from regente.engine.models import BatchInfo
 
-LOOK_EVERY_SECONDS = 0.5
+POLL_SECONDS = 0.5
 ENDED = frozenset({"completed", "canceled", "failed", "stalled"})
 
 
 async def follow_batch(app: Regente, batch: int | str, what: str) -> BatchInfo:
-    """Until it has ended or is stalled, or the caller is interrupted: the work
-    goes on without us."""
+    """Wait until the batch has ended or is stalled. An interruption does not stop the batch."""
     found = await app.batch(batch)
     with output.progress(what, found.total) as bar:
         while found.status not in ENDED:
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             found = await app.batch(batch)
             ended = found.completed + found.failed + found.skipped + found.canceled
             bar.update(bar.task_ids[0], completed=ended, total=found.total)

@@ -1,4 +1,4 @@
-"""What the command line alone reads in the database: the statements in `cli.sql`."""
+"""The command line's own queries, from `cli.sql`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ async def recent_events(app: Regente, *, task_id: int | None, limit: int) -> lis
 
 
 async def feed_end(app: Regente) -> str:
-    """The position after everything that has happened so far."""
+    """The position of the newest event."""
     row = await _QUERIES.fetch_one(app.database, "feed_end")
     return f"{row['txid']}-{row['id']}" if row else "0-0"

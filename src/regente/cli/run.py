@@ -1,4 +1,4 @@
-"""`regente run`: be a runner, until told to stop."""
+"""`regente run`: run tasks until stopped."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def run(
-    call: CommandContext,
+    context: CommandContext,
     imports: ImportsOption = None,
     pipelines: Annotated[
         str | None, typer.Option(metavar="A,B", help="Serve only these; default: all imported.")
     ] = None,
-    offered: Annotated[
+    with_builtins: Annotated[
         bool | None,
         typer.Option(
             "--offered/--no-offered",
             show_default=False,
-            help="Serve the pipelines that come with Regente, missions among them. [default: "
-            "when nothing is imported]",
+            help="Serve the built-in pipelines, missions included. "
+            "[default: when nothing is imported]",
         ),
     ] = None,
     concurrency: Annotated[
@@ -52,81 +52,83 @@ async def run(
         typer.Option(min=1, max=100_000, help="Tasks at once. [default: 100; with missions 5,000]"),
     ] = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when nothing is left to do.")
+        bool, typer.Option("--until-idle", help="Exit when no task is left to run.")
     ] = False,
     name: Annotated[
         str, typer.Option(help="The runner's name. [default: HOST:PID]", show_default=False)
     ] = "",
 ) -> None:
-    """Conduct missions and the other pipelines that come with Regente, or run your own, until
-    SIGTERM or Ctrl-C.
+    """Run the tasks of the built-in pipelines, or of your own, until SIGTERM or Ctrl-C.
 
-    The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second hands them back
-    at once, the third leaves them to the other runners. The last line says what became of them.
+    The first signal lets running tasks finish (REGENTE_DRAIN_SECONDS), the second returns them to
+    the queue, the third exits at once. The last line counts the tasks in each outcome.
     """
     wanted = split_names(pipelines)
-    conducts = offered if offered is not None else not imports or _names_offered(wanted)
-    if imports or not conducts:
+    if with_builtins is None:
+        with_builtins = not imports or _names_builtins(wanted)
+    if imports or not with_builtins:
         import_pipelines(imports or [])
-    if not conducts:
+    if not with_builtins:
         registry.select(wanted)
-    _check_config(call)
+    _check_config(context)
     runner = name or f"{socket.gethostname()}:{os.getpid()}"
-    configure_logs(level=call.log_level, log_format=call.log_format, fields={"runner": runner})
-    app = call.app()
+    configure_logs(
+        level=context.log_level, log_format=context.log_format, fields={"runner": runner}
+    )
+    app = context.app()
     signals = SignalHandler(app)
     signals.attach()
     async with app:
-        if conducts:
+        if with_builtins:
             app.conduct(wanted)
-        slots = concurrency or (MISSIONS_CONCURRENCY if conducts else None)
+        slots = concurrency or (MISSIONS_CONCURRENCY if with_builtins else None)
         work = app.run(wanted, concurrency=slots, until_idle=until_idle, name=runner)
-        report = await signals.unless_pulled(work)
-    call.answer(as_dict(report), lambda: str(report))
+        report = await signals.run_unless_stopped(work)
+    context.answer(as_dict(report), lambda: str(report))
     if report.lost:
         raise typer.Exit(FAILURE_EXIT)
 
 
-def _names_offered(wanted: list[str] | None) -> bool:
+def _names_builtins(wanted: list[str] | None) -> bool:
     known = {name for one in builtins() for name in one.pipelines}
     return not known.isdisjoint(wanted or ())
 
 
-def _check_config(call: CommandContext) -> None:
+def _check_config(context: CommandContext) -> None:
     try:
-        call.settings.runner_config()
+        context.settings.runner_config()
     except ValueError as error:
         raise InvalidInput(str(error)) from None
 
 
 class SignalHandler:
-    """Turns signals into the runner's way out: drain, then hand back, then leave."""
+    """Stops the runner: the first signal drains, the second returns tasks, the third exits."""
 
     def __init__(self, app: Regente) -> None:
         self._app = app
         self._loop = asyncio.get_running_loop()
-        self.pulls = 0
+        self.received = 0
 
     def attach(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self.pull, signal.Signals(number).name)
+            self._loop.add_signal_handler(number, self.stop, signal.Signals(number).name)
 
-    async def unless_pulled(self, work: Coroutine[Any, Any, DrainReport]) -> DrainReport:
-        """A signal may come before there is a runner to stop."""
-        if self.pulls:
+    async def run_unless_stopped(self, work: Coroutine[Any, Any, DrainReport]) -> DrainReport:
+        """Await `work`, unless a signal came before the runner started."""
+        if self.received:
             work.close()
             return DrainReport(0, 0, 0)
         return await work
 
-    def pull(self, cause: str) -> None:
-        self.pulls += 1
-        if self.pulls == 1:
-            logger.info("%s: no new tasks; the running ones may finish", cause)
-        elif self.pulls == 2:
-            logger.warning("%s again: running tasks are handed back now", cause)
+    def stop(self, cause: str) -> None:
+        self.received += 1
+        if self.received == 1:
+            logger.info("%s: draining, running tasks may finish", cause)
+        elif self.received == 2:
+            logger.warning("%s again: returning running tasks to the queue", cause)
         else:
             logger.error(
-                "%s a third time: leaving; other runners take over when the lease runs out", cause
+                "%s a third time: exiting; other runners take over when the lease expires", cause
             )
             os._exit(FAILURE_EXIT)
         self._app.stop_running()

@@ -1,4 +1,4 @@
-"""`regente runners`: the processes that run tasks."""
+"""`regente runners`: list runners."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def runners(
-    call: CommandContext,
+    context: CommandContext,
     everyone: Annotated[
-        bool, typer.Option("--all", help="Also those that have stopped or were lost.")
+        bool, typer.Option("--all", help="Include stopped and lost runners.")
     ] = False,
     limit: LimitOption = 50,
 ) -> None:
-    """List runners: what each has done, runs now and has rescued from runners that died."""
-    async with call.app() as app:
+    """List runners and their counters. SAVED counts tasks taken over from dead runners."""
+    async with context.app() as app:
         found = await app.runners(everyone=everyone, limit=limit)
     nothing = "No runner is alive. Start one with: regente run --import MODULE"
-    call.answer(
+    context.answer(
         [_document(one) for one in found],
         lambda: table(_COLUMNS, map(_row, found)) if found else nothing,
     )

@@ -1,4 +1,4 @@
-"""`regente sandbox`: an ad library with proxies and faults, until told to stop."""
+"""`regente sandbox`: serve an ad library and forward proxies, with faults on demand."""
 
 from __future__ import annotations
 
@@ -24,31 +24,29 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def sandbox(
-    call: CommandContext,
+    context: CommandContext,
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Of the ad library; 0 takes a free one.")
+        int, typer.Option(min=0, max=65_535, help="Port of the ad library; 0 picks a free one.")
     ] = 8100,
-    proxies: Annotated[int, typer.Option(min=0, max=1000, help="How many forward proxies.")] = 3,
+    proxies: Annotated[int, typer.Option(min=0, max=1000, help="Number of forward proxies.")] = 3,
     proxy_port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Of the first proxy; 0 takes free ones.")
+        int, typer.Option(min=0, max=65_535, help="Port of the first proxy; 0 picks free ones.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="The same seed has the same ads.")] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed generates the same ads.")] = 1,
     ads_per_cell: Annotated[
         int, typer.Option(min=1, max=100_000, help="Most ads per day, language and format.")
     ] = 20,
 ) -> None:
-    """Serve an ad library with known totals and real forward proxies on this machine, until SIGTERM
-    or Ctrl-C.
+    """Serve an ad library with known totals and forward proxies until SIGTERM or Ctrl-C.
 
-    Faults are switched at /admin/faults of the library: POST {"kind": "throttled", "count": 3},
-    GET, DELETE.
+    Set faults at /admin/faults of the library: POST {"kind": "throttled", "count": 3}, GET, DELETE.
     """
-    # The web framework is heavy: only the commands that serve pay for it.
+    # Imported here: the web framework is slow to import.
     from regente.asgi.server import stopping_signals
     from regente.services.sandbox import Sandbox
 
     stopped = asyncio.Event()
-    place = Sandbox(
+    services = Sandbox(
         proxies=proxies,
         seed=seed,
         port=port,
@@ -56,19 +54,19 @@ async def sandbox(
         ads_per_cell=ads_per_cell,
         standins=[
             one
-            for builtin in switched_on(call.settings.builtins)
+            for builtin in switched_on(context.settings.builtins)
             for one in builtin.make_standins(seed)
         ],
     )
     with stopping_signals(stopped.set):
-        async with place:
-            write_json_line(place.addresses()) if call.json else show(_shown(place))
+        async with services:
+            write_json_line(services.addresses()) if context.json else show(_shown(services))
             await stopped.wait()
 
 
-def _shown(place: Sandbox) -> RenderableType:
+def _shown(services: Sandbox) -> RenderableType:
     about = facts(
-        [("Ad library", place.library_url), ("Faults", f"{place.library_url}/admin/faults")]
+        [("Ad library", services.library_url), ("Faults", f"{services.library_url}/admin/faults")]
     )
-    rows = [(one.name, one.server, one.username, one.password) for one in place.proxies]
+    rows = [(one.name, one.server, one.username, one.password) for one in services.proxies]
     return group(about, table(_COLUMNS, rows)) if rows else about

@@ -1,4 +1,4 @@
-"""`regente schedules …`: tasks that are queued by the clock."""
+"""`regente schedules …`: list, add and remove cron schedules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from regente.cli.output import Column, figure, table, when, word
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-schedules = typer.Typer(name="schedules", help="Queue tasks by the clock.", no_args_is_help=True)
+schedules = typer.Typer(
+    name="schedules", help="List, add and remove cron schedules.", no_args_is_help=True
+)
 
 _COLUMNS = (
     Column("NAME"),
@@ -27,12 +29,12 @@ _COLUMNS = (
 
 
 @command(schedules, "list", example="regente schedules list")
-async def list_schedules(call: CommandContext) -> None:
-    """List schedules and when each fires next."""
-    async with call.app() as app:
+async def list_schedules(context: CommandContext) -> None:
+    """List schedules and their next run."""
+    async with context.app() as app:
         found = await app.schedules()
     nothing = 'No schedules yet. Add one with: regente schedules add NAME PIPELINE "0 4 * * *"'
-    call.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    context.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
 
 @command(
@@ -42,7 +44,7 @@ async def list_schedules(call: CommandContext) -> None:
     "--timezone America/Sao_Paulo",
 )
 async def add(
-    call: CommandContext,
+    context: CommandContext,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A schedule of the same name is replaced.")
     ],
@@ -53,28 +55,30 @@ async def add(
     args: Annotated[
         str | None, typer.Argument(metavar="[ARGS_JSON]", help="Arguments of each task.")
     ] = None,
-    timezone: Annotated[str, typer.Option(help="Whose wall clock.")] = "UTC",
+    timezone: Annotated[str, typer.Option(help="Time zone of the cron expression.")] = "UTC",
     priority: Annotated[int, typer.Option(help="Higher comes first.")] = 0,
     imports: ImportsOption = None,
 ) -> None:
-    """Queue a task of a pipeline at every time of a cron expression."""
+    """Add or replace a schedule that enqueues a task at each time of a cron expression."""
     import_modules(imports or [])
-    async with call.app() as app:
+    async with context.app() as app:
         first = await app.schedule(
             name, pipeline, cron, parse_args(args), timezone=timezone, priority=priority
         )
-    call.answer({"name": name, "next_at": first}, lambda: f"{name} fires first at {when(first)}.")
+    context.answer(
+        {"name": name, "next_at": first}, lambda: f"{name} fires first at {when(first)}."
+    )
 
 
 @command(schedules, "remove", example="regente schedules remove nightly")
 async def remove(
-    call: CommandContext,
+    context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")],
 ) -> None:
-    """Remove a schedule. Tasks that it has queued stay."""
-    async with call.app() as app:
+    """Remove a schedule. The tasks that it enqueued stay."""
+    async with context.app() as app:
         await app.unschedule(name)
-    call.answer({"removed": name}, lambda: f"{name} is removed.")
+    context.answer({"removed": name}, lambda: f"{name} is removed.")
 
 
 def _row(one: dict[str, Any]) -> tuple[RenderableType, ...]:

@@ -1,4 +1,4 @@
-"""`regente serve`: the HTTP API and the console."""
+"""`regente serve`: serve the HTTP API and the console."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def serve(
-    call: CommandContext,
+    context: CommandContext,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="0 takes a free one.")
+        int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")
     ] = DEFAULT_PORT,
     path_prefix: Annotated[
-        str, typer.Option(metavar="PATH", help="Where it lies behind a proxy, like /regente.")
+        str, typer.Option(metavar="PATH", help="Path prefix behind a reverse proxy, like /regente.")
     ] = "",
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where people reach it; for sign-in links.")
+        str | None, typer.Option(metavar="URL", help="Public URL, for sign-in links.")
     ] = None,
     sign_in: Annotated[
-        bool, typer.Option("--sign-in", help="Print a sign-in link for an admin at every start.")
+        bool, typer.Option("--sign-in", help="Print an admin's sign-in link at every start.")
     ] = False,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Let everybody in as admin; loopback only.")
+        bool, typer.Option("--no-auth", help="Every request is an admin's; loopback only.")
     ] = False,
 ) -> None:
-    """Serve the HTTP API, its documentation (/docs) and the console, until SIGTERM or Ctrl-C.
+    """Serve the HTTP API, its documentation (/docs) and the console until SIGTERM or Ctrl-C.
 
-    The first start makes one admin key and prints it, once, with a one-time sign-in link. Later:
+    The first start creates an admin key and prints it, once, with a one-time sign-in link. Later:
     regente keys.
     """
-    # The web framework is heavy: only the commands that serve pay for it.
+    # Imported here: the web framework is slow to import.
     from regente.api.app import create_app
     from regente.asgi.server import serve_until_stopped
     from regente.cli.demo.process import DemoSubprocess
 
     config = _config(host, path_prefix, no_auth)
-    async with call.full_app() as app:
-        first, token = (None, None) if no_auth else await _way_in(app, config, sign_in)
+    async with context.full_app() as app:
+        first, token = (None, None) if no_auth else await _credentials(app, config, sign_in)
         served = create_app(app, config)
-        served.state.demo = DemoSubprocess(call.settings)
+        served.state.demo = DemoSubprocess(context.settings)
         await serve_until_stopped(
             served,
             host,
@@ -72,10 +72,7 @@ def _config(host: str, path_prefix: str, no_auth: bool) -> ApiConfig:
     from regente.api.config import ApiConfig
 
     if no_auth and not is_loopback(host):
-        raise InvalidInput(
-            "without authentication it listens on the loopback interface only, not on "
-            f"{host}: drop --no-auth"
-        )
+        raise InvalidInput(f"--no-auth is only allowed on the loopback interface, not on {host}")
     try:
         return ApiConfig(authentication=not no_auth, path_prefix=path_prefix.rstrip("/"))
     except ValueError as error:
@@ -91,48 +88,50 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-async def _way_in(
+async def _credentials(
     app: Regente, config: ApiConfig, every_time: bool
 ) -> tuple[NewKey | None, str | None]:
-    """The first key, if this is the first start, and the token of a sign-in link."""
+    """The first key, if this is the first start, and the token of the sign-in link, if any."""
     from regente.api.access.keys import ApiKeys
     from regente.api.access.sessions import ConsoleSessions
     from regente.api.queries import LimitedDatabase
 
     database = LimitedDatabase(app.database)
-    ring = ApiKeys(database)
-    first = await ring.first()
+    api_keys = ApiKeys(database)
+    first = await api_keys.first()
     if first is None and not every_time:
         return None, None
-    key_id = first.id if first else await ring.any_admin()
+    key_id = first.id if first else await api_keys.any_admin()
     sessions = ConsoleSessions(
         database, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
     )
     return first, (await sessions.new_link(key_id, by="start")).token
 
 
-def _announce(call: CommandContext, url: str, first: NewKey | None, token: str | None) -> None:
-    told = {
+def _announce(context: CommandContext, url: str, first: NewKey | None, token: str | None) -> None:
+    document = {
         "url": url,
         "docs": f"{url}/docs",
         "sign_in": sign_in_url(url, token) if token else None,
         "api_key": first.secret if first else None,
     }
-    if call.json:
-        output.write_json_line({name: value for name, value in told.items() if value is not None})
+    if context.json:
+        output.write_json_line(
+            {name: value for name, value in document.items() if value is not None}
+        )
         return
-    output.show(output.facts([(name.replace("_", " "), value) for name, value in told.items()]))
+    output.show(output.facts([(name.replace("_", " "), value) for name, value in document.items()]))
     if first:
         output.note(
-            "The link works once. The key of the first admin is shown this once: keep it, "
-            "or make others (regente keys)."
+            "The link works once. This admin key is shown only once: keep it, "
+            "or create others with: regente keys create"
         )
     elif token is None:
         output.note("To sign in: regente keys link")
 
 
 def sign_in_url(base: str, token: str) -> str:
-    """The token stands behind the #: no browser sends that to a server."""
+    """The sign-in URL; the token is in its fragment, which browsers do not send to servers."""
     parts = urlsplit(base)
     reachable = base.replace("//0.0.0.0", "//127.0.0.1", 1) if parts.hostname == "0.0.0.0" else base  # noqa: S104
     return f"{reachable}/sign-in#token={token}"

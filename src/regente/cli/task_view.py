@@ -1,4 +1,4 @@
-"""One task with everything that is known about it, as a document and for people."""
+"""One task with its steps, events and failures: as a JSON document and as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SnapshotOption = Annotated[
     typer.Option(
         "--snapshot",
         metavar="NAME",
-        help="Write this snapshot of its failures to stdout, and nothing else.",
+        help="Write only this snapshot of its failures to stdout.",
     ),
 ]
 
@@ -89,10 +89,8 @@ def show_failures(task_id: int, failures: list[dict[str, Any]]) -> None:
     snapshots = [(failure, one) for failure in failures for one in failure["snapshots"]]
     if snapshots:
         lines = (
-            (
-                f"{one['name']} ({one['content_type']}, {plural(one['bytes'], 'byte')}), "
-                f"attempt {failure['attempt']}"
-            )
+            f"{one['name']} ({one['content_type']}, {plural(one['bytes'], 'byte')}), "
+            f"attempt {failure['attempt']}"
             for failure, one in snapshots
         )
         show(
@@ -103,7 +101,7 @@ def show_failures(task_id: int, failures: list[dict[str, Any]]) -> None:
 
 
 async def write_snapshot(app: Regente, document: dict[str, Any], name: str) -> None:
-    """The newest snapshot of that name, as it was stored, to stdout."""
+    """Write the newest snapshot with that name to stdout, unchanged."""
     for failure in document["failures"]:
         if any(one["name"] == name for one in failure["snapshots"]):
             _, _, body = await app.snapshot(failure["id"], name)

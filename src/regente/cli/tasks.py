@@ -1,4 +1,4 @@
-"""`regente tasks …`: look at tasks, and act on them."""
+"""`regente tasks …`: list, show, retry, cancel and queue tasks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from regente.engine.models import STATUSES, TaskInfo
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-tasks = typer.Typer(
-    name="tasks", help="Look at tasks, retry and cancel them.", no_args_is_help=True
-)
+tasks = typer.Typer(name="tasks", help="List, show, retry and cancel tasks.", no_args_is_help=True)
 
 _COLUMNS = (
     figure("ID"),
@@ -36,22 +34,20 @@ _COLUMNS = (
 
 @command(tasks, "list", example="regente tasks list --status failed --pipeline prices")
 async def list_tasks(
-    call: CommandContext,
-    pipeline: Annotated[str | None, typer.Option(help="Only this pipeline's.")] = None,
+    context: CommandContext,
+    pipeline: Annotated[str | None, typer.Option(help="Only of this pipeline.")] = None,
     status: Annotated[
         list[str] | None, typer.Option(help=f"One of {', '.join(STATUSES)}. May be repeated.")
     ] = None,
-    batch: Annotated[str | None, typer.Option(help="Only this batch's: its id or name.")] = None,
-    code: Annotated[
-        str | None, typer.Option(help="Only those whose last error has this code.")
-    ] = None,
+    batch: Annotated[str | None, typer.Option(help="Only of this batch: its id or name.")] = None,
+    code: Annotated[str | None, typer.Option(help="Only with this code of the last error.")] = None,
     limit: LimitOption = 50,
     before: Annotated[
         int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")
     ] = None,
 ) -> None:
     """List tasks, newest first."""
-    async with call.app() as app:
+    async with context.app() as app:
         batch_id = (await app.batch(batch_reference(batch))).id if batch else None
         found = await app.tasks(
             pipeline=pipeline,
@@ -62,8 +58,8 @@ async def list_tasks(
             limit=limit,
         )
     filtered = any((pipeline, status, batch, code, before))
-    call.answer(found, lambda: task_table(found) if found else _nothing(filtered))
-    if len(found) == limit and not call.json:
+    context.answer(found, lambda: task_table(found) if found else _nothing(filtered))
+    if len(found) == limit and not context.json:
         output.note(f"There may be more: add --before {found[-1].id} for the next page.")
 
 
@@ -88,92 +84,95 @@ def _row(task: TaskInfo) -> tuple[RenderableType, ...]:
 
 def _nothing(filtered: bool) -> str:
     if filtered:
-        return "No task matches. Leave out a filter, or see all with: regente tasks list"
+        return "No task matches. Remove a filter, or list all with: regente tasks list"
     return 'No tasks yet. Enqueue one with: regente enqueue PIPELINE \'{"some": "argument"}\''
 
 
 @command(tasks, "show", example="regente tasks show 42")
-async def show(call: CommandContext, task_id: IdArgument, snapshot: SnapshotOption = None) -> None:
-    """Show one task: arguments, result, steps, timeline, failures with the stack of the last,
-    snapshots."""
-    async with call.app() as app:
+async def show(
+    context: CommandContext, task_id: IdArgument, snapshot: SnapshotOption = None
+) -> None:
+    """Show a task: arguments, result, steps, timeline, failures, the last stack, snapshots."""
+    async with context.app() as app:
         document = await task_document(app, task_id)
         if snapshot is not None:
             await write_snapshot(app, document, snapshot)
             return
-    if call.json:
+    if context.json:
         output.write_json(document)
     else:
         show_task(document)
 
 
 @command(tasks, "why", example="regente tasks why 42")
-async def why(call: CommandContext, task_id: IdArgument) -> None:
-    """Say why a task is not running, or where it stands."""
-    async with call.app() as app:
+async def why(context: CommandContext, task_id: IdArgument) -> None:
+    """Explain why a task is not running, or its state."""
+    async with context.app() as app:
         answer = await app.why(task_id)
-    call.answer(
+    context.answer(
         {"id": task_id, "code": answer.code, "summary": answer.summary, "details": answer.details},
         lambda: answer.summary,
     )
 
 
 @command(tasks, "retry", example="regente tasks retry 42 43")
-async def retry(call: CommandContext, ids: IdsArgument) -> None:
-    """Start failed, canceled or skipped tasks again, with a fresh budget. Finished steps stay
-    finished."""
+async def retry(context: CommandContext, ids: IdsArgument) -> None:
+    """Requeue failed, canceled or skipped tasks with all their retries; keep finished steps."""
 
     async def act(app: Regente, task_id: int) -> str:
         await app.retry(task_id)
         return "queued"
 
-    await _each(call, ids, act)
+    await _each(context, ids, act)
 
 
 @command(tasks, "cancel", example="regente tasks cancel 42")
-async def cancel(call: CommandContext, ids: IdsArgument) -> None:
-    """Cancel tasks: waiting ones end at once, running ones are asked to end."""
-    await _each(call, ids, lambda app, task_id: app.cancel(task_id))
+async def cancel(context: CommandContext, ids: IdsArgument) -> None:
+    """Cancel tasks: queued ones end at once, running ones are asked to stop."""
+    await _each(context, ids, lambda app, task_id: app.cancel(task_id))
 
 
 @command(tasks, "queue", example="regente tasks queue 42 43")
-async def queue(call: CommandContext, ids: IdsArgument) -> None:
-    """Move drafts from the bank into the queue."""
-    async with call.app() as app:
+async def queue(context: CommandContext, ids: IdsArgument) -> None:
+    """Queue drafts."""
+    async with context.app() as app:
         moved = await app.queue(unique(ids))
     stayed = [task_id for task_id in unique(ids) if task_id not in moved]
-    call.answer(
+    context.answer(
         {"queued": moved, "not_drafts": stayed},
         lambda: f"{output.plural(len(moved), 'draft')} queued.",
     )
     if stayed:
-        if not call.json:
+        if not context.json:
             output.note(f"Not drafts: {', '.join(map(str, stayed))}.")
         raise typer.Exit(FAILURE_EXIT)
 
 
 async def _each(
-    call: CommandContext, ids: list[int], act: Callable[[Regente, int], Awaitable[str]]
+    context: CommandContext, ids: list[int], act: Callable[[Regente, int], Awaitable[str]]
 ) -> None:
-    """Act on every id; one that fails does not keep the others from their turn."""
-    results: list[dict[str, Any]] = []
-    async with call.app() as app:
-        for task_id in unique(ids):
-            try:
-                results.append({"id": task_id, "status": await act(app, task_id)})
-            except RegenteError as error:
-                results.append(
-                    {"id": task_id, "error": {"code": error.code, "message": error.message}}
-                )
+    """Act on every id, also after one that fails, and print the results."""
+    chosen = unique(ids)
+    async with context.app() as app:
+        results = [await _result(app, task_id, act) for task_id in chosen]
     done = [one for one in results if "error" not in one]
-    if len(results) == 1 and not done:
-        raise RegenteError(results[0]["error"]["message"], code=results[0]["error"]["code"])
-    if done or call.json:
-        call.answer(
+    errors = [one["error"] for one in results if "error" in one]
+    if errors and len(results) == 1:
+        raise RegenteError(errors[0]["message"], code=errors[0]["code"])
+    if done or context.json:
+        context.answer(
             results, lambda: "\n".join(f"Task {one['id']}: {one['status']}." for one in done)
         )
-    for one in results:
-        if "error" in one:
-            output.write_error(one["error"]["code"], one["error"]["message"], as_json=call.json)
-    if len(done) < len(results):
+    for error in errors:
+        output.write_error(error["code"], error["message"], as_json=context.json)
+    if errors:
         raise typer.Exit(FAILURE_EXIT)
+
+
+async def _result(
+    app: Regente, task_id: int, act: Callable[[Regente, int], Awaitable[str]]
+) -> dict[str, Any]:
+    try:
+        return {"id": task_id, "status": await act(app, task_id)}
+    except RegenteError as error:
+        return {"id": task_id, "error": {"code": error.code, "message": error.message}}

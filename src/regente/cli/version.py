@@ -1,4 +1,4 @@
-"""`regente version`."""
+"""`regente version`: show versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add_to(root: typer.Typer) -> None:
     command(root, "version", example="regente version")(version)
 
 
-async def version(call: CommandContext) -> None:
+async def version(context: CommandContext) -> None:
     """Show the versions of Regente, of its schema and of Python."""
     try:
         own = installed_version("regente")
@@ -30,7 +30,7 @@ async def version(call: CommandContext) -> None:
         "schema": schema,
         "python": platform.python_version(),
     }
-    call.answer(
+    context.answer(
         document,
         lambda: f"regente {own} (schema {listed}; Python {document['python']})",
     )

@@ -1,4 +1,4 @@
-"""`regente worker`: be a worker on the Worker API, until told to stop."""
+"""`regente worker`: serve the reference worker."""
 
 from __future__ import annotations
 
@@ -29,45 +29,51 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def worker(
-    call: CommandContext,
+    context: CommandContext,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8101,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")
+    ] = 8101,
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Jobs and results; else REGENTE_WORKER_DATA_DIR.", **_NO_DEFAULT
+            metavar="DIR",
+            help="Folder of jobs and results. [default: REGENTE_WORKER_DATA_DIR]",
+            **_NO_DEFAULT,
         ),
     ] = None,
     target: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="The ad library; else REGENTE_WORKER_TARGET.", **_NO_DEFAULT
+            metavar="URL",
+            help="URL of the ad library. [default: REGENTE_WORKER_TARGET]",
+            **_NO_DEFAULT,
         ),
     ] = None,
 ) -> None:
-    """Scrape the ad library for an orchestrator, one job at a time, until SIGTERM or Ctrl-C.
+    """Serve the reference worker, which scrapes the ad library, until SIGTERM or Ctrl-C.
 
-    The key that clients send as x-api-key is REGENTE_WORKER_API_KEY; without it one is made and
-    shown once. Timings and limits are REGENTE_WORKER_<NAME> in the environment. Results are served
-    at /storage.
+    It runs one job at a time and serves results at /storage. Clients send REGENTE_WORKER_API_KEY
+    as x-api-key; without that variable a key is created and shown once. Timings and limits are
+    REGENTE_WORKER_<NAME> in the environment.
     """
-    # The web framework is heavy: only the commands that serve pay for it.
+    # Imported here: the web framework is slow to import.
     from regente.asgi.server import serve_until_stopped
     from regente.services.worker import STORAGE_PREFIX, WorkerSettings, create_app
 
     settings, made_key = _read_settings(WorkerSettings, data_dir, target)
 
     def announce(url: str) -> None:
-        told = {
+        document = {
             "url": url,
             "storage_domain": f"{url}{STORAGE_PREFIX}",
             "target": settings.target,
             "api_key": made_key,
         }
-        if call.json:
-            write_json_line({name: value for name, value in told.items() if value is not None})
+        if context.json:
+            write_json_line({name: value for name, value in document.items() if value is not None})
         else:
-            show(facts([(name.replace("_", " "), value) for name, value in told.items()]))
+            show(facts([(name.replace("_", " "), value) for name, value in document.items()]))
 
     await serve_until_stopped(create_app(settings), host, port, announce)
 
@@ -75,7 +81,7 @@ async def worker(
 def _read_settings(
     kind: type[WorkerSettings], data_dir: Path | None, target: str | None
 ) -> tuple[WorkerSettings, str | None]:
-    """The settings, and the key if it had to be made."""
+    """The settings, and the key if one was created."""
     given: dict[str, Any] = {"data_dir": data_dir, "target": target}
     given = {name: value for name, value in given.items() if value is not None}
     try:
@@ -88,11 +94,11 @@ def _read_settings(
         if not wrong:
             return kind(**given, api_key=key), key
     raise InvalidInput(
-        "; ".join(_complaint(name, one["type"], one["msg"]) for name, one in wrong.items())
+        "; ".join(_error_text(name, one["type"], one["msg"]) for name, one in wrong.items())
     )
 
 
-def _complaint(name: str, kind: str, message: str) -> str:
+def _error_text(name: str, kind: str, message: str) -> str:
     option = f"--{name.replace('_', '-')} or " if name in ("data_dir", "target") else ""
     where = f"{option}{_PREFIX}{name.upper()}"
     return f"give {where}" if kind == "missing" else f"{where}: {message}"

@@ -1,4 +1,4 @@
-"""`regente writer`: the reference Writer service."""
+"""`regente writer`: serve the reference writer."""
 
 from __future__ import annotations
 
@@ -30,43 +30,48 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def writer(
-    call: CommandContext,
+    context: CommandContext,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8201,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")
+    ] = 8201,
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SCHEMA.TABLE", help=f"A table to write to; may be repeated. [default: {_ADS}]"
+            metavar="SCHEMA.TABLE", help=f"Table to write to. May be repeated. [default: {_ADS}]"
         ),
     ] = None,
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Read from private and loopback addresses.")
     ] = False,
     create_ads: Annotated[
-        bool, typer.Option("--create-ads", help=f"Make {_ADS} when it is missing.")
+        bool, typer.Option("--create-ads", help=f"Create {_ADS} if it is missing.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Jobs at once; further ones wait.")] = 4,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=64, help="Concurrent jobs; further ones wait.")
+    ] = 4,
     lease_seconds: Annotated[
         float,
         typer.Option(
-            min=0.5, max=3600, help="Silent for so long, a writer loses its jobs to another."
+            min=0.5,
+            max=3600,
+            help="Seconds without a heartbeat until another writer takes its jobs.",
         ),
     ] = 20.0,
 ) -> None:
-    """Be a Writer (POST /process, GET /status/JOB, GET /health), until SIGTERM or Ctrl-C.
+    """Serve the reference writer, which stores results in PostgreSQL, until SIGTERM or Ctrl-C.
 
     Writes to --database-url, else REGENTE_WRITER_DATABASE_URL, else REGENTE_DATABASE_URL, else the
-    embedded PostgreSQL. The key that callers send as x-api-key is REGENTE_WRITER_API_KEY; without
-    it one is made up and printed once. Unfinished jobs are handed back on the way out and go on at
-    the next start.
+    embedded PostgreSQL. Clients send REGENTE_WRITER_API_KEY as x-api-key; without that variable a
+    key is created and shown once. Unfinished jobs continue at the next start.
     """
-    # The web framework is heavy: only the commands that serve pay for it.
+    # Imported here: the web framework is slow to import.
     from regente.asgi.server import serve_until_stopped
     from regente.services.writer import WriterConfig, create_app, prepare_database
 
     given = os.environ.get(KEY_VARIABLE)
     made = None if given else secrets.token_urlsafe(32)
-    async with server(_with_own_address(call)) as found:
+    async with server(_with_writer_address(context)) as found:
         try:
             config = WriterConfig(
                 database_url=found.url,
@@ -81,22 +86,26 @@ async def writer(
             raise InvalidInput(str(error)) from None
         await prepare_database(config)
         await serve_until_stopped(
-            create_app(config), host, port, lambda url: _announce(call, url, made)
+            create_app(config), host, port, lambda url: _announce(context, url, made)
         )
 
 
-def _with_own_address(call: CommandContext) -> CommandContext:
-    """The writer's variable stands before the engine's, and behind the option."""
+def _with_writer_address(context: CommandContext) -> CommandContext:
+    """The writer's variable overrides the engine's; the option overrides both."""
     own = os.environ.get(URL_VARIABLE)
-    if not own or call.settings.database_url != os.environ.get("REGENTE_DATABASE_URL"):
-        return call
-    settings = call.settings.model_copy(update={"database_url": checked_address(own)})
-    return CommandContext(call.json, settings, call.log_level, call.log_format)
+    if not own or context.settings.database_url != os.environ.get("REGENTE_DATABASE_URL"):
+        return context
+    settings = context.settings.model_copy(update={"database_url": checked_address(own)})
+    return CommandContext(context.json, settings, context.log_level, context.log_format)
 
 
-def _announce(call: CommandContext, url: str, made_key: str | None) -> None:
-    told = {"url": url, "api_key": made_key}
-    if call.json:
-        output.write_json_line({name: value for name, value in told.items() if value is not None})
+def _announce(context: CommandContext, url: str, made_key: str | None) -> None:
+    document = {"url": url, "api_key": made_key}
+    if context.json:
+        output.write_json_line(
+            {name: value for name, value in document.items() if value is not None}
+        )
     else:
-        output.show(output.facts([(name.replace("_", " "), value) for name, value in told.items()]))
+        output.show(
+            output.facts([(name.replace("_", " "), value) for name, value in document.items()])
+        )

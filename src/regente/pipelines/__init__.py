@@ -1,1 +1,1 @@
-"""The pipelines that come with Regente, one folder each. None imports another."""
+"""The built-in pipelines, one folder each. None imports another."""

@@ -1,7 +1,7 @@
-"""`Builtin`: what Regente has to know of a pipeline that comes with it, in one descriptor.
+"""`Builtin`: the descriptor of a built-in pipeline.
 
-Each folder below `regente.pipelines` has one, `BUILTIN` in its `__init__.py`. It holds names only:
-the modules that it names are imported by the processes that use them.
+Each folder below `regente.pipelines` has one, `BUILTIN` in its `__init__.py`. It contains module
+names only; processes import the modules that they use.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The process that a built-in is registered in."""
+    """What a process gives the built-ins that are registered in it."""
 
     registry: Registry
     client: Client
     fleet: Callable[[], Fleet]
     sandbox_url: str
-    """Where stand-ins answer for providers without a key."""
+    """The base URL of the stand-ins for providers without a key."""
 
 
 async def _nothing_to_close() -> None:
@@ -40,11 +40,11 @@ async def _nothing_to_close() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What a built-in holds in a process that runs it."""
+    """A registered built-in: how to close it, and how to adapt its pipelines to a runner."""
 
     close: Callable[[], Awaitable[None]] = _nothing_to_close
     fit: Callable[[list[Pipeline], int], list[Pipeline]] = lambda pipelines, _: pipelines
-    """Adapts the pipelines that a runner selected to its number of slots."""
+    """Adapts the selected pipelines to the runner's number of slots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +53,19 @@ class Builtin:
 
     package: str
     pipelines: tuple[str, ...]
-    """The names that `register` puts into the registry."""
+    """The names that `register` adds to the registry."""
     migrations: Path | None = None
-    """The folder of its migrations, numbered from 1; none: it has no tables."""
+    """The folder of its migrations, numbered from 1; None if it has no tables."""
     commands: Mapping[str, str] = field(default_factory=dict)
-    """Each command of the command line, with the module that has it."""
+    """Its commands and the modules that define them."""
     api: str | None = None
     """The module with its `ROUTERS`."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """The tags of its routes in the OpenAPI document, each with what it says."""
+    """The OpenAPI tags of its routes and their descriptions."""
     standins: str | None = None
-    """The module with `standins(seed)`: what answers for its providers in the sandbox."""
+    """The module with `standins(seed)`, which returns the stand-ins of its providers."""
     page: str | None = None
-    """The part of the web console that shows it."""
+    """Its page in the web console."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""The pipelines that come with Regente: the one place that knows them all.
+"""The list of the built-in pipelines.
 
 A new one is one more line in `MODULES`; see docs/pipelines/adding-a-builtin.md.
 """
@@ -26,20 +26,21 @@ def builtins() -> list[Builtin]:
 
 
 def switched_on(setting: str) -> list[Builtin]:
-    """Those of the setting REGENTE_BUILTINS: `all`, `none`, or names with commas between them."""
+    """The built-ins that REGENTE_BUILTINS enables: `all`, `none`, or names separated by commas."""
     known = {one.name: one for one in builtins()}
     if setting.strip() in ("all", "none"):
         return list(known.values()) if setting.strip() == "all" else []
     wanted = {name.strip() for name in setting.split(",") if name.strip()}
     if unknown := sorted(wanted - {*known}):
         raise InvalidInput(
-            f"{VARIABLE} names {', '.join(unknown)}; known: all, none, {', '.join(known)}"
+            f"{VARIABLE} has unknown names: {', '.join(unknown)}; "
+            f"known: all, none, {', '.join(known)}"
         )
     return [one for name, one in known.items() if name in wanted]
 
 
 def serving(pipelines: Collection[str] | None, setting: str) -> list[Builtin]:
-    """The built-ins that register one of these pipelines, or all that are switched on."""
+    """The built-ins that register one of these pipelines; by default all enabled ones."""
     on = switched_on(setting)
     if pipelines is None:
         return on
@@ -49,10 +50,10 @@ def serving(pipelines: Collection[str] | None, setting: str) -> list[Builtin]:
 
 
 def require_on(names: Collection[str], setting: str) -> None:
-    """Refuse to use a built-in that is switched off."""
+    """Raise an error if one of these built-ins is disabled."""
     on = {one.name for one in switched_on(setting)}
     for one in builtins():
         if one.name in names and one.name not in on:
             raise InvalidInput(
-                f"{one.name} is switched off here: {VARIABLE} is {setting!r}", code="SWITCHED_OFF"
+                f"{one.name} is disabled: {VARIABLE} is {setting!r}", code="SWITCHED_OFF"
             )

@@ -1,2 +1,1 @@
-"""Who may come in, and what they may do there. Closed by default: a route without a role cannot be
-added."""
+"""Authentication and roles. A route without a role cannot be added."""

@@ -1,4 +1,4 @@
-"""API keys: made, shown once, stored as a hash, found again by it, revoked."""
+"""API keys: created, shown once, stored as a hash, revoked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ApiKeys:
     async def create(
         self, name: str, role: Role, *, by: str, expires_at: datetime | None = None
     ) -> NewKey:
-        """The only moment at which the key itself is known."""
+        """Create a key. Its secret is only in the result, and stored as a hash."""
         if not _NAME.fullmatch(name):
             raise InvalidInput(
                 "a key's name has 1 to 100 letters, digits, spaces and any of . @ + - _"
@@ -44,16 +44,16 @@ class ApiKeys:
         if expires_at is not None and (
             expires_at.tzinfo is None or expires_at <= datetime.now(UTC)
         ):
-            raise InvalidInput("a key expires at a time in the future, with its time zone")
+            raise InvalidInput("a key must expire in the future; give the time with its time zone")
         made = await self._add("add_key", name, role, by, expires_at)
         if made is None:
             raise IllegalTransition(
-                f"there is a key called {name!r} already: revoke it, or take another name"
+                f"a key named {name!r} exists already: revoke it or choose another name"
             )
         return made
 
     async def first(self) -> NewKey | None:
-        """The admin's key of the first start; None when there has been a key before."""
+        """Create the admin key of the first start; None if any key has existed before."""
         return await self._add("add_first_key", FIRST_KEY, Role.ADMIN, "first start", None)
 
     async def _add(
@@ -94,13 +94,11 @@ class ApiKeys:
             if row["role"] == Role.ADMIN and row["status"] == "valid":
                 return str(row["id"])
         raise NotFound(
-            "there is no valid key of an admin: make one with `regente keys create NAME "
-            "--role admin`"
+            "there is no valid admin key: create one with `regente keys create NAME --role admin`"
         )
 
     async def revoke(self, key_id: str, *, by: str) -> Row:
-        """With its sessions and its links. The last admin's key stays: nobody could
-        make another."""
+        """Revoke a key with its sessions and links; the last valid admin key is refused."""
         key = await self.get(key_id)
         others = await QUERIES.fetch_one(self._database, "other_admins", id=key_id)
         if (
@@ -109,9 +107,7 @@ class ApiKeys:
             and others is not None
             and not others["count"]
         ):
-            raise IllegalTransition(
-                "this is the last valid key of an admin: make another one first"
-            )
+            raise IllegalTransition("this is the last valid admin key: create another one first")
         if await QUERIES.fetch_one(self._database, "revoke_key", id=key_id, by=by) is None:
             raise IllegalTransition(f"the key {key_id} has been revoked already")
         return key
@@ -124,5 +120,5 @@ class ApiKeys:
 
 
 def digest(secret: str) -> bytes:
-    """Fast on purpose: 256 random bits need no slow hash."""
+    """The key's SHA-256: 256 random bits need no slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

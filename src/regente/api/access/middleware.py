@@ -1,8 +1,6 @@
-"""In front of every route: who is it, are they allowed so many requests, and did they mean to send
-this one?
+"""Authentication, rate limit and CSRF check of every request, except for paths that are `is_open`.
 
-Everything is closed but what `is_open` names. A route's role is checked behind this, by the route
-itself (`roles.py`).
+The route itself checks its role (`roles.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from starlette.requests import Request, cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regente.api.access.keys import ApiKeys
-from regente.api.access.principal import EVERYBODY, Principal
+from regente.api.access.principal import UNAUTHENTICATED, Principal
 from regente.api.access.sessions import COOKIE, CSRF_HEADER, ConsoleSessions, csrf_matches
 from regente.api.config import ApiConfig
 from regente.api.errors import CsrfRefused, RateLimited, Unauthorized
@@ -31,10 +29,9 @@ _HOST_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
 
 OPEN_PATHS = frozenset({"/api/health", "/sign-in"})
 OPEN_FOLDERS = ("/pages/",)
-"""Pages that hold no data: the sign-in page, and what it is made of. The console's own files belong
-here, too."""
+"""Files of the sign-in page and the console; they contain no data."""
 SIGN_IN = ("POST", "/api/session")
-"""The one route that looks at the credentials itself."""
+"""The route that checks the credentials itself."""
 
 
 def is_open(method: str, path: str) -> bool:
@@ -63,22 +60,22 @@ class AccessMiddleware:
         request = Request(scope)
         try:
             if not is_open(scope["method"], get_route_path(scope)):
-                request.state.principal = await self._admitted(scope)
+                request.state.principal = await self._admit(scope)
         except (RegenteError, psycopg.Error, PoolTimeout) as error:
             return await answer(error, request)(scope, receive, send)
         return await self._app(scope, receive, send)
 
-    async def _admitted(self, scope: Scope) -> Principal:
+    async def _admit(self, scope: Scope) -> Principal:
         headers = Headers(scope=scope)
         if not self._config.authentication:
             _check_local(scope["method"], headers)
-            return EVERYBODY
-        principal = await self._known(scope, headers)
+            return UNAUTHENTICATED
+        principal = await self._authenticate(scope, headers)
         if seconds := self._rates.take(principal.key_id):
             raise RateLimited("too many requests with this key", retry_after_seconds=seconds)
         return principal
 
-    async def _known(self, scope: Scope, headers: Headers) -> Principal:
+    async def _authenticate(self, scope: Scope, headers: Headers) -> Principal:
         secret, cookie = headers.get(KEY_HEADER), session_cookie(headers)
         if secret is None and cookie is None:
             raise Unauthorized(f"send an API key in the header {KEY_HEADER}, or sign in")
@@ -114,13 +111,12 @@ def _check_csrf(cookie: str, headers: Headers) -> None:
 
 
 def _check_local(method: str, headers: Headers) -> None:
-    """Without keys, a page from elsewhere that a browser here has open must not reach us, by
-    whatever name."""
+    """Without authentication, refuse requests from pages of other origins and other host names."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if _HOST_NAME.fullmatch(host) is None:
-        raise Unauthorized("without authentication this API answers to localhost only")
+        raise Unauthorized("without authentication the API serves localhost only")
     if method not in SAFE_METHODS and origin is not None and origin.partition("://")[2] != host:
-        raise CsrfRefused("the request comes from a page of another origin")
+        raise CsrfRefused("the request comes from another origin")
 
 
 def address_of(scope: Scope) -> str:

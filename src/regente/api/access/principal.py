@@ -1,4 +1,4 @@
-"""Who is at the door: a name, a role, and how they showed who they are."""
+"""The author of a request: name, role, and how they authenticated."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class Principal:
     via: Literal["key", "session", "open"]
 
 
-EVERYBODY = Principal("open", "local", Role.ADMIN, "open")
-"""Where authentication is off."""
+UNAUTHENTICATED = Principal("open", "local", Role.ADMIN, "open")
+"""The principal of every request when authentication is off."""

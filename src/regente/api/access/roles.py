@@ -1,5 +1,4 @@
-"""What a route asks of its caller. A handler says so in its parameters, `who: Operator`; `guard`
-refuses one that does not."""
+"""The role that a route requires: a handler's parameter `who: Operator`; `guard` checks it."""
 
 from __future__ import annotations
 
@@ -22,16 +21,16 @@ class Requires:
     async def __call__(self, request: Request) -> Principal:
         principal: Principal | None = getattr(request.state, "principal", None)
         if principal is None:
-            raise Unauthorized("nobody has signed in")
+            raise Unauthorized("not signed in")
         if not principal.role.includes(self.role):
             raise Forbidden(
-                f"this needs the role {self.role}, and {principal.name} is {principal.role}"
+                f"this requires the role {self.role}; {principal.name} is {principal.role}"
             )
         return principal
 
 
 class PublicRoute:
-    """For the very few routes that everybody may use: each must also be named in `gate.py`."""
+    """Marks a route that needs no authentication; `middleware.py` must list its path, too."""
 
     async def __call__(self) -> None:
         return None
@@ -48,12 +47,12 @@ class UnguardedRoute(TypeError):
 
 
 def role_of(route: APIRoute) -> Role | None:
-    """The role that a route asks for; None for one that is open."""
+    """The role that a route requires; None for a public one."""
     found = list(_guards(route.dependant))
     if len(found) != 1:
         raise UnguardedRoute(
-            f"{route.path} ({route.name}) must ask for exactly one role: add `who: Viewer` "
-            "to its parameters"
+            f"{route.path} ({route.name}) must require exactly one role: "
+            "add `who: Viewer` to its parameters"
         )
     return found[0].role if isinstance(found[0], Requires) else None
 
@@ -61,7 +60,7 @@ def role_of(route: APIRoute) -> Role | None:
 def guard(router: APIRouter) -> APIRouter:
     for route in router.routes:
         if not isinstance(route, APIRoute):
-            raise UnguardedRoute(f"{route!r} is not a route that can ask for a role")
+            raise UnguardedRoute(f"{route!r} is not a route that can require a role")
         role_of(route)
     return router
 

@@ -1,5 +1,4 @@
-"""The console's way in: a one-time link or a key becomes a cookie; what changes something also
-needs the CSRF header."""
+"""Console sessions: a one-time link or a key becomes a cookie; changes need a CSRF token, too."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ class ConsoleSessions:
         return SignIn(row["expires_at"], token)
 
     async def spend(self, token: str) -> Principal | None:
-        """A link's token, once."""
+        """The principal of a sign-in link's token, which is valid once."""
         if len(token) > MAX_GIVEN_CHARACTERS:
             return None
         row = await QUERIES.fetch_one(self._database, "spend_sign_in", hash=digest(token))
@@ -85,7 +84,7 @@ class ConsoleSessions:
 
 
 def csrf_token(session_token: str) -> str:
-    """Bound to the session and not stored: whoever cannot read our answers cannot know it."""
+    """The session's CSRF token, derived and not stored: only readers of our responses know it."""
     return hmac.new(session_token.encode(), b"regente csrf", hashlib.sha256).hexdigest()
 
 

@@ -1,2 +1,1 @@
-"""Bulk actions: one row each, dealt with in chunks, taken over by another
-process when theirs dies."""
+"""Bulk actions: rows that are processed in chunks, by another process if the first one dies."""

@@ -1,5 +1,4 @@
-"""What can be done in bulk, each a thin face of an engine call that may be
-repeated without harm."""
+"""The bulk actions, each an idempotent call of the engine."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ class ActionKind(StrEnum):
 class BulkAction:
     apply: Apply
     changes: tuple[str, ...]
-    """The states that it changes; it leaves tasks in others alone."""
+    """The statuses of the tasks that it changes."""
     pipeline: str | None = None
 
 
@@ -51,7 +50,7 @@ async def _cancel_tasks(app: Regente, _: LimitedDatabase, ids: Sequence[int], by
 
 
 async def retry_any(app: Regente, database: LimitedDatabase, ids: Sequence[int], by: str) -> int:
-    """A mission's retry also renews what only missions have."""
+    """Retry tasks; missions through their own operations."""
     missions = set(await _missions_among(database, ids))
     others = [one for one in ids if one not in missions]
     done = len(await app.missions.retry_many(sorted(missions), by=by)) if missions else 0

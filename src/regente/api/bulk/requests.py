@@ -1,5 +1,4 @@
-"""A bulk request, from its selection to its answer: what it would do, or the
-action that does it."""
+"""Handles a bulk request: selects the ids, then starts the action or describes a dry run."""
 
 from __future__ import annotations
 
@@ -31,12 +30,11 @@ async def run(
     chosen: Named,
     select: Select,
 ) -> Action | DryRun:
-    """`select` finds the ids that the filter leaves, up to a limit. 202 when it goes on in the
-    background."""
+    """Run the action, with status 202 in the background. `select` finds the filter's ids."""
     ids = await _ids(chosen, select)
     if chosen.dry_run:
-        note.only_looked()
-        return await _would(api, kind, ids)
+        note.skip()
+        return await _dry_run(api, kind, ids)
     selection = (
         chosen.model_dump(mode="json", include={"filter", "limit"}, exclude_none=True) or None
     )
@@ -50,14 +48,14 @@ async def run(
     )
     response.headers["location"] = f"{api.config.path_prefix}/api/actions/{row['id']}"
     response.status_code = 202 if row["status"] == "running" else 200
-    told = {
+    target = {
         "action": row["id"],
         "selected": len(ids),
         "sample": ids[:SAMPLE],
         "reason": chosen.reason,
         **(selection or {}),
     }
-    note.about(told, after={"status": row["status"], "changed": row["changed"]})
+    note.about(target, after={"status": row["status"], "changed": row["changed"]})
     return Action.model_validate(row)
 
 
@@ -69,7 +67,7 @@ async def _ids(chosen: Named, select: Select) -> list[int]:
 
 
 def selection(api: Api, query: str, params: dict[str, Any]) -> Select:
-    """By a statement that takes these parameters and a limit."""
+    """A selection by a query with these parameters and a limit."""
 
     async def select(limit: int) -> list[int]:
         rows = await QUERIES.fetch_all(api.database, query, limit=limit, **params)
@@ -78,7 +76,7 @@ def selection(api: Api, query: str, params: dict[str, Any]) -> Select:
     return select
 
 
-async def _would(api: Api, kind: ActionKind, ids: list[int]) -> DryRun:
+async def _dry_run(api: Api, kind: ActionKind, ids: list[int]) -> DryRun:
     action = ACTIONS[kind]
     rows = await QUERIES.fetch_all(api.database, "states_of", ids=ids, pipeline=action.pipeline)
     by_status = {row["status"]: row["count"] for row in rows}

@@ -1,8 +1,6 @@
-"""Deals with bulk actions chunk by chunk. Each chunk is recorded when it is done; a chunk that was
-cut off is done again.
+"""Runs bulk actions in chunks and records each finished chunk; an interrupted chunk is repeated.
 
-Whoever dies in the midst of one loses it to any other API process, or to the next start, which goes
-on with the next chunk.
+When the process dies, another API process or the next start continues its actions.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from regente.queries import Row
 
 logger = logging.getLogger("regente.api")
 
-LOOK_EVERY_SECONDS = 5.0
+POLL_SECONDS = 5.0
 
 
 class BulkRunner:
@@ -39,13 +37,13 @@ class BulkRunner:
         self._config = config
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._working: set[asyncio.Task[None]] = set()
-        self._looking: asyncio.Task[None] | None = None
+        self._adopting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._looking = asyncio.create_task(self._look_for_orphans(), name="bulk actions")
+        self._adopting = asyncio.create_task(self._adopt_orphans(), name="bulk actions")
 
     async def stop(self) -> None:
-        await cancel_all([*self._working, *([self._looking] if self._looking else [])])
+        await cancel_all([*self._working, *([self._adopting] if self._adopting else [])])
         with contextlib.suppress(psycopg.Error, DatabaseUnavailable):
             await QUERIES.execute(self._database, "release_actions", owner=self._owner)
 
@@ -59,8 +57,7 @@ class BulkRunner:
         request_id: str | None = None,
         selection: dict[str, Any] | None = None,
     ) -> Row:
-        """Few items are dealt with before this returns, many in the background; the action's row
-        tells which."""
+        """Store an action and run it: few items before this returns, many in the background."""
         row = await QUERIES.fetch_one(
             self._database,
             "begin_action",
@@ -91,7 +88,7 @@ class BulkRunner:
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
-    async def _look_for_orphans(self) -> None:
+    async def _adopt_orphans(self) -> None:
         while True:
             try:
                 lease = self._config.action_lease_seconds
@@ -102,14 +99,14 @@ class BulkRunner:
                     self._begin(row["id"])
             except (psycopg.Error, DatabaseUnavailable) as error:
                 logger.warning("cannot look for bulk actions", extra={"error": str(error).strip()})
-            await asyncio.sleep(min(LOOK_EVERY_SECONDS, self._config.action_lease_seconds / 2))
+            await asyncio.sleep(min(POLL_SECONDS, self._config.action_lease_seconds / 2))
 
     async def _work(self, action_id: int) -> None:
         try:
             while await self._chunk(action_id):
                 pass
         except (psycopg.OperationalError, DatabaseUnavailable) as error:
-            # It stays ours until its lease runs out; then somebody goes on with it.
+            # When its lease expires, a process continues it.
             logger.warning(
                 "bulk action interrupted", extra={"action": action_id, "error": str(error).strip()}
             )
@@ -124,7 +121,7 @@ class BulkRunner:
             )
 
     async def _chunk(self, action_id: int) -> bool:
-        """True when there is more to do."""
+        """Process one chunk; whether there are more."""
         row = await QUERIES.fetch_one(
             self._database,
             "action_work",

@@ -1,6 +1,4 @@
-"""Figures for Prometheus (`GET /metrics`): those of the database, at most a few seconds old, and
-those of this process.
+"""Prometheus metrics (`GET /metrics`): the database's, cached for a few seconds, and the process's.
 
-Whatever is read from the database is the same in every API process: use `max without (instance)`
-over several.
+The database's metrics are the same in every API process: aggregate with `max without (instance)`.
 """

@@ -1,5 +1,6 @@
-"""The database's figures, asked for when they are older than a few seconds, however many ask. Also
-what only ever rises: failed attempts and lost runners since this process began.
+"""Queries the database's metrics at most every few seconds.
+
+Counts failed attempts and lost runners since this process started.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ class MetricsSnapshot:
     lost_runners: int = 0
     up: bool = False
     seconds: float = 0.0
-    """How long the questions took."""
+    """How long the queries took."""
 
 
 class MetricsCache:
     def __init__(self, database: Database, keep_seconds: float = 5.0) -> None:
         self._database = database
         self._keep_seconds = keep_seconds
-        self._asking = asyncio.Lock()
-        self._asked_at = float("-inf")
+        self._refreshing = asyncio.Lock()
+        self._refreshed_at = float("-inf")
         self._began_at: datetime | None = None
         self._last_failure_id = 0
         self._failures: Counter[tuple[str, str, str]] = Counter()
@@ -61,22 +62,22 @@ class MetricsCache:
         self.latest = MetricsSnapshot()
 
     async def refresh(self) -> None:
-        """`latest` is up to date. While the database is away it says so, and nothing else."""
-        async with self._asking:
-            if time.monotonic() - self._asked_at < self._keep_seconds:
+        """Update `latest`; when the database is unavailable, it only says so."""
+        async with self._refreshing:
+            if time.monotonic() - self._refreshed_at < self._keep_seconds:
                 return
             try:
-                self.latest = await self._ask()
+                self.latest = await self._query()
             except (psycopg.Error, PoolTimeout, DatabaseUnavailable) as error:
                 logger.warning(
-                    "no figures: the database does not answer",
+                    "no metrics: the database is unavailable",
                     extra={"error": type(error).__name__},
                 )
                 self.latest = MetricsSnapshot(failures=self._failures, lost_runners=len(self._lost))
-            self._asked_at = time.monotonic()
+            self._refreshed_at = time.monotonic()
 
-    async def _ask(self) -> MetricsSnapshot:
-        """All in one transaction: figures that belong together."""
+    async def _query(self) -> MetricsSnapshot:
+        """Query all metrics in one transaction, so that they are consistent."""
         started_at = time.monotonic()
         async with self._database.transaction() as connection:
             await QUERIES.execute(connection, "metrics_limits")
@@ -96,7 +97,7 @@ class MetricsCache:
             )
 
     async def _count(self, connection: AsyncConnection[Any]) -> None:
-        """What has failed or was lost since the last time."""
+        """Add the failures and lost runners since the last query."""
         rows = partial(QUERIES.fetch_all, connection)
         if self._began_at is None:
             (start,) = await rows("metrics_failures_start")

@@ -1,4 +1,4 @@
-"""Everything that one API process shows under /metrics: one registry of its own, nothing global."""
+"""The metrics of one API process under /metrics, in a registry of its own."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 class MetricsExporter:
     def __init__(self, database: Database, feed: Feed, keep_seconds: float = 5.0) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._figures = MetricsCache(database, keep_seconds)
+        self._cache = MetricsCache(database, keep_seconds)
         self.requests = Histogram(
             "regente_http_request_seconds",
-            "Requests by route, and how long they took; a stream, until it begins.",
+            "Duration of requests by route; of a stream, until it begins.",
             ("method", "route", "status"),
             buckets=BUCKETS,
             registry=self._registry,
         )
-        self._registry.register(DatabaseCollector(self._figures))
+        self._registry.register(DatabaseCollector(self._cache))
         self._registry.register(StreamCollector(feed))
         ProcessCollector(registry=self._registry)
 
     async def text(self) -> bytes:
-        await self._figures.refresh()
+        await self._cache.refresh()
         return generate_latest(self._registry)
 
 
@@ -49,18 +49,18 @@ class StreamCollector(Collector):
             ),
             GaugeMetricFamily(
                 "regente_stream_read_age_seconds",
-                "Since the feed was last read for them.",
+                "Seconds since the feed was last read.",
                 read_age,
             ),
             GaugeMetricFamily(
                 "regente_stream_ring_events",
-                "Events kept for them.",
+                "Events in the ring buffer.",
                 0 if feed.ring is None else len(feed.ring),
             ),
-            CounterMetricFamily("regente_stream_events", "Events read for them.", feed.published),
-            CounterMetricFamily("regente_stream_reads", "Looks at the feed.", feed.looks),
+            CounterMetricFamily("regente_stream_events", "Events read.", feed.published),
+            CounterMetricFamily("regente_stream_reads", "Reads of the feed.", feed.reads),
             CounterMetricFamily(
-                "regente_stream_dropped", "Clients that were too slow.", feed.dropped
+                "regente_stream_dropped", "Clients dropped for being too slow.", feed.dropped
             ),
         ]
 

@@ -1,4 +1,4 @@
-"""From rows to metric families: every name, label and help text of the database's figures."""
+"""Makes metric families of the database's rows: their names, labels and help texts."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ Sample = tuple[Labels, float]
 
 
 class DatabaseCollector(Collector):
-    def __init__(self, figures: MetricsCache) -> None:
-        self._figures = figures
+    def __init__(self, cache: MetricsCache) -> None:
+        self._cache = cache
 
     def collect(self) -> Iterator[Metric]:
-        found = self._figures.latest
+        found = self._cache.latest
         yield _gauge(
             "regente_database_up", "Whether the database answers.", (), [((), float(found.up))]
         )
         yield _gauge(
             "regente_scrape_seconds",
-            "How long the questions of the last scrape took.",
+            "Duration of the queries of the last scrape.",
             (),
             [((), found.seconds)],
         )
-        yield from _rising(found)
+        yield from _counters(found)
         if found.up:
-            for part in (_queues, _running, _durations, _runners, _missions, _fleet, _liveness):
-                yield from part(found)
+            for family in FAMILIES:
+                yield from family(found)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: names are not known to clash, and asking would need the database."""
+        """Nothing: a description would need the database."""
         return iter(())
 
 
-def _rising(found: MetricsSnapshot) -> Iterator[Metric]:
+def _counters(found: MetricsSnapshot) -> Iterator[Metric]:
     by_class: Counter[Labels] = Counter()
     for (pipeline, kind, _), count in found.failures.items():
         by_class[pipeline, kind] += count
     yield _counter(
         "regente_failures",
-        "Failed attempts since this process began, by code.",
+        "Failed attempts since this process started, by code.",
         ("pipeline", "class", "code"),
         [(labels, count) for labels, count in found.failures.items()],
     )
     yield _counter(
         "regente_retries_by_class",
-        "The same by class: why tasks had to be tried again, or failed.",
+        "Failed attempts since this process started, by class.",
         ("pipeline", "class"),
         [(labels, count) for labels, count in by_class.items()],
     )
     yield _counter(
         "regente_runners_lost",
-        "Leases that ran out since this process began.",
+        "Runners whose lease expired since this process started.",
         (),
         [((), found.lost_runners)],
     )
@@ -88,14 +88,12 @@ def _queues(found: MetricsSnapshot) -> Iterator[Metric]:
     waiting = [((row["pipeline"],), max(0.0, row["oldest_seconds"] or 0.0)) for row in rows]
     yield _gauge(
         "regente_oldest_waiting_seconds",
-        "How long the oldest task that is due waits.",
+        "Waiting time of the oldest task that is due.",
         ("pipeline",),
         waiting,
     )
     paused = [((row["pipeline"],), float(row["paused"])) for row in rows]
-    yield _gauge(
-        "regente_pipeline_paused", "Whether nothing of it is claimed.", ("pipeline",), paused
-    )
+    yield _gauge("regente_pipeline_paused", "1 if the pipeline is paused.", ("pipeline",), paused)
 
 
 def _running(found: MetricsSnapshot) -> Iterator[Metric]:
@@ -121,31 +119,34 @@ def _running(found: MetricsSnapshot) -> Iterator[Metric]:
 
 def _durations(found: MetricsSnapshot) -> Iterator[Metric]:
     for name, key, what in (
-        ("average", "average", "On average"),
-        ("p95", "p95", "95 of 100 at most"),
+        ("average", "average", "Average"),
+        ("p95", "p95", "95th percentile of the"),
     ):
-        help_text = f"{what}, from first start to completion, of the latest completed tasks."
+        help_text = f"{what} time from first start to completion, of the latest completed tasks."
         samples = [((row["pipeline"],), row[key]) for row in found.durations]
         yield _gauge(f"regente_task_duration_{name}_seconds", help_text, ("pipeline",), samples)
 
 
 _RUNNER_COUNTS = {
-    "claimed": "Tasks that it took.",
+    "claimed": "Tasks that it claimed.",
     "completed": "Attempts that completed.",
     "failed": "Attempts that ended as dead letters.",
-    "retried": "Attempts that will be tried again.",
-    "recovered": "Tasks of lost runners that it put back.",
-    "handed_back": "Tasks that it gave back unfinished.",
-    "busy_seconds": "Time that attempts took.",
+    "retried": "Attempts that are retried.",
+    "recovered": "Tasks of lost runners that it returned to the queue.",
+    "handed_back": "Unfinished tasks that it returned to the queue.",
+    "busy_seconds": "Total duration of its attempts.",
 }
 _RUNNER_GAUGES: dict[str, tuple[str, Callable[[Row], float]]] = {
     "running": ("Tasks that it runs now.", lambda row: row["running"]),
     "stuck": ("Of these, those without a heartbeat.", lambda row: row["stuck"]),
     "concurrency": ("Tasks that it may run at once.", lambda row: row["concurrency"]),
-    "up": ("Whether its lease stands.", lambda row: row["alive"]),
-    "heartbeat_age_seconds": ("Since it last renewed its lease.", lambda row: row["heartbeat_age"]),
+    "up": ("1 if its lease is valid.", lambda row: row["alive"]),
+    "heartbeat_age_seconds": (
+        "Seconds since it last renewed its lease.",
+        lambda row: row["heartbeat_age"],
+    ),
     "average_seconds": (
-        "What an attempt took on average.",
+        "Average duration of an attempt.",
         lambda row: row["busy_seconds"] / max(1, _ended(row)),
     ),
 }
@@ -169,7 +170,7 @@ def _runners(found: MetricsSnapshot) -> Iterator[Metric]:
             zip(labels, map(value, found.runners), strict=True),
         )
     alive = sum(row["alive"] for row in found.runners)
-    yield _gauge("regente_runners_alive", "Runners whose lease stands.", (), [((), alive)])
+    yield _gauge("regente_runners_alive", "Runners with a valid lease.", (), [((), alive)])
 
 
 def _ended(row: Row) -> int:
@@ -184,14 +185,15 @@ def _missions(found: MetricsSnapshot) -> Iterator[Metric]:
     yield _gauge("regente_missions", about, ("status", "checkpoint"), samples)
 
 
-def _fleet(found: MetricsSnapshot) -> Iterator[Metric]:
-    fleet = found.fleet
+def _workers(found: MetricsSnapshot) -> Iterator[Metric]:
     workers = {(status, "true"): 0 for status in WORKER_STATUSES}
-    workers |= {
-        (row["status"], str(row["active"]).lower()): row["workers"] for row in fleet["workers"]
-    }
+    for row in found.fleet["workers"]:
+        workers[row["status"], str(row["active"]).lower()] = row["workers"]
     yield _gauge("regente_workers", "Workers by status.", ("status", "active"), workers.items())
-    proxies = fleet["proxies"]
+
+
+def _proxies(found: MetricsSnapshot) -> Iterator[Metric]:
+    proxies = found.fleet["proxies"]
     counted = {
         "active": sum(row["active"] for row in proxies),
         "inactive": sum(not row["active"] for row in proxies),
@@ -205,16 +207,25 @@ def _fleet(found: MetricsSnapshot) -> Iterator[Metric]:
         [((state,), count) for state, count in counted.items()],
     )
     fails = [((row["name"],), row["fail_count"]) for row in proxies]
-    yield _gauge("regente_proxy_fail_count", "Failures in a row of each proxy.", ("proxy",), fails)
+    yield _gauge(
+        "regente_proxy_fail_count", "Consecutive failures of each proxy.", ("proxy",), fails
+    )
     yield _gauge(
         "regente_proxy_breaker_open",
-        "Whether proxies fail so often that only probes go out.",
+        "1 if proxies fail so often that only probes are sent.",
         (),
-        [((), float(fleet["breaker"]))],
+        [((), float(found.fleet["breaker"]))],
     )
-    states = [((state,), float(fleet["orchestrator"] == state)) for state in STATES]
-    yield _gauge("regente_orchestrator_state", "1 for the state that it is in.", ("state",), states)
-    batches = [((status,), fleet["batches"].get(status, 0)) for status in BATCH_STATUSES]
+
+
+def _orchestrator(found: MetricsSnapshot) -> Iterator[Metric]:
+    states = [((state,), float(found.fleet["orchestrator"] == state)) for state in STATES]
+    yield _gauge("regente_orchestrator_state", "1 for the current state.", ("state",), states)
+
+
+def _batches(found: MetricsSnapshot) -> Iterator[Metric]:
+    counts = found.fleet["batches"]
+    batches = [((status,), counts.get(status, 0)) for status in BATCH_STATUSES]
     yield _gauge("regente_batches", "Open batches by status.", ("status",), batches)
 
 
@@ -230,10 +241,24 @@ def _liveness(found: MetricsSnapshot) -> Iterator[Metric]:
     samples: list[Sample] = [] if age is None else [((), age)]
     yield _gauge(
         "regente_last_heartbeat_age_seconds",
-        "Since any runner last renewed its lease.",
+        "Seconds since any runner last renewed its lease.",
         (),
         samples,
     )
+
+
+FAMILIES = (
+    _queues,
+    _running,
+    _durations,
+    _runners,
+    _missions,
+    _workers,
+    _proxies,
+    _orchestrator,
+    _batches,
+    _liveness,
+)
 
 
 def _gauge(

@@ -1,17 +1,16 @@
--- What /metrics asks. Nothing here walks through the history of tasks: only live states, by their
--- partial indexes, and counts that stop at a cap. A join that the planner could turn round is
--- written as a question for each row.
+-- Queries of /metrics. None reads the history of tasks: only live states, by their partial indexes,
+-- and counts that stop at a cap. A join that the planner could reorder is a subquery for each row.
 
 -- name: metrics_limits
--- For the transaction of all of them. A table without statistics must not tempt the planner to read
--- it from end to end.
+-- Settings of their transaction. They keep the planner from sequential scans of tables without
+-- statistics.
 SELECT set_config('statement_timeout', '10s', true),
        set_config('plan_cache_mode', 'force_custom_plan', true),
        set_config('enable_seqscan', 'off', true)
 
 -- name: metrics_queues
--- By pipeline, one jump along each index from one pipeline to the next. A mission is held back
--- until a worker takes it: what it waits for begins when it was queued.
+-- By pipeline, with one index probe from each pipeline to the next. A mission is held until a
+-- worker takes it: it waits since it was queued.
 WITH RECURSIVE queued (pipeline) AS (
   SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'queued'
   UNION ALL
@@ -70,7 +69,7 @@ FROM (
 GROUP BY o.pipeline, o.checkpoint ORDER BY count(*) DESC LIMIT 500
 
 -- name: metrics_durations
--- Of the latest completions: those among the last events of all, within an hour.
+-- Of the latest completions: among the last events of all tasks, within an hour.
 WITH recent AS MATERIALIZED (
   SELECT e.task_id, e.event, e.at FROM regente.events e ORDER BY e.txid DESC, e.id DESC
   LIMIT %(events)s),
@@ -85,7 +84,7 @@ SELECT pipeline, count(*) AS tasks, avg(seconds) AS average,
 FROM done GROUP BY pipeline ORDER BY pipeline LIMIT 500
 
 -- name: metrics_runners
--- Those that live, and those that ended a moment ago, so that their last figures are seen.
+-- Runners that are alive, or ended recently, so that their last counters are scraped.
 SELECT r.id, r.name, r.status::text AS status, r.claimed, r.completed, r.failed, r.retried,
        r.recovered, r.handed_back,
        r.busy_seconds, r.concurrency, r.status < 'stopped'
@@ -107,8 +106,8 @@ SELECT r.id FROM regente.runners r WHERE r.status = 'lost' AND r.stopped_at >= %
 SELECT regente.clock() AS now, coalesce((SELECT max(f.id) FROM regente.failures f), 0) AS last_id
 
 -- name: metrics_failures
--- New failed attempts. Ids are given before they are committed: from the first one of the last
--- seconds on they are left for the next time.
+-- New failed attempts. Ids are assigned before their commit: attempts of the last seconds are left
+-- to the next query.
 WITH fresh AS MATERIALIZED (
   SELECT f.id, f.pipeline, f.class, f.code,
          f.at >= regente.clock() - make_interval(secs => %(settle_seconds)s::double precision)
@@ -139,7 +138,7 @@ SELECT
    FROM regente.runners r) AS heartbeat_age
 
 -- name: metrics_missions
--- Those under way with their checkpoint; of the others how many, up to the cap.
+-- Running missions with their checkpoint; the count of the others, up to the cap.
 SELECT s.status, s.checkpoint, count(*) AS missions
 FROM (
   (SELECT 'running' AS status, (SELECT r.checkpoint::text FROM regente.mission_runs r

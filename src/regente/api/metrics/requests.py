@@ -1,5 +1,4 @@
-"""Counts and times every request by its route, never by its path: a path holds ids, and there is no
-end to them."""
+"""Counts and times every request by its route; by path, the number of series would be unlimited."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ class RequestTimes:
         started_at = time.monotonic()
         status, streamed_at = 500, None
 
-        async def noting(message: Message) -> None:
+        async def observe(message: Message) -> None:
             nonlocal status, streamed_at
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -36,7 +35,7 @@ class RequestTimes:
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, observe)
         finally:
             method = scope["method"] if scope["method"] in METHODS else "other"
             route = getattr(scope.get("route"), "path", NO_ROUTE)

@@ -1,4 +1,4 @@
-"""The figures, for Prometheus."""
+"""`/metrics`: the metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class MetricsText(Response):
 
 @routes.get(
     "",
-    summary="Figures for Prometheus",
+    summary="Prometheus metrics",
     response_class=MetricsText,
     responses={
         200: {
             "content": {"text/plain": {"schema": {"type": "string"}}},
-            "description": "Prometheus' text format.",
+            "description": "Prometheus text format.",
         }
     },
 )
 async def metrics(request: Request, who: Viewer) -> MetricsText:
-    """The database's are at most five seconds old. Let Prometheus send a viewer's key in the header
-    `x-api-key`."""
-    operations: MetricsExporter = request.app.state.metrics
-    return MetricsText(await operations.text())
+    """The database's metrics are at most five seconds old. Prometheus sends a viewer's key in the
+    header `x-api-key`."""
+    exporter: MetricsExporter = request.app.state.metrics
+    return MetricsText(await exporter.text())

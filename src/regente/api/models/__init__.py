@@ -1,1 +1,1 @@
-"""The API's wire models, one file per resource, with examples. No behaviour."""
+"""The API's wire models, one file per resource, with examples."""

@@ -1,4 +1,4 @@
-"""Keys and sessions."""
+"""Wire models of keys and sessions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from regente.api.models.basics import Strict
 class Key(BaseModel):
     id: str = Field(examples=["key_0f3a5b7c9d1e"])
     name: str = Field(examples=["ana"])
-    prefix: str = Field(description="How it begins.", examples=["rg_Yx3fA8kQ"])
+    prefix: str = Field(description="Its first characters.", examples=["rg_Yx3fA8kQ"])
     role: Role
     status: Literal["valid", "expired", "revoked"]
-    sessions: int = Field(description="Console sessions that it has open.")
+    sessions: int = Field(description="Open console sessions.")
     created_at: datetime
     created_by: str
     expires_at: datetime | None
@@ -36,12 +36,12 @@ class CreatedKey(BaseModel):
     id: str
     name: str
     role: Role
-    api_key: str = Field(description="Shown this once and never again.", examples=["rg_Yx3fA8kQ…"])
+    api_key: str = Field(description="Shown only once.", examples=["rg_Yx3fA8kQ…"])
 
 
 class SignInLink(BaseModel):
     url: str = Field(
-        description="Opens the console once.",
+        description="Signs in to the console; valid once.",
         examples=["https://regente.example.com/sign-in#token=…"],
     )
     expires_at: datetime
@@ -59,7 +59,7 @@ class Session(BaseModel):
     role: Role
     via: Literal["key", "session", "open"]
     csrf_token: str | None = Field(
-        description="To be sent as `x-csrf-token` with whatever changes something."
+        description="Send it as `x-csrf-token` with requests that change something."
     )
 
 

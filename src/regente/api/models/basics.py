@@ -1,4 +1,4 @@
-"""What all resources share: pages, selections, the answer to an action."""
+"""Wire models that resources share: pages, selections, bulk actions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Word = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Strict(BaseModel):
-    """What comes in: a field that nobody knows is a mistake."""
+    """A request model: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class PageQuery(Strict):
     cursor: str | None = Field(
-        None, pattern=r"^[0-9]{1,19}(-[0-9]{1,19})?$", description="`next` of the page before."
+        None, pattern=r"^[0-9]{1,19}(-[0-9]{1,19})?$", description="`next` of the previous page."
     )
-    limit: int = Field(100, ge=1, le=MAX_PAGE, description=f"How many at once, at most {MAX_PAGE}.")
+    limit: int = Field(100, ge=1, le=MAX_PAGE, description=f"Items per page, at most {MAX_PAGE}.")
 
     @property
     def before_id(self) -> int | None:
@@ -42,24 +42,24 @@ class Page(BaseModel, Generic[T]):
 
 class CountedPage(Page[T], Generic[T]):
     total: int | None = Field(
-        None, description="How many match, when `count` was asked for.", examples=[10000]
+        None, description="How many match; only with `count`.", examples=[10000]
     )
-    total_is_capped: bool = Field(False, description="There are more than `total`.")
+    total_is_capped: bool = Field(False, description="More than `total` match.")
 
 
 class Selection(Strict):
-    """Which ones: `ids`, or everything that a filter leaves. `limit` takes the first so many."""
+    """The items of a bulk action: `ids`, or all that match a filter; `limit` takes the first."""
 
     ids: list[SomeId] | None = Field(None, min_length=1, max_length=MAX_IDS, examples=[[41, 42]])
     limit: int | None = Field(
-        None, ge=1, le=1_000_000, description="Only the first so many, oldest first."
+        None, ge=1, le=1_000_000, description="Maximum number of items, oldest first."
     )
-    dry_run: bool = Field(False, strict=True, description="Only say what it would do.")
+    dry_run: bool = Field(False, strict=True, description="Only report what the action would do.")
     reason: str | None = Field(None, max_length=500, examples=["the target is back"])
 
 
 class Named(Selection):
-    """Only for the check that is the same for every filter."""
+    """A selection with a filter; checks that either ids or a filter are given."""
 
     filter: Any = None
 
@@ -71,7 +71,7 @@ class Named(Selection):
 
 
 class Action(BaseModel):
-    """A bulk action: done at once when it is small, else in the background."""
+    """A bulk action: a small one is finished in the response, a large one in the background."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -96,9 +96,9 @@ class Action(BaseModel):
     kind: str
     by: str
     status: Literal["running", "completed", "failed"]
-    total: int = Field(description="How many were selected.")
-    done: int = Field(description="How many have been dealt with.")
-    changed: int = Field(description="How many of them it applied to.")
+    total: int = Field(description="Selected items.")
+    done: int = Field(description="Processed items.")
+    changed: int = Field(description="Processed items that it changed.")
     reason: str | None
     error: str | None
     filter: Any = None
@@ -107,7 +107,7 @@ class Action(BaseModel):
 
 
 class DryRun(BaseModel):
-    """What a bulk action would do."""
+    """What a bulk action would change."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -151,7 +151,7 @@ class Why(BaseModel):
 
 
 class Done(BaseModel):
-    """An action on one thing."""
+    """The result of an action on one item."""
 
     id: int | str
     status: str = Field(examples=["canceled"])

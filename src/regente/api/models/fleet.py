@@ -1,4 +1,4 @@
-"""Workers, proxies and writers. Secrets go in and never come out."""
+"""Wire models of workers, proxies and writers. Secrets are write-only."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ class Worker(Member):
     url: str
     storage_domain: str | None
     status: Literal["idle", "initializing", "ready", "scraping", "error"]
-    session_count: int = Field(description="Missions on its present session.")
+    session_count: int = Field(description="Missions on its current session.")
     current_mission_id: int | None
-    proxy: str | None = Field(description="The one that its session goes out through.")
-    failures: int = Field(description="Sessions in a row that did not start.")
+    proxy: str | None = Field(description="The proxy of its session.")
+    failures: int = Field(description="Consecutive sessions that did not start.")
     rest_until: datetime | None
     error_code: str | None
     error_message: str | None
     progress_at: datetime | None = Field(description="The last heartbeat of its mission.")
     sessions: int = Field(description="Sessions in the last 7 days.")
-    good_sessions: int = Field(description="Those that became ready.")
-    missions: int = Field(description="Missions that they were given.")
+    good_sessions: int = Field(description="Sessions that became ready.")
+    missions: int = Field(description="Missions that these sessions were given.")
 
 
 class NewWorker(Strict):
@@ -101,7 +101,7 @@ class Proxy(Member):
     last_failed_at: datetime | None
     last_failure: str | None
     sessions: int = Field(description="Sessions through it in the last 7 days.")
-    good_sessions: int = Field(description="Those that became ready.")
+    good_sessions: int = Field(description="Sessions that became ready.")
 
 
 class NewProxy(Strict):
@@ -137,7 +137,7 @@ class WriterChanges(Strict):
 
 
 class Verdict(BaseModel):
-    """What a test found."""
+    """The result of a test."""
 
     ok: bool
     message: str = Field(examples=["it answers; its session is ready"])
@@ -145,7 +145,7 @@ class Verdict(BaseModel):
 
 
 def plain(changes: BaseModel) -> dict[str, Any]:
-    """What was given, with the secrets as text: for the register only."""
+    """The given fields with secrets as plain text, for the fleet's registry."""
     given = changes.model_dump(exclude_unset=True, exclude_none=True)
     return {
         name: value.get_secret_value() if isinstance(value, SecretStr) else value

@@ -1,4 +1,4 @@
-"""The overview."""
+"""Wire models of the overview."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Bucket(BaseModel):
 class Queue(BaseModel):
     pipeline: str
     queued: int
-    due: int = Field(description="Those that nothing but a free runner keeps waiting.")
+    due: int = Field(description="Queued tasks that only wait for a free runner.")
     running: int
     stuck: int = Field(description="Running without a heartbeat for 10 minutes.")
     oldest_waiting_seconds: float | None
@@ -41,16 +41,16 @@ class Health(BaseModel):
     inactive_workers: int
     active_proxies: int
     proxies_in_use: int
-    failing_proxies: int = Field(description="Active, with a failure of their own.")
+    failing_proxies: int = Field(description="Active proxies with failures.")
     inactive_proxies: int
     active_writers: int
     runners: int
     lost_runners: int = Field(description="In the last hour.")
-    breaker: bool = Field(description="Most proxies fail: the target may be down.")
+    breaker: bool = Field(description="Whether most proxies fail: the target may be down.")
 
 
 class Attention(BaseModel):
-    """Something that needs a person."""
+    """A problem that an operator should look at."""
 
     code: str = Field(examples=["DEAD_LETTERS"])
     count: int
@@ -61,7 +61,7 @@ class Stats(BaseModel):
     now: datetime
     window_seconds: int
     bucket_seconds: int
-    attention: list[Attention] = Field(description="Empty: all is well.")
+    attention: list[Attention] = Field(description="Problems; empty if there are none.")
     throughput: list[Bucket]
     queues: list[Queue]
     phases: list[Phase]

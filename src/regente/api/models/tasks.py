@@ -1,4 +1,4 @@
-"""Tasks, batches, dead letters, runners: what the engine knows."""
+"""Wire models of tasks, batches, dead letters and runners."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ class Task(BaseModel):
     key: str | None
     batch_id: int | None
     priority: int
-    args: Any = Field(
-        description="What it was given; fields that are called like a secret are not shown."
-    )
+    args: Any = Field(description="Its arguments; fields with secret names are hidden.")
     result: Any
     attempt: int
-    tries: int = Field(description="Attempts that failed by its own fault.")
+    tries: int = Field(description="Attempts that failed by the task's own fault.")
     crashes: int = Field(description="Attempts that died with their runner.")
     max_attempts: int | None
     run_at: datetime
@@ -51,7 +49,7 @@ class TaskFilter(Strict):
     pipeline: Word | None = None
     statuses: list[TaskStatus] | None = Field(None, max_length=7)
     batch_id: int | None = Field(None, ge=1, le=MAX_ID)
-    code: Word | None = Field(None, description="Its error code.")
+    code: Word | None = Field(None, description="The task's error code.")
 
 
 class TaskQuery(TaskFilter, PageQuery):
@@ -87,7 +85,7 @@ class Event(BaseModel):
         }
     )
 
-    position: str = Field(description="Its place in the order of all events.")
+    position: str = Field(description="Its position in the feed.")
     at: datetime
     event: str
     task_id: int | None
@@ -99,7 +97,7 @@ class Event(BaseModel):
 
 class EventFilter(Strict):
     mission_id: int | None = Field(
-        None, ge=1, le=MAX_ID, description="With the events of the sessions that it ran on."
+        None, ge=1, le=MAX_ID, description="Includes the events of its sessions."
     )
     task_id: int | None = Field(None, ge=1, le=MAX_ID)
     batch_id: int | None = Field(None, ge=1, le=MAX_ID)
@@ -116,7 +114,7 @@ class EventQuery(EventFilter, PageQuery):
 
 
 class Failure(BaseModel):
-    """A dead letter: a task that failed for good, until somebody retries or discards it."""
+    """A dead letter: a task that failed for good, until it is retried or discarded."""
 
     task_id: int
     pipeline: str
@@ -127,7 +125,7 @@ class Failure(BaseModel):
     class_: str | None = Field(
         alias="class", description="transient, blocked, throttled, fatal, timeout, stall or crash."
     )
-    fingerprint: str | None = Field(description="The same for failures that look the same.")
+    fingerprint: str | None = Field(description="Equal for similar failures.")
     step: str | None
     tries: int
     crashes: int
@@ -154,7 +152,7 @@ class FailureSelection(Named):
 
 class DiscardSelection(FailureSelection):
     reason: str = Field(
-        min_length=3, max_length=500, description="Why they are given up; it stays in the audit."
+        min_length=3, max_length=500, description="Why they are discarded; stored in the audit log."
     )
 
 
@@ -163,7 +161,7 @@ class FailureGroup(BaseModel):
     code: str | None
     fingerprint: str | None
     class_: str | None = Field(alias="class")
-    message: str | None = Field(description="Of the newest one.")
+    message: str | None = Field(description="Message of the newest failure.")
     step: str | None
     tasks: int
     first_at: datetime | None
@@ -198,7 +196,7 @@ class FailureDetail(BaseModel):
 
 
 class Batch(BaseModel):
-    """A ledger over its tasks: the counts add up to `total`."""
+    """A batch of tasks, whose counts add up to `total`."""
 
     id: int
     name: str
@@ -219,7 +217,7 @@ class Batch(BaseModel):
     finished_at: datetime | None
     eta_seconds: float | None
     pipeline: str | None = Field(
-        description="Of its tasks, or of one of them where they have several.", examples=["quotes"]
+        description="Pipeline of its tasks; one of them, if they have several.", examples=["quotes"]
     )
     details: Any
 
@@ -236,13 +234,13 @@ class ErrorCount(BaseModel):
 class BatchDetail(Batch):
     errors: list[ErrorCount] = Field(description="Its dead letters by code.")
     last_task_id: int | None
-    last_key: str | None = Field(description="Which one ended last.")
-    route: str | None = Field(description="The affected route, when whoever opened it said so.")
+    last_key: str | None = Field(description="Key of the task that ended last.")
+    route: str | None = Field(description="`route` of its details, if given.")
 
 
 class Resumed(BaseModel):
     resumed: bool = Field(
-        description="False for whoever came second, or when there was nothing to resume."
+        description="False if another call resumed it, or if there was nothing to resume."
     )
     reason: str
     released: int
@@ -261,7 +259,7 @@ class Requeued(BaseModel):
 
 class Canceled(BaseModel):
     canceled: int
-    canceling: int = Field(description="Asked to end; their runners do it.")
+    canceling: int = Field(description="Running tasks that were asked to stop.")
 
 
 class Runner(BaseModel):
@@ -273,7 +271,7 @@ class Runner(BaseModel):
     pid: int
     version: str
     status: Literal["running", "draining", "stopped", "lost"]
-    alive: bool = Field(description="Its lease stands.")
+    alive: bool = Field(description="Whether its lease is valid.")
     pipelines: list[str]
     concurrency: int
     running: int

@@ -1,4 +1,4 @@
-"""How figures moved over time: what the charts draw."""
+"""Wire models of the charts: counts over time."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ class Trends(BaseModel):
     window_seconds: int
     bucket_seconds: int
     depth: list[Depth]
-    retries: list[RetryCause] = Field(
-        description="Attempts that another one followed, by what ended them; most first."
-    )
+    retries: list[RetryCause] = Field(description="Retried attempts by cause, most frequent first.")
     sessions: list[SessionBucket] = Field(
-        description="Sessions through proxies that came about, or did not."
+        description="Sessions that became ready, and sessions that failed."
     )

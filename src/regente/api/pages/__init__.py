@@ -1,5 +1,4 @@
-"""The two pages that are not the console: signing in, and the documentation. Without inline script
-or style."""
+"""The sign-in page and the documentation page, without inline scripts or styles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""One file per resource. A new one is written like any of these, and added to `ROUTERS`; those of a
-built-in pipeline are in its folder.
-"""
+"""The core's routes, one file per resource; those of a built-in pipeline are in its folder."""
 
 from __future__ import annotations
 
@@ -56,5 +54,5 @@ ROUTERS = tuple(
 
 
 def routers_of(builtins: Iterable[Builtin]) -> tuple[APIRouter, ...]:
-    """The core's and those of these built-ins."""
+    """The routers of the core and of these built-ins."""
     return (*ROUTERS, *(router for one in builtins for router in one.routers()))

@@ -1,4 +1,4 @@
-"""Bulk actions and how far they are."""
+"""`/api/actions`: bulk actions and their progress."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ async def list_actions(
     return Page(items=[Action(**row) for row in rows[: query.limit]], next=more)
 
 
-@routes.get("/{action_id}", summary="Progress of a bulk action")
+@routes.get("/{action_id}", summary="Show a bulk action")
 async def show(action_id: Id, api: ApiDep, who: Viewer) -> Action:
     return Action(**await api.bulk.get(action_id))

@@ -1,4 +1,4 @@
-"""Batches: rounds, lots of quotes, executions."""
+"""`/api/batches`: batches of tasks."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ async def list_batches(
     return Page(items=[Batch(**_shown(one)) for one in found[: query.limit]], next=more)
 
 
-@routes.get("/{batch_id}", summary="Show a batch: its ledger, its error mix, what ended last")
+@routes.get("/{batch_id}", summary="Show a batch with its counts, errors and last task")
 async def show(batch_id: Id, api: ApiDep, who: Viewer) -> BatchDetail:
     return await detail(api, batch_id)
 
 
-@routes.post("/{batch_id}/resume", summary="Go on where a stalled batch stopped")
+@routes.post("/{batch_id}/resume", summary="Resume a stalled batch")
 async def resume(batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Resumed:
-    """Idempotent: of two callers at once one resumes, the other learns so."""
+    """Idempotent: of two concurrent calls one resumes it, the other changes nothing."""
     before = await api.regente.batch(batch_id)
     done = await api.regente.resume_batch(batch_id, by=who.name)
     note.about({"batch_id": batch_id}, before={"status": before.status}, after=asdict(done))
     return Resumed(**asdict(done))
 
 
-@routes.post("/{batch_id}/reprocess", summary="Retry its failed tasks only")
+@routes.post("/{batch_id}/reprocess", summary="Retry failed tasks of a batch")
 async def reprocess(
     batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep, body: Reprocess | None = None
 ) -> Requeued:
-    """All of them, those with one of the codes, or those with one of the ids."""
+    """All failed tasks, or those with one of the codes or ids."""
     chosen = body or Reprocess()
     before = await api.regente.batch(batch_id)
     ids = await api.regente.reprocess_batch(
@@ -71,9 +71,9 @@ async def reprocess(
     return Requeued(count=len(ids), ids=ids)
 
 
-@routes.post("/{batch_id}/cancel", summary="Cancel the rest of a batch")
+@routes.post("/{batch_id}/cancel", summary="Cancel a batch")
 async def cancel(batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Canceled:
-    """What has ended stays as it is."""
+    """Only unfinished tasks are canceled."""
     before = await api.regente.batch(batch_id)
     done = await api.regente.cancel_batch(batch_id, by=who.name)
     note.about({"batch_id": batch_id}, before={"status": before.status}, after=done)
@@ -81,8 +81,8 @@ async def cancel(batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -
 
 
 async def detail(api: Api, batch_id: int) -> BatchDetail:
-    ledger = await api.regente.batch(batch_id)
-    mix = await QUERIES.fetch_all(api.database, "batch_errors", batch_id=batch_id)
+    batch = await api.regente.batch(batch_id)
+    errors = await QUERIES.fetch_all(api.database, "batch_errors", batch_id=batch_id)
     last = await QUERIES.fetch_one(api.database, "batch_last", batch_id=batch_id)
     route = ledger.details.get("route")
     return BatchDetail(

@@ -1,5 +1,4 @@
-"""The demo, started from the console of an installation that has nothing yet. Whoever serves the
-API says whether it can."""
+"""`/api/demo`: starts the demo from the console, if the fleet is empty and the server allows it."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ MEMBERS = "demo-"
 
 class DemoProcess(Protocol):
     @property
-    def runs(self) -> bool: ...
+    def running(self) -> bool: ...
 
     async def start(self) -> None: ...
 
@@ -29,27 +28,27 @@ class DemoProcess(Protocol):
 class Demo(BaseModel):
     state: Literal["running", "possible", "impossible"]
     reason: str | None = Field(
-        description="Why it is impossible.", examples=["the fleet has members of its own"]
+        description="Why it is impossible.", examples=["the fleet has other members"]
     )
 
 
-@routes.get("", summary="Does the demo run, could it?")
+@routes.get("", summary="Show whether the demo runs or can be started")
 async def demo(request: Request, api: ApiDep, who: Viewer) -> Demo:
     process = _process(request)
-    if process is not None and process.runs:
+    if process is not None and process.running:
         return Demo(state="running", reason=None)
-    reason = await _against(api, process)
+    reason = await _obstacle(api, process)
     return Demo(state="impossible" if reason else "possible", reason=reason)
 
 
-@routes.post("/start", summary="Run the demo beside this server")
+@routes.post("/start", summary="Start the demo")
 async def start_demo(request: Request, api: ApiDep, who: Admin, note: AuditNoteDep) -> Demo:
-    """A sandbox, 3 workers, 6 proxies and 24 missions with faults, in this database. Only where the
-    fleet has nothing else."""
+    """Runs a sandbox, 3 workers, 6 proxies and 24 missions with faults in this database. Refused if
+    the fleet has other members."""
     process = _process(request)
-    reason = await _against(api, process)
+    reason = await _obstacle(api, process)
     if reason or process is None:
-        raise IllegalTransition(f"the demo cannot be started here: {reason}")
+        raise IllegalTransition(f"the demo cannot be started: {reason}")
     await process.start()
     note.about("demo", after={"state": "running"})
     return Demo(state="running", reason=None)
@@ -59,10 +58,10 @@ def _process(request: Request) -> DemoProcess | None:
     return getattr(request.app.state, "demo", None)
 
 
-async def _against(api: Api, demo: DemoProcess | None) -> str | None:
+async def _obstacle(api: Api, demo: DemoProcess | None) -> str | None:
     if demo is None:
         return "this server cannot start processes; run `regente up --demo`"
     members = await api.regente.fleet.members()
     if any(not member.name.startswith(MEMBERS) for member in members if member.kind != "writer"):
-        return "the fleet has members of its own"
+        return "the fleet has other members"
     return None

@@ -1,5 +1,4 @@
-"""The documentation: the OpenAPI document, and a page that renders it without
-help from elsewhere."""
+"""`/docs`: the OpenAPI document and a self-contained page that renders it."""
 
 from __future__ import annotations
 

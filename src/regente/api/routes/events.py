@@ -1,4 +1,4 @@
-"""Events: the audit log, by mission, type, worker and time, and its exports."""
+"""`/api/events`: the event log, filtered by mission, type, worker and time, and its exports."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ COLUMNS = tuple(Event.model_fields)
 
 
 class Export(EventFilter):
-    format: Literal["csv", "json"] = Field("csv", description="Both with the newest first.")
+    format: Literal["csv", "json"] = Field("csv", description="Newest first in both.")
 
 
 @routes.get("", summary="Query events, newest first")
 async def list_events(
     query: Annotated[EventQuery, Query()], api: ApiDep, who: Viewer
 ) -> Page[Event]:
-    """What operators did is `types=operator_action`."""
+    """The audit log is `types=operator_action`."""
     found, more = await event_log.page(api, query, _cursor(query.cursor), query.limit)
     return Page(items=found, next=more)
 
@@ -47,11 +47,13 @@ async def list_events(
     },
 )
 async def export(query: Annotated[Export, Query()], api: ApiDep, who: Viewer) -> StreamingResponse:
-    """In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    """In CSV, a cell that a spreadsheet would read as a formula begins with an apostrophe."""
     chosen = EventFilter(**query.model_dump(exclude={"format"}))
     is_csv = query.format == "csv"
     headers = {"content-disposition": f'attachment; filename="events.{query.format}"'}
-    events = await event_log.begun(event_log.every(api, chosen, api.config.export_rows))
+    events = await event_log.with_first_fetched(
+        event_log.every(api, chosen, api.config.export_rows)
+    )
     text = _as_csv(events) if is_csv else _as_json(events)
     return StreamingResponse(
         text,
@@ -75,6 +77,5 @@ async def _as_json(events: AsyncIterator[Event]) -> AsyncIterator[str]:
 
 
 def _cursor(text: str | None) -> str | None:
-    """Of another list it is no position of ours: then it is only a transaction, and its events are
-    passed over."""
+    """The cursor as a position; one without an event id means before the whole transaction."""
     return text if text is None or "-" in text else f"{text}-0"

@@ -1,4 +1,4 @@
-"""Failures: dead letters, one by one or in groups that look the same."""
+"""`/api/failures`: dead letters, singly or grouped by similar failures."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ async def list_failures(
     return Page(items=[Failure(**row) for row in rows[: query.limit]], next=more)
 
 
-@routes.get("/groups", summary="Dead letters by code and fingerprint")
+@routes.get("/groups", summary="Group dead letters by code and fingerprint")
 async def groups(
     chosen: Annotated[FailureFilter, Query()], api: ApiDep, who: Viewer
 ) -> list[FailureGroup]:
-    """The largest group first; of more than 100,000 dead letters the newest are looked at."""
+    """Largest group first; of more than 100,000 dead letters only the newest are counted."""
     return [
         FailureGroup(**row)
         for row in await QUERIES.fetch_all(
@@ -63,9 +63,7 @@ async def groups(
     ]
 
 
-@routes.post(
-    "/retry", summary="Retry one, a group, or the first n", responses={202: {"model": Action}}
-)
+@routes.post("/retry", summary="Retry dead letters", responses={202: {"model": Action}})
 async def retry(
     body: FailureSelection,
     request: Request,
@@ -74,8 +72,7 @@ async def retry(
     who: Operator,
     note: AuditNoteDep,
 ) -> Action | DryRun:
-    """By ids of tasks, or by a filter (a group is its code and fingerprint); `limit` takes the
-    first so many."""
+    """By task ids or by a filter (code and fingerprint select a group); `limit` takes the first."""
     return await bulk.run(
         api,
         request,
@@ -88,9 +85,7 @@ async def retry(
     )
 
 
-@routes.post(
-    "/discard", summary="Give dead letters up for good", responses={202: {"model": Action}}
-)
+@routes.post("/discard", summary="Discard dead letters", responses={202: {"model": Action}})
 async def discard(
     body: DiscardSelection,
     request: Request,
@@ -99,7 +94,7 @@ async def discard(
     who: Operator,
     note: AuditNoteDep,
 ) -> Action | DryRun:
-    """They become `canceled`. The reason stays in the audit."""
+    """They become `canceled`. The reason is stored in the audit log."""
     return await bulk.run(
         api,
         request,
@@ -112,7 +107,7 @@ async def discard(
     )
 
 
-@routes.get("/{task_id}", summary="Show a dead letter with all its failed attempts")
+@routes.get("/{task_id}", summary="Show a dead letter with its failed attempts")
 async def show(task_id: Id, api: ApiDep, who: Viewer) -> FailureDetail:
     task = await api.regente.get(task_id)
     rows = await api.regente.failures(task_id, MAX_PAGE)
@@ -122,7 +117,7 @@ async def show(task_id: Id, api: ApiDep, who: Viewer) -> FailureDetail:
 
 @routes.get(
     "/attempts/{failure_id}/snapshots/{name}",
-    summary="What a failed attempt attached, as plain text or bytes",
+    summary="Show a snapshot of a failed attempt, as plain text or bytes",
     response_class=Response,
     responses={200: {"content": {"text/plain": {}, "application/octet-stream": {}}}},
 )
@@ -132,7 +127,7 @@ async def snapshot(
     api: ApiDep,
     who: Viewer,
 ) -> Response:
-    """Never as HTML: what was scraped must not run here."""
+    """Never served as HTML: scraped pages must not run here."""
     content_type, truncated, body = await api.regente.snapshot(failure_id, name)
     is_text = content_type.startswith("text/") or "json" in content_type or "xml" in content_type
     headers = {

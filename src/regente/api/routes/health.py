@@ -1,4 +1,4 @@
-"""Is the API there, and does its database answer? The one question that everybody may ask."""
+"""`/api/health`: whether the API and its database answer; needs no authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: who may come in."""
+"""`/api/keys`: API keys and sign-in links."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ async def list_keys(api: ApiDep, who: Admin) -> list[Key]:
     return [Key(**row) for row in await api.keys.all()]
 
 
-@routes.post("", summary="Make a key", status_code=201)
+@routes.post("", summary="Create a key", status_code=201)
 async def create(body: NewKey, api: ApiDep, who: Admin, note: AuditNoteDep) -> CreatedKey:
-    """The answer is the only place that ever shows it."""
+    """The key itself is only in this response."""
     made = await api.keys.create(body.name, body.role, by=who.name, expires_at=body.expires_at)
     note.about(
         {"key": made.id},
@@ -32,18 +32,18 @@ async def create(body: NewKey, api: ApiDep, who: Admin, note: AuditNoteDep) -> C
 
 @routes.delete("/{member_id}", summary="Revoke a key", status_code=204)
 async def revoke(member_id: MemberId, api: ApiDep, who: Admin, note: AuditNoteDep) -> None:
-    """With its sessions and its links, at once. The last key of an admin cannot be revoked."""
+    """Its sessions and links end at once. The last valid admin key cannot be revoked."""
     before = await api.keys.revoke(member_id, by=who.name)
     note.about({"key": member_id}, before={"name": before["name"], "role": before["role"]})
 
 
 @routes.post(
-    "/{member_id}/sign-in-link", summary="Make a one-time sign-in link for a key", status_code=201
+    "/{member_id}/sign-in-link", summary="Create a one-time sign-in link for a key", status_code=201
 )
 async def sign_in_link(
     member_id: MemberId, request: Request, api: ApiDep, who: Admin, note: AuditNoteDep
 ) -> SignInLink:
-    """Its token stands behind the #, which no browser sends to a server."""
+    """The token is in the link's fragment, which browsers do not send to servers."""
     await api.keys.get(member_id)
     link = await api.sessions.new_link(member_id, by=who.name)
     note.about({"key": member_id}, after={"expires_at": link.expires_at})

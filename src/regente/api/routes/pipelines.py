@@ -1,4 +1,4 @@
-"""Pipelines: the kinds of tasks that are known, and whether they are paused."""
+"""`/api/pipelines`: the known pipelines; pause and resume."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ async def list_pipelines(api: ApiDep, who: Viewer) -> list[Pipeline]:
     return [Pipeline(**row) for row in await api.regente.pipelines()]
 
 
-@routes.post("/{name}/pause", summary="Claim nothing more of it")
+@routes.post("/{name}/pause", summary="Pause a pipeline")
 async def pause(name: Name, api: ApiDep, who: Operator, note: AuditNoteDep) -> Pipeline:
-    """What runs goes on."""
+    """Runners claim none of its tasks; running tasks go on."""
     await _find(api, name)
     await api.regente.pause(name, by=who.name)
     note.about({"pipeline": name}, after={"paused": True})
     return await _find(api, name)
 
 
-@routes.post("/{name}/resume", summary="Claim it again")
+@routes.post("/{name}/resume", summary="Resume a pipeline")
 async def resume(name: Name, api: ApiDep, who: Operator, note: AuditNoteDep) -> Pipeline:
     await _find(api, name)
     await api.regente.resume(name, by=who.name)

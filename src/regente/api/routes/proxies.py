@@ -1,4 +1,4 @@
-"""Proxies: what workers' sessions go out through."""
+"""`/api/proxies`: the proxies of workers' sessions."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ async def show(member_id: MemberId, api: ApiDep, who: Viewer) -> Proxy:
 async def edit(
     member_id: MemberId, body: ProxyChanges, api: ApiDep, who: Admin, note: AuditNoteDep
 ) -> Proxy:
-    """What is not given stays as it is."""
+    """Omitted fields stay unchanged."""
     return Proxy(**await fleet.edit(api, "proxy", member_id, plain(body), who, note))
 
 
-@routes.post("/{member_id}/activate", summary="Switch a proxy on")
+@routes.post("/{member_id}/activate", summary="Activate a proxy")
 async def activate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Proxy:
     """It is active again, with its failures reset to 0."""
     return Proxy(**await fleet.switch(api, "proxy", member_id, True, who, note))
 
 
-@routes.post("/{member_id}/deactivate", summary="Switch a proxy off")
+@routes.post("/{member_id}/deactivate", summary="Deactivate a proxy")
 async def deactivate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Proxy:
-    """The session that goes through it may finish."""
+    """Its current session may finish."""
     return Proxy(**await fleet.switch(api, "proxy", member_id, False, who, note))
 
 
 @routes.post("/{member_id}/test", summary="Test a proxy")
 async def check(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Verdict:
-    """Is it there, and does it let us in? Sets `last_test_at` and `last_test_ok`."""
+    """Whether it answers and accepts its credentials. Sets `last_test_at` and `last_test_ok`."""
     return await fleet.check(api, "proxy", member_id, note)
 
 
 @routes.delete("/{member_id}", summary="Remove a proxy", status_code=204)
 async def remove(member_id: MemberId, api: ApiDep, who: Admin, note: AuditNoteDep) -> None:
-    """Only one that is not in use."""
+    """Refused while it is in use."""
     await fleet.remove(api, "proxy", member_id, who, note)

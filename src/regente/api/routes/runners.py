@@ -1,4 +1,4 @@
-"""Runners: the processes that run tasks."""
+"""`/api/runners`: the processes that run tasks."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ routes = resource("/api/runners", "runners")
 async def list_runners(
     api: ApiDep,
     who: Viewer,
-    everyone: Annotated[
-        bool, Query(description="Also those that have stopped or were lost.")
-    ] = False,
+    everyone: Annotated[bool, Query(description="Include stopped and lost runners.")] = False,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> list[Runner]:
     return [_runner(one) for one in await api.regente.runners(everyone=everyone, limit=limit)]
@@ -37,15 +35,13 @@ async def show(runner_id: Id, api: ApiDep, who: Viewer) -> Runner:
     return _runner(await api.regente.runner(runner_id))
 
 
-@routes.post(
-    "/{runner_id}/drain", summary="Let a runner finish what it has, and give it nothing more"
-)
+@routes.post("/{runner_id}/drain", summary="Drain a runner")
 async def drain(runner_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Runner:
-    """The process stays, idle, until it is ended, or resumed."""
+    """It finishes its tasks and claims no more; the process stays until stopped or resumed."""
     return await _move(api, runner_id, "running", "draining", who.name, note)
 
 
-@routes.post("/{runner_id}/resume", summary="Give a drained runner work again")
+@routes.post("/{runner_id}/resume", summary="Resume a draining runner")
 async def resume(runner_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Runner:
     return await _move(api, runner_id, "draining", "running", who.name, note)
 
@@ -57,7 +53,7 @@ async def _move(
     if found.status != before or not found.alive:
         state = found.status if found.alive else "not alive"
         raise IllegalTransition(
-            f"runner {runner_id} is {state}: only one that is {before} can be set to {after}"
+            f"runner {runner_id} is {state}: only a {before} runner can be set to {after}"
         )
     params = {"runner_id": runner_id, "status": after, "details": json.dumps({"by": by})}
     await api.regente.database.fetch("set_runner_status", params)

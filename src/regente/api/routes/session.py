@@ -1,4 +1,4 @@
-"""The console's session: signing in with a link or a key, who one is, signing out."""
+"""`/api/session`: sign in to the console with a link or a key, show the session, sign out."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ async def sign_in(
     note: AuditNoteDep,
     body: Credentials | None = None,
 ) -> Session:
-    """With the token of a sign-in link, which works once, or with an API key. Sets an HttpOnly
-    cookie."""
-    principal = await _shown(api, request, body or Credentials())
+    """Takes a sign-in link's token, valid once, or an API key. Sets an HttpOnly cookie."""
+    principal = await _authenticate(api, request, body or Credentials())
     session = await api.sessions.begin(principal)
     seconds = max(0, int(api.config.session_hours * 3600))
     response.set_cookie(
@@ -51,7 +50,7 @@ async def sign_in(
     )
 
 
-@routes.get("", summary="Who am I?")
+@routes.get("", summary="Show the session")
 async def show(request: Request, api: ApiDep, who: Viewer) -> Session:
     cookie = session_cookie(Headers(scope=request.scope)) if who.via == "session" else None
     return Session(
@@ -72,7 +71,7 @@ async def sign_out(
     note.about("session")
 
 
-async def _shown(api: Api, request: Request, given: Credentials) -> Principal:
+async def _authenticate(api: Api, request: Request, given: Credentials) -> Principal:
     principal = None
     if given.token is not None:
         principal = await api.sessions.spend(given.token.get_secret_value())

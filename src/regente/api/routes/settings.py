@@ -1,4 +1,4 @@
-"""Settings: what may be changed while everything runs, and the fixed parameters beside it."""
+"""`/api/settings`: the runtime settings and the fixed parameters."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ routes = resource("/api/settings", "settings")
 
 class Settings(BaseModel):
     session_limit: int = Field(
-        description="Missions per session, then the proxy is changed.", examples=[5]
+        description="Missions per session, until the proxy is changed.", examples=[5]
     )
     max_retries: int = Field(
         description="Retries of a mission before it fails for good.", examples=[2]
     )
-    auto_start: bool = Field(description="Queued missions open the orchestrator.")
+    auto_start: bool = Field(description="Whether queued missions open the orchestrator.")
     retention_days: float = Field(
         description="How long finished tasks and their events are kept.", examples=[30]
     )
-    fixed: dict[str, float] = Field(description="Parameters that only the environment changes.")
+    fixed: dict[str, float] = Field(description="Parameters from the environment.")
 
 
 class SettingChanges(Strict):
@@ -40,7 +40,7 @@ class SettingChanges(Strict):
         ge=MIN_DAYS,
         le=MAX_DAYS,
         strict=True,
-        description="Whole or fractional days; an hour at least.",
+        description="Whole or fractional days, at least an hour.",
     )
 
 
@@ -51,7 +51,7 @@ async def show(api: ApiDep, who: Viewer) -> Settings:
 
 @routes.patch("", summary="Change settings")
 async def change(body: SettingChanges, api: ApiDep, who: Admin, note: AuditNoteDep) -> Settings:
-    """What runs obeys at its next decision."""
+    """Running processes apply them without a restart."""
     changes: dict[str, Any] = body.model_dump(exclude_none=True)
     before = await api.regente.runtime_settings.all()
     for key, value in changes.items():

@@ -1,5 +1,4 @@
-"""The page behind a sign-in link, and the files of our pages. They hold no
-data, so they are open."""
+"""`/sign-in`: the page of a sign-in link and its files; they need no authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stats: what the overview shows in one look."""
+"""`/api/stats`: statistics of the overview."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ routes = resource("/api/stats", "stats")
 BUCKETS = 60
 
 
-@routes.get("", summary="Figures for the overview")
+@routes.get("", summary="Statistics of the overview")
 async def show(
     api: ApiDep,
     who: Viewer,
-    window_seconds: Annotated[int, Query(ge=60, le=86_400, description="How far back.")] = 3600,
+    window_seconds: Annotated[
+        int, Query(ge=60, le=86_400, description="Length of the time window.")
+    ] = 3600,
     pipeline: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
 ) -> Stats:
     bucket = max(1, window_seconds // BUCKETS)
@@ -50,14 +52,14 @@ async def show(
         phases=[Phase(**row) for row in phases],
         errors=[ErrorGroup(**row) for row in errors],
         health=Health(**{name: health[name] for name in Health.model_fields}),
-        attention=needs(health, queues),
+        attention=attention_of(health, queues),
         stalled_batches=health["stalled_batches"],
         dead_letters=health["dead_letters"],
     )
 
 
-def needs(health: Row, queues: list[Row]) -> list[Attention]:
-    """What somebody should look at before going to bed."""
+def attention_of(health: Row, queues: list[Row]) -> list[Attention]:
+    """The problems that an operator should look at."""
     waiting = sum(row["due"] for row in queues)
     busy = health["missions_wait"] or health["storing"]
     failing = health["workers"].get("error", 0)
@@ -67,7 +69,7 @@ def needs(health: Row, queues: list[Row]) -> list[Attention]:
         ("STUCK_TASKS", sum(row["stuck"] for row in queues), "tasks run without a heartbeat"),
         ("PROXIES_FAIL", int(health["breaker"]), "most proxies fail: the target may be down"),
         ("WORKERS_FAIL", failing, "workers fail to start a session"),
-        ("PROXIES_OUT", health["inactive_proxies"], "proxies are switched off"),
+        ("PROXIES_OUT", health["inactive_proxies"], "proxies are inactive"),
         (
             "NO_PROXY",
             int(busy and not health["active_proxies"]),

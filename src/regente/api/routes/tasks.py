@@ -1,4 +1,4 @@
-"""Tasks of any pipeline."""
+"""`/api/tasks`: tasks of all pipelines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def list_tasks(query: Annotated[TaskQuery, Query()], api: ApiDep, who: Vie
     return Page(items=[task_of(one) for one in found[: query.limit]], next=more)
 
 
-@routes.post("/cancel", summary="Cancel many", responses={202: {"model": Action}})
+@routes.post("/cancel", summary="Cancel tasks", responses={202: {"model": Action}})
 async def cancel_many(
     body: TaskSelection,
     request: Request,
@@ -62,7 +62,7 @@ async def cancel_many(
     )
 
 
-@routes.post("/retry", summary="Retry many", responses={202: {"model": Action}})
+@routes.post("/retry", summary="Retry tasks", responses={202: {"model": Action}})
 async def retry_many(
     body: TaskSelection,
     request: Request,
@@ -71,8 +71,7 @@ async def retry_many(
     who: Operator,
     note: AuditNoteDep,
 ) -> Action | DryRun:
-    """Failed, canceled and skipped tasks start again with a fresh budget; finished steps stay
-    finished."""
+    """Requeues failed, canceled and skipped tasks with all their retries; keeps finished steps."""
     return await bulk.run(
         api,
         request,
@@ -90,7 +89,7 @@ async def show(task_id: Id, api: ApiDep, who: Viewer) -> Task:
     return task_of(await api.regente.get(task_id))
 
 
-@routes.get("/{task_id}/steps", summary="Finished steps of a task")
+@routes.get("/{task_id}/steps", summary="List finished steps of a task")
 async def steps(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Step]:
     await api.regente.get(task_id)
     return [
@@ -99,7 +98,7 @@ async def steps(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> li
     ]
 
 
-@routes.get("/{task_id}/events", summary="Events of a task, oldest first")
+@routes.get("/{task_id}/events", summary="List events of a task, oldest first")
 async def events(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Event]:
     await api.regente.get(task_id)
     found = await api.regente.task_events(task_id, limit)
@@ -109,22 +108,22 @@ async def events(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> l
     ]
 
 
-@routes.get("/{task_id}/why", summary="Why is it not running?")
+@routes.get("/{task_id}/why", summary="Explain why a task is not running")
 async def why(task_id: Id, api: ApiDep, who: Viewer) -> Why:
     found = await api.regente.why(task_id)
     return Why(code=found.code, summary=found.summary, details=found.details)
 
 
-@routes.post("/{task_id}/cancel", summary="Cancel one")
+@routes.post("/{task_id}/cancel", summary="Cancel a task")
 async def cancel(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Done:
-    """`canceled` when it ended at once, `canceling` when a runner has been asked to end it."""
+    """`canceled` if it ended at once, `canceling` if its runner was asked to stop it."""
     before = await api.regente.get(task_id)
     status = await api.regente.cancel(task_id, by=who.name)
     note.about({"task_id": task_id}, before={"status": before.status}, after={"status": status})
     return Done(id=task_id, status=status)
 
 
-@routes.post("/{task_id}/retry", summary="Retry one")
+@routes.post("/{task_id}/retry", summary="Retry a task")
 async def retry(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Task:
     before = await api.regente.get(task_id)
     if not await retry_any(api.regente, api.database, [task_id], who.name):

@@ -1,4 +1,4 @@
-"""Trends: queue depth, retries by cause and sessions through proxies, over a window of time."""
+"""`/api/trends`: queue depth, retries by cause and sessions over a time window."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from regente.api.state import ApiDep
 routes = resource("/api/trends", "stats")
 
 
-@routes.get("", summary="Figures over time, for charts")
+@routes.get("", summary="Show queue depth, retries and sessions over time")
 async def trends(
     api: ApiDep,
     who: Viewer,
-    window_seconds: Annotated[int, Query(ge=60, le=86_400, description="How far back.")] = 3600,
+    window_seconds: Annotated[
+        int, Query(ge=60, le=86_400, description="Length of the time window.")
+    ] = 3600,
 ) -> Trends:
     bucket = max(1, window_seconds // BUCKETS)
     depth, retries, sessions = await asyncio.gather(

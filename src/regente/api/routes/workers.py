@@ -1,4 +1,4 @@
-"""Workers: external services that scrape."""
+"""`/api/workers`: external services that scrape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def list_workers(api: ApiDep, who: Viewer) -> list[Worker]:
 
 @routes.post("", summary="Add a worker", status_code=201)
 async def add(body: NewWorker, api: ApiDep, who: Admin, note: AuditNoteDep) -> Worker:
-    """Its api key is encrypted at rest and never shown again."""
+    """Its API key is encrypted at rest and never shown again."""
     given = plain(body)
     member_id = await api.regente.fleet.add_worker(
         given["name"], given["url"], given["api_key"], given["storage_domain"], by=who.name
@@ -37,29 +37,29 @@ async def show(member_id: MemberId, api: ApiDep, who: Viewer) -> Worker:
 async def edit(
     member_id: MemberId, body: WorkerChanges, api: ApiDep, who: Admin, note: AuditNoteDep
 ) -> Worker:
-    """What is not given stays as it is."""
+    """Omitted fields stay unchanged."""
     return Worker(**await fleet.edit(api, "worker", member_id, plain(body), who, note))
 
 
-@routes.post("/{member_id}/activate", summary="Switch a worker on")
+@routes.post("/{member_id}/activate", summary="Activate a worker")
 async def activate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Worker:
-    """Its count of failures begins anew."""
+    """Resets its failures."""
     return Worker(**await fleet.switch(api, "worker", member_id, True, who, note))
 
 
-@routes.post("/{member_id}/deactivate", summary="Switch a worker off")
+@routes.post("/{member_id}/deactivate", summary="Deactivate a worker")
 async def deactivate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Worker:
-    """The mission that it is at may finish."""
+    """Its current mission may finish."""
     return Worker(**await fleet.switch(api, "worker", member_id, False, who, note))
 
 
 @routes.post("/{member_id}/test", summary="Test a worker")
 async def check(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Verdict:
-    """Is it there, and does it let us in? Sets `last_test_at` and `last_test_ok`."""
+    """Whether it answers and accepts its key. Sets `last_test_at` and `last_test_ok`."""
     return await fleet.check(api, "worker", member_id, note)
 
 
 @routes.delete("/{member_id}", summary="Remove a worker", status_code=204)
 async def remove(member_id: MemberId, api: ApiDep, who: Admin, note: AuditNoteDep) -> None:
-    """Only one that is not in use."""
+    """Refused while it is in use."""
     await fleet.remove(api, "worker", member_id, who, note)

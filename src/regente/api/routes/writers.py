@@ -1,4 +1,4 @@
-"""Writers: external services that store results."""
+"""`/api/writers`: external services that store results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def list_writers(api: ApiDep, who: Viewer) -> list[Writer]:
 
 @routes.post("", summary="Add a writer", status_code=201)
 async def add(body: NewWriter, api: ApiDep, who: Admin, note: AuditNoteDep) -> Writer:
-    """Its api key is encrypted at rest and never shown again."""
+    """Its API key is encrypted at rest and never shown again."""
     given = plain(body)
     member_id = await api.regente.fleet.add_writer(
         given["name"], given["url"], given["api_key"], by=who.name
@@ -37,29 +37,29 @@ async def show(member_id: MemberId, api: ApiDep, who: Viewer) -> Writer:
 async def edit(
     member_id: MemberId, body: WriterChanges, api: ApiDep, who: Admin, note: AuditNoteDep
 ) -> Writer:
-    """What is not given stays as it is."""
+    """Omitted fields stay unchanged."""
     return Writer(**await fleet.edit(api, "writer", member_id, plain(body), who, note))
 
 
-@routes.post("/{member_id}/activate", summary="Switch a writer on")
+@routes.post("/{member_id}/activate", summary="Activate a writer")
 async def activate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Writer:
     """It gets jobs again."""
     return Writer(**await fleet.switch(api, "writer", member_id, True, who, note))
 
 
-@routes.post("/{member_id}/deactivate", summary="Switch a writer off")
+@routes.post("/{member_id}/deactivate", summary="Deactivate a writer")
 async def deactivate(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Writer:
-    """Jobs that it has may finish."""
+    """Its current jobs may finish."""
     return Writer(**await fleet.switch(api, "writer", member_id, False, who, note))
 
 
 @routes.post("/{member_id}/test", summary="Test a writer")
 async def check(member_id: MemberId, api: ApiDep, who: Operator, note: AuditNoteDep) -> Verdict:
-    """Is it there, and does it let us in? Sets `last_test_at` and `last_test_ok`."""
+    """Whether it answers and accepts its key. Sets `last_test_at` and `last_test_ok`."""
     return await fleet.check(api, "writer", member_id, note)
 
 
 @routes.delete("/{member_id}", summary="Remove a writer", status_code=204)
 async def remove(member_id: MemberId, api: ApiDep, who: Admin, note: AuditNoteDep) -> None:
-    """Only one that is not in use."""
+    """Refused while it is in use."""
     await fleet.remove(api, "writer", member_id, who, note)

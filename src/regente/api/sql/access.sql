@@ -1,7 +1,7 @@
--- Keys, console sessions and sign-in links. What is looked for is always the hash.
+-- Keys, console sessions and sign-in links, all found by their hash.
 
 -- name: add_first_key
--- Of two first starts at once one makes it.
+-- Of two concurrent first starts one creates it.
 INSERT INTO regente.api_keys (name, prefix, hash, role, created_by, expires_at)
 SELECT %(name)s, %(prefix)s, %(hash)s, %(role)s::regente.api_role, %(by)s, %(expires_at)s
 WHERE NOT EXISTS (SELECT FROM regente.api_keys)
@@ -90,7 +90,7 @@ WHERE k.id = %(key_id)s AND k.revoked_at IS NULL AND (k.expires_at IS NULL
 RETURNING expires_at
 
 -- name: spend_sign_in
--- Of two who come with the same link, one gets in.
+-- Of two concurrent uses of a link one succeeds.
 UPDATE regente.sign_in_tokens t SET used_at = regente.clock() FROM regente.api_keys k
 WHERE t.hash = %(hash)s AND t.used_at IS NULL AND t.expires_at > regente.clock()
   AND k.id = t.key_id AND k.revoked_at IS NULL AND (k.expires_at IS NULL

@@ -1,4 +1,4 @@
--- Bulk actions, and what they select.
+-- Bulk actions and their selections.
 
 -- name: begin_action
 INSERT INTO regente.actions (kind, by, reason, request_id, filter, ids, total, owner, lease_until)
@@ -8,7 +8,7 @@ VALUES (%(kind)s, %(by)s, %(reason)s, %(request_id)s, %(filter)s::jsonb, %(ids)s
 RETURNING id
 
 -- name: advance_action
--- No row: somebody else took it over.
+-- No row: another process took it over.
 UPDATE regente.actions
 SET done = least(total, done + %(dealt_with)s), changed = changed + %(changed)s,
     lease_until = regente.clock() + make_interval(secs => %(lease_seconds)s::double precision),
@@ -22,7 +22,7 @@ UPDATE regente.actions SET status = 'failed', error = %(error)s, finished_at = r
 WHERE id = %(id)s AND owner = %(owner)s AND status = 'running'
 
 -- name: release_actions
--- Whoever comes next goes on at once.
+-- Another process can continue it at once.
 UPDATE regente.actions SET lease_until = regente.clock()
 WHERE owner = %(owner)s AND status = 'running'
 

@@ -1,4 +1,4 @@
--- What every question needs.
+-- Statements that all resources use.
 
 -- name: with_limits
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true),
@@ -8,5 +8,5 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true),
 SELECT regente.clock() AS now
 
 -- name: log_operator
--- An operator's action: who, what, before, after.
+-- An operator's action: author, action, before, after.
 INSERT INTO regente.events (event, details) VALUES ('operator_action', %(details)s::jsonb)

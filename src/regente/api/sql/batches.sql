@@ -6,7 +6,7 @@ WHERE batch_id = %(batch_id)s AND status = 'failed' GROUP BY error_code ORDER BY
 LIMIT 100
 
 -- name: batch_last
--- Which one ended last.
+-- The task that ended last.
 SELECT id, key, finished_at FROM regente.tasks
 WHERE batch_id = %(batch_id)s AND status >= 'completed' ORDER BY finished_at DESC, id DESC LIMIT 1
 
@@ -16,7 +16,7 @@ SELECT greatest(b.progress_at, (SELECT max(t.heartbeat_at) FROM regente.tasks t
 FROM regente.batches b WHERE b.id = %(batch_id)s
 
 -- name: batch_failed_items
--- Each item that failed for good, with its last failed attempt.
+-- The items that failed for good, each with its last failed attempt.
 SELECT t.id, t.key, t.attempt, t.tries, t.error_code AS code, t.error_message AS message, f.stack,
        f.step, f.fingerprint,
        coalesce(f.at, t.finished_at) AS at

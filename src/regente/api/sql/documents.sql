@@ -1,15 +1,15 @@
--- Executions of documents; what is said of them holds for a batch of any pipeline.
+-- Executions of documents.
 
 -- name: execution_last
--- Which document ended last.
+-- The document that ended last.
 SELECT coalesce(d.code, t.key, t.id::text) AS codigo
 FROM regente.tasks t LEFT JOIN regente.documents d ON d.task_id = t.id
 WHERE t.batch_id = %(batch_id)s AND t.status >= 'completed' ORDER BY t.finished_at DESC, t.id DESC
 LIMIT 1
 
 -- name: execution_stopped_at
--- What a stalled execution hangs on: what runs and has been silent the longest, else what has been
--- due the longest.
+-- The task that a stalled execution waits for: the running one with the oldest heartbeat, else the
+-- one that has been due the longest.
 SELECT t.id, coalesce(d.code, t.key, t.id::text) AS codigo, t.checkpoint AS etapa,
        coalesce(t.heartbeat_at, t.queued_at) AS desde
 FROM regente.tasks t LEFT JOIN regente.documents d ON d.task_id = t.id
@@ -18,7 +18,7 @@ ORDER BY t.status DESC, CASE WHEN t.status = 'running' THEN t.heartbeat_at
     ELSE t.run_at END, t.id LIMIT 1
 
 -- name: execution_errors
--- Each document that failed for good, with its last failed attempt.
+-- The documents that failed for good, each with its last failed attempt.
 SELECT t.id, coalesce(d.code, t.key, t.id::text) AS codigo, t.tries + t.crashes AS tentativas,
        t.error_code AS erro_codigo,
        t.error_message AS erro_mensagem, coalesce(f.details ->> 'stack', f.stack) AS erro_stack,

@@ -21,14 +21,14 @@ WHERE (%(before_txid)s::xid8 IS NULL OR (e.txid, e.id) < (%(before_txid)s::xid8,
 ORDER BY e.txid DESC, e.id DESC LIMIT %(limit)s
 
 -- name: tasks_of_mission
--- Its own, and those that drove the sessions that it ran on.
+-- The mission's task and the drivers of its sessions.
 SELECT %(mission_id)s::bigint AS id
 UNION SELECT s.driver_id FROM regente.mission_sessions m
     JOIN regente.sessions s ON s.id = m.session_id
 WHERE m.mission_id = %(mission_id)s
 
 -- name: tasks_of_worker
--- Those that drove it, and the missions that ran on it.
+-- The worker's drivers and its missions.
 WITH recent AS (SELECT id, driver_id FROM regente.sessions WHERE worker_id = %(worker_id)s
                 ORDER BY id DESC LIMIT 2000)
 SELECT driver_id AS id FROM recent

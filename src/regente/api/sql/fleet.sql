@@ -1,4 +1,4 @@
--- The fleet as people see it: without its secrets.
+-- The fleet without its secrets.
 
 -- name: list_workers
 SELECT w.id, w.name, w.active, w.last_test_at, w.last_test_ok, w.last_test_message, w.created_at,

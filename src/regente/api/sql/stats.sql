@@ -1,4 +1,4 @@
--- The overview's figures. All of them look at a window of time, or at what is open now.
+-- Statistics of the overview, of a time window or of the current state.
 
 -- name: stats_throughput
 SELECT date_bin(make_interval(secs => %(bucket_seconds)s::double precision), e.at,
@@ -15,8 +15,8 @@ WHERE e.at > regente.clock() - make_interval(secs => %(window_seconds)s::double 
 GROUP BY 1, 2 ORDER BY 1, 2
 
 -- name: stats_queues
--- The queue is counted in its index alone. What is held has waited since it was queued, the rest
--- since it fell due.
+-- The queue is counted in its index alone. Held tasks wait since they were queued, others since
+-- they are due.
 WITH waiting AS (
   SELECT t.pipeline, count(*) AS queued, count(*) FILTER (WHERE t.run_at <= regente.clock()) AS due,
          min(t.run_at) AS since

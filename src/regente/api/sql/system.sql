@@ -1,4 +1,4 @@
--- What the original specification calls processing: running tasks, of any pipeline that ends.
+-- The original specification's processing: running tasks of every pipeline whose tasks end.
 
 -- name: processing_stats
 WITH processing AS (

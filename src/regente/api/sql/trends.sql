@@ -1,9 +1,8 @@
--- How figures moved over a window of time, for the charts. Each is read from the events of the
--- window alone.
+-- Counts over a time window, for the charts, from the events of that window alone.
 
 -- name: trends_depth
--- The depth now, and backwards from it what entered and left the queue: a task that is claimed
--- leaves it, one that ended there, too.
+-- The current depth, and backwards from it the tasks that entered and left the queue: by a claim,
+-- or by ending there.
 WITH endless AS (
   SELECT t.id FROM regente.tasks t JOIN regente.pipelines p ON p.name = t.pipeline WHERE p.endless
 ),

@@ -1,6 +1,5 @@
-"""The live feed over HTTP (`GET /api/stream`): one reader of the feed in each process, whatever the
-number of its clients.
+"""The live feed over HTTP (`GET /api/stream`), with one reader of the feed in each process.
 
-`feed.py` reads and keeps the latest events in a ring, `subscription.py` is one client's way through
-it, `event_stream.py` sends it.
+`feed.py` reads the latest events into a ring buffer, `subscription.py` selects those of one client,
+`event_stream.py` sends them.
 """

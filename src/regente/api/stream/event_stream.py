@@ -1,5 +1,4 @@
-"""Sends a client its frames, and drops one that takes none. Starlette notices a client that has
-gone."""
+"""Sends a client its frames, and drops a client that reads none."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from regente.api.stream.feed import AWAY, Feed
+from regente.api.stream.feed import UNAVAILABLE, Feed
 from regente.api.stream.ring_buffer import RingBuffer
 from regente.api.stream.subscription import Subscription
 
@@ -30,7 +29,7 @@ class EventStream(StreamingResponse):
     def __init__(self, feed: Feed, subscription: Subscription, ring: RingBuffer) -> None:
         self._feed = feed
         self._subscription = subscription
-        self._frames = _until_away(subscription.chunks(ring))
+        self._frames = _until_unavailable(subscription.chunks(ring))
         super().__init__(self._frames, headers=HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,16 +45,16 @@ class EventStream(StreamingResponse):
                 await super().__call__(scope, receive, send_in_time)
         except ClientTooSlow:
             self._feed.dropped += 1
-            logger.info("a stream's reader is too slow: dropped")
+            logger.info("stream client dropped: too slow")
         finally:
             self._feed.leave(self._subscription)
 
 
-async def _until_away(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """Ends the stream when the database is away while a client reads its backlog: the client
-    connects again and continues from there."""
+async def _until_unavailable(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """End the stream if the database becomes unavailable during the backlog: the client reconnects
+    and continues there."""
     try:
         async for chunk in chunks:
             yield chunk
-    except AWAY as error:
-        logger.warning("a stream cannot read what it missed", extra={"error": type(error).__name__})
+    except UNAVAILABLE as error:
+        logger.warning("cannot read a stream's backlog", extra={"error": type(error).__name__})

@@ -1,8 +1,8 @@
-"""The one reader of the feed in this process. It reads while it has clients, keeps the latest
-events, and wakes everybody.
+"""The process's reader of the feed: reads while there are clients, keeps the latest events, wakes
+the clients.
 
-Polling is the guarantee: often while events come, once a second when none do, never without a
-client. A NOTIFY for queued tasks, which the engine sends anyhow, is taken as a hint.
+It polls: often while events come, every half second when none do, never without clients. The
+engine's NOTIFY for queued tasks makes it poll at once.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from regente.engine.listener import Listener
 
 logger = logging.getLogger("regente.api")
 
-AWAY = (psycopg.Error, PoolTimeout, DatabaseUnavailable, OSError)
+UNAVAILABLE = (psycopg.Error, PoolTimeout, DatabaseUnavailable, OSError)
 READY_SECONDS = 15.0
 OPEN = "open"
-"""The key of everybody, where authentication is off."""
+"""The key id of every client when authentication is off."""
 
 
 class Feed:
@@ -42,14 +42,14 @@ class Feed:
         self.read_at = 0.0
         self.dropped = 0
         self.published = 0
-        self.looks = 0
+        self.reads = 0
         self._subscriptions: set[Subscription] = set()
         self._database = database
         self._pause_seconds = self.config.busy_seconds
         self._hint = asyncio.Event()
         self._ready = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
-        self._alone_since = 0.0
+        self._idle_since = 0.0
         self._closed = False
 
     @property
@@ -58,12 +58,11 @@ class Feed:
 
     @property
     def silent_seconds(self) -> float:
-        """How long ago the feed was last read."""
+        """Seconds since the feed was last read."""
         return time.monotonic() - self.read_at
 
     async def admit(self, subscription: Subscription) -> RingBuffer:
-        """The ring, once it is there; from now on the client is woken by every event, until it
-        leaves."""
+        """Add the client, to be woken by every event until it leaves. Returns the ring buffer."""
         if self._closed or len(self._subscriptions) >= self.config.max_clients:
             raise RateLimited(
                 "too many streams are open here", retry_after_seconds=self.config.retry_seconds
@@ -76,7 +75,7 @@ class Feed:
                 async with asyncio.timeout(READY_SECONDS):
                     await self._ready.wait()
             if self.ring is None:
-                raise DatabaseUnavailable("the feed cannot be read: the database does not answer")
+                raise DatabaseUnavailable("the feed cannot be read: the database is unavailable")
         except BaseException:
             self.leave(subscription)
             raise
@@ -84,10 +83,10 @@ class Feed:
 
     def leave(self, subscription: Subscription) -> None:
         self._subscriptions.discard(subscription)
-        self._alone_since = time.monotonic()
+        self._idle_since = time.monotonic()
 
     async def close(self) -> None:
-        """End every stream: their clients come again, elsewhere or here after a restart."""
+        """End every stream: the clients reconnect, to another process or after a restart."""
         self._closed = True
         for subscription in self._subscriptions:
             subscription.end()
@@ -101,10 +100,10 @@ class Feed:
         try:
             while (
                 self._subscriptions
-                or time.monotonic() - self._alone_since < self.config.linger_seconds
+                or time.monotonic() - self._idle_since < self.config.linger_seconds
             ):
-                await self._look()
-        except Exception:  # nobody may wait for a reader that is gone
+                await self._poll()
+        except Exception:  # the streams end below
             logger.exception("the feed's reader failed")
         finally:
             self._reader, self.ring = None, None
@@ -114,11 +113,11 @@ class Feed:
             await cancel_all([checks])
             await listener.stop()
 
-    async def _look(self) -> None:
-        """A page of the feed; at its end rest, the longer the less there is."""
+    async def _poll(self) -> None:
+        """Read a page of the feed; after the last one wait, longer while there are no events."""
         try:
             found = await self._read_page()
-        except AWAY as error:
+        except UNAVAILABLE as error:
             logger.warning("the feed cannot be read", extra={"error": type(error).__name__})
             await asyncio.sleep(self.config.idle_seconds)
             return
@@ -131,10 +130,10 @@ class Feed:
             if found
             else min(self._pause_seconds * 2, self.config.idle_seconds)
         )
-        await self._rest(self._pause_seconds)
+        await self._wait(self._pause_seconds)
 
     async def _read_page(self) -> int:
-        self.looks += 1
+        self.reads += 1
         if self.ring is None:
             start = await self.source.start(self.config.prefill_events)
             self.ring = RingBuffer(start, self.config.ring_events, self.config.ring_bytes)
@@ -147,8 +146,8 @@ class Feed:
                 subscription.news.set()
         return len(entries)
 
-    async def _rest(self, seconds: float) -> None:
-        # The shortest pause is kept whatever is heard: many small commits are read together.
+    async def _wait(self, seconds: float) -> None:
+        # Even after a hint the shortest pause is kept, so that small commits are read together.
         await asyncio.sleep(self.config.busy_seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds - self.config.busy_seconds):
@@ -158,12 +157,11 @@ class Feed:
     async def _check_regularly(self) -> None:
         while True:
             await asyncio.sleep(self.config.check_seconds)
-            with contextlib.suppress(*AWAY):
+            with contextlib.suppress(*UNAVAILABLE):
                 await self.check()
 
     async def check(self) -> None:
-        """End the streams of keys that are no longer valid; all of them when the database is not
-        the one that it was."""
+        """End the streams of invalid keys; all streams when the database was restored."""
         bounds = await self.source.bounds()
         restored = self.ring is not None and self.ring.head.txid >= bounds.next_txid
         if restored:

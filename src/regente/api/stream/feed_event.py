@@ -1,5 +1,4 @@
-"""An event of the feed as it goes over the wire: encoded once, whatever the number of clients that
-get it."""
+"""An event of the feed, encoded once for all clients."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ class FeedFilter:
 def feed_event_of(row: dict[str, Any], details_bytes: int) -> FeedEvent:
     position = Position(int(row["txid"]), row["id"])
     mission_id = _mission_of(row)
-    told = {
+    data = {
         "position": str(position),
         "at": row["at"],
         "event": row["event"],
@@ -58,32 +57,30 @@ def feed_event_of(row: dict[str, Any], details_bytes: int) -> FeedEvent:
         "attempt": row["attempt"],
         "details": _details(row["details"], details_bytes),
     }
-    return FeedEvent(position, frame(told, position), mission_id, row["batch_id"], row["pipeline"])
+    return FeedEvent(position, frame(data, position), mission_id, row["batch_id"], row["pipeline"])
 
 
 def frame(data: Any, position: Position, name: str = "") -> bytes:
-    """One SSE event; without a name it is what `EventSource.onmessage` hears. JSON holds no line
-    break."""
+    """One server-sent event; without a name `EventSource.onmessage` receives it."""
     named = b"event: %b\n" % name.encode() if name else b""
     return b"%bid: %b\ndata: %b\n\n" % (named, str(position).encode(), msgspec.json.encode(data))
 
 
 def _mission_of(row: dict[str, Any]) -> int | None:
-    """A mission's own events, and what its worker says about it."""
+    """The mission of an event: its task, or `mission_id` in the details of a driver's event."""
     if row["pipeline"] == MISSIONS:
         return int(row["task_id"])
     details = row["details"]
-    told = details.get("mission_id") if isinstance(details, dict) else None
-    return told if isinstance(told, int) and not isinstance(told, bool) else None
+    found = details.get("mission_id") if isinstance(details, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def _details(details: Any, most_bytes: int) -> Any:
-    """An event that cannot be told must not stop those after it: numbers without end, or nested
-    without end."""
+    """The details, unless they are too large or cannot be encoded (huge numbers, deep nesting)."""
     try:
         shown = redacted(details)
         if shown is None or len(msgspec.json.encode(shown)) <= most_bytes:
             return shown
     except (ValueError, TypeError, OverflowError, RecursionError):
         pass
-    return {"omitted": "not fit for the stream: ask for the event itself"}
+    return {"omitted": "too large for the stream: query the event itself"}

@@ -1,4 +1,4 @@
-"""A place in the feed: after the event with this transaction id and event id. Written `txid-id`."""
+"""A position in the feed: after the event with this transaction id and event id (`txid-id`)."""
 
 from __future__ import annotations
 

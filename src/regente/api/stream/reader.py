@@ -1,4 +1,4 @@
-"""Where the stream reads: the event log, page by page."""
+"""Reads the stream's events from the database, in pages."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ QUERIES = Queries(Path(__file__).with_name("stream.sql"))
 @dataclass(frozen=True, slots=True)
 class Bounds:
     floor: Position
-    """Events up to here may have been forgotten."""
+    """Events up to here may have been deleted by retention."""
     next_txid: int
 
     def why_not(self, position: Position) -> str | None:
-        """Why nobody can go on from there without a gap."""
+        """Why the stream cannot continue from there without a gap; None if it can."""
         if position.txid >= self.next_txid:
             return "unknown"  # of another database, or of this one before it was restored
         return "forgotten" if position < self.floor else None

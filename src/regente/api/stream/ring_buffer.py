@@ -1,5 +1,4 @@
-"""The latest events of the feed without a gap: everything after `start` up to `head`. Old ones go
-as new ones come."""
+"""The latest events of the feed: all after `start` up to `head`; new events replace the oldest."""
 
 from __future__ import annotations
 
@@ -20,9 +19,8 @@ class RingBuffer:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._entries: list[FeedEvent] = []
-        self._chunks: dict[
-            Position, tuple[bytes, Position]
-        ] = {}  # for clients that want all, until the next event
+        # Chunks for clients without a filter, until the next event.
+        self._chunks: dict[Position, tuple[bytes, Position]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -32,7 +30,7 @@ class RingBuffer:
         self._chunks.clear()
         self.head = entries[-1].position
         self._bytes += sum(len(entry.frame) for entry in entries)
-        # Cut in large pieces: each cut moves all that stay.
+        # Removed in large pieces: each removal moves all events that stay.
         if (
             len(self._entries) > self._most + self._most // 4
             or self._bytes > self._most_bytes + self._most_bytes // 4
@@ -53,7 +51,7 @@ class RingBuffer:
     def after(
         self, position: Position, wanted: FeedFilter, most_bytes: int
     ) -> tuple[bytes, Position]:
-        """The frames that come next, and the place after them; a frame is never cut."""
+        """The next whole frames, up to `most_bytes`, and the position after them."""
         if not wanted.takes_all:
             return self._chunk(position, wanted, most_bytes)
         if position not in self._chunks:

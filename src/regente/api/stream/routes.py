@@ -1,4 +1,4 @@
-"""The live stream of events."""
+"""`/api/stream`: the live stream of events."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ Place = Annotated[
     str | None,
     Query(
         max_length=40,
-        description="Go on after this, as `Last-Event-ID` does.",
+        description="Continue after this position, like `Last-Event-ID`.",
         examples=["812-90210"],
     ),
 ]
 Pipeline = Annotated[
     str | None,
-    Query(min_length=1, max_length=200, description="Only events of this pipeline's tasks."),
+    Query(min_length=1, max_length=200, description="Only events of this pipeline."),
 ]
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Events as they come.",
+        "description": "Events as they happen.",
         "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
     }
 }
@@ -65,27 +65,29 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 async def follow(
     feed: Read,
     who: Viewer,
-    mission: Annotated[Some, Query(description="Only this mission's events.")] = None,
-    batch: Annotated[Some, Query(description="Only this batch's.")] = None,
+    mission: Annotated[Some, Query(description="Only events of this mission.")] = None,
+    batch: Annotated[Some, Query(description="Only events of this batch.")] = None,
     pipeline: Pipeline = None,
     after: Place = None,
-    seconds: Annotated[float | None, Query(gt=0, le=3600, description="End after so long.")] = None,
+    seconds: Annotated[
+        float | None, Query(gt=0, le=3600, description="End the stream after so many seconds.")
+    ] = None,
     last_event_id: Annotated[
-        str | None, Header(max_length=40, description="Where the client was.")
+        str | None, Header(max_length=40, description="The last position that the client received.")
     ] = None,
 ) -> EventStream:
-    """Each event once and in its final order, whichever process answers: who comes again with
+    """Each event comes once and in commit order, from every process: a client that reconnects with
     `Last-Event-ID` misses nothing.
 
-    `heartbeat` comes every ten seconds and moves the position, too. `resync` says that nobody can
-    go on from that position (`forgotten` by retention, or `unknown` here): load afresh what you
-    show; the stream goes on from now. A client that reads too slowly is disconnected.
+    `heartbeat` comes every ten seconds and moves the position, too. `resync` means that the stream
+    cannot continue from that position (`forgotten` by retention, or `unknown` here) and continues
+    from now: reload what you show. A client that reads too slowly is disconnected.
     """
-    place = last_event_id or after
+    start = last_event_id or after
     subscription = Subscription(
         feed,
         FeedFilter(mission, batch, pipeline),
-        Position.of(place) if place else None,
+        Position.of(start) if start else None,
         who,
         seconds,
     )

@@ -1,16 +1,15 @@
--- What the stream asks of the database. Order and position of events are (txid, id), below the
--- horizon only.
+-- Queries of the stream. Events are ordered by (txid, id) and read below the horizon only.
 
 -- name: stream_start
--- A place so many events before the end of what can be read.
+-- The position so many events before the newest readable one.
 SELECT coalesce(max(e.txid::text), '0') AS txid, coalesce(max(e.id), 0) AS id
 FROM (SELECT f.txid, f.id FROM regente.events f
       WHERE f.txid < pg_snapshot_xmin(pg_current_snapshot())
       ORDER BY f.txid DESC, f.id DESC OFFSET %(back)s LIMIT 1) AS e
 
 -- name: stream_page
--- Every event after a place, with its task's pipeline: a question for each, for a join would be
--- free to read all of history.
+-- The events after a position, with their tasks' pipelines: a subquery for each, as a join could
+-- read the whole history.
 WITH page AS MATERIALIZED (
   SELECT e.txid, e.id, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event, e.details
   FROM regente.events e
@@ -24,7 +23,7 @@ SELECT e.txid::text AS txid, e.id, e.at, e.task_id, e.batch_id, e.runner_id, e.a
 FROM page e ORDER BY e.txid, e.id
 
 -- name: stream_bounds
--- Up to where events may have been forgotten, and the transaction that is yet to come.
+-- The position up to which events may have been deleted, and the next transaction id.
 SELECT coalesce(s.value ->> 'txid', '0') AS floor_txid,
        coalesce((s.value ->> 'id')::bigint, 0) AS floor_id,
        pg_snapshot_xmax(pg_current_snapshot())::text AS next_txid

@@ -1,7 +1,6 @@
-"""One client's way through the feed: what it missed from the database, then live from the ring.
+"""One client of the feed: missed events from the database, then live ones from the ring buffer.
 
-It holds no queue of its own, only its place: the memory that it takes does not grow with what it
-has not read.
+It has no queue, only a position: a slow client takes no more memory.
 """
 
 from __future__ import annotations
@@ -53,12 +52,11 @@ class Subscription:
         self.news.set()
 
     async def chunks(self, ring: RingBuffer) -> AsyncIterator[bytes]:
-        """Frames, until the stream's time is over, or the client is too far behind: then it has to
-        come again."""
+        """The frames, until the stream's lifetime ends or the client is too far behind."""
         yield b"retry: %d\n\n" % (self._feed.config.retry_seconds * 1000)
-        async for chunk in self._arrival(ring):
+        async for chunk in self._backlog(ring):
             yield chunk
-        while self._goes_on(ring):
+        while self._continues(ring):
             self.news.clear()
             chunk, self._position = ring.after(
                 self._position, self._wanted, self._feed.config.chunk_bytes
@@ -68,10 +66,10 @@ class Subscription:
             if time.monotonic() >= self._beats_at:
                 yield self._heartbeat()
             if self._position >= ring.head:
-                await self._rest()
+                await self._wait()
 
-    async def _arrival(self, ring: RingBuffer) -> AsyncIterator[bytes]:
-        """Up to a place that the ring covers."""
+    async def _backlog(self, ring: RingBuffer) -> AsyncIterator[bytes]:
+        """The missed events, up to a position that the ring buffer covers."""
         if self._after is None:
             self._position = ring.head
         elif not ring.covers(self._position) and (
@@ -93,7 +91,7 @@ class Subscription:
             if time.monotonic() >= self._beats_at:
                 yield self._heartbeat()
 
-    def _goes_on(self, ring: RingBuffer) -> bool:
+    def _continues(self, ring: RingBuffer) -> bool:
         if self.ended or time.monotonic() >= self._ends_at:
             return False
         if self._position < ring.start:
@@ -101,7 +99,7 @@ class Subscription:
             return False
         return True
 
-    async def _rest(self) -> None:
+    async def _wait(self) -> None:
         until = min(self._beats_at, self._ends_at)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, until - time.monotonic())):

@@ -1,2 +1,1 @@
-"""`regente demo`: 24 missions through real sessions, proxies, scraping and storage, with every kind
-of fault on the way."""
+"""`regente demo`: 24 missions through sessions, proxies, scraping and storage, with faults."""

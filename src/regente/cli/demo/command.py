@@ -1,4 +1,4 @@
-"""The command: its options, its interruption, its last words."""
+"""The command `regente demo`."""
 
 from __future__ import annotations
 
@@ -28,92 +28,89 @@ def add_to(root: typer.Typer) -> None:
     command(root, "demo", example="regente demo")(demo)
 
 
-async def demo(call: CommandContext) -> None:
-    """See it work: 24 missions, real sessions, proxies and storage, every kind of fault, and an
-    account at the end.
+async def demo(context: CommandContext) -> None:
+    """Run 24 missions with sessions, proxies, storage and faults, and check every result.
 
-    Ends with 0 only when every mission is in the state that is right for it, nothing was lost and
-    nothing done twice. Runs in a database of its own that goes when it ends; `regente up --demo`
-    does the same and stays.
+    Exits with 0 only when every mission has its expected status, nothing was lost and nothing done
+    twice. Uses a temporary database; `regente up --demo` keeps it and goes on running.
     """
-    with _own_place(call) as placed:
-        await play(placed, stay=False)
+    with _temporary_data_dir(context) as own_context:
+        await run_demo(own_context, keep_running=False)
 
 
-async def play(call: CommandContext, *, stay: bool, console_port: int = 0) -> None:
+async def run_demo(context: CommandContext, *, keep_running: bool, console_port: int = 0) -> None:
     from regente.cli.up.command import stop_at_signals
 
     stop_at_signals()
     try:
-        verdict = await _play(call, stay, console_port)
+        report = await _run(context, keep_running, console_port)
     except asyncio.CancelledError:
-        output.note("Interrupted: everything has ended, the rest of the missions is canceled.")
+        output.note("Interrupted: all processes have stopped, unfinished missions are canceled.")
         raise typer.Exit(INTERRUPTED_EXIT) from None
-    if verdict.wrong:
+    if report.wrong:
         raise typer.Exit(FAILURE_EXIT)
 
 
-async def _play(call: CommandContext, stay: bool, console_port: int) -> DemoReport:
-    from regente.cli.demo.plan import ORCHESTRATOR_ENVIRONMENT
+async def _run(context: CommandContext, keep_running: bool, console_port: int) -> DemoReport:
+    from regente.cli.demo.plan import RUNNER_ENVIRONMENT
     from regente.cli.demo.scenario import DemoScenario
-    from regente.cli.up.command import data_dir_of, local_stack_of, tell_what_is_up, watch
+    from regente.cli.up.command import data_dir_of, local_stack_of, note_processes, watch
     from regente.cli.up.stack import LocalStack
 
-    with Screen(stderr=call.json) as screen:
+    with Screen(stderr=context.json) as screen:
         screen.say(
             "Starting PostgreSQL."
-            if call.settings.database_url is None
+            if context.settings.database_url is None
             else "Connecting to PostgreSQL."
         )
-        async with call.app("missions") as app:
-            stage: DemoScenario | None = None
+        async with context.app("missions") as app:
+            scenario: DemoScenario | None = None
             try:
-                async with local_stack_of(call, app, ORCHESTRATOR_ENVIRONMENT) as processes:
-                    stage = DemoScenario(
-                        app, LocalStack(app, processes, data_dir_of(call) / "demo"), screen
-                    )
-                    if stay:
-                        screen.say(f"The console, once: {await stage.stack.console(console_port)}")
-                    verdict = await stage.play()
+                async with local_stack_of(context, app, RUNNER_ENVIRONMENT) as processes:
+                    stack = LocalStack(app, processes, data_dir_of(context) / "demo")
+                    scenario = DemoScenario(app, stack, screen)
+                    if keep_running:
+                        sign_in = await stack.start_console(console_port)
+                        screen.say(f"Sign in to the console (valid once): {sign_in}")
+                    report = await scenario.run()
                     screen.close()
-                    _tell(call, verdict, processes.logs)
-                    if stay:
-                        await tell_what_is_up(call, app, processes)
+                    _show_report(context, report, processes.logs)
+                    if keep_running:
+                        await note_processes(app, processes)
                         with contextlib.suppress(asyncio.CancelledError):
                             await watch(processes)
-                    return verdict
+                    return report
             except asyncio.CancelledError:
-                if stage is not None:
-                    await stage.abandon()
+                if scenario is not None:
+                    await scenario.cancel_missions()
                 raise
 
 
-def _tell(call: CommandContext, verdict: DemoReport, logs: Path) -> None:
-    call.answer(verdict.as_json(), verdict.as_table)
-    for line in verdict.wrong:
+def _show_report(context: CommandContext, report: DemoReport, logs: Path) -> None:
+    context.answer(report.as_json(), report.as_table)
+    for line in report.wrong:
         output.note(f"wrong: {line.name.strip()} is {line.count:,}")
-    if verdict.wrong:
+    if report.wrong:
         output.note(f"The logs are in {logs}")
-    elif not call.json:
+    elif not context.json:
         output.show("\nNothing lost, nothing done twice.")
 
 
 @contextlib.contextmanager
-def _own_place(call: CommandContext) -> Iterator[CommandContext]:
-    """A data folder of its own, kept only when something went wrong; a database that was given is
-    used as it is."""
-    if call.settings.database_url is not None:
-        yield call
+def _temporary_data_dir(context: CommandContext) -> Iterator[CommandContext]:
+    """The context with a temporary data folder, kept after an error, unless a database is given."""
+    if context.settings.database_url is not None:
+        yield context
         return
     folder = Path(tempfile.mkdtemp(prefix="regente-demo-"))
-    folder.chmod(0o755)  # the server of a root user runs as another one
-    settings = call.settings.model_copy(update={"data_dir": folder})
+    folder.chmod(0o755)  # under root the server runs as another user
+    settings = context.settings.model_copy(update={"data_dir": folder})
     try:
-        yield CommandContext(call.json, settings, call.log_level, call.log_format)
+        yield CommandContext(context.json, settings, context.log_level, context.log_format)
     except BaseException as error:
         if isinstance(error, typer.Exit) and error.exit_code == INTERRUPTED_EXIT:
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            print(f"What it left is in {folder}", file=sys.stderr)
+            print(f"Its files are in {folder}", file=sys.stderr)
         raise
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,9 +1,9 @@
--- What the demo asks the database at its end.
+-- Queries of the demo's report.
 
 -- name: stored_ads
 SELECT id FROM public.ads WHERE id = ANY (%(ids)s::text[])
 
--- name: figures
+-- name: counts
 SELECT count(*) FILTER (WHERE event = 'task_recovered') AS takeovers,
        count(*) FILTER (WHERE event = 'retry_triggered') AS retries,
        count(*) FILTER (WHERE event = 'session_failed') AS failed_sessions,
@@ -11,7 +11,7 @@ SELECT count(*) FILTER (WHERE event = 'task_recovered') AS takeovers,
 FROM regente.events WHERE at >= %(since)s
 
 -- name: repeated_work
--- Missions that were extracted or stored to the end more than once.
+-- Missions that were extracted or stored completely more than once.
 SELECT count(*) FROM (
   SELECT task_id, event FROM regente.events
   WHERE task_id = ANY (%(ids)s::bigint[]) AND event IN ('scrape_completed', 'writer_completed')

@@ -1,5 +1,4 @@
-"""What the demo does and what must come of it: its missions, its faults, and the known number of
-ads behind each."""
+"""The demo's missions and faults, and the expected status and ads of each mission."""
 
 from __future__ import annotations
 
@@ -15,14 +14,14 @@ ADS_PER_CELL = 150
 PROXIES = 6
 WORKERS = 3
 FIRST_DAY = date(2025, 1, 4)
-DAYS = 12  # the 13th is among them: a day without ads
+DAYS = 12  # with the 13th, a day without ads
 LANGUAGES = ("pt", "en")
 PAGE_ATTEMPTS = 2
 
 FAILED_ONCE = (FIRST_DAY + timedelta(days=1), "video")
 THROTTLED = (FIRST_DAY + timedelta(days=2), "image")
 SPOILED = (FIRST_DAY + timedelta(days=3), "video")
-HOPELESS = (FIRST_DAY + timedelta(days=4), "image")
+CHANGED_LAYOUT = (FIRST_DAY + timedelta(days=4), "image")
 
 FAULTS = (
     Fault(kind=FaultKind.STUCK_SESSION, count=1),
@@ -43,11 +42,11 @@ FAULTS = (
         retry_after=6,
     ),
     Fault(kind=FaultKind.SPOILED, day=SPOILED[0], format=SPOILED[1]),
-    Fault(kind=FaultKind.LAYOUT, day=HOPELESS[0], format=HOPELESS[1], path="/ads"),
+    Fault(kind=FaultKind.LAYOUT, day=CHANGED_LAYOUT[0], format=CHANGED_LAYOUT[1], path="/ads"),
 )
 
-# Quick enough to be watched; a lease short enough to see a takeover.
-ORCHESTRATOR_ENVIRONMENT = {
+# Short intervals, and a lease short enough to show a takeover.
+RUNNER_ENVIRONMENT = {
     "REGENTE_LOCK_TTL_MS": "3000",
     "REGENTE_HEARTBEAT_INTERVAL_MS": "500",
     "REGENTE_SWEEP_SECONDS": "1",
@@ -75,7 +74,7 @@ WORKER_ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The state that is right for a mission, and the ads that it must have found."""
+    """The status that a mission must end with, and the ads that it must find."""
 
     status: str
     ads: frozenset[str]
@@ -91,9 +90,9 @@ def demo_missions() -> list[MissionArgs]:
 
 
 def expectation_of(mission: MissionArgs) -> Expectation:
-    """Worked out from the catalogue, not asked of anybody who took part."""
-    place = (mission.date_start, mission.media_type)
-    if place == HOPELESS:
+    """The expected status and ads, computed from the catalogue and not from the services."""
+    cell = (mission.date_start, mission.media_type)
+    if cell == CHANGED_LAYOUT:
         return Expectation("failed", frozenset())
     ads = Catalogue(SEED, ADS_PER_CELL).ads(mission.request.filters)
-    return Expectation("completed", frozenset(ad.id for ad in ads), spoiled=place == SPOILED)
+    return Expectation("completed", frozenset(ad.id for ad in ads), spoiled=cell == SPOILED)

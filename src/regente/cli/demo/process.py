@@ -1,5 +1,4 @@
-"""The demo as a process beside a server: for the console's button. It ends with the server, by its
-leash."""
+"""The demo as a subprocess of the server, for the console's button. It ends with the server."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ class DemoSubprocess:
         self._starting = asyncio.Lock()
 
     @property
-    def runs(self) -> bool:
+    def running(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Once; whoever asks again while it runs, or is being started, gets the one that does."""
+        """Start the demo, unless it runs or is starting."""
         async with self._starting:
-            if not self.runs:
+            if not self.running:
                 self._process = await self._start()
 
     async def _start(self) -> Process:

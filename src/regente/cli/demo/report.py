@@ -1,5 +1,4 @@
-"""The account at the end: every mission in the state that is right for it, every ad stored or
-accounted for."""
+"""The demo's report: every mission has its expected status, every ad is stored or explained."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ QUERIES = Queries(Path(__file__).with_name("demo.sql"))
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """A figure, and what it must be: exactly `expected`, or at least `least`; or
-    it is only told."""
+    """A count that must be `expected`, or at least `least`; without both it is only shown."""
 
     name: str
     key: str
@@ -58,14 +56,14 @@ class DemoReport:
 
     def as_table(self) -> RenderableType:
         rows: list[tuple[RenderableType, ...]] = [
-            (line.name, f"{line.count:,}", _demand(line), status_text("ok" if line.ok else "wrong"))
+            (line.name, f"{line.count:,}", _target(line), status_text("ok" if line.ok else "wrong"))
             for line in self.lines
         ]
         rows.append(("Time", duration(self.seconds), "", ""))
         return table((Column("WHAT"), figure("COUNT"), Column("MUST BE"), Column("")), rows)
 
 
-async def judge(
+async def make_report(
     app: Regente,
     missions: Sequence[Mission],
     expected: dict[int, Expectation],
@@ -74,7 +72,7 @@ async def judge(
 ) -> DemoReport:
     ids = [mission.id for mission in missions]
     rows = partial(QUERIES.fetch_all, app.database)
-    (figures,) = await rows("figures", since=since)
+    (counts,) = await rows("counts", since=since)
     failed = {(row["mission_id"], row["id"]) for row in await rows("failed_ads", ids=ids)}
     due = {
         ad
@@ -88,7 +86,7 @@ async def judge(
     spoiled = sum(mission.spoiled for mission in expected.values())
     lines = (
         ReportLine("Missions", "missions", len(missions), len(expected)),
-        ReportLine("  in the state that is right for them", "right", right, len(expected)),
+        ReportLine("  with their expected status", "right", right, len(expected)),
         ReportLine("Ads found", "ads_found", _sum(missions, "ads_count"), known),
         ReportLine(
             "Ads stored", "ads_stored", _sum(missions, "success_count"), known - len(failed)
@@ -100,18 +98,16 @@ async def judge(
             len(failed),
             spoiled,
         ),
-        ReportLine("Retries", "retries", figures["retries"], least=3),
-        ReportLine("Waits for a rate limit", "waits", figures["waits"], least=1),
-        ReportLine("Sessions that failed", "failed_sessions", figures["failed_sessions"], least=2),
-        ReportLine(
-            "Takeovers from the killed orchestrator", "takeovers", figures["takeovers"], least=1
-        ),
+        ReportLine("Retries", "retries", counts["retries"], least=3),
+        ReportLine("Waits for a rate limit", "waits", counts["waits"], least=1),
+        ReportLine("Failed sessions", "failed_sessions", counts["failed_sessions"], least=2),
+        ReportLine("Takeovers from the killed runner", "takeovers", counts["takeovers"], least=1),
         ReportLine(
             "Duplicates", "duplicates", (await rows("repeated_work", ids=ids))[0]["count"], 0
         ),
         ReportLine("Lost", "lost", len(due - stored), 0),
         ReportLine(
-            "Proxies still held", "held_proxies", (await rows("held_proxies"))[0]["count"], 0
+            "Proxies still reserved", "held_proxies", (await rows("held_proxies"))[0]["count"], 0
         ),
     )
     return DemoReport(lines, seconds)
@@ -121,7 +117,7 @@ def _sum(missions: Sequence[Mission], name: str) -> int:
     return sum((mission.result or {}).get(name) or 0 for mission in missions)
 
 
-def _demand(line: ReportLine) -> str:
+def _target(line: ReportLine) -> str:
     if line.expected is not None:
         return f"{line.expected:,}"
     return f"at least {line.least}" if line.least is not None else ""

@@ -1,5 +1,4 @@
-"""The demo's course: everything started, faults in force, missions queued, one orchestrator killed,
-every mission judged."""
+"""The demo's scenario: start services, set faults, queue missions, kill a runner, report."""
 
 from __future__ import annotations
 
@@ -12,17 +11,17 @@ import httpx2
 
 from regente.app import Regente
 from regente.cli.demo import plan
-from regente.cli.demo.report import QUERIES, DemoReport, judge
+from regente.cli.demo.report import QUERIES, DemoReport, make_report
 from regente.cli.demo.screen import Screen
 from regente.cli.output import plural
-from regente.cli.up.stack import LocalStack
+from regente.cli.up.stack import RUNNER_PREFIX, LocalStack
 from regente.engine.errors import RegenteError
 from regente.pipelines.missions.read_models import Mission
 
 STUCK_SECONDS = 180.0
 POLL_SECONDS = 0.3
 KILL_AT_SHARE = 0.3
-ORCHESTRATORS = 2
+RUNNERS = 2
 
 
 class DemoFailed(RegenteError):
@@ -35,11 +34,11 @@ class DemoScenario:
     stack: LocalStack
     screen: Screen
     ids: list[int] = field(default_factory=list)
-    orchestrators: int = 0
+    runners: int = 0
     killed: str | None = None
 
-    async def play(self) -> DemoReport:
-        await self._set()
+    async def run(self) -> DemoReport:
+        await self._start()
         since = await self._now()
         missions = plan.demo_missions()
         self.screen.say(f"Queuing {plural(len(missions), 'mission')}.")
@@ -50,27 +49,26 @@ class DemoScenario:
             for mission_id, args in zip(self.ids, missions, strict=True)
         }
         found = await self._watch()
-        await self._rest()
-        return await judge(self.app, found, expected, since, time.monotonic() - started_at)
+        await self._wait_until_closed()
+        return await make_report(self.app, found, expected, since, time.monotonic() - started_at)
 
-    async def abandon(self) -> None:
-        """Interrupted: what is left must not be waiting for the next orchestrator."""
+    async def cancel_missions(self) -> None:
+        """Cancel the unfinished missions, so that no later runner starts them."""
         if self.ids:
             await self.app.missions.cancel_many(self.ids, by="demo")
 
-    async def _set(self) -> None:
+    async def _start(self) -> None:
         self.screen.say(
-            f"Starting a sandbox with {plan.PROXIES} proxies, {plan.WORKERS} workers, a "
-            f"writer, {ORCHESTRATORS} orchestrators."
+            f"Starting a sandbox with {plan.PROXIES} proxies, {plan.WORKERS} workers, "
+            f"a writer, {RUNNERS} runners."
         )
-        sandbox, _ = await asyncio.gather(
-            self.stack.sandbox(plan.PROXIES, plan.SEED, plan.ADS_PER_CELL),
-            self.stack.writer("demo-writer"),
+        library, _ = await asyncio.gather(
+            self.stack.start_sandbox(plan.PROXIES, plan.SEED, plan.ADS_PER_CELL),
+            self.stack.start_writer("demo-writer"),
         )
-        library = sandbox["library_url"]
         names = [f"demo-worker-{number + 1}" for number in range(plan.WORKERS)]
         await asyncio.gather(
-            *(self.stack.worker(name, library, plan.WORKER_ENVIRONMENT) for name in names)
+            *(self.stack.start_worker(name, library, plan.WORKER_ENVIRONMENT) for name in names)
         )
         async with httpx2.AsyncClient(trust_env=False) as client:
             for fault in plan.FAULTS:
@@ -78,16 +76,14 @@ class DemoScenario:
                     f"{library}/admin/faults", json=fault.model_dump(mode="json", exclude_none=True)
                 )
                 answer.raise_for_status()
-        for _ in range(ORCHESTRATORS):
-            await self._another_orchestrator()
-        self.screen.say(
-            f"The ad library is at {library}. Faults in force: "
-            f"{', '.join(fault.kind.value for fault in plan.FAULTS)}."
-        )
+        for _ in range(RUNNERS):
+            await self._start_runner()
+        faults = ", ".join(fault.kind.value for fault in plan.FAULTS)
+        self.screen.say(f"The ad library is at {library}. Faults: {faults}.")
 
-    async def _another_orchestrator(self) -> None:
-        self.orchestrators += 1
-        await self.stack.orchestrator(self.orchestrators)
+    async def _start_runner(self) -> None:
+        self.runners += 1
+        await self.stack.start_runner(self.runners)
 
     async def _watch(self) -> list[Mission]:
         progress_at, done_before = time.monotonic(), -1
@@ -104,28 +100,26 @@ class DemoScenario:
                 progress_at, done_before = time.monotonic(), done
             if time.monotonic() - progress_at > STUCK_SECONDS:
                 raise DemoFailed(
-                    f"no mission has ended for {STUCK_SECONDS:.0f} s; {done} of "
-                    f"{len(self.ids)} are done"
+                    f"no mission has ended for {STUCK_SECONDS:.0f} s; "
+                    f"{done} of {len(self.ids)} have"
                 )
             if self.killed is None and done >= KILL_AT_SHARE * len(self.ids):
-                await self._kill_one()
-            await self.stack.processes.replace_fallen()
+                await self._kill_runner()
+            await self.stack.processes.restart_exited()
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _kill_one(self) -> None:
-        """The one that holds most: SIGKILL, in the midst of what it is at."""
-        runners = {runner.name: runner.running for runner in await self.app.runners()}
-        names = [name for name in self.stack.processes.names if name.startswith("orchestrator-")]
-        self.killed = max(names, key=lambda name: runners.get(name, 0))
+    async def _kill_runner(self) -> None:
+        """Kill the runner with the most running tasks, and start another."""
+        running = {runner.name: runner.running for runner in await self.app.runners()}
+        names = [name for name in self.stack.processes.names if name.startswith(RUNNER_PREFIX)]
+        self.killed = max(names, key=lambda name: running.get(name, 0))
         await self.stack.processes.kill(self.killed)
-        self.screen.say(
-            f"Killed {self.killed} (SIGKILL), which held {runners.get(self.killed, 0)} "
-            "tasks. The other takes over."
-        )
-        await self._another_orchestrator()
+        tasks = plural(running.get(self.killed, 0), "running task")
+        self.screen.say(f"Killed {self.killed} (SIGKILL) with {tasks}. The other takes over.")
+        await self._start_runner()
 
-    async def _rest(self) -> None:
-        """The orchestrator closes by itself: sessions ended, proxies free."""
+    async def _wait_until_closed(self) -> None:
+        """Wait until the orchestrator has closed: sessions ended, proxies free."""
         deadline = time.monotonic() + 30.0
         while time.monotonic() < deadline:
             members = await self.app.fleet.members()

@@ -1,5 +1,4 @@
-"""What the demo shows while it runs: a bar per mission in a terminal, a line every few seconds
-anywhere else."""
+"""The demo's progress: a bar per mission in a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _SPANS = {"extracao": 0.6, "armazenamento": 0.3}
 
 
 class Screen:
-    """On stdout, or on stderr when stdout is for JSON."""
+    """Shows progress on stdout, or on stderr when stdout is for JSON."""
 
     def __init__(self, *, stderr: bool) -> None:
         self._console: Console = console(stderr=stderr)
@@ -47,11 +46,11 @@ class Screen:
         self.close()
 
     def close(self) -> None:
-        """Takes the bars away; lines may still be said."""
+        """Remove the bars; `say` still works."""
         self._live.stop()
 
     def say(self, text: str) -> None:
-        """Something worth a line of its own."""
+        """Print a line."""
         self._console.print(plain(text))
 
     def update(self, missions: Sequence[Mission]) -> None:

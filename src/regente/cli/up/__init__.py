@@ -1,2 +1,1 @@
-"""`regente up`: everything for one machine, as processes of their own under one that watches over
-them."""
+"""`regente up`: the processes of one machine, under one supervisor."""

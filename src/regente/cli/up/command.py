@@ -18,7 +18,7 @@ from regente.cli.up.stack import LocalStack
 from regente.cli.up.supervisor import Supervisor
 from regente.postgres.embedded import default_data_dir
 
-LOOK_EVERY_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 
 def add_to(root: typer.Typer) -> None:
@@ -26,80 +26,79 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def up(
-    call: CommandContext,
+    context: CommandContext,
     demo: Annotated[
         bool,
-        typer.Option("--demo", help="With sandbox, 3 workers, 6 proxies, 24 missions, faults."),
+        typer.Option(
+            "--demo", help="Add a sandbox, 3 workers and 6 proxies; run 24 missions with faults."
+        ),
     ] = False,
-    orchestrators: Annotated[int, typer.Option(min=1, max=16, help="Orchestrator processes.")] = 1,
-    writer: Annotated[bool, typer.Option(help="Run a writer here, too.")] = True,
+    orchestrators: Annotated[int, typer.Option(min=1, max=16, help="Number of runners.")] = 1,
+    writer: Annotated[bool, typer.Option(help="Run a writer.")] = True,
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Of the console; taken or 0: a free one.")
+        int,
+        typer.Option(min=0, max=65_535, help="Port of the console; if in use or 0, a free one."),
     ] = DEFAULT_PORT,
 ) -> None:
-    """Run everything on this machine until Ctrl-C: PostgreSQL, orchestrators, writer, console;
-    --demo: a whole sandbox."""
+    """Run everything on this machine until Ctrl-C: PostgreSQL, runners, a writer, the console."""
     if demo:
-        from regente.cli.demo.command import play
+        from regente.cli.demo.command import run_demo
 
-        await play(call, stay=True, console_port=port)
+        await run_demo(context, keep_running=True, console_port=port)
         return
     stop_at_signals()
     try:
-        async with call.full_app() as app, local_stack_of(call, app, {}) as processes:
-            stack = LocalStack(app, processes, data_dir_of(call) / "up")
+        async with context.full_app() as app, local_stack_of(context, app, {}) as processes:
+            stack = LocalStack(app, processes, data_dir_of(context) / "up")
             for number in range(orchestrators):
-                await stack.orchestrator(number + 1)
-            if writer and "missions" in call.switched_on:
-                await stack.writer("local-writer")
-            sign_in = await stack.console(port)
-            await tell_what_is_up(call, app, processes)
-            output.note(f"The console, once: {sign_in}")
+                await stack.start_runner(number + 1)
+            if writer and "missions" in context.switched_on:
+                await stack.start_writer("local-writer")
+            sign_in = await stack.start_console(port)
+            await note_processes(app, processes)
+            output.note(f"Sign in to the console (valid once): {sign_in}")
             await watch(processes)
     except asyncio.CancelledError:
-        output.note("Everything has ended.")
+        output.note("All processes have stopped.")
 
 
-def data_dir_of(call: CommandContext) -> Path:
-    return call.settings.data_dir or default_data_dir()
+def data_dir_of(context: CommandContext) -> Path:
+    return context.settings.data_dir or default_data_dir()
 
 
-def local_stack_of(call: CommandContext, app: Regente, environment: dict[str, str]) -> Supervisor:
-    """Children use the very database and data folder that this process uses."""
+def local_stack_of(
+    context: CommandContext, app: Regente, environment: dict[str, str]
+) -> Supervisor:
+    """A supervisor whose children use this process's database and data folder."""
     shared = {
-        "REGENTE_DATABASE_URL": call.settings.database_url or "",
-        "REGENTE_DATA_DIR": str(data_dir_of(call)),
+        "REGENTE_DATABASE_URL": context.settings.database_url or "",
+        "REGENTE_DATA_DIR": str(data_dir_of(context)),
     }
-    return Supervisor(data_dir_of(call) / "logs", {**shared, **environment})
+    return Supervisor(data_dir_of(context) / "logs", {**shared, **environment})
 
 
-async def tell_what_is_up(call: CommandContext, app: Regente, processes: Supervisor) -> None:
+async def note_processes(app: Regente, processes: Supervisor) -> None:
     active = Counter(member.kind for member in await app.fleet.members() if member.active)
-    lines = [
-        f"Up: {', '.join(processes.names)}. Logs: {processes.logs}",
-        (
-            f"Active in the fleet: {active['worker']} workers, {active['proxy']} proxies, "
-            f"{active['writer']} writers."
-        ),
-        (
-            "In another terminal: regente fleet list · regente missions create 2025-01-15 "
-            "--queue · regente missions list"
-        ),
-        "Ctrl-C ends everything.",
-    ]
-    output.note("\n".join(lines))
+    counts = ", ".join(f"{active[kind]} {kind}s" for kind in ("worker", "writer"))
+    output.note(
+        f"Running: {', '.join(processes.names)}. Logs: {processes.logs}\n"
+        f"Active in the fleet: {counts}, {active['proxy']} proxies.\n"
+        "In another terminal: regente fleet list · "
+        "regente missions create 2025-01-15 --queue · regente missions list\n"
+        "Ctrl-C stops everything."
+    )
 
 
 async def watch(processes: Supervisor) -> None:
-    """Until the caller is canceled: what falls is started again."""
+    """Restart processes that exit, until canceled."""
     while True:
-        for name in await processes.replace_fallen():
-            output.note(f"{name} ended by itself and was started again.")
-        await asyncio.sleep(LOOK_EVERY_SECONDS)
+        for name in await processes.restart_exited():
+            output.note(f"{name} exited and was restarted.")
+        await asyncio.sleep(CHECK_SECONDS)
 
 
 def stop_at_signals() -> None:
-    """The first signal ends this in good order; while it does so, further ones change nothing."""
+    """Cancel the current task at the first signal; ignore further ones."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     pending = [task.cancel]

@@ -1,5 +1,4 @@
-"""The processes of one machine, put together: orchestrators, a writer, and for the demo a sandbox
-and workers."""
+"""Starts the processes of the local stack and registers its workers, proxies and writers."""
 
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ from regente.engine.errors import InvalidInput
 from regente.fleet.models import Kind
 
 BY = "up"
+RUNNER_PREFIX = "runner-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,64 +23,53 @@ class LocalStack:
     processes: Supervisor
     data_dir: Path
 
-    async def orchestrator(self, number: int) -> str:
-        name = f"orchestrator-{number}"
-        await self.processes.start(name, ("run", "--name", name), speaks=False)
-        return name
+    async def start_runner(self, number: int) -> None:
+        name = f"{RUNNER_PREFIX}{number}"
+        await self.processes.start(name, ("run", "--name", name), announces=False)
 
-    async def console(self, port: int) -> str:
-        """The HTTP API with the console; where to sign in. A port that is taken already is changed
-        for a free one."""
+    async def start_console(self, port: int) -> str:
+        """Start the HTTP API with the console, on a free port if `port` is in use.
+
+        Returns the sign-in link.
+        """
         words = ("serve", "--port", str(port if is_free(port) else 0), "--sign-in")
-        told = await self.processes.start("console", words)
-        return str(told["sign_in"])
+        announced = await self.processes.start("console", words)
+        return str(announced["sign_in"])
 
-    async def writer(self, name: str) -> str:
+    async def start_writer(self, name: str) -> None:
         key = secrets.token_urlsafe(24)
         environment = {
             "REGENTE_WRITER_API_KEY": key,
             "REGENTE_WRITER_DATABASE_URL": self.app.database_url,
         }
-        told = await self.processes.start(
-            name,
-            ("writer", "--port", "0", "--allow-private", "--create-ads"),
-            environment=environment,
-        )
-        await self._enlist("writer", name, {"url": told["url"], "api_key": key})
-        return str(told["url"])
+        words = ("writer", "--port", "0", "--allow-private", "--create-ads")
+        announced = await self.processes.start(name, words, environment=environment)
+        await self._register("writer", name, {"url": announced["url"], "api_key": key})
 
-    async def sandbox(self, proxies: int, seed: int, ads_per_cell: int) -> dict[str, Any]:
-        words = (
-            "sandbox",
-            "--port",
-            "0",
-            "--proxies",
-            str(proxies),
-            "--seed",
-            str(seed),
-            "--ads-per-cell",
-            str(ads_per_cell),
-        )
-        told = await self.processes.start("sandbox", words)
-        self.processes.tell({"REGENTE_SANDBOX_URL": told["library_url"]})
-        for proxy in told["proxies"]:
+    async def start_sandbox(self, proxies: int, seed: int, ads_per_cell: int) -> str:
+        """Start a sandbox and register its proxies. Returns the URL of its ad library."""
+        options = {"port": 0, "proxies": proxies, "seed": seed, "ads-per-cell": ads_per_cell}
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        announced = await self.processes.start("sandbox", ["sandbox", *words])
+        library_url = str(announced["library_url"])
+        self.processes.add_environment({"REGENTE_SANDBOX_URL": library_url})
+        for proxy in announced["proxies"]:
             fields = {name: proxy[name] for name in ("host", "port", "username", "password")}
-            await self._enlist("proxy", f"demo-{proxy['name']}", fields)
-        return told
+            await self._register("proxy", f"demo-{proxy['name']}", fields)
+        return library_url
 
-    async def worker(self, name: str, target: str, environment: dict[str, str]) -> str:
+    async def start_worker(self, name: str, target: str, environment: dict[str, str]) -> None:
         key = secrets.token_urlsafe(24)
         folder = self.data_dir / name
         words = ("worker", "--port", "0", "--data-dir", str(folder), "--target", target)
-        told = await self.processes.start(
+        announced = await self.processes.start(
             name, words, environment={**environment, "REGENTE_WORKER_API_KEY": key}
         )
-        fields = {"url": told["url"], "api_key": key, "storage_domain": told["storage_domain"]}
-        await self._enlist("worker", name, fields)
-        return str(told["url"])
+        fields = {name: announced[name] for name in ("url", "storage_domain")}
+        await self._register("worker", name, {**fields, "api_key": key})
 
-    async def _enlist(self, kind: Kind, name: str, fields: dict[str, Any]) -> None:
-        """New, or, from an earlier time, changed to where it is now; active in any case."""
+    async def _register(self, kind: Kind, name: str, fields: dict[str, Any]) -> None:
+        """Add the member, or change the one with this name; activate it."""
         fleet = self.app.fleet
         known = {member.name: member.id for member in await fleet.members(kind)}
         if name in known:
@@ -104,7 +93,7 @@ class LocalStack:
             case "writer":
                 await fleet.add_writer(name, fields["url"], fields["api_key"], by=BY)
             case _:
-                raise InvalidInput(f"there is no such member: {kind}")
+                raise InvalidInput(f"unknown kind of member: {kind}")
 
 
 def is_free(port: int) -> bool:

@@ -1,7 +1,6 @@
-"""Processes of ours, started, watched, replaced when they fall, ended at the end.
+"""Starts `regente` processes, restarts those that exit, and stops all at the end.
 
-Each holds the other end of a pipe of ours as its leash: should this process die without a word,
-they end, too.
+The stdin of each is a pipe from this process: when this process dies, they end, too.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from regente.cli.parent_watch import VARIABLE
 from regente.engine.errors import RegenteError
 
 START_SECONDS = 60.0
-PATIENCE_SECONDS = (8.0, 5.0)  # after the first and after the second SIGTERM
-MAX_FALLS = 10
+STOP_SECONDS = (8.0, 5.0)  # after the first and after the second SIGTERM
+MAX_RESTARTS = 10
 
 
 class ServiceFailed(RegenteError):
@@ -37,10 +36,10 @@ class SupervisedProcess:
     name: str
     words: tuple[str, ...]
     environment: dict[str, str]
-    speaks: bool  # its first line says where it is
+    announces: bool  # its first line of output is a JSON object with its address
     process: Process
-    address: dict[str, Any]
-    falls: int = 0
+    announced: dict[str, Any]
+    restarts: int = 0
 
 
 class Supervisor:
@@ -58,7 +57,7 @@ class Supervisor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.end()
+        await self.stop()
 
     async def start(
         self,
@@ -66,24 +65,23 @@ class Supervisor:
         words: Sequence[str],
         *,
         environment: dict[str, str] | None = None,
-        speaks: bool = True,
+        announces: bool = True,
     ) -> dict[str, Any]:
-        """`regente <words>` as a process; returns what it says about itself, when it is one that
-        speaks."""
-        surroundings = {**self._environment, **(environment or {})}
-        process = await self._spawn(name, words, surroundings)
-        service = SupervisedProcess(name, tuple(words), surroundings, speaks, process, {})
+        """Start `regente <words>`. Returns the object that it announces, or an empty one."""
+        variables = {**self._environment, **(environment or {})}
+        process = await self._spawn(name, words, variables)
+        service = SupervisedProcess(name, tuple(words), variables, announces, process, {})
         self._services[name] = service
-        if speaks:
-            service.address = await self._first_words(service)
-        return service.address
+        if announces:
+            service.announced = await self._announcement(service)
+        return service.announced
 
-    def tell(self, environment: dict[str, str]) -> None:
-        """What those that start from now on know, too."""
+    def add_environment(self, environment: dict[str, str]) -> None:
+        """Add variables to the environment of the processes that start from now on."""
         self._environment |= environment
 
     async def kill(self, name: str) -> None:
-        """SIGKILL: no cleanup runs. Returns when it is dead; it is not replaced."""
+        """Send SIGKILL and wait for the process to end. It is not restarted."""
         service = self._services.pop(name)
         service.process.kill()
         await service.process.wait()
@@ -92,30 +90,30 @@ class Supervisor:
     def names(self) -> list[str]:
         return list(self._services)
 
-    async def replace_fallen(self) -> list[str]:
-        """What ended on its own is started again, at its old address; returns the names."""
-        fallen = [
+    async def restart_exited(self) -> list[str]:
+        """Restart the processes that have exited, at their old ports. Returns their names."""
+        exited = [
             service for service in self._services.values() if service.process.returncode is not None
         ]
-        for service in fallen:
-            service.falls += 1
-            if service.falls > MAX_FALLS:
+        for service in exited:
+            service.restarts += 1
+            if service.restarts > MAX_RESTARTS:
                 raise ServiceFailed(
-                    f"{service.name} ended {service.falls} times, last with: "
-                    f"{self._last_words(service.name)}"
+                    f"{service.name} exited {service.restarts} times; "
+                    f"its last log line: {self._last_log_line(service.name)}"
                 )
             service.process = await self._spawn(
-                service.name, _at_its_old_port(service), service.environment
+                service.name, _with_old_port(service), service.environment
             )
-            if service.speaks:
-                await self._first_words(service)
-        return [service.name for service in fallen]
+            if service.announces:
+                await self._announcement(service)
+        return [service.name for service in exited]
 
-    async def end(self) -> None:
-        """Ask twice, then insist. None is left when this returns."""
-        for patience_seconds in PATIENCE_SECONDS:
+    async def stop(self) -> None:
+        """Send SIGTERM twice, then SIGKILL. All processes have ended when this returns."""
+        for seconds in STOP_SECONDS:
             self._signal(signal.SIGTERM)
-            if await self._all_ended(patience_seconds):
+            if await self._all_ended(seconds):
                 break
         self._signal(signal.SIGKILL)
         await self._all_ended(None)
@@ -139,7 +137,7 @@ class Supervisor:
                 start_new_session=True,
             )
 
-    async def _first_words(self, service: SupervisedProcess) -> dict[str, Any]:
+    async def _announcement(self, service: SupervisedProcess) -> dict[str, Any]:
         assert service.process.stdout is not None
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -147,12 +145,12 @@ class Supervisor:
             return dict(json.loads(line))
         except (TimeoutError, ValueError):
             raise ServiceFailed(
-                f"{service.name} did not start: {self._last_words(service.name)}"
+                f"{service.name} did not start: {self._last_log_line(service.name)}"
             ) from None
 
-    def _last_words(self, name: str) -> str:
+    def _last_log_line(self, name: str) -> str:
         lines = (self.logs / f"{name}.log").read_text("utf-8", "replace").strip().splitlines()
-        return lines[-1][:500] if lines else "it said nothing"
+        return lines[-1][:500] if lines else "(empty log)"
 
     def _signal(self, number: signal.Signals) -> None:
         for service in self._services.values():
@@ -169,9 +167,9 @@ class Supervisor:
         return True
 
 
-def _at_its_old_port(service: SupervisedProcess) -> tuple[str, ...]:
-    """Others know where it was."""
-    url = service.address.get("url")
+def _with_old_port(service: SupervisedProcess) -> tuple[str, ...]:
+    """The command line with the port of the first start, which clients know."""
+    url = service.announced.get("url")
     if url is None or "--port" not in service.words:
         return service.words
     place = service.words.index("--port") + 1

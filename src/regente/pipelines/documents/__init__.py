@@ -1,5 +1,4 @@
-"""Documents (the original specification 004): executions over files, each read and put into one of
-its project's classes."""
+"""Documents (specification 004): executions that classify files by their project's classes."""
 
 from __future__ import annotations
 

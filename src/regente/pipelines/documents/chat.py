@@ -1,5 +1,4 @@
-"""The chat API's wire models, in the style of OpenAI: what is asked, with a strict schema, and what
-may come back."""
+"""Wire models of OpenAI-style chat APIs: questions with a strict schema, and answers."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ class ChatAnswer(BaseModel):
 
 
 def chat_request(document: Document, text: str, model: str, *, routed: bool) -> ChatRequest:
-    """`routed`: through OpenRouter, which is told to use only models that keep to a schema."""
+    """The question; `routed` tells OpenRouter to use only models that support schemas."""
     classes = "\n".join(
         f"- {one.name}: {one.description}" if one.description else f"- {one.name}"
         for one in document.classes

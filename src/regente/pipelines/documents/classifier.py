@@ -1,5 +1,4 @@
-"""Asks the chat API which class a text belongs to, and takes nothing but a
-whole and valid answer."""
+"""Classifies a text with the chat API, and validates the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ REST_SECONDS = 30.0
 
 
 class WrongAnswer(Transient):
-    """Somebody answered, and it is no use. The answer is kept; asking again is a new question."""
+    """The answer is unusable. It is stored; the retry asks a new question."""
 
     code = "ANSWER_WRONG"
 
@@ -72,9 +71,9 @@ class Classifier:
 
 
 def checked(answer: ChatAnswer, document: Document) -> Classification:
-    """What the schema asked for, or `WrongAnswer`: not every model keeps to it."""
+    """The validated answer, or `WrongAnswer`: not every model follows the schema."""
     if not answer.choices:
-        raise WrongAnswer("the answer holds no choice", "ANSWER_EMPTY", "")
+        raise WrongAnswer("the answer has no choice", "ANSWER_EMPTY", "")
     content = _content(answer.choices[0])
     try:
         found = Classification.model_validate_json(content)
@@ -84,13 +83,13 @@ def checked(answer: ChatAnswer, document: Document) -> Classification:
             raise WrongAnswer(
                 f"the answer is not JSON: {content[:200]}", "ANSWER_NOT_JSON", content
             ) from None
-        place = ".".join(map(str, first["loc"])) or "the answer"
+        path = ".".join(map(str, first["loc"])) or "the answer"
         raise WrongAnswer(
-            f"the answer is not as asked for: {place}: {first['msg']}", "ANSWER_INVALID", content
+            f"the answer is invalid: {path}: {first['msg']}", "ANSWER_INVALID", content
         ) from None
     if found.category not in {one.name for one in document.classes}:
         raise WrongAnswer(
-            f"there is no class {found.category[:100]!r}", "ANSWER_UNKNOWN_CLASS", content
+            f"unknown class {found.category[:100]!r}", "ANSWER_UNKNOWN_CLASS", content
         )
     return found
 
@@ -109,7 +108,7 @@ def _content(choice: Choice) -> str:
 
 
 def _of_provider(error: ProviderError) -> Transient | Throttled:
-    """OpenRouter answers 200 when a provider fails after it has begun."""
+    """OpenRouter answers 200 if a provider fails after the response has begun."""
     if str(error.code) == "429":
         return Throttled(error.message or "rate limited", retry_after=REST_SECONDS, code="HTTP_429")
     return Transient(

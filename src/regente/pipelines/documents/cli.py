@@ -1,5 +1,4 @@
-"""`regente documents …`: classify the files of a folder, look at executions and their documents,
-resume, reprocess."""
+"""`regente documents …`: classify files; show, resume and reprocess executions."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 documents = typer.Typer(
     name="documents",
-    help="Classify documents: projects, executions, what became of each file.",
+    help="Classify documents, show and resume executions, manage projects.",
     no_args_is_help=True,
 )
 
@@ -71,17 +70,17 @@ _STYLES = {
     documents, "classify", example="regente documents classify ./inbox --project contratos --follow"
 )
 async def classify(
-    call: CommandContext,
+    context: CommandContext,
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="Up to 2,000 files; those below it count.", show_default=False
+            metavar="DIR", help="Folder of up to 2,000 files, with subfolders.", show_default=False
         ),
     ],
-    project: Annotated[str, typer.Option(help="Whose classes and limits to use.")] = "default",
+    project: Annotated[str, typer.Option(help="Project with the classes and limits.")] = "default",
     name: Annotated[
         str,
-        typer.Option(help="What to call the execution. [default: a new name]", show_default=False),
+        typer.Option(help="Name of the execution. [default: a new name]", show_default=False),
     ] = "",
     upload: Annotated[
         bool,
@@ -91,11 +90,11 @@ async def classify(
         ),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for its end, with a bar.")
+        bool, typer.Option("--follow", "-f", help="Wait until the execution has ended.")
     ] = False,
 ) -> None:
-    """Classify every file in a folder. Runners do the work: regente run."""
-    async with call.app("documents") as app:
+    """Classify all files of a folder. Runners do the work: regente run."""
+    async with context.app("documents") as app:
         operations = DocumentOperations(app)
         if upload:
             _, found = await asyncio.to_thread(documents_in, folder)
@@ -114,10 +113,9 @@ async def classify(
 
 
 @command(documents, "projects", example="regente documents projects")
-async def projects(call: CommandContext) -> None:
-    """List projects: their classes, and how often an execution and a document may
-    be tried again."""
-    async with call.app("documents") as app:
+async def projects(context: CommandContext) -> None:
+    """List projects with their classes and limits of retries."""
+    async with context.app("documents") as app:
         found = await DocumentOperations(app).projects()
     columns = (
         Column("PROJECT"),
@@ -126,7 +124,7 @@ async def projects(call: CommandContext) -> None:
         Column("MODEL"),
         Column("CLASSES"),
     )
-    call.answer(
+    context.answer(
         [one.model_dump() for one in found], lambda: table(columns, map(_project_row, found))
     )
 
@@ -137,28 +135,29 @@ async def projects(call: CommandContext) -> None:
     example='regente documents project contratos --class "contrato=an agreement" --class outro',
 )
 async def put_project(
-    call: CommandContext,
-    name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
+    context: CommandContext,
+    name: Annotated[str, typer.Argument(help="The project's name.", show_default=False)],
     classes: Annotated[
         list[str],
         typer.Option(
-            "--class", metavar="NAME[=DESCRIPTION]", help="A class. Repeat it.", show_default=False
+            "--class",
+            metavar="NAME[=DESCRIPTION]",
+            help="A class. May be repeated.",
+            show_default=False,
         ),
     ],
-    instructions: Annotated[str, typer.Option(help="What the model is told besides.")] = "",
+    instructions: Annotated[str, typer.Option(help="More instructions for the model.")] = "",
     model: Annotated[
         str | None, typer.Option(help="[default: REGENTE_DOCUMENTS_MODEL]", show_default=False)
     ] = None,
     max_retries_execucao: Annotated[
-        int, typer.Option(help="How often a stalled execution may be resumed.")
+        int, typer.Option(help="Maximum resumes of a stalled execution.")
     ] = 3,
-    max_retries_documento: Annotated[
-        int, typer.Option(help="How often a document may be tried again.")
-    ] = 2,
+    max_retries_documento: Annotated[int, typer.Option(help="Maximum retries of a document.")] = 2,
 ) -> None:
-    """Make a project, or change it. Executions that were submitted before stay as they are."""
+    """Create or change a project. Submitted executions keep their settings."""
     described = [text.partition("=") for text in classes]
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         made = await DocumentOperations(app).put_project(
             name=name,
             classes=[{"name": one, "description": about} for one, _, about in described],
@@ -167,13 +166,15 @@ async def put_project(
             max_retries_execucao=max_retries_execucao,
             max_retries_documento=max_retries_documento,
         )
-    call.answer(made.model_dump(), lambda: f"Project {made.name} has {len(made.classes)} classes.")
+    context.answer(
+        made.model_dump(), lambda: f"Project {made.name} has {len(made.classes)} classes."
+    )
 
 
 @command(documents, "list", example="regente documents list")
-async def list_executions(call: CommandContext, limit: LimitOption = 50) -> None:
+async def list_executions(context: CommandContext, limit: LimitOption = 50) -> None:
     """List executions, newest first."""
-    async with call.app("documents") as app:
+    async with context.app("documents") as app:
         found = await DocumentOperations(app).executions(limit=limit)
     columns = (
         figure("ID"),
@@ -196,13 +197,13 @@ async def list_executions(call: CommandContext, limit: LimitOption = 50) -> None
 
 @command(documents, "show", example="regente documents show 12 --status PULADO")
 async def show(
-    call: CommandContext,
+    context: CommandContext,
     execution: ExecutionArgument,
     status: StatusOption = None,
     limit: LimitOption = 100,
 ) -> None:
-    """Show an execution and its documents: class, or why there is none."""
-    async with call.app("documents") as app:
+    """Show an execution and its documents with their classes or errors."""
+    async with context.app("documents") as app:
         operations = DocumentOperations(app)
         found = await operations.execution(batch_reference(execution))
         rows = await operations.documents(found.id, statuses=status, limit=limit)
@@ -221,10 +222,10 @@ async def show(
 
 @command(documents, "errors", example="regente documents errors 12")
 async def errors(
-    call: CommandContext, execution: ExecutionArgument, limit: LimitOption = 100
+    context: CommandContext, execution: ExecutionArgument, limit: LimitOption = 100
 ) -> None:
-    """List the documents with an error: code, message and when."""
-    async with call.app("documents") as app:
+    """List failed documents."""
+    async with context.app("documents") as app:
         rows = await DocumentOperations(app).documents(
             batch_reference(execution), statuses=["ERRO"], limit=limit
         )
@@ -236,24 +237,23 @@ async def errors(
         Column("CODE"),
         Column("MESSAGE"),
     )
-    call.answer(
+    context.answer(
         rows, lambda: table(columns, map(_error_row, rows)) if rows else "No document has an error."
     )
 
 
 @command(documents, "resume", example="regente documents resume 12")
-async def resume(call: CommandContext, execution: ExecutionArgument) -> None:
-    """Go on where a stalled (TRAVADO) execution stopped. Of two callers at once one resumes, the
-    other learns so."""
-    async with call.app("documents") as app:
+async def resume(context: CommandContext, execution: ExecutionArgument) -> None:
+    """Resume a stalled (TRAVADO) execution. Of two concurrent calls only one resumes it."""
+    async with context.app("documents") as app:
         answer = await DocumentOperations(app).resume(batch_reference(execution))
     text = f"Resumed: {plural(answer.released, 'stuck document')} back in the queue."
-    call.answer(answer, lambda: text if answer.resumed else f"Nothing changed: {answer.reason}.")
+    context.answer(answer, lambda: text if answer.resumed else f"Nothing changed: {answer.reason}.")
 
 
 @command(documents, "reprocess", example="regente documents reprocess 12 --code HTTP_502")
 async def reprocess(
-    call: CommandContext,
+    context: CommandContext,
     execution: ExecutionArgument,
     code: Annotated[
         list[str] | None, typer.Option(help="Only errors with this code. May be repeated.")
@@ -263,13 +263,13 @@ async def reprocess(
         typer.Option("--id", min=1, max=MAX_ID, help="Only this document. May be repeated."),
     ] = None,
 ) -> None:
-    """Try the documents with an error again, and no others."""
-    async with call.app("documents") as app:
+    """Retry failed documents."""
+    async with context.app("documents") as app:
         queued = await DocumentOperations(app).reprocess(
             batch_reference(execution), codes=code or None, ids=document_id or None
         )
-    nothing = "No document with an error matches: nothing was changed."
-    call.answer(
+    nothing = "No document with an error matches: nothing changed."
+    context.answer(
         {"reprocessed": queued},
         lambda: f"{plural(len(queued), 'document')} back in the queue." if queued else nothing,
     )

@@ -1,4 +1,4 @@
--- The documents' own statements. States, attempts and errors are in the engine's tables, and joined
+-- Queries of documents. States, attempts and errors are in the engine's tables, and joined
 -- in `document_results`.
 
 -- name: document
@@ -43,7 +43,7 @@ FROM regente.document_projects
 WHERE %(name)s::text IS NULL OR name = %(name)s ORDER BY name
 
 -- name: add_execution
--- Nothing comes back when there is one of that name already.
+-- Returns no row if the name is taken.
 INSERT INTO regente.document_executions (id, project, classes, instructions, model, source, folder,
                                          created_by)
 VALUES (%(id)s, %(project)s, %(classes)s::jsonb, %(instructions)s, %(model)s, %(source)s,

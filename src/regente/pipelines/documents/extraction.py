@@ -1,5 +1,4 @@
-"""From a file's bytes to its text. What cannot be read, and never will be, is a `Skip` that says
-why."""
+"""Extracts a file's text. A file that can never be read raises `Skip` with the reason."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def skipped(code: str, reason: str) -> Skip:
 
 
 def kind_of(content: bytes) -> Kind:
-    """By what is in it: names lie."""
+    """The kind of file, by its content."""
     start = content[:SNIFFED_BYTES]
     if not content.strip():
         raise skipped("EMPTY", "the file is empty")
@@ -52,9 +51,9 @@ def kind_of(content: bytes) -> Kind:
     if image is None and start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         image = "WebP"
     if image is not None:
-        raise skipped("IMAGE", f"a {image} image: there is no text to read")
+        raise skipped("IMAGE", f"a {image} image has no text")
     if b"\x00" in content:
-        raise skipped("UNSUPPORTED", "neither a PDF nor a text: this kind of file is not read")
+        raise skipped("UNSUPPORTED", "neither a PDF nor a text")
     return Kind.TEXT
 
 
@@ -81,7 +80,6 @@ def extracted(
 
 
 def _storable(text: str) -> str:
-    """Without what PostgreSQL cannot store and nobody reads: NUL, other controls, halves of
-    surrogate pairs."""
+    """The text without NUL, control characters and unpaired surrogates."""
     plain = text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "ignore").decode("utf-8")
     return "".join(sign for sign in plain if sign >= " " or sign in "\n\t")

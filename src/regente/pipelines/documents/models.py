@@ -1,4 +1,4 @@
-"""The values of the documents' pipeline: projects, documents, what was read, what was answered."""
+"""The models of the documents' pipeline: projects, documents, extracted texts, classifications."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_CODE_CHARACTERS = 400
 STALL_SECONDS = 300.0
 DOCUMENT_SECONDS = 120.0
 ORIGIN = "/classificador/"
-"""The route that an execution belongs to, as people know it."""
+"""The route that an execution belongs to, for people."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 Retries = Annotated[int, Field(ge=0, le=100)]
@@ -52,7 +52,7 @@ _OF_BATCH = {
 
 
 class DocumentClass(BaseModel):
-    """One of the classes that a document can be put into."""
+    """A class of documents."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
@@ -61,7 +61,7 @@ class DocumentClass(BaseModel):
 
 
 class Project(BaseModel):
-    """What its documents are classified into, and how often something may be tried again."""
+    """A project: its classes, and its limits of retries."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -94,8 +94,7 @@ class Project(BaseModel):
 
 
 class DocumentArgs(BaseModel):
-    """What a task carries: for people. What it works on is found by the task's own id, so that
-    nobody can name another file."""
+    """The arguments of a task, for people. The task finds its document by its own id."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -104,7 +103,7 @@ class DocumentArgs(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as its task finds it."""
+    """A document with its execution's folder and its project's settings."""
 
     task_id: int
     execution_id: int
@@ -119,7 +118,7 @@ class Document:
 
 
 class Classification(BaseModel):
-    """The answer that is asked for, and nothing beside it."""
+    """The answer's schema, without other fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

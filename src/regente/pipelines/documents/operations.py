@@ -1,5 +1,4 @@
-"""What people do with documents: projects, executions, their documents, resume and reprocess. For
-the CLI and the API."""
+"""The operations of documents, for CLI and API: projects, executions, resume and reprocess."""
 
 from __future__ import annotations
 
@@ -48,14 +47,13 @@ class DocumentOperations:
         rows = await QUERIES.fetch_all(self._client.database, "projects", name=name)
         if not rows:
             raise NotFound(
-                f"there is no project {name!r}: make it with `regente documents project "
-                f"{name} --class A --class B`"
+                f"there is no project {name!r}: "
+                f"create it with `regente documents project {name} --class A --class B`"
             )
         return Project(**rows[0])
 
     async def put_project(self, **fields: Any) -> Project:
-        """Make the project, or change it. Executions that were submitted before stay
-        as they are."""
+        """Create or change the project. Submitted executions keep their settings."""
         try:
             project = Project(**fields)
         except ValidationError as error:
@@ -63,18 +61,15 @@ class DocumentOperations:
                 f"{'.'.join(map(str, one['loc'])) or 'project'}: {one['msg']}"
                 for one in error.errors()
             )
-            raise InvalidInput(f"the project is not valid: {'; '.join(wrong)}") from None
+            raise InvalidInput(f"the project is invalid: {'; '.join(wrong)}") from None
         params = {**project.model_dump(), "classes": _classes(project)}
         await QUERIES.execute(self._client.database, "put_project", **params)
         return project
 
-    # In.
-
     async def submit_folder(
         self, folder: Path, *, project: str = "default", name: str = "", by: str | None = None
     ) -> int:
-        """An execution over the files in a folder. They stay there, and runners must be able to
-        read them."""
+        """Submit the files of a folder, which runners must be able to read."""
         place, found = await asyncio.to_thread(documents_in, folder)
         return await self._submit(found, await self._chosen(project), name, by, folder=place)
 
@@ -86,8 +81,7 @@ class DocumentOperations:
         name: str = "",
         by: str | None = None,
     ) -> int:
-        """An execution over contents, which are stored until their documents are done. One that has
-        none is too large."""
+        """Submit contents, stored until their documents are done; too large ones have none."""
         return await self._submit(
             list(documents), await self._chosen(project), name, by, folder=None
         )
@@ -122,7 +116,7 @@ class DocumentOperations:
                 source="upload" if folder is None else "folder",
             )
             if not added:
-                raise IllegalTransition(f"there is already an execution called {name!r}")
+                raise IllegalTransition(f"an execution named {name!r} exists already")
             ids = await self._client.enqueue_many(
                 "documents",
                 [{"codigo": one.code} for one in documents],
@@ -158,8 +152,7 @@ class DocumentOperations:
         before_id: int | None = None,
         limit: int = 100,
     ) -> list[Row]:
-        """Its documents in the words of the specification (`document_results`), the
-        last one first."""
+        """Its documents with the specification's field names (`document_results`), newest first."""
         unknown = [one for one in statuses or () if one not in list(DocumentStatus)]
         if unknown:
             raise InvalidInput(
@@ -176,11 +169,8 @@ class DocumentOperations:
             limit=max(1, min(limit, MAX_PAGE)),
         )
 
-    # Actions.
-
     async def resume(self, execution: int | str) -> Resumed:
-        """Go on where a stalled execution stopped: of two callers at once one resumes, the other
-        learns so."""
+        """Resume a stalled execution. Of two concurrent calls only one resumes it."""
         return await self._client.resume_batch((await self.execution(execution)).id)
 
     async def reprocess(
@@ -190,7 +180,7 @@ class DocumentOperations:
         codes: Sequence[str] | None = None,
         ids: Sequence[int] | None = None,
     ) -> list[int]:
-        """Try the documents with an error again, and no others."""
+        """Retry failed documents."""
         return await self._client.reprocess_batch(
             (await self.execution(execution)).id, codes=codes, ids=ids
         )

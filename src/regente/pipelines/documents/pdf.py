@@ -29,7 +29,7 @@ def pdf_text(content: bytes, max_characters: int) -> Extracted:
 
 
 def _page_texts(document: Any) -> Iterator[str]:
-    """Of the pages that can be read; none at all is an error of the document."""
+    """The texts of the readable pages; without any the document is skipped."""
     readable = 0
     for number in range(len(document)):
         try:

@@ -1,5 +1,4 @@
-"""The life of one document: its text, its class, its result. Everything else (retries, stalls,
-states) is the engine's."""
+"""The pipeline of a document: extract its text, classify it, store the result."""
 
 from __future__ import annotations
 
@@ -81,8 +80,8 @@ class DocumentPipeline:
         return content
 
     async def _verdict(self, task: Task[DocumentArgs], document: Document, text: str) -> Verdict:
-        # The same question until it is answered, for who died waiting has paid for it; a new one
-        # after a wrong answer.
+        # The same key until there is an answer, as a lost answer was paid for; a new key after a
+        # wrong answer.
         key = task.idempotency_key(f"{CLASSIFIED}-{document.asked}")
         try:
             return await self._classifier.classify(document, text, key)

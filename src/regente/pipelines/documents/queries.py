@@ -1,4 +1,4 @@
-"""The documents' statements."""
+"""The queries of documents."""
 
 from __future__ import annotations
 

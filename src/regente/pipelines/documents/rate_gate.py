@@ -1,5 +1,4 @@
-"""One gate for all questions of a runner: after a 429 nobody asks until the API wants to be asked
-again."""
+"""Delays all requests of a runner after a 429, until the API accepts requests again."""
 
 from __future__ import annotations
 
@@ -13,18 +12,17 @@ PATIENCE_SECONDS = 30.0
 
 class RateGate:
     def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        self._patience_seconds = patience_seconds
+        self._max_wait_seconds = patience_seconds
         self._opens_at = 0.0
 
     def close_for(self, seconds: float) -> None:
         self._opens_at = max(self._opens_at, time.monotonic() + seconds)
 
     async def passed(self) -> None:
-        """Waits while it is closed: here for a short while, for a longer one in the queue, without
-        costing an attempt."""
+        """Wait while the gate is closed; for a long wait raise `Throttled`, which costs no try."""
         while (left := self._opens_at - time.monotonic()) > 0:
-            if left > self._patience_seconds:
+            if left > self._max_wait_seconds:
                 raise Throttled(
-                    "the chat API wants to be left alone", retry_after=left, code="RATE_LIMITED"
+                    "the chat API is rate limited", retry_after=left, code="RATE_LIMITED"
                 )
             await asyncio.sleep(left)

@@ -1,4 +1,4 @@
-"""What the documents' pipeline reads from the environment."""
+"""The settings of documents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ MEGABYTE = 1024 * 1024
 
 
 class DocumentSettings(BaseSettings):
-    """Each field is `REGENTE_DOCUMENTS_<NAME>`. Without a key and an address the
-    sandbox answers."""
+    """Settings from `REGENTE_DOCUMENTS_<NAME>`. Without a key and an address: the stand-in."""
 
     model_config = SettingsConfigDict(
         env_prefix="REGENTE_DOCUMENTS_", frozen=True, extra="ignore", populate_by_name=True

@@ -1,4 +1,4 @@
-"""Puts the documents' pipeline together for a process that runs it."""
+"""Registers the documents' pipeline in a process that runs it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.store import DocumentStore
 
 BACKOFF = Retry(max_attempts=3, first=5.0, factor=2.0, jitter=False)
-"""5 s, doubled: the original specification lets nobody change that. How often is the project's to
-say."""
+"""5 s, doubled, as the specification requires; the project sets the number of retries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,7 @@ def register_documents(
     *,
     extract: Extractor | None = None,
 ) -> DocumentPipelines:
-    """With connections of its own: a language model may think for longer than other services, and
-    its key is nobody else's."""
+    """Register the pipeline with an HTTP client of its own, with a longer timeout and its key."""
     from regente.pipelines.documents.pdf import (
         pdf_text,
     )  # slow to import, and of no use where nothing is run

@@ -1,5 +1,4 @@
-"""Files: which ones a folder holds, and what is in one of them. Only plain files, and only inside
-the folder."""
+"""Lists and reads the plain files of a folder, and nothing outside of it."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ CHUNK_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A file that is handed in; `content` when it is to be stored, for runners that cannot reach
-    the file."""
+    """A submitted file, with `content` if runners cannot read the folder."""
 
     code: str
     size_bytes: int
@@ -27,8 +25,7 @@ class NewDocument:
 
 
 def documents_in(folder: Path) -> tuple[str, list[NewDocument]]:
-    """Where the folder really is, and every plain file below the folder, hidden ones and links
-    aside, by their paths."""
+    """The folder's real path, and its plain files by path, without hidden files and links."""
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder")
     found: list[NewDocument] = []
@@ -41,7 +38,7 @@ def documents_in(folder: Path) -> tuple[str, list[NewDocument]]:
                 found.append(NewDocument(str(path.relative_to(folder)), status.st_size))
         if len(found) > MAX_DOCUMENTS:
             raise InvalidInput(
-                f"{folder} holds more than {MAX_DOCUMENTS:,} files: an execution takes no more"
+                f"{folder} has more than {MAX_DOCUMENTS:,} files, the maximum of an execution"
             )
     return str(folder.resolve()), found
 
@@ -55,17 +52,17 @@ def checked(documents: list[NewDocument]) -> list[NewDocument]:
     for one in documents:
         if not 0 < len(one.code) <= MAX_CODE_CHARACTERS or not is_storable(one.code):
             raise InvalidInput(
-                f"{one.code!r:.100} cannot name a document: 1 to {MAX_CODE_CHARACTERS} "
+                f"{one.code!r:.100} is not a document's name: use 1 to {MAX_CODE_CHARACTERS} "
                 "characters of UTF-8"
             )
         if one.code in seen:
-            raise InvalidInput(f"two documents are called {one.code!r}")
+            raise InvalidInput(f"two documents have the name {one.code!r}")
         seen.add(one.code)
     return documents
 
 
 def with_contents(folder: Path, documents: list[NewDocument], max_bytes: int) -> list[NewDocument]:
-    """To be stored; those that would be skipped for their size go without."""
+    """The documents with their contents, except those that are too large."""
     return [
         replace(one, content=(folder / one.code).read_bytes) if one.size_bytes <= max_bytes else one
         for one in documents
@@ -73,30 +70,29 @@ def with_contents(folder: Path, documents: list[NewDocument], max_bytes: int) ->
 
 
 def folder_below(root: Path | None, folder: Path) -> Path:
-    """The folder, if it lies below the one that may be used from afar."""
+    """The folder's path, if it is below the root that HTTP clients may use."""
     if root is None:
         raise InvalidInput(
-            "no folder may be named over HTTP: REGENTE_DOCUMENTS_ROOT is not set",
+            "folders are not allowed over HTTP: REGENTE_DOCUMENTS_ROOT is not set",
             code="FOLDERS_CLOSED",
         )
     place = (root / folder).resolve()
     if not place.is_relative_to(root.resolve()):
-        raise InvalidInput(f"{folder} does not lie in the folder that may be used")
+        raise InvalidInput(f"{folder} is not below REGENTE_DOCUMENTS_ROOT")
     return place
 
 
 def read_below(folder: str, code: str, max_bytes: int) -> bytes:
-    """The file's content, one byte more than the limit at most. What is not there now may be there
-    at the next attempt."""
+    """The file's content, up to one byte more than the limit. A missing file is `Transient`."""
     path = Path(folder, code)
     if not path.resolve().is_relative_to(Path(folder).resolve()):
-        raise Fatal(f"{code} does not lie in {folder}", code="FILE_OUTSIDE")
+        raise Fatal(f"{code} is not in {folder}", code="FILE_OUTSIDE")
     try:
-        # Not blocking: a pipe that took the file's place would hold the thread for ever.
+        # Non-blocking: a pipe in the file's place would block the thread forever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:
         raise Transient(
-            f"{path} is not there: it was moved, or this runner cannot reach it",
+            f"{path} does not exist: it was moved, or this runner cannot read the folder",
             code="FILE_MISSING",
         ) from None
     except OSError as error:
@@ -105,7 +101,7 @@ def read_below(folder: str, code: str, max_bytes: int) -> bytes:
         ) from None
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Transient(f"{path} is not a plain file any more", code="FILE_UNREADABLE")
+            raise Transient(f"{path} is no longer a plain file", code="FILE_UNREADABLE")
         try:
             return file.read(max_bytes + 1)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What the documents' pipeline reads and writes in the database."""
+"""The database operations of the documents' pipeline."""
 
 from __future__ import annotations
 
@@ -22,14 +22,11 @@ class DocumentStore:
     async def document(self, task_id: int) -> Document:
         row = await QUERIES.fetch_one(self._database, "document", task_id=task_id)
         if row is None:
-            raise Fatal(
-                "no document belongs to this task: submit an execution instead", code="NO_DOCUMENT"
-            )
+            raise Fatal("the task has no document: submit an execution instead", code="NO_DOCUMENT")
         return Document(**{**row, "classes": tuple(DocumentClass(**one) for one in row["classes"])})
 
     async def content(self, document: Document) -> bytes:
-        """Of an upload. It goes when the document is done, so one that is missing was not stored in
-        the first place."""
+        """The content of an uploaded document. A missing one was too large to be stored."""
         row = await QUERIES.fetch_one(self._database, "content", task_id=document.task_id)
         if row is None:
             raise skipped(

@@ -1,4 +1,4 @@
-"""Embeddings: texts become vectors, each distinct content once, whoever asks and however often."""
+"""Embeddings: vectors of texts, with one embedding for equal contents."""
 
 from __future__ import annotations
 

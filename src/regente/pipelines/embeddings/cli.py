@@ -1,4 +1,4 @@
-"""`regente embeddings …`: texts to vectors, and the nearest texts to a text."""
+"""`regente embeddings …`: embed texts, list and search them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 embeddings = typer.Typer(
-    name="embeddings", help="Embed texts, each content once, and search them.", no_args_is_help=True
+    name="embeddings", help="Embed texts and search them by similarity.", no_args_is_help=True
 )
 
 ModelOption = Annotated[
@@ -30,35 +30,33 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         show_default=False,
-        help="hashing, wordllama, or a model of the API (NAME@256 shortens it). [default: "
-        "REGENTE_EMBEDDINGS_MODEL, or what"
-        " there is]",
+        help="hashing, wordllama, or a model of the API (NAME@256 shortens it). "
+        "[default: REGENTE_EMBEDDINGS_MODEL, or the first available]",
     ),
 ]
 
 
 @command(embeddings, "add", example="regente embeddings add reviews.jsonl --batch reviews --follow")
 async def add(
-    call: CommandContext,
+    context: CommandContext,
     file: Annotated[
         str,
         typer.Argument(
             metavar="FILE",
-            help="One text a line, or .jsonl with a `text` each; - is stdin.",
+            help="File with a text per line, or .jsonl with `text` fields; - reads stdin.",
             show_default=False,
         ),
     ],
     batch: Annotated[
-        str | None, typer.Option(help="A batch's id or name; a new name opens one.")
+        str | None, typer.Option(help="A batch's id or name; a new name creates one.")
     ] = None,
     model: ModelOption = None,
     file_format: Annotated[
-        Format | None, typer.Option("--format", help="What the file is, if not what its name says.")
+        Format | None, typer.Option("--format", help="Format of the file. [default: by its name]")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait until all are embedded.")] = False,
 ) -> None:
-    """Queue a file's texts, a hundred to a task. What is embedded already, or twice in the file,
-    costs nothing.
+    """Queue the texts of a file. Texts that are embedded already are not paid for again.
 
     The whole file is checked before the first text is queued. Adding the same file again does no
     harm.
@@ -67,7 +65,7 @@ async def add(
     total = source.count() if source.can_be_read_twice else None
     if total == 0:
         raise InvalidInput(f"{file} has no texts")
-    async with call.app("embeddings") as app:
+    async with context.app("embeddings") as app:
         operations = EmbeddingOperations(app)
         into = batch_reference(batch) if batch is not None else None
         with output.progress("Queueing texts", total or 0) as bar:
@@ -86,63 +84,62 @@ async def add(
 
 @command(embeddings, "list", example="regente embeddings list --limit 5")
 async def list_embeddings(
-    call: CommandContext, model: ModelOption = None, limit: LimitOption = 20
+    context: CommandContext, model: ModelOption = None, limit: LimitOption = 20
 ) -> None:
-    """List what is embedded, newest first."""
-    async with call.app("embeddings") as app:
+    """List embeddings, newest first."""
+    async with context.app("embeddings") as app:
         found = await EmbeddingOperations(app).find(model=model, limit=limit)
     columns = (figure("ID"), word("MODEL"), word("CREATED"), Column("TEXT"))
     rows = [(str(one.id), one.model, when(one.created_at), one.text[:100]) for one in found]
-    nothing = "Nothing is embedded yet. Begin with: regente embeddings add FILE"
-    call.answer(found, lambda: table(columns, rows) if found else nothing)
+    nothing = "No embeddings yet. Add some with: regente embeddings add FILE"
+    context.answer(found, lambda: table(columns, rows) if found else nothing)
 
 
 @command(embeddings, "stats", example="regente embeddings stats")
-async def stats(call: CommandContext) -> None:
-    """Show how many vectors there are of each model, how they are stored, and what is under way."""
-    async with call.app("embeddings") as app:
+async def stats(context: CommandContext) -> None:
+    """Show the number of vectors by model, their storage type, and open tasks."""
+    async with context.app("embeddings") as app:
         found = await EmbeddingOperations(app).stats()
-    call.answer(found, lambda: facts(_facts(found)))
+    context.answer(found, lambda: facts(_facts(found)))
 
 
 @command(
     embeddings, "search", example='regente embeddings search "comfortable office chair" --limit 5'
 )
 async def search(
-    call: CommandContext,
+    context: CommandContext,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)
+        str, typer.Argument(metavar="TEXT", help="The text to search for.", show_default=False)
     ],
     model: ModelOption = None,
     limit: LimitOption = 10,
 ) -> None:
-    """Find the texts that are nearest to a text, by the cosine of their vectors."""
-    async with call.app("embeddings") as app:
+    """Find the texts most similar to a text, by the cosine of their vectors."""
+    async with context.app("embeddings") as app:
         found = await EmbeddingOperations(app).search(text, model=model, limit=limit)
     columns = (figure("SIMILARITY"), figure("ID"), Column("TEXT"))
     rows = [(f"{one.similarity:.4f}", str(one.id), one.text[:200]) for one in found]
-    call.answer(found, lambda: table(columns, rows) if found else "Nothing is embedded yet.")
+    context.answer(found, lambda: table(columns, rows) if found else "Nothing is embedded yet.")
 
 
 @command(embeddings, "pgvector", example="regente embeddings pgvector --index")
 async def pgvector(
-    call: CommandContext,
+    context: CommandContext,
     index: Annotated[
-        bool, typer.Option("--index", help="Build an index for the model, too: searches get fast.")
+        bool, typer.Option("--index", help="Also build an index for the model.")
     ] = False,
     model: ModelOption = None,
 ) -> None:
-    """Store vectors with the extension pgvector, those that are there too. Nothing is embedded
-    while they are rewritten.
+    """Convert all vectors to pgvector. No vectors are stored meanwhile.
 
-    A runner does it by itself when the extension is at hand and the table is small.
+    A runner converts a small table by itself if the extension is available.
     """
-    async with call.app("embeddings") as app:
+    async with context.app("embeddings") as app:
         operations = EmbeddingOperations(app)
         answer: dict[str, Any] = {"storage": await operations.use_pgvector()}
         if index:
             answer["index"] = await operations.index(model)
-    call.answer(
+    context.answer(
         answer,
         lambda: (
             f"Vectors are stored as {answer['storage']}."

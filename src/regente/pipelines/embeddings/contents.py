@@ -1,4 +1,4 @@
-"""What a text is once it is normalised, and the hash by which the same content is known."""
+"""Normalises texts and hashes their contents."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ class Content:
 
 
 def normalised(text: str) -> str:
-    """One form for what reads the same: composed characters, single spaces, none at the ends. Case
-    is kept."""
+    """The text in NFC with single spaces and none at its ends. Case is kept."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def checked_text(text: str, what: str) -> str:
-    """Normalised, or `InvalidInput` that says what is wrong with it."""
+    """The normalised text; raises `InvalidInput` if it cannot be embedded."""
     if not is_storable(text):
         raise InvalidInput(
             f"{what} has a character that cannot be stored (NUL, or half of a surrogate pair)"
@@ -48,13 +47,13 @@ def content_of(model: str, text: str) -> Content:
 
 
 def distinct(model: str, texts: Iterable[str]) -> list[Content]:
-    """In their first order, each content once."""
+    """The distinct contents, in order."""
     return list(
         {content.hash: content for content in (content_of(model, text) for text in texts)}.values()
     )
 
 
 def joint_key(contents: Iterable[Content]) -> str:
-    """The same for the same contents in one call, whichever attempt or task makes it."""
+    """The idempotency key of a call with these contents."""
     joined = "".join(content.hash for content in contents)
     return f"regente-{hashlib.sha256(joined.encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Which model a name stands for, and what embeds for it."""
+"""Chooses the model and its embedder by a model's name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NAME = re.compile(r"(?P<model>[A-Za-z0-9][A-Za-z0-9_.:/-]{0,150})(@(?P<dimensio
 class Embedder(Protocol):
     @property
     def dimensions(self) -> int | None:
-        """Of its vectors, where that is known beforehand."""
+        """The dimensions of its vectors, if known beforehand."""
 
     async def embed(self, contents: Sequence[Content]) -> Sequence[Vector | Refused]:
-        """One for each, in order. Raises the engine's errors."""
+        """Embed the contents in order. Raises the engine's errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ class ModelName:
 
 
 def default_model(settings: EmbeddingSettings) -> str:
-    """The one that was set; else the API's, where there is one; else the local model, where it is
-    installed; else `hashing`."""
+    """The configured model, else the API's, else the installed local model, else `hashing`."""
     if settings.model:
         return settings.model
     if settings.api_key or settings.base_url:
@@ -61,38 +60,38 @@ def default_model(settings: EmbeddingSettings) -> str:
 
 
 def checked_model(name: str | None, settings: EmbeddingSettings) -> str:
-    """The name to put on tasks, refused where it is clear that nothing can embed for it."""
+    """The model's name for tasks; raises `InvalidInput` if it is invalid."""
     chosen = name or default_model(settings)
     parsed = ModelName.parse(chosen)
     if parsed.model == wordllama.NAME and parsed.dimensions not in (None, wordllama.DIMENSIONS):
-        raise InvalidInput(f"{wordllama.NAME} has {wordllama.DIMENSIONS} dimensions and no others")
+        raise InvalidInput(f"{wordllama.NAME} has only {wordllama.DIMENSIONS} dimensions")
     return parsed.model if parsed.model == wordllama.NAME else chosen
 
 
 class Embedders:
-    """What embeds, by the model's name."""
+    """The embedders by the model's name."""
 
     def __init__(self, http: HttpClient, settings: EmbeddingSettings) -> None:
         self._http = http
         self._settings = settings
 
     def of(self, name: str) -> Embedder:
-        """`InvalidInput` where this process cannot embed for it."""
+        """The embedder; raises `InvalidInput` if this process has none for the model."""
         parsed = ModelName.parse(checked_model(name, self._settings))
         if parsed.model == hashing.NAME:
             return HashingEmbedder(parsed.dimensions)
         if parsed.model == wordllama.NAME:
             if not wordllama.is_installed():
                 raise InvalidInput(
-                    "wordllama is not installed here: pip install 'regente[embeddings]'",
+                    "wordllama is not installed: pip install 'regente[embeddings]'",
                     code="MODEL_MISSING",
                 )
             return WordLlamaEmbedder()
         if not (self._settings.api_key or self._settings.base_url):
             raise InvalidInput(
                 f"{parsed.model} needs an API: set REGENTE_EMBEDDINGS_API_KEY, or "
-                "REGENTE_EMBEDDINGS_BASE_URL for a server of"
-                " your own (models without one: hashing, wordllama)",
+                "REGENTE_EMBEDDINGS_BASE_URL for your own server "
+                "(models without an API: hashing, wordllama)",
                 code="NO_API_KEY",
             )
         return OpenAiEmbedder(self._http, self._settings, parsed.model, parsed.dimensions)

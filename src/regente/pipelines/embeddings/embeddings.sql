@@ -1,7 +1,7 @@
 The statements of the pipeline `embeddings`. Hashes travel as hexadecimal text.
 
 -- name: missing
--- Which of these contents have no vector yet.
+-- The contents that have no vector yet.
 SELECT wanted.hash
 FROM unnest(%(hashes)s::text[]) AS wanted (hash)
 WHERE NOT EXISTS (
@@ -10,9 +10,9 @@ WHERE NOT EXISTS (
 );
 
 -- name: reserve
--- Ours are those that nobody holds, or that an attempt holds which is not running any more.
+-- Reserves contents without a reservation, or with one of an attempt that is not running any more.
 -- Reservations are locked in the order of their hashes, here (those of others, too) and wherever
--- they are given up, so that nobody waits in a circle: whoever lost there after the provider's
+-- they are released, so that attempts do not deadlock: the one that failed after the provider's
 -- answer would pay again.
 INSERT INTO regente.embedding_reservations AS held (content_hash, task_id, attempt)
 SELECT decode(wanted.hash, 'hex'), %(task_id)s, %(attempt)s
@@ -37,7 +37,7 @@ DELETE FROM regente.embedding_reservations AS held USING ours
     WHERE held.content_hash = ours.content_hash;
 
 -- name: clear_reservations
--- Of attempts that do not run any more; one that somebody is taking over just now is left to them.
+-- Of attempts that are not running any more, except those that another task is taking over.
 WITH dead AS MATERIALIZED (
   SELECT held.content_hash
   FROM regente.embedding_reservations AS held
@@ -66,7 +66,7 @@ ORDER BY decode(new.hash, 'hex')
 ON CONFLICT (model, content_hash) DO NOTHING;
 
 -- name: stored_by
--- How many of these contents the task itself stored, in whichever attempt.
+-- How many of these contents the task stored, in any attempt.
 SELECT count(*) AS count
 FROM unnest(%(hashes)s::text[]) AS wanted (hash)
 JOIN regente.embeddings AS e ON e.model = %(model)s AND e.content_hash = decode(wanted.hash, 'hex')
@@ -131,14 +131,14 @@ JOIN pg_namespace AS n ON n.oid = t.typnamespace
 WHERE a.attrelid = 'regente.embeddings'::regclass AND a.attname = 'vector';
 
 -- name: extension
--- Where pgvector is, if it is there; and whether it could be.
+-- The schema of pgvector, if it is installed, and whether it is available.
 SELECT
   (SELECT n.nspname FROM pg_extension AS x JOIN pg_namespace AS n ON n.oid = x.extnamespace
    WHERE x.extname = 'vector') AS schema,
   EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector') AS available;
 
 -- name: alone
--- One process at a time looks after the column.
+-- One process at a time converts the column.
 SELECT pg_advisory_xact_lock(hashtext('regente.embeddings.vector')),
        set_config('lock_timeout', '5s', true);
 

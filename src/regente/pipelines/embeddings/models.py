@@ -1,4 +1,4 @@
-"""What a task of this pipeline is given, and what it gives back."""
+"""The arguments and the result of an embeddings task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARACTERS)]
 
 
 class EmbeddingArgs(BaseModel):
-    """The texts of one task are one call to the provider."""
+    """The texts of one task, embedded in one call."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -26,4 +26,4 @@ class EmbeddingResult(BaseModel):
     texts: int
     distinct: int
     embedded: int
-    """So many of them this task stored; for the others there was a vector."""
+    """The number of vectors that this task stored; the others existed."""

@@ -23,11 +23,11 @@ KNOWN_DIMENSIONS = {
     "text-embedding-ada-002": 1536,
 }
 MAX_REFUSED_CALLS = 24
-"""Refused more often than this for one task, it is not a text that is wrong."""
+"""After more refusals for one task the cause is not a text."""
 
 
 class Refused(BaseModel):
-    """The API will not embed this text, whatever else is in the call."""
+    """The API refuses to embed this text."""
 
     message: str
 
@@ -96,7 +96,7 @@ class OpenAiEmbedder:
         return _in_order(answer.data, len(contents))
 
     def _without_key(self, failed: CallFailed) -> CallFailed:
-        """An API may repeat the key that it refuses."""
+        """The error without the key, which an API may repeat."""
         message = (
             failed.message.replace(self._settings.api_key, "***")
             if self._settings.api_key
@@ -108,7 +108,7 @@ class OpenAiEmbedder:
 
 
 def _in_order(items: list[_Item], count: int) -> list[Vector]:
-    """By their index: nothing says that they come in order."""
+    """The vectors in the order of their index."""
     found = {item.index: item for item in items}
     if len(items) != count or found.keys() != set(range(count)):
         raise BadVector(

@@ -1,4 +1,4 @@
-"""What people do with embeddings: add texts, look at what is there, search."""
+"""The operations of embeddings, for CLI and API: add texts, list, search."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class EmbeddingOperations:
     async def find(
         self, *, model: str | None = None, before_id: int | None = None, limit: int = 100
     ) -> list[Embedding]:
-        """Newest first; the next page begins with `before_id` of the last one seen."""
+        """A page of embeddings, newest first; `before_id` is the last id of the previous page."""
         params = {"model": model, "before_id": before_id, "limit": max(1, min(limit, MAX_PAGE))}
         return [
             Embedding(**row) for row in await QUERIES.fetch_all(self._database, "list", **params)
@@ -116,8 +116,7 @@ class EmbeddingOperations:
             await http.close()
 
     async def use_pgvector(self) -> str:
-        """Store vectors with pgvector from now on, those that are there too; how they
-        are stored."""
+        """Convert all vectors to pgvector. Returns how they are stored."""
         return (await convert(self._database)).kind.value
 
     async def index(self, model: str | None = None) -> str:
@@ -132,7 +131,7 @@ class EmbeddingOperations:
 
 
 def chunks(texts: Iterable[str], most: int) -> Iterator[list[str]]:
-    """The texts of one task each: so many, and not too many characters."""
+    """Chunks of texts, one for each task, limited in number and characters."""
     chunk: list[str] = []
     characters = 0
     for number, given in enumerate(texts, 1):

@@ -24,7 +24,7 @@ from regente.pipelines.embeddings.vectors import BadVector, Vector, check_vector
 
 STORED = "STORED"
 LOOKS = 20
-LOOK_EVERY_SECONDS = 0.1
+POLL_SECONDS = 0.1
 BUSY_SECONDS = 2.0
 
 Found = tuple[Content, Vector]
@@ -74,8 +74,7 @@ class EmbeddingPipeline:
     async def _reserve(
         self, task: Task[EmbeddingArgs], missing: Sequence[Content]
     ) -> list[Content]:
-        """Those that this attempt may have embedded; asked again after they are ours, for another
-        may just have stored them."""
+        """Reserve contents for this attempt; returns those that still have no vector."""
         async with task.transaction() as connection:
             ours = await QUERIES.fetch_all(
                 connection,
@@ -99,7 +98,7 @@ class EmbeddingPipeline:
     async def _embed(
         self, task: Task[EmbeddingArgs], embedder: Embedder, mine: Sequence[Content], *, last: bool
     ) -> dict[str, str]:
-        """Embeds and stores what is ours; what was refused, and why, by its hash."""
+        """Embed and store the reserved contents; returns the refused ones by hash, with reasons."""
         task.check_lease()
         answers = await embedder.embed(mine)
         found = [
@@ -114,8 +113,7 @@ class EmbeddingPipeline:
         }
         if found:
             dimensions = check_vectors([vector for _, vector in found], embedder.dimensions)
-            # A name is for what is committed once: a part of the whole may come again, with other
-            # contents.
+            # Only the last part records the step; earlier parts may be repeated differently.
             async with task.transaction(STORED if last else None) as connection:
                 await self._store(connection, task, found, dimensions)
         return refused
@@ -151,10 +149,9 @@ class EmbeddingPipeline:
         )
 
     async def _wait_for_others(self, task: Task[EmbeddingArgs], missing: Sequence[Content]) -> None:
-        """All that is missing is being embedded by others: until one of them is there, or for a
-        while."""
+        """Wait until another task has stored one of the contents, or for a while."""
         for _ in range(LOOKS):
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             await task.heartbeat()
             rows = await QUERIES.fetch_all(
                 self._database, "missing", model=task.args.model, hashes=_hashes(missing)
@@ -162,12 +159,14 @@ class EmbeddingPipeline:
             if len(rows) < len(missing):
                 return
         raise Throttled(
-            "others are embedding the same texts", retry_after=BUSY_SECONDS, code="CONTENT_BUSY"
+            "other tasks are embedding the same texts",
+            retry_after=BUSY_SECONDS,
+            code="CONTENT_BUSY",
         )
 
 
 def _refusal(contents: Sequence[Content], refused: dict[str, str]) -> Fatal:
-    """The others of the task are stored; those that were refused are named."""
+    """The error that names the refused texts; the others are stored."""
     shown = [
         {"text": content.text[:100], "error": refused[content.hash]}
         for content in contents

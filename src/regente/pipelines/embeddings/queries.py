@@ -1,4 +1,4 @@
-"""The embeddings' statements."""
+"""The queries of embeddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts that are nearest to a text, by the cosine of their vectors."""
+"""Finds the texts most similar to a text, by the cosine of their vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regente.pipelines.embeddings.storage import Kind, layout
 from regente.pipelines.embeddings.vectors import Vector, check_vectors, literal, norm_of, vector_of
 
 MAX_ARRAY_VALUES = 10_000_000
-"""Vectors times dimensions that a search may go through without pgvector: some seconds."""
+"""Maximum vectors times dimensions of a search without pgvector: some seconds."""
 SEARCH_MILLISECONDS = 30_000
 MAX_INDEXED_DIMENSIONS = 2_000
 
@@ -58,13 +58,11 @@ class Search:
         return [FoundText(**{**row, "similarity": round(row["similarity"], 6)}) for row in rows]
 
     async def index(self, model: str) -> str:
-        """Build pgvector's index for a model; the name it has. Searches are fast from then on, and
-        nearly exact."""
+        """Build pgvector's index for a model and return its name. Searches become approximate."""
         dimensions, found = await self._dimensions(model), await layout(self._database)
         if found.kind is Kind.ARRAY:
             raise InvalidInput(
-                "the vectors are not stored with pgvector: `regente embeddings pgvector` "
-                "comes first"
+                "the vectors are not stored with pgvector: run `regente embeddings pgvector` first"
             )
         if dimensions > MAX_INDEXED_DIMENSIONS:
             raise InvalidInput(
@@ -92,7 +90,7 @@ class Search:
         return int(known[model])
 
     async def _vector(self, text: str, model: str, dimensions: int) -> Vector:
-        """As it is stored, if it is; else the provider's."""
+        """The text's vector: the stored one, or a new one of the provider."""
         content = content_of(model, text)
         stored = await QUERIES.fetch_all(
             self._database, "vector_of", model=model, hash=content.hash
@@ -111,7 +109,7 @@ class Search:
 
 @contextmanager
 def _as_call_failed() -> Iterator[None]:
-    """Here no task is retried: whoever asks is told what the provider did."""
+    """Turn a task's error into one for the client, as a search is not retried."""
     try:
         yield
     except TaskError as error:

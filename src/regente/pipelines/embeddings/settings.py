@@ -1,4 +1,4 @@
-"""What embeddings are made with, read from the environment once."""
+"""The settings of embeddings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_API_MODEL = "text-embedding-3-small"
 
 
 class EmbeddingSettings(BaseSettings):
-    """Each field is `REGENTE_EMBEDDINGS_<NAME>` in the environment."""
+    """Settings from `REGENTE_EMBEDDINGS_<NAME>`."""
 
     model_config = SettingsConfigDict(env_prefix="REGENTE_EMBEDDINGS_", frozen=True, extra="ignore")
 

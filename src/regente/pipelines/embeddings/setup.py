@@ -1,4 +1,4 @@
-"""Puts the pipeline together, for a process that runs it."""
+"""Registers the embeddings' pipeline in a process that runs it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Texts from a file, line by line: plain text, or JSON lines. However long it is, one line is in
-memory at a time."""
+"""Reads texts from a file line by line: plain text or JSON lines."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ class Source:
 
     @classmethod
     def of(cls, path: str, wanted: Format | None = None) -> Source:
-        """By its name: `.jsonl` and `.ndjson` are JSON lines, everything else is one
-        text a line."""
+        """The file with its format: JSON lines for `.jsonl` and `.ndjson`, else a text per line."""
         is_json = Path(path).suffix.lower() in (".jsonl", ".ndjson")
         return cls(path, wanted or (Format.JSONL if is_json else Format.TEXT))
 
@@ -41,12 +39,11 @@ class Source:
         return self.path != STDIN and Path(self.path).is_file()
 
     def count(self) -> int:
-        """How many texts it has; `InvalidInput` for the first that cannot be embedded, before
-        anything is queued."""
+        """The number of texts; raises `InvalidInput` for the first invalid one."""
         return sum(1 for _ in self.texts())
 
     def texts(self) -> Iterator[str]:
-        """Empty lines are left out."""
+        """The texts of the file, without empty lines."""
         with self._opened() as file:
             number = 0
             while line := file.readline(MAX_LINE_BYTES + 1):

@@ -1,8 +1,6 @@
-"""How vectors lie in the database: as real[], or as pgvector's `vector` where the extension is at
-hand.
+"""How vectors are stored: as real[], or as pgvector's `vector` if the extension is available.
 
-The column's type says which; whoever writes need not know. Converting rewrites the table, so a
-process does it by itself only while the table is small.
+Queries work with both types. Converting rewrites the table, so a runner only converts a small one.
 """
 
 from __future__ import annotations
@@ -42,16 +40,16 @@ async def layout(database: Database) -> Layout:
 
 
 class Storage:
-    """Sees once in the life of a process that pgvector is used where it can be."""
+    """Converts the column to pgvector once per process, if possible."""
 
     def __init__(self, database: Database, *, pgvector: bool) -> None:
         self._database = database
         self._pgvector = pgvector
-        self._looking = asyncio.Lock()
+        self._preparing = asyncio.Lock()
         self._ready = False
 
     async def prepare(self) -> None:
-        async with self._looking:
+        async with self._preparing:
             if self._ready:
                 return
             await QUERIES.execute(self._database, "clear_reservations")
@@ -68,12 +66,12 @@ class Storage:
         except InvalidInput as error:
             logger.info("vectors stay real[]: %s", error)
         except psycopg.Error as error:
-            # No right to create it, or the table is in use: plain arrays do as well.
+            # No privilege to create it, or the table is locked: arrays work as well.
             logger.info("vectors stay real[]: %s", str(error).strip().splitlines()[0])
 
 
 async def convert(database: Database, *, at_most: int | None = None) -> Layout:
-    """From real[] to pgvector, with all that is there. Nothing is written meanwhile."""
+    """Convert all vectors from real[] to pgvector. Writes wait meanwhile."""
     async with database.transaction() as connection:
         await QUERIES.execute(connection, "alone")
         await QUERIES.execute(connection, "create_extension")
@@ -82,8 +80,7 @@ async def convert(database: Database, *, at_most: int | None = None) -> Layout:
             count = sum(row["vectors"] for row in await QUERIES.fetch_all(connection, "models"))
             if count > at_most:
                 raise InvalidInput(
-                    f"{count:,} vectors would have to be rewritten: `regente embeddings "
-                    "pgvector` does it"
+                    f"{count:,} vectors must be rewritten: run `regente embeddings pgvector`"
                 )
         if (await QUERIES.fetch_all(connection, "column_type"))[0]["type"] != "vector":
             statement = QUERIES.format("use_pgvector", schema=sql.Identifier(schema))

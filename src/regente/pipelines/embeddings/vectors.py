@@ -18,7 +18,7 @@ MAX_DIMENSIONS = 16_000
 
 
 class BadVector(Transient):
-    """What the provider answered is no vector. It may do better the next time."""
+    """The provider's answer has an invalid vector; a retry may succeed."""
 
     code = "BAD_VECTOR"
 
@@ -28,13 +28,13 @@ def vector_of(values: Iterable[float]) -> Vector:
 
 
 def vector_from_base64(text: str) -> Vector:
-    """32-bit floats, little end first, as the API writes them."""
+    """A vector from base64 of little-endian 32-bit floats."""
     vector = array("f")
     try:
         vector.frombytes(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
         raise BadVector(
-            f"the provider answered a vector that is not base64 of 32-bit floats: {error}"
+            f"the provider's answer has a vector that is not base64 of 32-bit floats: {error}"
         ) from None
     if sys.byteorder == "big":
         vector.byteswap()
@@ -46,8 +46,7 @@ def norm_of(vector: Sequence[float]) -> float:
 
 
 def check_vectors(vectors: Iterable[Vector], dimensions: int | None) -> int:
-    """All finite, none zero, all of the same dimensions: those that are expected, if some are.
-    Returns them."""
+    """Check that all vectors are finite, not zero and of equal dimensions, which are returned."""
     for number, vector in enumerate(vectors):
         found = len(vector)
         dimensions = dimensions or found
@@ -60,11 +59,11 @@ def check_vectors(vectors: Iterable[Vector], dimensions: int | None) -> int:
         if not math.isfinite(norm):
             raise BadVector(f"vector {number} has values that are not numbers")
         if norm == 0 or norm > 1e18:
-            raise BadVector(f"vector {number} is of length {norm:g}, which points nowhere")
+            raise BadVector(f"vector {number} has the invalid length {norm:g}")
     assert dimensions is not None, "there is at least one vector"
     return dimensions
 
 
 def literal(vector: Vector) -> str:
-    """As PostgreSQL reads a real[]."""
+    """The vector as a literal of real[]."""
     return "{" + ",".join(map(repr, vector)) + "}"

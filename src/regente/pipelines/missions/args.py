@@ -62,22 +62,12 @@ def missions_of(
     days_each: int = 1,
 ) -> list[MissionArgs]:
     """One mission for each day (or `days_each` days) × media type × group of languages."""
-    if end < start:
-        raise InvalidInput(f"the range ends ({end}) before it starts ({start})")
-    if days_each < 1:
-        raise InvalidInput("a mission covers at least one day")
-    unknown = [one for one in media if one not in MEDIA_TYPES]
-    if unknown or not media:
-        raise InvalidInput(
-            f"{', '.join(unknown) or 'nothing'} is no media type; known: {', '.join(MEDIA_TYPES)}"
-        )
-    if not languages or not all(languages):
-        raise InvalidInput("a mission needs at least one language")
+    _check_selection(media, languages)
     ranges = list(_ranges(start, end, days_each))
     count = len(ranges) * len(media) * len(languages)
     if count > MAX_MISSIONS_AT_ONCE:
         raise InvalidInput(
-            f"that would make {count:,} missions; at most {MAX_MISSIONS_AT_ONCE:,} at once"
+            f"these are {count:,} missions; create at most {MAX_MISSIONS_AT_ONCE:,} at once"
         )
     return [
         _mission(first, last, kind, group)
@@ -85,6 +75,16 @@ def missions_of(
         for kind in media
         for group in languages
     ]
+
+
+def _check_selection(media: Sequence[str], languages: Sequence[Sequence[str]]) -> None:
+    unknown = [one for one in media if one not in MEDIA_TYPES]
+    if unknown or not media:
+        raise InvalidInput(
+            f"unknown media type: {', '.join(unknown) or 'none'}; known: {', '.join(MEDIA_TYPES)}"
+        )
+    if not languages or not all(languages):
+        raise InvalidInput("a mission needs at least one language")
 
 
 def _mission(first: date, last: date, media: str, languages: Sequence[str]) -> MissionArgs:
@@ -99,6 +99,10 @@ def _mission(first: date, last: date, media: str, languages: Sequence[str]) -> M
 
 
 def _ranges(start: date, end: date, days_each: int) -> Iterator[tuple[date, date]]:
+    if end < start:
+        raise InvalidInput(f"the range ends ({end}) before it starts ({start})")
+    if days_each < 1:
+        raise InvalidInput("a mission covers at least one day")
     first = start
     while first <= end:
         last = min(end, first + timedelta(days=days_each - 1))

@@ -1,8 +1,7 @@
-"""Quotes: what a thing costs, found out in steps of which the dear ones are paid for once.
+"""Quotes: find the price of an item, with evidence, in steps that are paid for once.
 
-A description is analysed; a vehicle is looked up in the FIPE table, anything else is searched for
-in shops and priced product by product. The engine keeps every checkpoint; here is only what quotes
-are about.
+The description is analysed; a vehicle is looked up in the FIPE table, another item is searched in
+shops and priced product by product. The engine records the checkpoints.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ BUILTIN = Builtin(
     api="regente.pipelines.quotes.api",
     tags={
         "quotes": "Price quotes with their evidence, and lots of them.",
-        "system": "The endpoints of the quotes' specification.",
+        "system": "Endpoints of the quotes' specification.",
     },
     standins="regente.pipelines.quotes.standins",
     page="quotes",

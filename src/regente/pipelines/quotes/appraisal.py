@@ -1,5 +1,4 @@
-"""The price statistics of a quote, without the prices that are about something else: a part, a set,
-a typing error."""
+"""The price statistics of a quote, without outliers such as prices of parts or sets."""
 
 from __future__ import annotations
 
@@ -13,11 +12,10 @@ CENT = Decimal("0.01")
 MANY_DEVIATIONS = Decimal("3.5") / Decimal("0.6745")
 """The usual bound on the modified z-score, as a multiple of the median absolute deviation."""
 ALWAYS_NEAR = Decimal("0.25")
-"""Shops that agree to the cent must not turn a dearer one into an outlier: within a quarter of the
-median nothing is one."""
+"""Prices within a quarter of the median are no outliers, even if all others are equal."""
 MIN_FOR_DEVIATION = 4
 ALWAYS_FAR = 3
-"""A third or three times the median is another thing, however few prices there are."""
+"""Prices below a third or above three times the median are outliers, however few there are."""
 
 
 def appraise(evidence: Sequence[Evidence]) -> Appraisal:

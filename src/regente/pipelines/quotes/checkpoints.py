@@ -1,7 +1,6 @@
-"""The checkpoints of a quote, in the original specification's words and order.
+"""The checkpoints of a quote, with the original specification's names and order.
 
-A step bears the name of the checkpoint that it reaches: when it is recorded, the quote stands
-there.
+A step has the name of the checkpoint that it reaches.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ EXTRACTION_SHARE = (
 
 
 def percentage(checkpoint: str | None, tested: float | None) -> float:
-    """How far a quote is, by where it stands; `tested` is the share of its products that have been
-    tested."""
+    """The progress at a checkpoint, in percent; `tested` is the share of tested products."""
     if checkpoint not in tuple(Checkpoint):
         return 0.0
     done = float(PERCENTAGES[Checkpoint(checkpoint)])

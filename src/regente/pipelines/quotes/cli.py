@@ -1,4 +1,4 @@
-"""`regente quotes …`: submit quotes, alone or as a lot, and look at what they came to and why."""
+"""`regente quotes …`: submit, list and show quotes and lots."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 quotes = typer.Typer(
-    name="quotes", help="Find out what things cost, with evidence for it.", no_args_is_help=True
+    name="quotes", help="Submit, list and show price quotes.", no_args_is_help=True
 )
 
 _QUOTES = (
@@ -64,6 +64,7 @@ _SOURCES = (
     Column("TITLE"),
     Column("URL"),
 )
+_CHECKPOINTS = (word("TIME"), word("CHECKPOINT"), figure("ATTEMPT"))
 _LOTS = (
     figure("ID"),
     Column("NAME"),
@@ -86,44 +87,45 @@ QuoteId = Annotated[
     "--follow",
 )
 async def submit(
-    call: CommandContext,
+    context: CommandContext,
     items: Annotated[
         list[str],
         typer.Argument(
             metavar="FILE|TEXT...",
             show_default=False,
-            help="A description, or a file of them: .csv (description, reference), .jsonl, or "
-            "one a line; - reads stdin.",
+            help="A description, or a file of descriptions: .csv (description, reference), "
+            ".jsonl, or one per line; - reads stdin.",
         ),
     ],
     lot: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The lot they belong to; a new name opens one."),
+        typer.Option(metavar="NAME", help="The lot of the quotes; a new name creates one."),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Wait for them. Exit 1 when one ends with an error."),
+        typer.Option(
+            "--follow", "-f", help="Wait until all have ended; exit with 1 after an error."
+        ),
     ] = False,
 ) -> None:
-    """Submit quotes: all of them or none. A reference that the lot knows already is not quoted
-    twice."""
+    """Submit quotes, all or none. A reference that the lot has already is not quoted again."""
     wanted = [quote for item in items for quote in _quotes_in(item)]
     name = lot or (f"quotes of {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}" if follow else None)
-    async with call.app("quotes") as app:
+    async with context.app("quotes") as app:
         done = await QuoteOperations(app).submit(wanted, lot=name)
         if follow and done.batch_id is not None:
-            await _follow(call, app, done.batch_id)
+            await _follow(context, app, done.batch_id)
             return
     where = f" in lot {done.batch_id}" if done.batch_id else ""
-    call.answer(
+    context.answer(
         asdict(done),
-        lambda: f"{plural(len(done.ids), 'quote')} in the queue{where}: {_ids(done.ids)}.",
+        lambda: f"{plural(len(done.ids), 'quote')} queued{where}: {_ids(done.ids)}.",
     )
 
 
 @command(quotes, "list", example="regente quotes list --status ERROR --lot 3")
 async def list_quotes(
-    call: CommandContext,
+    context: CommandContext,
     status: Annotated[
         list[str] | None, typer.Option(help="PENDING, PROCESSING, DONE, ERROR, CANCELLED.")
     ] = None,
@@ -131,12 +133,12 @@ async def list_quotes(
         str | None, typer.Option(metavar="LOT", help="Only of this lot, by its id or name.")
     ] = None,
     before: Annotated[
-        int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
+        int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")
     ] = None,
     limit: LimitOption = 50,
 ) -> None:
     """List quotes, newest first."""
-    async with call.app("quotes") as app:
+    async with context.app("quotes") as app:
         batch_id = (await app.batch(batch_reference(lot))).id if lot is not None else None
         found = await QuoteOperations(app).find(
             statuses=status or None, batch_id=batch_id, before_id=before, limit=limit
@@ -149,18 +151,17 @@ async def list_quotes(
 
 
 @command(quotes, "show", example="regente quotes show 7")
-async def show(call: CommandContext, quote_id: QuoteId) -> None:
-    """Show one quote: its price, the statistics, the evidence of each source, and the checkpoints
-    that it passed."""
-    async with call.app("quotes") as app:
+async def show(context: CommandContext, quote_id: QuoteId) -> None:
+    """Show a quote: its price, statistics, sources and checkpoints."""
+    async with context.app("quotes") as app:
         found = await QuoteOperations(app).get(quote_id)
     call.answer(found.model_dump(), lambda: _shown(found))
 
 
 @command(quotes, "lots", example="regente quotes lots")
-async def lots(call: CommandContext, limit: LimitOption = 50) -> None:
-    """List lots, newest first, with what their quotes come to."""
-    async with call.app("quotes") as app:
+async def lots(context: CommandContext, limit: LimitOption = 50) -> None:
+    """List lots, newest first, with the sum of their quotes."""
+    async with context.app("quotes") as app:
         found = await QuoteOperations(app).lots(limit=limit)
     nothing = "No lots yet. Open one with: regente quotes submit items.csv --lot NAME"
     call.answer(
@@ -170,15 +171,15 @@ async def lots(call: CommandContext, limit: LimitOption = 50) -> None:
 
 
 @command(quotes, "follow", example='regente quotes follow "inventário 2026"')
-async def follow_lot(call: CommandContext, lot: BatchArgument) -> None:
-    """Wait until a lot has ended. Exit 1 when one of its quotes ended with an error."""
-    async with call.app("quotes") as app:
+async def follow_lot(context: CommandContext, lot: BatchArgument) -> None:
+    """Wait until a lot has ended. Exits with 1 if one of its quotes failed."""
+    async with context.app("quotes") as app:
         batch = await app.batch(batch_reference(lot))
-        await _follow(call, app, batch.id)
+        await _follow(context, app, batch.id)
 
 
-async def _follow(call: CommandContext, app: Regente, batch_id: int) -> None:
-    ledger = await follow_batch(app, batch_id, "Quotes")
+async def _follow(context: CommandContext, app: Regente, batch_id: int) -> None:
+    batch = await follow_batch(app, batch_id, "Quotes")
     lot, _ = await QuoteOperations(app).lot(batch_id)
     document = {
         **lot.model_dump(),
@@ -187,12 +188,11 @@ async def _follow(call: CommandContext, app: Regente, batch_id: int) -> None:
         "canceled": ledger.canceled,
     }
     text = (
-        f"Lot {lot.id} ({lot.name}) is {ledger.status}: {number(ledger.completed)} done, "
-        f"{number(ledger.failed)} with an error; worth "
-        f"{_money(lot.value, lot.currency) or 'nothing'}."
+        f"Lot {lot.id} ({lot.name}) is {batch.status}: {number(batch.completed)} completed, "
+        f"{number(batch.failed)} failed; value: {_money(lot.value, lot.currency) or 'none'}."
     )
-    call.answer(document, lambda: text)
-    if ledger.failed or ledger.status != "completed":
+    context.answer({**as_dict(lot), **counts}, lambda: text)
+    if batch.failed or batch.status != "completed":
         raise typer.Exit(FAILURE_EXIT)
 
 
@@ -211,7 +211,7 @@ def _quotes_in(item: str) -> Iterator[QuoteArgs]:
         except InvalidInput as error:
             raise InvalidInput(f"{item}, line {line}: {error.message}") from None
     if empty:
-        raise InvalidInput(f"{item} holds no description")
+        raise InvalidInput(f"{item} has no description")
 
 
 def _is_file(path: Path) -> bool:
@@ -232,7 +232,7 @@ def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.DictReader(text.splitlines(), delimiter=separator)
     if "description" not in (reader.fieldnames or ()):
         raise InvalidInput(
-            "the CSV file's first line must name the columns: description, and perhaps reference"
+            "the CSV file's first line must name the columns: description, reference (optional)"
         )
     for row in reader:
         yield reader.line_num, row
@@ -249,9 +249,6 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if not isinstance(row, dict):
             raise InvalidInput(f"line {line} is not an object with a description")
         yield line, row
-
-
-# What people see.
 
 
 def _row(quote: Quote) -> tuple[RenderableType, ...]:
@@ -328,6 +325,22 @@ def _shown(quote: QuoteDetail) -> RenderableType:
             table((word("TIME"), word("CHECKPOINT"), figure("ATTEMPT")), passed),
         ]
     return group(*parts)
+
+
+def _source_row(source: Source) -> tuple[RenderableType, ...]:
+    return (
+        str(source.position),
+        source.source,
+        _money(source.price, source.currency),
+        source.method or "",
+        "outlier" if source.outlier else source.error or "",
+        source.title[:60],
+        source.url or "",
+    )
+
+
+def _passed_row(passed: dict[str, Any]) -> tuple[RenderableType, ...]:
+    return when(passed["at"]), passed["checkpoint"], str(passed["attempt"])
 
 
 def _money(value: Decimal | None, currency: str | None) -> str:

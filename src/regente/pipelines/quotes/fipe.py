@@ -1,7 +1,6 @@
-"""The FIPE table by its public API, version 1 or 2, whichever the base URL ends in: brand, model,
-year, price.
+"""The FIPE table by its public API, version 1 or 2 by the base URL: brand, model, year, price.
 
-These calls cost nothing, so they may be repeated.
+The calls are free, so they may be repeated.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ class Entry(BaseModel):
 
 
 class Entries(RootModel[list[Entry]]):
-    """As version 2 lists everything, and version 1 all but the models."""
+    """The lists of version 2, and those of version 1 except for models."""
 
 
 class Models(BaseModel):
-    """As version 1 lists models."""
+    """The list of models in version 1."""
 
     modelos: list[Entry]
 
 
 class Priced(BaseModel):
-    """As version 2 says it, in its own words."""
+    """The price in version 2, with its field names."""
 
     price: str | None = None
     brand: str | None = None
@@ -140,7 +139,7 @@ def _evidence(url: str, found: Priced) -> Evidence:
     amount = Price.fromstring(found.price or "", currency_hint="BRL").amount
     if amount is None or not 0 < amount < MAX_PRICE:
         raise Fatal(
-            f"the FIPE table says {found.price!r} and not a price ({url})", code="FIPE_NO_PRICE"
+            f"the FIPE table has no valid price: {found.price!r} ({url})", code="FIPE_NO_PRICE"
         )
     details = found.model_dump(exclude={"price"}, exclude_none=True)
     title = " ".join(
@@ -161,11 +160,10 @@ def _evidence(url: str, found: Priced) -> Evidence:
 
 
 def _closest(wanted: str, entries: Sequence[Entry], what: str) -> Entry:
-    """The entry that shares most words with what is wanted; of equals the one with the fewest
-    others."""
-    asked = _words(wanted)
+    """The entry with the most words of `wanted`; of equals the one with the fewest others."""
+    words = _words(wanted)
     scored = [
-        (len(asked & _words(entry.name)), -len(_words(entry.name)), entry) for entry in entries
+        (len(words & _words(entry.name)), -len(_words(entry.name)), entry) for entry in entries
     ]
     best = max(scored, key=lambda one: one[:2], default=None)
     if best is None or best[0] == 0:
@@ -174,26 +172,20 @@ def _closest(wanted: str, entries: Sequence[Entry], what: str) -> Entry:
 
 
 def _year(vehicle: Analysis, entries: Sequence[Entry], what: str) -> Entry:
-    """Of the year wanted, or the newest when none was given, the one with the fuel wanted, if it
-    has it."""
-    dated = [
-        (int(entry.code.partition("-")[0] or 0), entry)
-        for entry in entries
-        if entry.code.partition("-")[0].isdigit()
-    ]
-    year = (
-        vehicle.model_year
-        if vehicle.model_year is not None
-        else max((year for year, _ in dated), default=None)
-    )
-    found = [entry for entry_year, entry in dated if entry_year == year]
-    if not found:
-        known = ", ".join(sorted({str(entry_year) for entry_year, _ in dated})) or "none"
+    """The entry of the vehicle's year or the newest, with the vehicle's fuel if there is one."""
+    by_year: dict[int, list[Entry]] = {}
+    for entry in entries:
+        digits = entry.code.partition("-")[0]
+        if digits.isdigit():
+            by_year.setdefault(int(digits), []).append(entry)
+    year = vehicle.model_year or max(by_year, default=None)
+    if year is None or year not in by_year:
+        known = ", ".join(map(str, sorted(by_year))) or "none"
         raise Fatal(
             f"the FIPE table has no {what} of {year}; it has {known}", code="FIPE_NOT_FOUND"
         )
     fuel = _words(vehicle.fuel or "")
-    return next((entry for entry in found if fuel and fuel & _words(entry.name)), found[0])
+    return next((entry for entry in by_year[year] if fuel & _words(entry.name)), by_year[year][0])
 
 
 def _words(text: str) -> frozenset[str]:
@@ -202,6 +194,6 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _merged(words: Iterable[str]) -> list[str]:
-    """VW and Volkswagen, GM and Chevrolet are one brand by two names."""
+    """The words with one name for each brand: VW is Volkswagen, GM is Chevrolet."""
     same = {"vw": "volkswagen", "gm": "chevrolet"}
     return [same.get(word, word) for word in words]

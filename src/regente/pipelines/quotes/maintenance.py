@@ -1,8 +1,6 @@
-"""The two tasks that the original specification schedules: what is stuck goes back into the queue,
-what is too old ends.
+"""The two scheduled tasks of the original specification: recover stuck quotes, fail old ones.
 
-The engine takes stuck and orphaned tasks back by itself, and sooner; these are its net below the
-net.
+The engine's watchdog returns stuck and orphaned tasks sooner; these only run in addition.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class QuoteMaintenance:
 
 
 async def ensure_timetable(client: Client) -> None:
-    """Both schedules are there; one that somebody changed is left alone."""
+    """Add the missing schedules; existing ones stay unchanged."""
     known = {row["name"] for row in await client.schedules()}
     for timed in TIMETABLE:
         if timed.pipeline not in known:

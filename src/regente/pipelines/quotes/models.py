@@ -1,4 +1,4 @@
-"""What the steps of a quote hand on to each other. Prices are decimals, and texts in JSON."""
+"""The models that a quote's steps exchange. Prices are decimals, and strings in JSON."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class Value(BaseModel):
 
 
 class QuoteArgs(Value):
-    """What is to be priced. A `reference` is the caller's own number for it: one
-    lot has it once."""
+    """The item to be priced. `reference` is the client's number for it, unique in a lot."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,7 +47,7 @@ class Kind(StrEnum):
 
 
 class VehicleType(StrEnum):
-    """As FIPE divides them."""
+    """The vehicle types of FIPE."""
 
     CAR = "cars"
     MOTORCYCLE = "motorcycles"
@@ -56,7 +55,7 @@ class VehicleType(StrEnum):
 
 
 class Analysis(Value):
-    """What the thing is: how to search for it, and for a vehicle what FIPE needs to know."""
+    """What the item is: its search query, and for a vehicle the fields of FIPE."""
 
     kind: Kind
     search_query: str = Field(min_length=1, max_length=300)
@@ -69,12 +68,12 @@ class Analysis(Value):
     @model_validator(mode="after")
     def _vehicle_is_named(self) -> Analysis:
         if self.kind is Kind.VEHICLE and not (self.brand and self.model):
-            raise ValueError("a vehicle has a brand and a model")
+            raise ValueError("a vehicle needs a brand and a model")
         return self
 
 
 class Analysed(Value):
-    """The paid answer, kept: `claude_payload_json` of the original specification."""
+    """The stored, paid answer: `claude_payload_json` of the original specification."""
 
     analysis: Analysis
     provider: str
@@ -95,7 +94,7 @@ class Product(Value):
 
 
 class Found(Value):
-    """The paid answer, kept: `google_shopping_response_json` of the original specification."""
+    """The stored, paid answer: `google_shopping_response_json` of the original specification."""
 
     query: str
     provider: str
@@ -103,7 +102,7 @@ class Found(Value):
 
 
 class Method(StrEnum):
-    """How a price was read, the surest first."""
+    """How a price was extracted, the most reliable first."""
 
     FIPE = "fipe"
     JSON_LD = "json_ld"
@@ -114,7 +113,7 @@ class Method(StrEnum):
 
 
 class Evidence(Value):
-    """One source: what was seen there, and the price if there was one."""
+    """A source that was read, with its price if it has one."""
 
     position: int
     source: str
@@ -123,9 +122,7 @@ class Evidence(Value):
     price: Decimal | None = None
     currency: str | None = None
     method: Method | None = None
-    excerpt: str | None = Field(
-        None, description="The place where the price stood, as it stood there."
-    )
+    excerpt: str | None = Field(None, description="The text with the price, as on the page.")
     page_sha256: str | None = None
     fetched_at: datetime
     error: str | None = None
@@ -133,7 +130,7 @@ class Evidence(Value):
 
 
 class Statistics(Value):
-    """Of the prices that were kept; `value` is what the quote says."""
+    """Statistics of the prices without outliers; `value` is the quote's price."""
 
     value: Decimal
     mean: Decimal
@@ -142,16 +139,16 @@ class Statistics(Value):
     maximum: Decimal
     deviation: Decimal
     variation: float = Field(description="The deviation as a share of the mean.")
-    prices: int = Field(description="How many were found.")
-    kept: int = Field(description="How many of them the statistics are about.")
+    prices: int = Field(description="Prices found.")
+    kept: int = Field(description="Prices without outliers.")
     outliers: int
 
 
 class Appraisal(Value):
-    """`statistics` is None when no source had a price."""
+    """The statistics, None without any price, and the outliers."""
 
     statistics: Statistics | None
-    outliers: list[int] = Field(description="Positions of the sources whose price is too far off.")
+    outliers: list[int] = Field(description="Positions of the sources with outlying prices.")
 
 
 class QuoteResult(Value):

@@ -1,4 +1,4 @@
-"""What people do with quotes: submit them, alone or as a lot, and look at what came out and why."""
+"""The operations of quotes, for CLI and API: submit, list and show quotes and lots."""
 
 from __future__ import annotations
 
@@ -46,12 +46,10 @@ class QuoteOperations:
         self._database = client.database
 
     async def submit(self, quotes: Sequence[QuoteArgs], *, lot: str | None = None) -> Submitted:
-        """All of them or none, durable when this returns. A reference that the lot knows already is
-        not quoted twice."""
+        """Store all quotes or none, durably. A reference that the lot has is not quoted again."""
         if not 0 < len(quotes) <= MAX_SUBMITTED:
             raise InvalidInput(
-                f"between 1 and {MAX_SUBMITTED:,} quotes can be submitted at once, not "
-                f"{len(quotes):,}"
+                f"submit between 1 and {MAX_SUBMITTED:,} quotes at once, not {len(quotes):,}"
             )
         await ensure_timetable(self._client)
         batch_id = None if lot is None else await self._open(lot)
@@ -65,8 +63,7 @@ class QuoteOperations:
         return Submitted(ids, batch_id, lot)
 
     async def _open(self, lot: str) -> int:
-        """Patient: a quote may wait for ten minutes between two attempts while a
-        provider is away."""
+        """Open the lot; it stalls late, as a quote may wait ten minutes between two attempts."""
         return await self._client.open_batch(
             lot, stall_after=LOT_STALL_SECONDS, max_resumes=LOT_RESUMES
         )
@@ -79,7 +76,7 @@ class QuoteOperations:
         before_id: int | None = None,
         limit: int = 100,
     ) -> list[Quote]:
-        """Newest first; the next page begins with `before_id` of the last one seen."""
+        """A page of quotes, newest first; `before_id` is the last id of the previous page."""
         unknown = [status for status in statuses or () if status not in QUOTE_STATUSES]
         if unknown:
             raise InvalidInput(
@@ -139,7 +136,7 @@ class QuoteOperations:
 
 
 def quote_args(description: str, reference: str | None = None) -> QuoteArgs:
-    """Checked, with an error that people understand."""
+    """Validate the arguments of a quote."""
     try:
         return QuoteArgs(description=description, reference=reference)
     except ValidationError as error:
@@ -156,7 +153,7 @@ def _far(row: Row) -> Row:
 
 
 def _resume_data(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the next attempt will not do again, by the original specification's names."""
+    """The recorded results that attempts reuse, with the original specification's names."""
     found: dict[str, Any] = {}
     names = {
         Checkpoint.AI_ANALYSIS_DONE: "claude_payload_json",

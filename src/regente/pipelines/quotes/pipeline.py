@@ -1,5 +1,4 @@
-"""How a quote is made, read from top to bottom. What is recorded is not done, and not paid for,
-again."""
+"""The pipeline of a quote. Recorded steps are neither repeated nor paid for again."""
 
 from __future__ import annotations
 
@@ -25,13 +24,12 @@ from regente.pipelines.quotes.settings import QuotesSettings
 from regente.pipelines.quotes.store import put_result
 
 PATIENT_TRIES = 2
-"""So often a page that does not answer makes the whole quote wait; after that the quote goes on
-without it."""
+"""How often a page that does not answer delays the quote; then the quote continues without it."""
 
 
 class QuotePipeline:
     def __init__(self, providers: Providers, settings: QuotesSettings) -> None:
-        self._ask = providers
+        self._providers = providers
         self._settings = settings
 
     async def quote(self, task: Task[QuoteArgs]) -> QuoteResult:
@@ -48,23 +46,25 @@ class QuotePipeline:
         done = Checkpoint.AI_ANALYSIS_DONE
         await _arrive(task, Checkpoint.AI_ANALYSIS_START, before=done)
         return await task.step(
-            done, self._ask.analyst.analyse, task.args.description, task.idempotency_key(done)
+            done, self._providers.analyst.analyse, task.args.description, task.idempotency_key(done)
         )
 
     async def _vehicle(self, task: Task[QuoteArgs], analysis: Analysis) -> list[Evidence]:
         await _arrive(task, Checkpoint.FIPE_SEARCH, before=Checkpoint.FIPE_SEARCH)
-        return [await task.step(Checkpoint.FIPE_SEARCH, self._ask.vehicles.price, analysis)]
+        return [await task.step(Checkpoint.FIPE_SEARCH, self._providers.vehicles.price, analysis)]
 
     async def _market(self, task: Task[QuoteArgs], analysis: Analysis) -> list[Evidence]:
         done = Checkpoint.SHOPPING_SEARCH_DONE
         await _arrive(task, Checkpoint.SHOPPING_SEARCH_START, before=done)
         found = await task.step(
-            done, self._ask.shopping.search, analysis.search_query, task.idempotency_key(done)
+            done, self._providers.shopping.search, analysis.search_query, task.idempotency_key(done)
         )
         products = await task.step(Checkpoint.PRICE_EXTRACTION_START, self._choose, found)
 
         async def look(product: Product) -> Evidence:
-            return await self._ask.product_pages.look(product, patient=task.tries < PATIENT_TRIES)
+            return await self._providers.product_pages.look(
+                product, patient=task.tries < PATIENT_TRIES
+            )
 
         at_once = self._settings.products_at_once
         return await task.each(
@@ -72,7 +72,7 @@ class QuotePipeline:
         )
 
     async def _choose(self, found: Found) -> list[Product]:
-        """Each page once; and no shop's second offer before every other shop's first."""
+        """The products to read: each page once, and one of each shop before a shop's second."""
         pages = {
             product.url or str(product.position): product for product in reversed(found.products)
         }
@@ -113,7 +113,7 @@ class QuotePipeline:
 
 
 async def _arrive(task: Task[QuoteArgs], checkpoint: Checkpoint, *, before: Checkpoint) -> None:
-    """Stand there, unless an earlier attempt went further: a quote never seems to go back."""
+    """Set the checkpoint, unless an earlier attempt went further: it never goes back."""
     if not await task.done(before):
         await task.progress(checkpoint=checkpoint)
 

@@ -1,5 +1,4 @@
-"""Reads the price off a product's page: JSON-LD first, then meta tags and microdata, then what
-looks like a price."""
+"""Extracts a product page's price, from JSON-LD, meta tags, microdata or text, in this order."""
 
 from __future__ import annotations
 
@@ -21,6 +20,7 @@ MAX_PLACES = 50
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _MARKED = re.compile(r"(?:R\$|US\$|€|£)\s*[0-9][0-9.,]*")
 _PRODUCT_TYPES = {"product", "productgroup", "individualproduct", "productmodel"}
+_PRICE_FIELDS = ("price", "lowPrice")
 _META = ("product:price", "og:price")
 _LIKELY = (
     "[class*='price'], [class*='Price'], [class*='preco'], [class*='Preco'], [id*='price'], "
@@ -63,24 +63,24 @@ def _from_json_ld(tree: LexborHTMLParser) -> Iterator[PagePrice]:
 
 
 def _offers(node: Any, *, inside_product: bool, depth: int) -> Iterator[dict[str, Any]]:
-    """Those of products only: a page may also offer a delivery or list other people's goods."""
+    """The offers of products; a page may also have offers of deliveries or lists of others."""
     if depth > MAX_DEPTH:
         return
+    children: list[Any] = []
+    inside = inside_product
     if isinstance(node, list):
-        for one in node:
-            yield from _offers(one, inside_product=inside_product, depth=depth + 1)
+        children = node
     elif isinstance(node, dict):
-        if inside_product and ("price" in node or "lowPrice" in node):
+        if inside_product and not node.keys().isdisjoint(_PRICE_FIELDS):
             yield node
-        specification = node.get("priceSpecification") if inside_product else None
         inside = inside_product or bool(_types(node) & _PRODUCT_TYPES)
-        for below in (
-            node.get("offers") if inside else None,
-            specification,
-            node.get("@graph"),
-            node.get("mainEntity"),
-        ):
-            yield from _offers(below, inside_product=inside, depth=depth + 1)
+        fields = [
+            *(("offers",) if inside else ()),
+            *(("priceSpecification",) if inside_product else ()),
+        ]
+        children = [node.get(name) for name in (*fields, "@graph", "mainEntity")]
+    for child in children:
+        yield from _offers(child, inside_product=inside, depth=depth + 1)
 
 
 def _types(node: dict[str, Any]) -> set[str]:
@@ -94,16 +94,16 @@ def _types(node: dict[str, Any]) -> set[str]:
 def _from_meta(tree: LexborHTMLParser) -> Iterator[PagePrice]:
     for name in _META:
         for node in tree.css(f"meta[property='{name}:amount'], meta[name='{name}:amount']"):
-            said = tree.css_first(f"meta[property='{name}:currency'], meta[name='{name}:currency']")
+            unit = tree.css_first(f"meta[property='{name}:currency'], meta[name='{name}:currency']")
             amount = _amount(node.attributes.get("content"))
             if amount is not None:
-                currency = _currency(said.attributes.get("content")) if said else None
+                currency = _currency(unit.attributes.get("content")) if unit else None
                 yield PagePrice(amount, currency, Method.META, _cut(node.html or ""))
 
 
 def _from_microdata(tree: LexborHTMLParser) -> Iterator[PagePrice]:
-    said = tree.css_first("[itemprop='priceCurrency']")
-    currency = _currency(said.attributes.get("content") or said.text()) if said else None
+    unit = tree.css_first("[itemprop='priceCurrency']")
+    currency = _currency(unit.attributes.get("content") or unit.text()) if unit else None
     for node in tree.css("[itemprop='price'], [itemprop='lowPrice']"):
         amount = _amount(node.attributes.get("content") or node.text())
         if amount is not None:
@@ -111,8 +111,7 @@ def _from_microdata(tree: LexborHTMLParser) -> Iterator[PagePrice]:
 
 
 def _from_text(tree: LexborHTMLParser) -> Iterator[PagePrice]:
-    """What stands in a place that is called a price; of such places those that are not crossed out
-    or paid in parts."""
+    """Prices in elements with a price's class or id, except old prices and installments."""
     for node in tree.css(_LIKELY)[:MAX_PLACES]:
         text = " ".join(node.text(separator=" ").split())
         if not text or _CROSSED_OUT.search(_labels(node)) or re.search(r"[0-9]\s*x\s", text):
@@ -128,8 +127,7 @@ def _labels(node: LexborNode) -> str:
 
 
 def _amount(value: Any) -> Decimal | None:
-    """In structured data a dot is the decimal point, as the schema says; who writes otherwise is
-    read as people write."""
+    """The amount; a plain number has a decimal point, as in schema.org, other texts are parsed."""
     text = (
         str(value).strip()
         if isinstance(value, str | int | float) and not isinstance(value, bool)

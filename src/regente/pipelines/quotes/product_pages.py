@@ -1,5 +1,4 @@
-"""Looks at one product's page and says what it found there. A page without a price is evidence,
-too."""
+"""Fetches product pages and extracts their prices; a page without a price is evidence, too."""
 
 from __future__ import annotations
 
@@ -24,10 +23,10 @@ MAX_CONNECTIONS = 200
 
 
 class HttpProductPages:
-    """`home` is where the search itself is, whose pages may lie on this machine: the sandbox's do.
+    """Reads product pages. `home` is the search's URL, whose pages may have private addresses.
 
-    Whoever fills in a shop's link must not make us ask our own network: every connection, a
-    redirect's too, is made by the guard, to an address that it has looked at.
+    Links come from third parties: a guarded transport checks the address of every connection, also
+    after a redirect, so that no link reaches the private network.
     """
 
     def __init__(
@@ -87,8 +86,7 @@ class HttpProductPages:
         )
 
     def _without_price(self, product: Product, error: str, **seen: Any) -> Evidence:
-        """The search's own answer had a price, perhaps: it counts, and the evidence says that it is
-        no more than that."""
+        """Evidence without a price of the page; with the listed price, if settings accept it."""
         if self._accept_listing and product.listed_price is not None:
             seen |= {
                 "price": product.listed_price,
@@ -98,14 +96,14 @@ class HttpProductPages:
         return _evidence(product, error=error, **seen)
 
     def _check(self, url: str) -> None:
-        """What can be said before the guard asks a name server."""
+        """Check the URL before its name is resolved."""
         check_url(url, allow_private=True)
         if origin_of(url) != self._home:
             check_url(url, allow_private=False)
 
 
 async def _price_on(html: str) -> PagePrice | None:
-    """A large page is read in a thread: others have their turn meanwhile."""
+    """The page's price; large pages are parsed in a thread."""
     return (
         read_price(html)
         if len(html) < SMALL_PAGE_CHARACTERS

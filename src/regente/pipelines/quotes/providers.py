@@ -1,5 +1,4 @@
-"""Whom a quote asks, as small protocols; each has an implementation over real HTTP in a file of its
-own."""
+"""The protocols of a quote's providers; each has an HTTP implementation in its own file."""
 
 from __future__ import annotations
 
@@ -10,29 +9,28 @@ from regente.pipelines.quotes.models import Analysed, Analysis, Evidence, Found,
 
 
 class Analyst(Protocol):
-    """Paid for by the call."""
+    """Analyses a description. Each call is paid for."""
 
     async def analyse(self, description: str, key: str) -> Analysed:
-        """What the described thing is. The same `key` is the same order, however often
-        it is sent."""
+        """What the described item is. `key` is an idempotency key."""
 
 
 class Shopping(Protocol):
-    """Paid for by the call."""
+    """Searches shops. Each call is paid for."""
 
     async def search(self, query: str, key: str) -> Found:
-        """Who offers it. The same `key` is the same order, however often it is sent."""
+        """The offered products. `key` is an idempotency key."""
 
 
 class VehicleTable(Protocol):
     async def price(self, vehicle: Analysis) -> Evidence:
-        """What the table says of it; `Fatal` when it knows no such vehicle."""
+        """The vehicle's price in the table; raises `Fatal` if the table does not have it."""
 
 
 class ProductPages(Protocol):
     async def look(self, product: Product, *, patient: bool) -> Evidence:
-        """What the product's own page says. While `patient`, a page that does not answer is
-        `Transient`, else evidence."""
+        """The price on the product's page. A page that does not answer raises `Transient` while
+        `patient`, else it is evidence without a price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,5 @@ class Providers:
 
 
 def idempotent(key: str) -> dict[str, str]:
-    """For a provider that honours it, a call that is repeated because its answer got lost is one
-    call."""
+    """The header with which a provider treats repeated calls as one."""
     return {"idempotency-key": key}

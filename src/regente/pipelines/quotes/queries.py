@@ -1,4 +1,4 @@
-"""The quotes' statements."""
+"""The queries of quotes."""
 
 from __future__ import annotations
 

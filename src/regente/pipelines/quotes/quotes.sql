@@ -1,7 +1,7 @@
--- What quotes ask of the database. Everything that other pipelines have, too, is the engine's.
+-- Queries of quotes.
 
 -- name: new_quotes
--- A quote that was submitted before under the same reference is there already.
+-- A quote that was submitted before with the same reference has its row already.
 INSERT INTO regente.quotes (id, batch_id, lot, reference, description)
 SELECT n.id, t.batch_id, %(lot)s, n.reference, n.description
 FROM unnest(%(ids)s::bigint[], %(descriptions)s::text[], %(references)s::text[])
@@ -10,7 +10,7 @@ JOIN regente.tasks t ON t.id = n.id
 ON CONFLICT (id) DO NOTHING
 
 -- name: put_result
--- One that was queued without the desk gets its row now.
+-- A quote that was enqueued without `QuoteOperations` gets its row now.
 INSERT INTO regente.quotes AS q
   (id, batch_id, lot, reference, description, kind, search_query, value, currency, statistics,
    analysis, completed_at)
@@ -49,7 +49,7 @@ SET source = excluded.source, title = excluded.title, url = excluded.url, price 
     error = excluded.error, outlier = excluded.outlier, details = excluded.details
 
 -- name: list_quotes
--- Newest first. A quote whose task was forgotten says what it came to.
+-- Newest first. A quote whose task was deleted by retention shows its result.
 SELECT * FROM (
   SELECT q.id, q.description, q.reference, q.lot, q.batch_id, q.kind, q.value, q.currency,
          q.created_at,
@@ -82,7 +82,7 @@ SELECT position, source, title, url, price, currency, method, excerpt, page_sha2
 FROM regente.quote_sources WHERE quote_id = %(id)s ORDER BY position
 
 -- name: list_lots
--- The batches that hold quotes, newest first, with what their quotes came to.
+-- The batches with quotes, newest first, with the sum of their quotes.
 SELECT b.id, b.name, b.status::text AS status, b.total, b.created_at, b.finished_at, s.quoted,
        s.value, s.currency
 FROM regente.batches b CROSS JOIN LATERAL (

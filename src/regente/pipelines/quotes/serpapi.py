@@ -37,20 +37,20 @@ class SerpApiShopping:
         self._http = http
         self._url = f"{base_url}/search.json"
         self._key = key
-        self._place = {"gl": country, "hl": language}
+        self._locale = {"gl": country, "hl": language}
 
     async def search(self, query: str, key: str) -> Found:
-        asked = {"engine": "google_shopping", "q": query, **self._place}
+        params = {"engine": "google_shopping", "q": query, **self._locale}
         if self._key is not None:
-            asked["api_key"] = self._key.get_secret_value()
+            params["api_key"] = self._key.get_secret_value()
         with as_task_errors():
             answer = await self._http.call(
-                "GET", f"{self._url}?{urlencode(asked)}", headers=idempotent(key), answer=Answer
+                "GET", f"{self._url}?{urlencode(params)}", headers=idempotent(key), answer=Answer
             )
         products = [_product(number, hit) for number, hit in enumerate(answer.shopping_results, 1)]
         if not products:
             raise Fatal(
-                f"nobody offers {query!r}: {answer.error or 'no results'}", code="NOTHING_FOUND"
+                f"no offers of {query!r}: {answer.error or 'no results'}", code="NOTHING_FOUND"
             )
         return Found(query=query, provider="serpapi", products=products)
 

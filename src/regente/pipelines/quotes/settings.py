@@ -1,5 +1,4 @@
-"""How quotes are made: where the providers are, their keys, and how much is looked at. Read by the
-composition root."""
+"""The settings of quotes: the providers' addresses and keys, and limits."""
 
 from __future__ import annotations
 
@@ -10,12 +9,11 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 STANDIN = "/quotes"
-"""Where the sandbox's stand-ins lie."""
+"""The path of the sandbox's stand-ins."""
 
 
 class QuotesSettings(BaseSettings):
-    """Each field is `REGENTE_QUOTES_<NAME>`. Without any key everything is asked of the sandbox;
-    with one, nothing is."""
+    """Settings from `REGENTE_QUOTES_<NAME>`. Without any key the sandbox's stand-ins are used."""
 
     model_config = SettingsConfigDict(env_prefix="REGENTE_QUOTES_", frozen=True, extra="ignore")
 
@@ -61,14 +59,13 @@ class QuotesSettings(BaseSettings):
 
     @property
     def is_real(self) -> bool:
-        """Whether anything here is paid for: then no answer is made up, whatever else
-        is missing."""
+        """Whether a key is set: then no stand-in is used."""
         return any(
             key is not None for key in (self.anthropic_key, self.serpapi_key, self.fipe_token)
         )
 
     def base_urls(self, sandbox_url: str) -> tuple[str, str, str]:
-        """Of the analysis, the search and the FIPE table."""
+        """The base URLs of the analysis, the search and the FIPE table."""
         sandbox = f"{sandbox_url.rstrip('/')}{STANDIN}"
         defaults = (
             (

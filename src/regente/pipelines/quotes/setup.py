@@ -1,4 +1,4 @@
-"""Puts the quotes' pipelines together, for a process that runs them."""
+"""Registers the quotes' pipelines in a process that runs them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HTTP_LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2
 
 @dataclass(frozen=True, slots=True)
 class QuotePipelines:
-    """Has an `Http` of its own: one that knows which keys must never be shown."""
+    """The pipelines' own HTTP clients, which hide the keys in errors and logs."""
 
     http: HttpClient
     product_pages: HttpProductPages

@@ -1,4 +1,4 @@
-"""A quote becomes rows: its own, its result's and its sources'."""
+"""Stores quotes, their results and their sources."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Rounds of a league: discover a round's matches, one task for each, scrape them, store each match
-whole or not at all."""
+"""Rounds of a league: a task discovers a round's matches, one task each scrapes and stores them."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ BUILTIN = Builtin(
     api="regente.pipelines.rounds.api",
     tags={
         "rounds": "A league's rounds and their matches.",
-        "scrape": "The endpoints of the rounds' specification.",
+        "scrape": "Endpoints of the rounds' specification.",
     },
     standins="regente.pipelines.rounds.standins",
     page="rounds",

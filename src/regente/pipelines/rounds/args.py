@@ -1,4 +1,4 @@
-"""What the two pipelines are asked to do, and the names that a league may use."""
+"""The arguments of the two pipelines, and their valid values."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class MatchArgs(BaseModel):
 
 
 def checked_round(league: str, number: int) -> tuple[str, int]:
-    """A league and a round as they may be asked for, or a clear error."""
+    """Validate a league and a round's number."""
     if not isinstance(league, str) or not _LEAGUE.fullmatch(league):
         raise InvalidInput(
-            f"{league!r:.100} cannot name a league: a-z, 0-9, '-' and '_', like brasileirao-2025"
+            f"{league!r:.100} is not a league: use a-z, 0-9, '-' and '_', like brasileirao-2025"
         )
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MAX_ROUND:
         raise InvalidInput(f"a round is a number from 1 to {MAX_ROUND:,}, not {number!r}")

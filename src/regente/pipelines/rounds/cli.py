@@ -1,4 +1,4 @@
-"""`regente rounds …`: start a league's rounds, look at their matches, run again what is missing."""
+"""`regente rounds …`: start and show a league's rounds, retry missing matches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regente.app import Regente
 from regente.cli import output
 from regente.cli.command import CommandContext, command
 from regente.cli.errors import FAILURE_EXIT
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
 
 rounds = typer.Typer(
     name="rounds",
-    help="Start a league's rounds, watch their matches, run again what is missing.",
+    help="Start and show a league's rounds, retry missing matches.",
     no_args_is_help=True,
 )
 
 BY = "cli"
-LOOK_EVERY_SECONDS = 0.5
+POLL_SECONDS = 0.5
 _ROUNDS = (
     figure("ID"),
     Column("LEAGUE"),
@@ -66,7 +65,8 @@ _MATCHES = (
 )
 
 LeagueArgument = Annotated[
-    str, typer.Argument(metavar="LEAGUE", help="Like brasileirao-2025.", show_default=False)
+    str,
+    typer.Argument(metavar="LEAGUE", help="The league, like brasileirao-2025.", show_default=False),
 ]
 NumberArgument = Annotated[
     int,
@@ -78,48 +78,46 @@ RoundId = Annotated[
     int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The round's id.", show_default=False)
 ]
 FollowOption = Annotated[
-    bool, typer.Option("--follow", "-f", help="Wait until nothing of it runs any more.")
+    bool, typer.Option("--follow", "-f", help="Wait until the round has ended.")
 ]
 
 
 @command(rounds, "start", example="regente rounds start brasileirao-2025 12 --follow")
 async def start(
-    call: CommandContext,
+    context: CommandContext,
     league: LeagueArgument,
     number: NumberArgument,
     follow: FollowOption = False,
     refresh: Annotated[
         bool,
-        typer.Option("--refresh", help="Read the page of a known round again, for new matches."),
+        typer.Option("--refresh", help="Read a known round's page again, for new matches."),
     ] = False,
 ) -> None:
-    """Start a round. One that was started before is the same job. With --follow, exit 1 when a
-    match is missing at the end."""
-    async with call.app("rounds") as app:
+    """Start a round, unless it was started before. --follow exits with 1 if a match is missing."""
+    async with context.app("rounds") as app:
         operations = RoundOperations(app)
         found = await operations.start(league, number, refresh=refresh)
         if follow:
-            await _followed(call, app, operations, found.id)
+            await _follow(context, operations, found.id)
             return
     text = (
-        f"Round {found.number} of {found.league} is {found.status}. Look at it with: regente "
-        f"rounds show {found.id}"
+        f"Round {found.number} of {found.league} is {found.status}. "
+        f"Show it with: regente rounds show {found.id}"
     )
     call.answer(found, lambda: text)
 
 
 @command(rounds, "list", example="regente rounds list --league brasileirao-2025")
 async def list_rounds(
-    call: CommandContext,
-    league: Annotated[str | None, typer.Option(help="Only this one's.")] = None,
+    context: CommandContext,
+    league: Annotated[str | None, typer.Option(help="Only of this league.")] = None,
     before: Annotated[
-        int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
+        int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")
     ] = None,
     limit: LimitOption = 50,
 ) -> None:
-    """List rounds, newest first. OTHER counts matches that were skipped, canceled, or have no task
-    any more."""
-    async with call.app("rounds") as app:
+    """List rounds, newest first. OTHER counts skipped, canceled and missing matches."""
+    async with context.app("rounds") as app:
         found = await RoundOperations(app).find(league=league, before_id=before, limit=limit)
     nothing = "No rounds yet. Start one with: regente rounds start brasileirao-2025 12"
     call.answer(
@@ -130,16 +128,15 @@ async def list_rounds(
 
 @command(rounds, "show", example="regente rounds show 1")
 async def show(
-    call: CommandContext,
+    context: CommandContext,
     round_id: RoundId,
     match: Annotated[
         str | None,
-        typer.Option(metavar="MATCH", help="Only this match, with all that is known of it."),
+        typer.Option(metavar="MATCH", help="Only this match, in detail."),
     ] = None,
 ) -> None:
-    """Show a round and the table of its matches; with --match, one match with its events, stats and
-    failed attempts."""
-    async with call.app("rounds") as app:
+    """Show a round and its matches; with --match, a match's events, stats and failed attempts."""
+    async with context.app("rounds") as app:
         operations = RoundOperations(app)
         if match is not None:
             detail = await operations.match(round_id, match)
@@ -147,49 +144,45 @@ async def show(
             call.answer(_match_document(detail, failures), lambda: _match_shown(detail, failures))
             return
         found, matches = await operations.get(round_id), await operations.matches(round_id)
-    call.answer(_document(found, matches), lambda: _shown(found, matches))
+    context.answer(_document(found, matches), lambda: _shown(found, matches))
 
 
 @command(rounds, "retry-failed", example="regente rounds retry-failed 1 --code HTTP_503")
 async def retry_failed(
-    call: CommandContext,
+    context: CommandContext,
     round_id: Annotated[
         int | None,
         typer.Argument(
             metavar="[ID]",
             min=1,
             max=MAX_ID,
-            help="The round; else all of them.",
+            help="The round's id. [default: all rounds]",
             show_default=False,
         ),
     ] = None,
     code: Annotated[
-        list[str] | None, typer.Option(help="Only what failed with this code. May be repeated.")
+        list[str] | None, typer.Option(help="Only failures with this code. May be repeated.")
     ] = None,
     follow: FollowOption = False,
 ) -> None:
-    """Run again only what failed, was canceled or skipped, or is missing. What is stored is left
-    alone."""
-    async with call.app("rounds") as app:
+    """Retry failed, canceled, skipped and missing matches. Stored matches stay unchanged."""
+    async with context.app("rounds") as app:
         operations = RoundOperations(app)
         done = await operations.retry_failed(round_id, codes=code, by=BY)
         if follow and round_id is not None:
-            await _followed(call, app, operations, round_id)
+            await _follow(context, operations, round_id)
             return
-    nothing = "Nothing is missing: nothing was changed."
+    nothing = "No match is missing: nothing changed."
     text = f"{plural(len(done.task_ids), 'task')} back in the queue."
-    call.answer(as_dict(done), lambda: text if done.task_ids else nothing)
+    context.answer(as_dict(done), lambda: text if done.task_ids else nothing)
 
 
-async def _followed(
-    call: CommandContext, app: Regente, operations: RoundOperations, round_id: int
-) -> None:
-    """Until nothing of it runs any more, or the caller is interrupted: the work
-    goes on without us."""
+async def _follow(context: CommandContext, operations: RoundOperations, round_id: int) -> None:
+    """Wait until the round has ended, and show it. An interruption does not stop the round."""
     found = await operations.get(round_id)
     with output.progress(f"round {found.number} of {found.league}", found.listed) as bar:
         while found.status in OPEN:
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             found = await operations.get(round_id)
             bar.update(
                 bar.task_ids[0],
@@ -197,7 +190,7 @@ async def _followed(
                 total=found.listed,
             )
     matches = await operations.matches(round_id)
-    call.answer(_document(found, matches), lambda: _shown(found, matches))
+    context.answer(_document(found, matches), lambda: _shown(found, matches))
     if found.status is not JobState.FINISHED:
         raise typer.Exit(FAILURE_EXIT)
 
@@ -306,11 +299,9 @@ def _match_shown(one: StoredMatch, failures: list[Row]) -> RenderableType:
 
 
 def _state(status: str) -> RenderableType:
-    """In the specification's words, in the colours of ours."""
-    ours = {"FINISHED": "completed", "INCOMPLETE": "failed", "MISSING": "failed"}.get(
-        status, status.lower()
-    )
-    text = status_text(ours)
+    """The specification's status in the colour of a task's status."""
+    task_status = {"FINISHED": "completed", "INCOMPLETE": "failed", "MISSING": "failed"}
+    text = status_text(task_status.get(status, status.lower()))
     text.plain = status
     return text
 

@@ -1,5 +1,4 @@
-"""What a page must say before anything of it is stored. A field that is missing, empty or of
-another type is an error."""
+"""The models of parsed pages. A field that is missing, empty or of another type is an error."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ MAX_ROWS = 1000
 
 
 def _whole(value: Any) -> int:
-    """Digits and nothing else: `int()` would also take ' 1_0 ', and pydantic '10.0'."""
+    """Only digits: `int()` also accepts ' 1_0 ', and pydantic '10.0'."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str) or not _DIGITS.fullmatch(value):
@@ -88,7 +87,7 @@ class RoundSheet(Sheet):
 
 
 class Fixture(Sheet):
-    """What every match's page says, played or not."""
+    """The page of a match, played or not."""
 
     match_id: MatchId
     status: PlayState
@@ -116,7 +115,7 @@ class StatSheet(Sheet):
 
 
 class MatchSheet(Sheet):
-    """A finished match, whole."""
+    """The page of a finished match."""
 
     match_id: MatchId
     status: Literal[PlayState.FINISHED]

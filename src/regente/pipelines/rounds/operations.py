@@ -1,5 +1,4 @@
-"""What people do with rounds: start them, look at them and their matches, run again what is
-missing."""
+"""The operations of rounds, for CLI and API: start, list, show, retry what is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ MAX_ID = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class RetriedMatches:
-    """What a `retry_failed` found missing, and which tasks it put back into the queue."""
+    """The result of `retry_failed`: how many it selected, and the tasks that it queued."""
 
     selected: int
     task_ids: list[int]
@@ -36,11 +35,9 @@ class RoundOperations:
         self._database = client.database
 
     async def start(self, league: str, number: int, *, refresh: bool = False) -> Round:
-        """Durable when this returns. A round that was started before is the same job, and is not
-        started twice.
+        """Start a round, durably, unless it was started before.
 
-        With `refresh` the page of a round that was discovered already is read again, for matches
-        that were moved into it.
+        With `refresh` the page of a discovered round is read again, for matches moved into it.
         """
         league, number = checked_round(league, number)
         async with self._database.transaction() as connection:
@@ -73,27 +70,24 @@ class RoundOperations:
         codes: Sequence[str] | None = None,
         by: str | None = None,
     ) -> RetriedMatches:
-        """Run again what failed, was canceled, skipped or is missing, of one round or of all. What
-        is stored stays as it is."""
+        """Retry failed, canceled, skipped and missing matches of one round or of all."""
         if round_id is not None:
             await self.get(round_id)
-        selected, mended, after_id = 0, list[int](), 0
+        selected, queued, after_id = 0, list[int](), 0
         while True:
             rounds = await QUERIES.fetch_all(
                 self._database,
-                "rounds_to_mend",
+                "rounds_to_retry",
                 round_id=round_id,
                 after_id=after_id,
                 limit=ROUNDS_AT_ONCE,
             )
             for one in rounds:
                 after_id = one["id"]
-                found, done = await self._mend(one, codes, by)
-                selected, mended = selected + found, mended + done
+                found, done = await self._retry_round(one, codes, by)
+                selected, queued = selected + found, queued + done
             if len(rounds) < ROUNDS_AT_ONCE:
-                return RetriedMatches(selected, mended)
-
-    # Questions.
+                return RetriedMatches(selected, queued)
 
     async def get(self, round_id: int) -> Round:
         found = await self.find(round_id=round_id, limit=1)
@@ -111,7 +105,7 @@ class RoundOperations:
         before_id: int | None = None,
         limit: int = 100,
     ) -> list[Round]:
-        """Newest first; the next page begins with `before_id` of the last one seen."""
+        """A page of rounds, newest first; `before_id` is the last id of the previous page."""
         if round_id is not None and not 0 < round_id <= MAX_ID:
             raise InvalidInput(f"{round_id!r} is not an id")
         rows = await QUERIES.fetch_all(
@@ -130,7 +124,7 @@ class RoundOperations:
         league, number = checked_round(league, number)
         found = await self.find(league=league, number=number, limit=1)
         if not found:
-            raise NotFound(f"round {number} of {league} was never started")
+            raise NotFound(f"round {number} of {league} has not been started")
         return found[0]
 
     async def matches(self, round_id: int) -> list[RoundMatch]:
@@ -164,29 +158,32 @@ class RoundOperations:
     async def _mend(
         self, one: Row, codes: Sequence[str] | None, by: str | None
     ) -> tuple[int, list[int]]:
-        """How many were found, and the tasks that are in the queue again for them."""
-        wanted = None if codes is None else list(codes)
-        missing = await QUERIES.fetch_all(
-            self._database, "matches_to_mend", round_id=one["id"], codes=wanted
+        """The number of missing matches and pages of a round, and the tasks queued for them."""
+        matches = await QUERIES.fetch_all(
+            self._database,
+            "matches_to_retry",
+            round_id=one["id"],
+            codes=None if codes is None else list(codes),
         )
-        lost = [row for row in missing if row["status"] == MatchState.MISSING]
-        again = [row["task_id"] for row in missing if row["status"] != MatchState.MISSING]
-        page = one["task_status"] in ("failed", "canceled") and (
-            wanted is None or one["error_code"] in wanted
-        )
-        if page:
-            again.append(one["task_id"])
-        done = await self._client.retry_many(again, by=by) if again else []
-        if lost:
-            done += await self._enqueue_lost(one, lost)
-        if one["task_status"] is None and one["discovered_at"] is None and wanted is None:
-            started = await self.start(one["league"], one["number"])
-            return len(missing) + 1, [*done, *([started.task_id] if started.task_id else [])]
-        return len(missing) + int(page), done
+        missing = [row for row in matches if row["status"] == MatchState.MISSING]
+        failed = [row["task_id"] for row in matches if row["status"] != MatchState.MISSING]
+        pages = [one["task_id"]] if _page_failed(one, codes) else []
+        ids = [*failed, *pages]
+        done = await self._client.retry_many(ids, by=by) if ids else []
+        if missing:
+            done += await self._enqueue_missing(one, missing)
+        if codes is None and _has_no_task(one):
+            pages = await self._restart(one)
+            done += pages
+        return len(matches) + len(pages), done
 
-    async def _enqueue_lost(self, one: Row, lost: Sequence[Row]) -> list[int]:
-        """Their tasks were forgotten, or completed and their rows deleted: new ones take their
-        place."""
+    async def _restart(self, one: Row) -> list[int]:
+        started = await self.start(one["league"], one["number"])
+        assert started.task_id is not None
+        return [started.task_id]
+
+    async def _enqueue_missing(self, one: Row, missing: Sequence[Row]) -> list[int]:
+        """Enqueue new tasks for matches whose tasks or stored rows were deleted."""
         async with self._database.transaction() as connection:
             batch = f"round {one['league']}/{one['number']}"
             args = [
@@ -196,15 +193,16 @@ class RoundOperations:
                     match_id=row["match_id"],
                     url=row["url"],
                 )
-                for row in lost
+                for row in missing
             ]
-            # A key that is taken belongs to a task that is through and cannot run again: the old id
-            # makes another.
-            keys = [f"{match_key(one['league'], row['match_id'])}#{row['task_id']}" for row in lost]
+            # The match's key may belong to a completed task: the old task's id makes another key.
+            keys = [
+                f"{match_key(one['league'], row['match_id'])}#{row['task_id']}" for row in missing
+            ]
             ids = await self._client.enqueue_many(
                 "matches", args, keys=keys, batch=batch, connection=connection
             )
-            names = [row["match_id"] for row in lost]
+            names = [row["match_id"] for row in missing]
             await QUERIES.execute(
                 connection, "replace_tasks", round_id=one["id"], match_ids=names, task_ids=ids
             )

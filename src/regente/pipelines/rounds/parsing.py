@@ -1,7 +1,6 @@
-"""From HTML to what a page says. Knows the league's layout, and nothing of tasks or the database.
+"""Parses the league's pages.
 
-A part of the layout that is not there is `LayoutChanged`; a part that says nothing, or something
-else, is `InvalidData`.
+A missing element raises `LayoutChanged`, an element with a missing or invalid value `InvalidData`.
 """
 
 from __future__ import annotations
@@ -34,43 +33,43 @@ class PageIncomplete(Transient):
 
 
 def parse_round(html: str, url: str) -> RoundSheet:
-    main = _needed(_document(html), "main#round")
-    listed = _needed(main, "ol.matches")
+    main = _required(_document(html), "main#round")
+    listed = _required(main, "ol.matches")
     matches = [
         {"match_id": _attribute(one, "data-match-id"), "url": _link(one, url)}
         for one in listed.css("li.match")
     ]
-    said = {
+    values = {
         "league": _attribute(main, "data-league"),
         "number": _attribute(main, "data-round"),
         "matches_said": _attribute(main, "data-matches"),
         "matches": matches,
     }
-    return _checked(RoundSheet, said)
+    return _checked(RoundSheet, values)
 
 
 def parse_match(html: str) -> Fixture | MatchSheet:
-    """The match; only its fixture while it is not finished."""
-    article = _needed(_document(html), "article#match")
-    said: dict[str, Any] = {
+    """The match; before its end only its fixture."""
+    article = _required(_document(html), "article#match")
+    values: dict[str, Any] = {
         "match_id": _attribute(article, "data-match-id"),
         "status": _attribute(article, "data-status"),
-        "kickoff_at": _attribute(_needed(article, "time.kickoff"), "datetime"),
+        "kickoff_at": _attribute(_required(article, "time.kickoff"), "datetime"),
     }
-    fixture = _checked(Fixture, said)
+    fixture = _checked(Fixture, values)
     if fixture.status is not PlayState.FINISHED:
         return fixture
-    events, stats = _needed(article, "ol.events"), _needed(article, "table.stats")
+    events, stats = _required(article, "ol.events"), _required(article, "table.stats")
     teams = article.css("section.team")
     if not teams:
         raise LayoutChanged("the page has no section.team", details={"missing": "section.team"})
     attendance = article.css_first("span.attendance")
     return _checked(
         MatchSheet,
-        said
+        values
         | {
             "venue": _text(article, "span.venue"),
-            "attendance": _figure(attendance),
+            "attendance": _digits(attendance),
             "teams": [_team(one) for one in teams],
             "events_said": _attribute(events, "data-count"),
             "events": [_event(one) for one in events.css("li.event")],
@@ -81,9 +80,9 @@ def parse_match(html: str) -> Fixture | MatchSheet:
 
 
 def _document(html: str) -> LexborNode:
-    # A page that was cut off, or is none, says nothing about the layout.
+    # An incomplete page does not show that the layout has changed.
     if "</html>" not in html[-2000:].lower():
-        raise PageIncomplete("the page does not end like a page: it was cut off, or is none")
+        raise PageIncomplete("the page does not end with </html>: it is incomplete or not a page")
     root = LexborHTMLParser(html).root
     if root is None:
         raise PageIncomplete("the page is empty")
@@ -116,7 +115,7 @@ def _stat(node: LexborNode) -> dict[str, Any]:
     }
 
 
-def _needed(node: LexborNode, selector: str) -> LexborNode:
+def _required(node: LexborNode, selector: str) -> LexborNode:
     found = node.css_first(selector)
     if found is None:
         raise LayoutChanged(f"the page has no {selector}", details={"missing": selector})
@@ -132,8 +131,8 @@ def _text(node: LexborNode, selector: str) -> str | None:
     return None if found is None else " ".join(found.text().split())
 
 
-def _figure(node: LexborNode | None) -> str | None:
-    """A number as people write it: 41.204."""
+def _digits(node: LexborNode | None) -> str | None:
+    """The digits of a number with thousands separators, like 41.204."""
     return None if node is None else "".join(node.text().split()).replace(".", "")
 
 
@@ -146,9 +145,9 @@ def _link(node: LexborNode, url: str) -> str | None:
         return None
 
 
-def _checked(model: type[Model], said: dict[str, Any]) -> Model:
+def _checked(model: type[Model], values: dict[str, Any]) -> Model:
     try:
-        return model.model_validate(said)
+        return model.model_validate(values)
     except ValidationError as error:
         found = [
             {

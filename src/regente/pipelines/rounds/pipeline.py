@@ -1,5 +1,4 @@
-"""The two pipelines: a round's page becomes one task per match; a match's page becomes rows, all of
-them or none."""
+"""The pipelines: `rounds` lists a round's matches as tasks, `matches` stores a match's page."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ DISCOVERED, SCRAPED, STORED = "DISCOVERED", "SCRAPED", "STORED"
 
 
 def match_key(league: str, match_id: str) -> str:
-    """One task per match, whoever discovers it how often."""
+    """The unique key of a match's task."""
     return f"{league}/{match_id}"
 
 
@@ -33,9 +32,7 @@ class RoundPipeline:
         self._site = site
 
     async def discover(self, task: Task[RoundArgs]) -> dict[str, Any]:
-        """All of the round's matches become tasks in one transaction; none of them runs before it
-        is committed."""
-        _name_in_log(task)
+        """Enqueue a task for each match of the round, in one transaction."""
         args = task.args
         _name_in_log(task, job_id=args.round_id)
         if not await task.done(DISCOVERED):
@@ -53,10 +50,10 @@ class RoundPipeline:
         sheet = parse_round(page.text, page.url)
         if (sheet.league, sheet.number) != (args.league, args.number):
             raise InvalidData(
-                f"asked for round {args.number} of {args.league}, the page is "
-                f"{sheet.number} of {sheet.league}"
+                f"the page is round {sheet.number} of {sheet.league}, "
+                f"not {args.number} of {args.league}"
             )
-        foreign = [match.url for match in sheet.matches if not self._site.is_ours(match.url)]
+        foreign = [match.url for match in sheet.matches if not self._site.has(match.url)]
         if foreign:
             raise InvalidData(
                 f"{foreign[0]:.200} is not on the league's site", details={"foreign": foreign[:20]}
@@ -98,7 +95,7 @@ class MatchPipeline:
         self._settings = settings
 
     async def match(self, task: Task[MatchArgs]) -> dict[str, Any]:
-        """Skip what is there; scrape; check; store in one transaction."""
+        """Scrape, check and store the match in one transaction, unless it is stored already."""
         _name_in_log(task)
         args = task.args
         _name_in_log(task, job_id=args.round_id, match_id=args.match_id)
@@ -160,13 +157,12 @@ class MatchPipeline:
             self._settings.recheck_seconds, self._settings.match_seconds - since_kickoff_seconds
         )
         return Throttled(
-            f"{about}: looked at again later", retry_after=wait_seconds, code="MATCH_NOT_FINISHED"
+            f"{about}: checked again later", retry_after=wait_seconds, code="MATCH_NOT_FINISHED"
         )
 
 
 def _name_in_log(task: Task[Any], job_id: int | None = None, match_id: str | None = None) -> None:
-    """Every line of this attempt names its round, its match and which attempt it is; the engine's
-    lines too."""
+    """Add the round, the match and the attempt to the log lines of this attempt."""
     task.context.update(job_id=job_id, match_id=match_id, attempt_count=task.attempt)
 
 

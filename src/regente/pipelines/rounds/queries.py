@@ -1,4 +1,4 @@
-"""The rounds' statements."""
+"""The queries of rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- What the rounds' pipelines write, and what people ask about rounds.
+-- Queries of rounds and matches.
 
 -- name: be_brief
 SELECT set_config('idle_in_transaction_session_timeout', '5s', true),
@@ -8,7 +8,7 @@ SELECT set_config('idle_in_transaction_session_timeout', '5s', true),
 SET CONSTRAINTS ALL IMMEDIATE
 
 -- name: open_round
--- Two who start the same round at once: the second waits here for the first.
+-- Of two concurrent starts of a round the second waits here for the first.
 INSERT INTO regente.rounds AS r (league, number) VALUES (%(league)s, %(number)s)
 ON CONFLICT (league, number) DO UPDATE SET league = excluded.league
 RETURNING r.id, r.discoveries, (SELECT t.status::text FROM regente.tasks t
@@ -114,8 +114,8 @@ WHERE e.match = %(match)s ORDER BY e.place
 SELECT s.name, s.side::text AS side, s.value FROM regente.match_stats s WHERE s.match = %(match)s
 ORDER BY s.name, s.side
 
--- name: rounds_to_mend
--- Rounds of which something is not there.
+-- name: rounds_to_retry
+-- Rounds with missing matches or pages.
 SELECT j.id, j.league, j.number, j.task_id, j.batch_id, j.discovered_at,
        t.status::text AS task_status, t.error_code
 FROM regente.scrape_jobs j LEFT JOIN regente.tasks t ON t.id = j.task_id
@@ -123,7 +123,7 @@ WHERE (%(round_id)s::bigint IS NULL OR j.id = %(round_id)s) AND j.id > %(after_i
   AND (j.discovered_at IS NULL OR j.finished < j.listed OR t.status IN ('failed', 'canceled'))
 ORDER BY j.id LIMIT %(limit)s
 
--- name: matches_to_mend
+-- name: matches_to_retry
 SELECT s.match_id, s.url, s.task_id, s.status, s.error_code FROM regente.scrape_tasks s
 WHERE s.job_id = %(round_id)s AND s.status IN ('FAILED', 'SKIPPED', 'CANCELED', 'MISSING')
   AND (%(codes)s::text[] IS NULL OR s.error_code = ANY (%(codes)s::text[]))

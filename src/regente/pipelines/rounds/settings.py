@@ -1,4 +1,4 @@
-"""Where the league's site is, and how gently it is asked."""
+"""The settings of rounds: the league's site, pauses, retries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from regente.engine.retry import Retry
 
 
 class RoundSettings(BaseSettings):
-    """Each field is `REGENTE_ROUNDS_<NAME>` in the environment."""
+    """Settings from `REGENTE_ROUNDS_<NAME>`."""
 
     model_config = SettingsConfigDict(env_prefix="REGENTE_ROUNDS_", frozen=True, extra="ignore")
 

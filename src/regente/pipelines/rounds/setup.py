@@ -1,4 +1,4 @@
-"""Puts the rounds' two pipelines together, for a process that runs them."""
+"""Registers the pipelines `rounds` and `matches` in a process that runs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def register_rounds(
     registry: Registry, client: Client, http: HttpClient, settings: RoundSettings, sandbox_url: str
 ) -> None:
     site = LeagueSite(http, settings, settings.site_url or sandbox_url.rstrip("/") + SITE_PATH)
-    # One page each: whoever is silent for longer than a page may take hangs somewhere else.
+    # Each task fetches one page: without a heartbeat for longer it is stalled.
     stall_seconds = settings.page_seconds + settings.concurrency * settings.pause_seconds + 120
     registry.pipeline(
         "rounds",

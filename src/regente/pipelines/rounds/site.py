@@ -1,5 +1,4 @@
-"""The league's site: its pages, asked for gently, each kept as a snapshot for the case that its
-attempt fails."""
+"""Fetches pages of the league's site, with pauses; attaches each as a snapshot to its attempt."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ SNAPSHOT = "page.html"
 
 
 class RequestPacer:
-    """So much time between two requests of this process, however many tasks want one."""
+    """Keeps a pause between the requests of this process."""
 
     def __init__(self, pause_seconds: float) -> None:
         self._pause_seconds = pause_seconds
         self._next_at = 0.0
 
-    async def turn(self) -> None:
+    async def wait(self) -> None:
         now = time.monotonic()
         at = max(now, self._next_at)
         self._next_at = at + self._pause_seconds
@@ -50,29 +49,27 @@ class LeagueSite:
     async def match_page(self, task: Task[Any], url: str) -> WebPage:
         return await self._page(task, url)
 
-    def is_ours(self, url: str) -> bool:
-        """A page may name any address: only those of the site itself are asked for."""
+    def has(self, url: str) -> bool:
+        """Whether the URL is on this site; pages of other sites are not fetched."""
         return urlsplit(url)[:2] == self._origin
 
     async def _page(self, task: Task[Any], url: str) -> WebPage:
-        if not self.is_ours(url):
+        if not self.has(url):
             raise Fatal(f"{url} is not on the league's site", code="FOREIGN_ADDRESS")
-        await self._pace.turn()
-        logger.info("asking for %s", url)
+        await self._pace.wait()
+        logger.info("fetching %s", url)
         try:
             async with asyncio.timeout(self._page_seconds):
                 page = await self._http.page(url, headers=self._headers)
         except TimeoutError:
             raise Transient(
-                f"GET {url}: no whole page within {self._page_seconds} s", code="HTTP_TIMEOUT"
+                f"GET {url}: no complete page within {self._page_seconds} s", code="HTTP_TIMEOUT"
             ) from None
         except CallFailed as failed:
             if failed.body:
                 task.snapshot(SNAPSHOT, failed.body)
             raise task_error(failed) from failed
         task.snapshot(SNAPSHOT, page.text)
-        if not self.is_ours(page.url):
-            raise Fatal(
-                f"{url} leads away from the league's site, to {page.url}", code="FOREIGN_ADDRESS"
-            )
+        if not self.has(page.url):
+            raise Fatal(f"{url} redirects to another site, {page.url}", code="FOREIGN_ADDRESS")
         return page

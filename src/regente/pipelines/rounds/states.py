@@ -1,5 +1,4 @@
-"""The states of a round and of its matches, in the words of the original
-specification's journal."""
+"""The states of rounds and matches, with the original specification's names."""
 
 from __future__ import annotations
 
@@ -8,14 +7,14 @@ from enum import StrEnum
 
 class JobState(StrEnum):
     PENDING = "PENDING"
-    """Its page was not read yet."""
+    """Its page has not been read."""
     RUNNING = "RUNNING"
     FINISHED = "FINISHED"
-    """Every match that its page lists is stored."""
+    """Every listed match is stored."""
     INCOMPLETE = "INCOMPLETE"
-    """Nothing runs any more, and a match is missing."""
+    """All tasks have ended, and a match is not stored."""
     FAILED = "FAILED"
-    """Its page could not be read: nobody knows its matches."""
+    """Its page could not be read; its matches are unknown."""
 
 
 class MatchState(StrEnum):
@@ -27,7 +26,7 @@ class MatchState(StrEnum):
     """Postponed."""
     CANCELED = "CANCELED"
     MISSING = "MISSING"
-    """It has no task any more, and is not stored."""
+    """Not stored, and its task was deleted."""
 
 
 OPEN = frozenset({JobState.PENDING, JobState.RUNNING})

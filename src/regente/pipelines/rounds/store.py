@@ -1,4 +1,4 @@
-"""A match becomes rows: match, teams, events, stats, on the connection of one transaction."""
+"""Stores a match with its teams, events and stats, in one transaction."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from regente.queries import Row
 async def store_match(
     connection: AsyncConnection[object], task_id: int, args: MatchArgs, sheet: MatchSheet
 ) -> Row:
-    # A runner that is frozen in here must not keep its teams from the other matches.
+    # A frozen runner must not keep its locks on teams.
     await QUERIES.execute(connection, "be_brief")
-    # In the order of their names: two matches that share teams do not wait for each other in a
-    # circle.
+    # Teams are locked in the order of their names, so that matches do not deadlock.
     teams = sorted(sheet.teams, key=lambda team: team.slug)
     await QUERIES.execute(
         connection,
@@ -60,6 +59,6 @@ async def store_match(
         match=match["id"],
         stats=Jsonb([one.model_dump(mode="json") for one in sheet.stats]),
     )
-    # Now, while the step can still fail as what it is, and not as a commit that was refused.
+    # Constraints are checked here, so that the step fails and not the commit.
     await QUERIES.execute(connection, "check_now")
     return match

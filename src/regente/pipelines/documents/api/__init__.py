@@ -1,4 +1,4 @@
-"""The HTTP API of documents: projects and executions, and the endpoints of their specification."""
+"""The HTTP API of documents: projects, executions, and the endpoints of their specification."""
 
 from __future__ import annotations
 

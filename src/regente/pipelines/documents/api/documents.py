@@ -1,5 +1,4 @@
-"""Documents: projects, executions over uploads and folders. What stalls or fails is dealt with at
-`/execucoes`."""
+"""`/api/documents`: projects, and executions of uploads and folders."""
 
 from __future__ import annotations
 
@@ -49,11 +48,11 @@ async def projects(api: ApiDep, who: Viewer) -> list[Project]:
     return await _operations(api).projects()
 
 
-@routes.put("/projects/{project}", summary="Make or change a project")
+@routes.put("/projects/{project}", summary="Create or change a project")
 async def put_project(
     project: ProjectName, body: ProjectFields, api: ApiDep, who: Admin, note: AuditNoteDep
 ) -> Project:
-    """Executions that were submitted before stay as they are."""
+    """Executions that were submitted before keep their settings."""
     made = await _operations(api).put_project(name=project, **body.model_dump())
     note.about({"project": project}, after=made.model_dump())
     return made
@@ -65,8 +64,7 @@ async def put_project(
 async def upload(
     request: Request, api: ApiDep, who: Operator, note: AuditNoteDep, limits: Limits
 ) -> DocumentExecution:
-    """Up to 2,000 files. Their contents are stored until their documents are done; one that is too
-    large is `PULADO`."""
+    """Up to 2,000 files, stored until their documents are done; too large ones are `PULADO`."""
     async with uploaded(request, max_bytes=limits.upload_bytes, max_files=MAX_DOCUMENTS) as form:
         documents = [_document(file, limits.max_file_bytes) for file in files_of(form, "files")]
         project, name = text_of(form, "project", "default"), text_of(form, "name", "")
@@ -82,8 +80,7 @@ async def upload(
 async def folder(
     body: FolderExecution, api: ApiDep, who: Admin, note: AuditNoteDep, limits: Limits
 ) -> DocumentExecution:
-    """Only below REGENTE_DOCUMENTS_ROOT, and only where that is set. Runners must be able to read
-    it."""
+    """Only below REGENTE_DOCUMENTS_ROOT, if that is set. Runners must be able to read it."""
     place = folder_below(limits.root, Path(body.folder))
     execution_id = await _operations(api).submit_folder(
         place, project=body.project, name=body.name, by=who.name
@@ -106,7 +103,7 @@ async def show(execution_id: Id, api: ApiDep, who: Viewer) -> DocumentExecution:
 
 
 @routes.get(
-    "/executions/{execution_id}/documents", summary="List its documents, the last one first"
+    "/executions/{execution_id}/documents", summary="List documents of an execution, newest first"
 )
 async def documents(
     execution_id: Id, query: Annotated[DocumentQuery, Query()], api: ApiDep, who: Viewer

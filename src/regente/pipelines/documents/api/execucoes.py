@@ -1,5 +1,4 @@
-"""`/execucoes/…`: the endpoints of the documents' specification. An execution is a batch, a
-document is one of its tasks."""
+"""`/execucoes/…`: the endpoints of the documents' specification, for batches of any pipeline."""
 
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ async def erros(
 async def retomar(
     execution_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep
 ) -> ResumedExecution:
-    """De duas retomadas simultâneas, uma retoma e a outra fica sabendo."""
+    """De duas chamadas simultâneas, uma retoma e a outra não altera nada."""
     done = await batches.resume(execution_id, api, who, note)
     after = await api.regente.batch(execution_id)
     return ResumedExecution(
@@ -119,7 +118,7 @@ async def reprocessar_erros(
 
 
 async def _stopped(api: Api, execution_id: int) -> dict[str, Any]:
-    """Where it stands, and why, as the engine explains it."""
+    """The task that the execution waits for, and why."""
     row = await QUERIES.fetch_one(api.database, "execution_stopped_at", batch_id=execution_id)
     if row is None:
         return {}

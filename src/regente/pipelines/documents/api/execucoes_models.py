@@ -1,4 +1,4 @@
-"""The answers of `/execucoes`, in the words of the documents' specification."""
+"""Wire models of `/execucoes`, with the specification's field names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regente.pipelines.documents.read_models import DocumentCounts
 
 
 class StoppedAt(BaseModel):
-    """Where a stalled execution stands."""
+    """The task that a stalled execution waits for."""
 
     id: int
     codigo: str
@@ -70,11 +70,11 @@ class Execution(BaseModel):
     ultimo_codigo_processado: str | None
     tentativas_retry: int
     max_retries: int
-    timeout_segundos: float = Field(description="After so long without progress it is TRAVADO.")
+    timeout_segundos: float = Field(description="Time without progress until it is TRAVADO.")
     rota_origem: str | None
-    erros: dict[str, int] = Field(description="Documents with an error, by code.")
+    erros: dict[str, int] = Field(description="Failed documents by code.")
     motivo: str | None = Field(None, description="Why it is TRAVADO.")
-    parado_em: StoppedAt | None = Field(None, description="Where it is TRAVADO.")
+    parado_em: StoppedAt | None = Field(None, description="The task that it waits for.")
     eta_segundos: float | None
     criado_em: datetime
     concluido_em: datetime | None

@@ -1,4 +1,4 @@
-"""Documents over HTTP: projects, executions and what became of each file."""
+"""Wire models of projects, executions and documents."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ProjectFields(Strict):
 
 
 class FolderExecution(Strict):
-    """Files that lie on the server, where runners can read them."""
+    """Files of a folder on the server, which runners can read."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -55,10 +55,10 @@ class FolderExecution(Strict):
         min_length=1,
         max_length=1_000,
         pattern=r"^[^\x00]+$",
-        description="Below REGENTE_DOCUMENTS_ROOT.",
+        description="Path below REGENTE_DOCUMENTS_ROOT.",
     )
     project: Title = "default"
-    name: Title = Field("", description="What to call it; empty: a new name.")
+    name: Title = Field("", description="Name of the execution; if empty, a new one.")
 
 
 class DocumentQuery(PageQuery):
@@ -67,7 +67,7 @@ class DocumentQuery(PageQuery):
 
 
 class DocumentResult(BaseModel):
-    """A document in the words of the specification (`ResultadoClassificacao`)."""
+    """A document with the specification's field names (`ResultadoClassificacao`)."""
 
     id: int
     execucao_id: int
@@ -92,7 +92,7 @@ class DocumentResult(BaseModel):
     paginas: int | None
     caracteres: int | None
     modelo: str | None
-    ultima_resposta: str | None = Field(description="The last answer that was no use.")
+    ultima_resposta: str | None = Field(description="The last unusable answer.")
 
 
 UPLOAD: dict[str, Any] = {

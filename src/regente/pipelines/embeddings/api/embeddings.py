@@ -1,4 +1,4 @@
-"""Embeddings: add texts, see what is there, search by similarity."""
+"""`/api/embeddings`: add texts, show statistics, search by similarity."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ PROVIDER_FAILED: dict[int | str, dict[str, Any]] = {
 
 @routes.post("", summary="Queue texts to be embedded", status_code=202)
 async def add(body: AddTexts, api: ApiDep, who: Operator, note: AuditNoteDep) -> AddedTexts:
-    """All are checked before one is queued. Durable when this answers. What is embedded already
-    costs nothing."""
+    """Checks all texts first; durable. Texts that are embedded already are not paid for again."""
     texts = [checked_text(text, f"texts.{number}") for number, text in enumerate(body.texts)]
     added = await EmbeddingOperations(api.regente).add(texts, model=body.model, batch=body.batch)
     note.about(
@@ -41,18 +40,15 @@ async def add(body: AddTexts, api: ApiDep, who: Operator, note: AuditNoteDep) ->
     return added
 
 
-@routes.get("/stats", summary="How many vectors there are, of which models, and what is under way")
+@routes.get("/stats", summary="Count vectors by model, and open tasks")
 async def stats(api: ApiDep, who: Viewer) -> EmbeddingStats:
     return await EmbeddingOperations(api.regente).stats()
 
 
-@routes.post(
-    "/search", summary="Find the texts that are nearest to a text", responses=PROVIDER_FAILED
-)
+@routes.post("/search", summary="Find the texts most similar to a text", responses=PROVIDER_FAILED)
 async def search(body: SearchTexts, api: ApiDep, who: Operator, note: AuditNoteDep) -> FoundTexts:
-    """By the cosine of their vectors, best first. A text that is not embedded yet costs a call to
-    the provider."""
-    note.only_looked()
+    """By the cosine of their vectors. A text without a vector costs a call to the provider."""
+    note.skip()
     operations = EmbeddingOperations(api.regente)
     found = await operations.search(body.text, model=body.model, limit=body.limit)
     return FoundTexts(model=operations.model(body.model), items=found)

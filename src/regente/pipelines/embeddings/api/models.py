@@ -1,4 +1,4 @@
-"""Embeddings as the API takes and answers them."""
+"""Wire models of embeddings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AddTexts(Strict):
     texts: list[Text] = Field(min_length=1, max_length=MAX_TEXTS)
     model: Model = None
     batch: Word | None = Field(
-        None, description="The name of a batch; a new name opens one. null: one of their own."
+        None, description="A batch's name; a new name creates one. null: a batch for these texts."
     )
 
 

@@ -1,4 +1,4 @@
-"""The HTTP API of missions: bank and queue, fleet, orchestrator, reports."""
+"""The HTTP API of missions: missions, fleet, orchestrator, reports."""
 
 from __future__ import annotations
 

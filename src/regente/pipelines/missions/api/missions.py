@@ -1,4 +1,4 @@
-"""Missions: the bank and the queue."""
+"""`/api/missions`: drafts, queued, running and finished missions."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ async def list_missions(
 async def create(
     body: NewMissions, api: ApiDep, who: Operator, note: AuditNoteDep
 ) -> CreatedMissions:
-    """Either each as it is, or a range of days × media types × languages. All of them or none."""
-    missions = _wanted(body)
+    """Creates the given missions, or a range of days × media types × languages; all or none."""
+    missions = _requested(body)
     if body.dry_run:
-        note.only_looked()
+        note.skip()
         return CreatedMissions(count=len(missions), ids=[], dry_run=True)
     ids = await api.regente.missions.create(missions, queue=body.queue, by=who.name)
     note.about(
@@ -62,9 +62,9 @@ async def create(
     return CreatedMissions(count=len(ids), ids=ids)
 
 
-@routes.get("/counts", summary="Count missions by state")
+@routes.get("/counts", summary="Count missions by status")
 async def counts(api: ApiDep, who: Viewer) -> MissionCounts:
-    """Those that wait for another attempt count as running."""
+    """Missions that wait for another attempt count as running."""
     found = await _operations(api).counts(COUNT_CAP)
     capped = [status for status, count in found.items() if count > COUNT_CAP]
     return MissionCounts(
@@ -72,7 +72,7 @@ async def counts(api: ApiDep, who: Viewer) -> MissionCounts:
     )
 
 
-@routes.post("/queue", summary="Queue many", responses={202: {"model": Action}})
+@routes.post("/queue", summary="Queue missions", responses={202: {"model": Action}})
 async def queue(
     body: MissionSelection,
     request: Request,
@@ -81,7 +81,7 @@ async def queue(
     who: Operator,
     note: AuditNoteDep,
 ) -> Action | DryRun:
-    """From the bank into the queue. Opens the orchestrator, unless somebody stopped it."""
+    """Queues drafts. Opens the orchestrator, unless an operator stopped it."""
     return await bulk.run(
         api,
         request,
@@ -94,7 +94,7 @@ async def queue(
     )
 
 
-@routes.post("/cancel", summary="Cancel many", responses={202: {"model": Action}})
+@routes.post("/cancel", summary="Cancel missions", responses={202: {"model": Action}})
 async def cancel_many(
     body: MissionSelection,
     request: Request,
@@ -115,7 +115,7 @@ async def cancel_many(
     )
 
 
-@routes.post("/retry", summary="Retry many", responses={202: {"model": Action}})
+@routes.post("/retry", summary="Retry missions", responses={202: {"model": Action}})
 async def retry_many(
     body: MissionSelection,
     request: Request,
@@ -124,8 +124,7 @@ async def retry_many(
     who: Operator,
     note: AuditNoteDep,
 ) -> Action | DryRun:
-    """Failed and canceled missions begin again with a full budget; what was extracted is not
-    extracted again."""
+    """Requeues failed and canceled missions with all their retries; extracted ads are kept."""
     return await bulk.run(
         api,
         request,
@@ -143,42 +142,42 @@ async def show(mission_id: Id, api: ApiDep, who: Viewer) -> Mission:
     return await _operations(api).get(mission_id)
 
 
-@routes.post("/{mission_id}/queue", summary="Queue one")
+@routes.post("/{mission_id}/queue", summary="Queue a mission")
 async def queue_one(mission_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Mission:
     before = await _operations(api).get(mission_id)
     await api.regente.missions.queue([mission_id], by=who.name)
     return await _changed(api, before, note)
 
 
-@routes.post("/{mission_id}/cancel", summary="Cancel one")
+@routes.post("/{mission_id}/cancel", summary="Cancel a mission")
 async def cancel(mission_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Done:
-    """`canceled` when it waited; `canceling` when its worker is being told."""
+    """`canceled` if it waited; `canceling` if its worker was told to stop."""
     before = await _operations(api).get(mission_id)
     status = await api.regente.missions.cancel(mission_id, by=who.name)
     note.about({"mission_id": mission_id}, before=_state(before), after={"status": status})
     return Done(id=mission_id, status=status)
 
 
-@routes.post("/{mission_id}/retry", summary="Retry one")
+@routes.post("/{mission_id}/retry", summary="Retry a mission")
 async def retry(mission_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Mission:
     before = await _operations(api).get(mission_id)
     await api.regente.missions.retry(mission_id, by=who.name)
     return await _changed(api, before, note)
 
 
-@routes.get("/{mission_id}/timeline", summary="Timeline of a mission")
+@routes.get("/{mission_id}/timeline", summary="Show the timeline of a mission")
 async def timeline(mission_id: Id, api: ApiDep, who: Viewer) -> list[TimelineEvent]:
-    """Its log, with the events of the sessions that it ran on, oldest first."""
+    """Its log with the events of its sessions, oldest first."""
     return [TimelineEvent(**row) for row in await api.regente.missions.timeline(mission_id)]
 
 
-@routes.get("/{mission_id}/why", summary="Why is it not running?")
+@routes.get("/{mission_id}/why", summary="Explain why a mission is not running")
 async def why(mission_id: Id, api: ApiDep, who: Viewer) -> Why:
     found = await api.regente.missions.why(mission_id)
     return Why(code=found.code, summary=found.summary, details=found.details)
 
 
-@routes.get("/{mission_id}/failed-items", summary="Rows that the writer could not store")
+@routes.get("/{mission_id}/failed-items", summary="List rows that the writer could not store")
 async def failed_items(
     mission_id: Id, api: ApiDep, who: Viewer, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100
 ) -> list[FailedItem]:
@@ -186,16 +185,12 @@ async def failed_items(
     return [FailedItem(**row) for row in await api.regente.missions.failed_items(mission_id, limit)]
 
 
-def _wanted(body: NewMissions) -> list[MissionArgs]:
+def _requested(body: NewMissions) -> list[MissionArgs]:
     if body.range is None:
         return list(body.missions or [])
-    wanted = body.range
+    days = body.range
     return missions_of(
-        wanted.date_start,
-        wanted.date_end,
-        wanted.media_types,
-        wanted.languages,
-        days_each=wanted.days_each,
+        days.date_start, days.date_end, days.media_types, days.languages, days_each=days.days_each
     )
 
 

@@ -1,4 +1,4 @@
-"""What the API takes and answers about missions, beside the missions themselves."""
+"""Wire models of missions: requests, filters and counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_MISSIONS = 20_000
 
 
 class MissionQuery(MissionFilter, PageQuery):
-    count: bool = Field(False, description="Also say how many match, up to 10,000.")
+    count: bool = Field(False, description="Count the matching missions, up to 10,000.")
 
 
 class MissionSelection(Named):
@@ -23,8 +23,7 @@ class MissionSelection(Named):
 
 
 class MissionRange(Strict):
-    """A range of days × media types × groups of languages makes one mission for
-    each combination."""
+    """One mission for each combination of days, media types and groups of languages."""
 
     date_start: date
     date_end: date
@@ -32,14 +31,14 @@ class MissionRange(Strict):
     languages: list[Annotated[list[str], Field(min_length=1, max_length=20)]] = Field(
         min_length=1,
         max_length=100,
-        description="Each group goes into missions of its own.",
+        description="Each group of languages has its own missions.",
         examples=[[["pt"], ["es", "en"]]],
     )
-    days_each: int = Field(1, ge=1, le=3660, description="How many days one mission covers.")
+    days_each: int = Field(1, ge=1, le=3660, description="Days of one mission.")
 
 
 class NewMissions(Strict):
-    """Either `missions`, each as it is, or a `range` that makes many."""
+    """Either `missions`, or a `range` of them."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -69,10 +68,8 @@ class NewMissions(Strict):
 
     missions: list[MissionArgs] | None = Field(None, min_length=1, max_length=MAX_MISSIONS)
     range: MissionRange | None = None
-    queue: bool = Field(
-        False, strict=True, description="Straight into the queue; else they wait in the bank."
-    )
-    dry_run: bool = Field(False, strict=True, description="Only say how many it would make.")
+    queue: bool = Field(False, strict=True, description="Queue the missions; else they are drafts.")
+    dry_run: bool = Field(False, strict=True, description="Only count the missions.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> NewMissions:
@@ -88,7 +85,7 @@ class CreatedMissions(BaseModel):
 
 
 class MissionCounts(BaseModel):
-    """How many missions are in each state, up to 10,000 each."""
+    """Missions by status, counted up to 10,000 each."""
 
     draft: int
     queued: int
@@ -96,4 +93,4 @@ class MissionCounts(BaseModel):
     completed: int
     failed: int
     canceled: int
-    capped: list[MissionStatus] = Field(description="States that have more than that.")
+    capped: list[MissionStatus] = Field(description="Statuses with more missions than counted.")

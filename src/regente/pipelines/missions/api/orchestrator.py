@@ -1,4 +1,4 @@
-"""The orchestrator of missions: open or not, started and stopped."""
+"""`/api/orchestrator`: show, start and stop the orchestrator of missions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ routes = resource("/api/orchestrator", "orchestrator")
 class Orchestrator(BaseModel):
     state: Literal["closed", "open", "draining", "halting"]
     stopped_by: str | None = Field(
-        description="Who told it to stop: then queued missions do not open it."
+        description="Who stopped it. Queued missions do not open a stopped orchestrator."
     )
     opened_at: datetime | None
     closed_at: datetime | None
@@ -28,30 +28,30 @@ class Orchestrator(BaseModel):
     any_running: bool
 
 
-@routes.get("", summary="Is it open, and is there work?")
+@routes.get("", summary="Show the orchestrator")
 async def show(api: ApiDep, who: Viewer) -> Orchestrator:
     return Orchestrator(**asdict(await api.regente.missions.orchestrator()))
 
 
-@routes.post("/start", summary="Open it")
+@routes.post("/start", summary="Open the orchestrator")
 async def start(api: ApiDep, who: Operator, note: AuditNoteDep) -> Orchestrator:
-    """Workers get sessions, missions get workers. It ends by itself when nothing is left to do."""
+    """Dispatches missions to workers until none is left."""
     before = await api.regente.missions.orchestrator()
     after = await api.regente.missions.start(by=who.name)
     note.about("orchestrator", before={"state": before.state}, after={"state": after.state})
     return Orchestrator(**asdict(after))
 
 
-@routes.post("/stop", summary="Give out no more missions")
+@routes.post("/stop", summary="Stop the orchestrator")
 async def stop(
     api: ApiDep,
     who: Operator,
     note: AuditNoteDep,
     now: Annotated[
-        bool, Query(description="Do not wait: running missions go back to the queue.")
+        bool, Query(description="Return running missions to the queue at once.")
     ] = False,
 ) -> Orchestrator:
-    """Those that run may finish. It stays closed until it is started again."""
+    """No more missions start; running ones may finish. It stays closed until it is started."""
     before = await api.regente.missions.orchestrator()
     after = await api.regente.missions.stop(now=now, by=who.name)
     note.about(

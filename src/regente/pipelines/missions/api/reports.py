@@ -1,5 +1,4 @@
-"""The four reports of the audit: a mission's timeline, failures, performance per worker, problem
-proxies."""
+"""`/api/reports`: a mission's timeline, failures, performance per worker, problem proxies."""
 
 from __future__ import annotations
 
@@ -49,12 +48,12 @@ class ProblemProxy(BaseModel):
     rotations: int
 
 
-@routes.get("/missions/{mission_id}/timeline", summary="Timeline of a mission")
+@routes.get("/missions/{mission_id}/timeline", summary="Show the timeline of a mission")
 async def mission_timeline(mission_id: Id, api: ApiDep, who: Viewer) -> list[TimelineEvent]:
     return [TimelineEvent(**row) for row in await api.regente.missions.timeline(mission_id)]
 
 
-@routes.get("/failures", summary="Missions that failed in the last 24 hours")
+@routes.get("/failures", summary="List missions that failed in the last 24 hours")
 async def failures(
     api: ApiDep,
     who: Viewer,
@@ -69,7 +68,7 @@ async def failures(
     ]
 
 
-@routes.get("/workers", summary="Performance per worker")
+@routes.get("/workers", summary="Show the performance per worker")
 async def workers(api: ApiDep, who: Viewer, days: Days = 7) -> list[WorkerPerformance]:
     return [
         WorkerPerformance(**row)
@@ -77,7 +76,7 @@ async def workers(api: ApiDep, who: Viewer, days: Days = 7) -> list[WorkerPerfor
     ]
 
 
-@routes.get("/proxies", summary="Problem proxies")
+@routes.get("/proxies", summary="List problem proxies")
 async def proxies(api: ApiDep, who: Viewer, days: Days = 7) -> list[ProblemProxy]:
     return [
         ProblemProxy(**row)

@@ -1,4 +1,4 @@
-"""`regente missions …`: make missions, queue them, look at them, cancel and retry them."""
+"""`regente missions …`: create, queue, list, show, cancel and retry missions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 missions = typer.Typer(
     name="missions",
-    help="Make missions, queue, watch, cancel and retry them.",
+    help="Create, queue, list, cancel and retry missions.",
     no_args_is_help=True,
 )
 
@@ -59,9 +59,11 @@ MissionId = Annotated[
 ]
 MissionIds = Annotated[
     list[int] | None,
-    typer.Argument(metavar="[ID]...", min=1, max=MAX_ID, help="Missions.", show_default=False),
+    typer.Argument(
+        metavar="[ID]...", min=1, max=MAX_ID, help="Ids of missions.", show_default=False
+    ),
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="All missions that it applies to.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All missions that the command applies to.")]
 
 
 @command(
@@ -71,69 +73,72 @@ AllOption = Annotated[bool, typer.Option("--all", help="All missions that it app
     "--queue",
 )
 async def create(
-    call: CommandContext,
+    context: CommandContext,
     start: Annotated[
         str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.", show_default=False)
     ],
     end: Annotated[
         str | None,
-        typer.Argument(metavar="[END]", help="Last day; else the first.", show_default=False),
+        typer.Argument(metavar="[END]", help="Last day. [default: the first]", show_default=False),
     ] = None,
     media: Annotated[
-        str, typer.Option(metavar="A,B", help=f"Of {', '.join(MEDIA_TYPES)}; one mission each.")
+        str,
+        typer.Option(metavar="A,B", help=f"Some of {', '.join(MEDIA_TYPES)}; one mission each."),
     ] = "all",
     languages: Annotated[
-        str, typer.Option(metavar="A,B", help="Codes; 'pt+en' looks for both in one mission.")
+        str, typer.Option(metavar="A,B", help="Language codes; 'pt+en' is one mission for both.")
     ] = "pt",
-    days: Annotated[int, typer.Option(min=1, max=366, help="Days that one mission covers.")] = 1,
+    days: Annotated[int, typer.Option(min=1, max=366, help="Days of one mission.")] = 1,
     queue: Annotated[
         bool,
-        typer.Option("--queue", help="Queue them at once, instead of leaving them in the bank."),
+        typer.Option("--queue", help="Queue the missions; else they are drafts."),
     ] = False,
 ) -> None:
-    """Make missions: one for each day (or --days days) × media type × language."""
+    """Create missions: one for each day (or --days days) × media type × language."""
     first = _day(start)
     groups = [group.split("+") for group in _words(languages, "--languages")]
     made = missions_of(
         first, _day(end) if end else first, _words(media, "--media"), groups, days_each=days
     )
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         ids = await app.missions.create(made, queue=queue, by=BY)
-    where = (
-        "in the queue" if queue else "in the bank; queue them with: regente missions queue --all"
+    status = (
+        "queued" if queue else "created as drafts; queue them with: regente missions queue --all"
     )
-    call.answer({"ids": ids}, lambda: f"{plural(len(ids), 'mission')} {where}.")
+    context.answer({"ids": ids}, lambda: f"{plural(len(ids), 'mission')} {status}.")
 
 
 @command(missions, "list", example="regente missions list --status failed")
 async def list_missions(
-    call: CommandContext,
-    status: Annotated[list[str] | None, typer.Option(help="Only these. May be repeated.")] = None,
+    context: CommandContext,
+    status: Annotated[
+        list[str] | None, typer.Option(help="Only these statuses. May be repeated.")
+    ] = None,
     before: Annotated[
-        int | None, typer.Option(min=1, max=MAX_ID, help="The page after this id.")
+        int | None, typer.Option(min=1, max=MAX_ID, help="Only ids below this: the next page.")
     ] = None,
     limit: LimitOption = 50,
 ) -> None:
     """List missions, newest first."""
-    async with call.app("missions") as app:
+    async with context.app("missions") as app:
         found = await app.missions.find(mission_filter(status), before_id=before, limit=limit)
         counts = await app.missions.counts()
     total = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     nothing = (
         "No missions match."
         if total
-        else "No missions yet. Make some with: regente missions create 2025-01-15 --queue"
+        else "No missions yet. Create some with: regente missions create 2025-01-15 --queue"
     )
-    call.answer(
+    context.answer(
         {"missions": [_document(mission) for mission in found], "counts": counts},
         lambda: group(table(_COLUMNS, map(_row, found)), total) if found else nothing,
     )
 
 
 @command(missions, "show", example="regente missions show 7")
-async def show(call: CommandContext, mission_id: MissionId) -> None:
-    """Show one mission: where it stands, its log, the rows that could not be stored."""
-    async with call.app("missions") as app:
+async def show(context: CommandContext, mission_id: MissionId) -> None:
+    """Show a mission: its state, its log, the rows that could not be stored."""
+    async with context.app("missions") as app:
         mission = await app.missions.get(mission_id)
         log = await app.missions.timeline(mission_id)
         items = await app.missions.failed_items(mission_id, limit=20)
@@ -144,36 +149,35 @@ async def show(call: CommandContext, mission_id: MissionId) -> None:
         "log": log,
         "failed_items": items,
     }
-    call.answer(document, lambda: _shown(mission, why.summary, log, items))
+    context.answer(document, lambda: _shown(mission, why.summary, log, items))
 
 
 @command(missions, "queue", example="regente missions queue 7 8 9")
 async def queue_missions(
-    call: CommandContext, ids: MissionIds = None, everything: AllOption = False
+    context: CommandContext, ids: MissionIds = None, everything: AllOption = False
 ) -> None:
-    """Move missions from the bank into the queue. Opens the orchestrator, unless somebody stopped
-    it."""
-    async with call.app("missions") as app:
+    """Queue draft missions. Opens the orchestrator, unless an operator stopped it."""
+    async with context.app("missions") as app:
         queued = await app.missions.queue(await _chosen(app, ids, everything, "draft"), by=BY)
-    nothing = "None of them is in the bank: nothing was changed."
-    call.answer(
+    nothing = "None of them is a draft: nothing changed."
+    context.answer(
         {"queued": queued},
-        lambda: f"{plural(len(queued), 'mission')} in the queue." if queued else nothing,
+        lambda: f"{plural(len(queued), 'mission')} queued." if queued else nothing,
     )
 
 
 @command(missions, "cancel", example="regente missions cancel 7")
 async def cancel(
-    call: CommandContext,
+    context: CommandContext,
     ids: MissionIds = None,
     everything: AllOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Cancel missions. A worker that is at it is told to stop, and confirms."""
-    async with call.app("missions") as app:
+    """Cancel missions. A worker that is running one is told to stop, and confirms."""
+    async with context.app("missions") as app:
         chosen = await _chosen(app, ids, everything, "queued", "running", "draft")
         if everything:
-            confirm(f"Cancel {plural(len(chosen), 'mission')}?", yes=yes, as_json=call.json)
+            confirm(f"Cancel {plural(len(chosen), 'mission')}?", yes=yes, as_json=context.json)
         if len(chosen) == 1:
             answer = await app.missions.cancel(chosen[0], by=BY)
             counts = {
@@ -182,35 +186,37 @@ async def cancel(
             }
         else:
             counts = await app.missions.cancel_many(chosen, by=BY)
-    text = f"{plural(counts['canceled'], 'mission')} canceled, {counts['canceling']:,} being ended."
-    call.answer(counts, lambda: text)
+    text = (
+        f"{plural(counts['canceled'], 'mission')} canceled, {counts['canceling']:,} asked to stop."
+    )
+    context.answer(counts, lambda: text)
 
 
 @command(missions, "retry", example="regente missions retry --all")
 async def retry(
-    call: CommandContext, ids: MissionIds = None, everything: AllOption = False
+    context: CommandContext, ids: MissionIds = None, everything: AllOption = False
 ) -> None:
-    """Start failed or canceled missions again, with a full budget. --all: the failed ones."""
-    async with call.app("missions") as app:
+    """Requeue failed or canceled missions with all their retries. --all: only the failed ones."""
+    async with context.app("missions") as app:
         chosen = await _chosen(app, ids, everything, "failed")
         if len(chosen) == 1:
             await app.missions.retry(chosen[0], by=BY)
             done = chosen
         else:
             done = await app.missions.retry_many(chosen, by=BY)
-    nothing = "None of them has failed or was canceled: nothing was changed."
-    call.answer(
+    nothing = "None of them has failed or was canceled: nothing changed."
+    context.answer(
         {"requeued": done},
         lambda: f"{plural(len(done), 'mission')} back in the queue." if done else nothing,
     )
 
 
 @command(missions, "why", example="regente missions why 7")
-async def why(call: CommandContext, mission_id: MissionId) -> None:
-    """Say why a mission is not running, or where it stands."""
-    async with call.app("missions") as app:
+async def why(context: CommandContext, mission_id: MissionId) -> None:
+    """Explain why a mission is not running, or its state."""
+    async with context.app("missions") as app:
         answer = await app.missions.why(mission_id)
-    call.answer(
+    context.answer(
         {"code": answer.code, "summary": answer.summary, "details": answer.details},
         lambda: answer.summary,
     )
@@ -220,7 +226,7 @@ async def _chosen(
     app: Regente, ids: list[int] | None, everything: bool, *statuses: str
 ) -> list[int]:
     if bool(ids) == everything:
-        raise InvalidInput("name missions by their ids, or say --all")
+        raise InvalidInput("choose missions by ids or --all")
     return unique(ids) if ids else await app.missions.ids(mission_filter(statuses))
 
 
@@ -232,13 +238,13 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise InvalidInput(f"{text!r} is not a day: write it like 2025-01-31") from None
+        raise InvalidInput(f"{text!r} is not a date: write it like 2025-01-31") from None
 
 
 def _words(text: str, option: str) -> list[str]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
-        raise InvalidInput(f"{option} names none")
+        raise InvalidInput(f"{option} is empty")
     return list(dict.fromkeys(words))
 
 

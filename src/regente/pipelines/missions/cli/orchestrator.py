@@ -18,43 +18,41 @@ BY = "cli"
 
 
 @command(orchestrator, "status", example="regente orchestrator status")
-async def status(call: CommandContext) -> None:
-    """Say whether the orchestrator is open, and whether there is work."""
-    async with call.app("missions") as app:
+async def status(context: CommandContext) -> None:
+    """Show whether the orchestrator is open and has missions."""
+    async with context.app("missions") as app:
         state = await app.missions.orchestrator()
-    _tell(call, state)
+    _answer(context, state)
 
 
 @command(orchestrator, "start", example="regente orchestrator start")
-async def start(call: CommandContext) -> None:
-    """Open it: workers get sessions, missions get workers. It ends by itself when nothing is left
-    to do."""
-    async with call.app("missions") as app:
+async def start(context: CommandContext) -> None:
+    """Open the orchestrator, which dispatches missions to workers until none is left."""
+    async with context.app("missions") as app:
         state = await app.missions.start(by=BY)
-    _tell(call, state)
+    _answer(context, state)
 
 
 @command(orchestrator, "stop", example="regente orchestrator stop --now")
 async def stop(
-    call: CommandContext,
+    context: CommandContext,
     now: Annotated[
-        bool, typer.Option("--now", help="Do not wait: running missions go back to the queue.")
+        bool, typer.Option("--now", help="Return running missions to the queue at once.")
     ] = False,
 ) -> None:
-    """Give out no more missions. Those that run may finish. It stays closed until it is started
-    again."""
-    async with call.app("missions") as app:
+    """Stop the orchestrator: no more missions start, running ones may finish. It stays closed."""
+    async with context.app("missions") as app:
         state = await app.missions.stop(now=now, by=BY)
-    _tell(call, state)
+    _answer(context, state)
 
 
-def _tell(call: CommandContext, state: OrchestratorState) -> None:
+def _answer(context: CommandContext, state: OrchestratorState) -> None:
     work = [
         name
         for name, there in (("queued", state.any_queued), ("running", state.any_running))
         if there
     ]
-    call.answer(
+    context.answer(
         state,
         lambda: facts(
             [
@@ -62,7 +60,7 @@ def _tell(call: CommandContext, state: OrchestratorState) -> None:
                 ("Stopped by", state.stopped_by),
                 ("Opened", when(state.opened_at)),
                 ("Closed", when(state.closed_at)),
-                ("Missions", " and ".join(work) or "nothing queued, nothing running"),
+                ("Missions", " and ".join(work) or "none queued or running"),
             ]
         ),
     )

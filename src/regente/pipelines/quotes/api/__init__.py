@@ -1,4 +1,4 @@
-"""The HTTP API of quotes: lots and quotes, and the endpoints of their specification."""
+"""The HTTP API of quotes: quotes, lots, and the endpoints of their specification."""
 
 from __future__ import annotations
 

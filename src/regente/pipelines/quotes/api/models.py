@@ -1,4 +1,4 @@
-"""Quotes as the API takes and gives them, in the original specification's words."""
+"""Wire models of quotes, with the original specification's field names."""
 
 from __future__ import annotations
 

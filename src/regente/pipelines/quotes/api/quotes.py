@@ -1,5 +1,4 @@
-"""Quotes: submitted alone or as a lot, shown with their evidence. Cancel and retry them as tasks,
-under the same id."""
+"""`/api/quotes`: submit quotes and show their evidence; they are canceled and retried as tasks."""
 
 from __future__ import annotations
 
@@ -27,12 +26,11 @@ from regente.pipelines.quotes.read_models import Quote, QuoteDetail, QuoteLot
 routes = resource("/api/quotes", "quotes")
 
 
-@routes.post("", summary="Submit one or many", status_code=202)
+@routes.post("", summary="Submit quotes", status_code=202)
 async def submit(
     body: NewQuotes, api: ApiDep, who: Operator, note: AuditNoteDep
 ) -> SubmittedQuotes:
-    """All of them or none; durable when this answers. A reference that the lot knows already is not
-    quoted twice."""
+    """Stores all or none, durably. A reference that the lot has already is not quoted again."""
     quotes = [
         QuoteArgs(description=one.description, reference=one.reference) for one in body.each()
     ]

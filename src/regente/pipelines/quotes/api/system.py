@@ -1,5 +1,4 @@
-"""`/api/system/…`: the endpoints of the quotes' specification, for tasks and batches of any
-pipeline."""
+"""`/api/system/…`: the endpoints of the quotes' specification, for tasks of any pipeline."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ async def health(api: ApiDep, who: Viewer) -> SystemHealth:
     return SystemHealth(timestamp=row["now"])
 
 
-@routes.get("/processing-stats", summary="What is being processed, by checkpoint")
+@routes.get("/processing-stats", summary="Count running tasks by checkpoint")
 async def processing_stats(api: ApiDep, who: Viewer, pipeline: Pipeline = None) -> ProcessingStats:
     (row,) = await QUERIES.fetch_all(
         api.database, "processing_stats", stuck_seconds=STUCK_SECONDS, pipeline=pipeline
@@ -58,7 +57,7 @@ async def stuck_quotes(api: ApiDep, who: Viewer, pipeline: Pipeline = None) -> S
     return StuckQuotes(count=len(rows), quotes=[StuckQuote(**row) for row in rows])
 
 
-@routes.post("/recover-stuck", summary="Put everything that is stuck back into the queue")
+@routes.post("/recover-stuck", summary="Return stuck tasks to the queue")
 async def recover_stuck(
     api: ApiDep, who: Operator, note: AuditNoteDep, pipeline: Pipeline = None
 ) -> Recovered:
@@ -67,9 +66,9 @@ async def recover_stuck(
     return Recovered(recovered=len(ids), ids=ids)
 
 
-@routes.post("/recover-quote/{quote_id}", summary="Recover one")
+@routes.post("/recover-quote/{quote_id}", summary="Recover a task")
 async def recover_quote(quote_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Recovered:
-    """One that is stuck goes back into the queue, one that ended with an error is tried again."""
+    """Returns a stuck task to the queue, or retries a failed one."""
     before = await api.regente.get(quote_id)
     recovered = await api.regente.recover_stuck(STUCK_SECONDS, task_id=quote_id, by=who.name)
     if not recovered and not (
@@ -77,18 +76,18 @@ async def recover_quote(quote_id: Id, api: ApiDep, who: Operator, note: AuditNot
         and await retry_any(api.regente, api.database, [quote_id], who.name)
     ):
         raise IllegalTransition(
-            f"{quote_id} is {before.status} and not stuck: there is nothing to recover"
+            f"task {quote_id} is {before.status} and not stuck: there is nothing to recover"
         )
     note.about({"task_id": quote_id}, before={"status": before.status}, after={"status": "queued"})
     return Recovered(recovered=1, ids=[quote_id])
 
 
-@routes.post("/resume-batch/{batch_id}", summary="Resume a batch that was interrupted")
+@routes.post("/resume-batch/{batch_id}", summary="Resume a stalled batch")
 async def resume_batch(batch_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Resumed:
     return await batches.resume(batch_id, api, who, note)
 
 
-@routes.get("/batch-status/{batch_id}", summary="A batch in detail")
+@routes.get("/batch-status/{batch_id}", summary="Show a batch")
 async def batch_status(batch_id: Id, api: ApiDep, who: Viewer) -> BatchStatus:
     found = await batches.detail(api, batch_id)
     heartbeat = await QUERIES.fetch_one(api.database, "batch_heartbeat", batch_id=batch_id)
@@ -111,13 +110,11 @@ async def batch_status(batch_id: Id, api: ApiDep, who: Viewer) -> BatchStatus:
     )
 
 
-@routes.post(
-    "/cleanup-old", summary="Mark as error what has been processing for more than 24 hours"
-)
+@routes.post("/cleanup-old", summary="Fail tasks that have been processing for more than 24 hours")
 async def cleanup_old(
     api: ApiDep, who: Operator, note: AuditNoteDep, pipeline: Pipeline = None
 ) -> CleanedUp:
-    """With a pipeline named, also what waits between two attempts."""
+    """With a pipeline, also tasks that wait between two attempts."""
     ids = await api.regente.give_up_old(
         OLD_SECONDS, pipeline=pipeline, between_attempts=pipeline is not None, by=who.name
     )

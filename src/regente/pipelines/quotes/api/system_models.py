@@ -1,4 +1,4 @@
-"""The answers of the endpoints that the original specifications name, with their words."""
+"""Wire models of the endpoints of the original specification, with its field names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StuckQuote(BaseModel):
     status: Literal["PROCESSING"] = "PROCESSING"
     processing_checkpoint: str | None
     last_heartbeat: datetime | None
-    worker_id: str | None = Field(description="Who is processing it.")
+    worker_id: str | None = Field(description="The runner that processes it.")
     attempt_number: int
     started_at: datetime | None
     batch_id: int | None

@@ -204,8 +204,8 @@ def _head(cents: int, number: int) -> str:
         return f'<script type="application/ld+json">{json.dumps(document)}</script>'
     if number == 3:
         return (
-            f'<meta property="product:price:amount" content="{amount}"><meta '
-            'property="product:price:currency" content="BRL">'
+            f'<meta property="product:price:amount" content="{amount}">'
+            '<meta property="product:price:currency" content="BRL">'
         )
     return ""
 
@@ -216,8 +216,8 @@ def _body(cents: int, number: int) -> str:
         return "<body><p>Consulte-nos.</p></body>"
     if number == 4:
         return (
-            f'<body><span class="old-price">{_reais(cents * 2)}</span><span '
-            f'class="price-box">por {shown} à vista</span></body>'
+            f'<body><span class="old-price">{_reais(cents * 2)}</span>'
+            f'<span class="price-box">por {shown} à vista</span></body>'
         )
     currency = '<meta itemprop="priceCurrency" content="BRL">'
     return f'<body><div itemprop="offers">{currency}<b itemprop="price">{shown}</b></div></body>'

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -268,16 +269,21 @@ class QuotesStandin:
 def _fipe(last: str, brand: str | None, model: str | None, year: str | None) -> Any:
     """Return the answer of FIPE version 2, or None for an unknown vehicle."""
     if brand is None:
-        return [{"code": one.code, "name": one.name} for one in BRANDS]
-    models = models_of(brand)
-    if models is None or last == "models":
-        return models and [{"code": one.code, "name": one.name} for one in models]
-    chosen = next((one for one in models if one.code == model), None)
-    if chosen is None or model is None:
+        return _entries((one.code, one.name) for one in BRANDS)
+    models = {one.code: one for one in models_of(brand) or ()}
+    if last == "models":
+        return _entries((one.code, one.name) for one in models.values()) or None
+    if model is None or model not in models:
         return None
-    if last == "years":
-        return [{"code": code, "name": name} for code, name in years_of(chosen)]
-    return vehicle_price(brand, model, year or "")
+    return (
+        _entries(years_of(models[model]))
+        if last == "years"
+        else vehicle_price(brand, model, year or "")
+    )
+
+
+def _entries(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"code": code, "name": name} for code, name in pairs]
 
 
 def _in_portuguese(found: Any, *, models: bool) -> Any:

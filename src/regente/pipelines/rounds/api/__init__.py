@@ -1,4 +1,4 @@
-"""The HTTP API of rounds: rounds and matches, and the endpoints of their specification."""
+"""The HTTP API of rounds: rounds, matches, and the endpoints of their specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds and their matches, and the two endpoints of their specification."""
+"""Wire models of rounds, matches and the endpoints of their specification."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MatchDetail(StoredMatch):
 
 
 class StartScrape(Strict):
-    """A round to scrape. The same round twice is one job."""
+    """A round to scrape; a round is started once."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"league": "brasileirao-2025", "round": 12}}
@@ -69,7 +69,7 @@ class StartedScrape(BaseModel):
 
 
 class RetryFailed(Strict):
-    """What to run again. Nothing given: whatever is missing, of all rounds."""
+    """What to retry; by default everything that is missing, of all rounds."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"job_id": 1, "codes": ["HTTP_503", "HTTP_TIMEOUT"]}}
@@ -77,11 +77,11 @@ class RetryFailed(Strict):
 
     job_id: SomeId | None = Field(None, description="Only this round.")
     codes: list[Word] | None = Field(
-        None, min_length=1, max_length=100, description="Only what failed with one of these codes."
+        None, min_length=1, max_length=100, description="Only failures with one of these codes."
     )
 
 
 class RetriedFailed(BaseModel):
-    selected: int = Field(description="Matches, and rounds' pages, that are missing.")
-    retried: int = Field(description="Tasks that are back in the queue.")
+    selected: int = Field(description="Matches and pages that are missing.")
+    retried: int = Field(description="Tasks that were queued.")
     task_ids: list[int]

@@ -1,4 +1,4 @@
-"""Rounds of a league, their matches, and what is known of each."""
+"""`/api/rounds`: rounds of a league and their matches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def list_rounds(
     return Page(items=found[: query.limit], next=more)
 
 
-@routes.get("/{round_id}", summary="Show a round and the table of its matches")
+@routes.get("/{round_id}", summary="Show a round and its matches")
 async def show(round_id: Id, api: ApiDep, who: Viewer) -> RoundDetail:
     operations = RoundOperations(api.regente)
     found, matches = await operations.get(round_id), await operations.matches(round_id)
@@ -56,7 +56,7 @@ async def show(round_id: Id, api: ApiDep, who: Viewer) -> RoundDetail:
 
 @routes.get(
     "/{round_id}/matches/{match_id}",
-    summary="Show a match: what was stored, and its failed attempts",
+    summary="Show a match and its failed attempts",
 )
 async def show_match(round_id: Id, match_id: MatchId, api: ApiDep, who: Viewer) -> MatchDetail:
     found = await RoundOperations(api.regente).match(round_id, match_id)
@@ -65,7 +65,7 @@ async def show_match(round_id: Id, match_id: MatchId, api: ApiDep, who: Viewer) 
 
 
 @routes.post(
-    "/{round_id}/retry-failed", summary="Run again only what this round lacks", status_code=202
+    "/{round_id}/retry-failed", summary="Retry missing matches of a round", status_code=202
 )
 async def retry_failed(
     round_id: Id,

@@ -1,5 +1,4 @@
-"""`/api/scrape`: the endpoints of the rounds' specification. A round is a task that writes one task
-per match."""
+"""`/api/scrape`: the endpoints of the rounds' specification."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ SAMPLE = 1000
 
 @routes.post("", summary="Start a round", status_code=202)
 async def start(body: StartScrape, api: ApiDep, who: Operator, note: AuditNoteDep) -> StartedScrape:
-    """Durable when this answers. A round that was started before is not started twice."""
+    """Starts the round, durably, unless it was started before."""
     found = await RoundOperations(api.regente).start(body.league, body.round, refresh=body.refresh)
     note.about(
         {"job_id": found.id, "league": found.league, "round": found.number},
@@ -40,15 +39,14 @@ async def start(body: StartScrape, api: ApiDep, who: Operator, note: AuditNoteDe
 
 @routes.post(
     "/retry-failed",
-    summary="Run again only what failed or is missing",
+    summary="Retry failed and missing matches",
     status_code=202,
     responses={404: {}},  # `job_id` may name a round that does not exist
 )
 async def retry_failed(
     api: ApiDep, who: Operator, note: AuditNoteDep, body: RetryFailed | None = None
 ) -> RetriedFailed:
-    """Matches that failed, were skipped or canceled, or are not in the database; and rounds whose
-    page could not be read."""
+    """Retries matches that failed, were skipped or canceled or are missing, and failed pages."""
     chosen = body or RetryFailed()
     done = await RoundOperations(api.regente).retry_failed(
         chosen.job_id, codes=chosen.codes, by=who.name
