@@ -190,12 +190,12 @@ async def _act(
                 done += await act(app, ids[start : start + PAGE])
                 bar.advance(bar.task_ids[0], PAGE)
         if chosen.ids and len(done) < len(ids):
-            raise await _not_dead_letters(app, call, sorted(set(ids) - set(done)), done)
+            raise await _not_dead_letters(app, context, sorted(set(ids) - set(done)), done)
     return sorted(done)
 
 
 async def _not_dead_letters(
-    app: Regente, call: CommandContext, rest: list[int], done: list[int]
+    app: Regente, context: CommandContext, rest: list[int], done: list[int]
 ) -> IllegalTransition:
     """The error for named ids that are no dead letters; what was done stays done."""
     if done:

@@ -63,7 +63,7 @@ async def serve(
             served,
             host,
             port,
-            lambda url: _announce(call, public_url or url + path_prefix, first, token),
+            lambda url: _announce(context, public_url or url + path_prefix, first, token),
             before_stop=served.state.feed.close,
         )
 

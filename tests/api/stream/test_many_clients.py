@@ -94,21 +94,21 @@ async def test_who_leaves_is_noticed_and_nobody_reads_for_nobody(opened: Open) -
             return stream_api.feed.clients == 0 and stream_api.feed.ring is None
 
         await eventually_async(nobody_reads)
-        looks = stream_api.feed.looks
+        looks = stream_api.feed.reads
         async with stream(stream_api.client) as source:
             await next_named(source, "heartbeat")
-        assert stream_api.feed.looks > looks
+        assert stream_api.feed.reads > looks
 
 
 async def test_an_idle_feed_is_looked_at_about_twice_a_second(opened: Open) -> None:
     """I10: the cost of consoles that are open over night."""
     async with opened() as stream_api, stream(stream_api.client, seconds=4.0) as source:
         await next_named(source, "heartbeat")
-        began_at, looks = time.monotonic(), stream_api.feed.looks
+        began_at, looks = time.monotonic(), stream_api.feed.reads
         async for _ in source:
             pass
         assert (
-            stream_api.feed.looks - looks <= 2 * (time.monotonic() - began_at) + 6
+            stream_api.feed.reads - looks <= 2 * (time.monotonic() - began_at) + 6
         )  # the first pauses are short
 
 
@@ -131,10 +131,10 @@ async def test_the_stream_goes_on_after_the_database_was_away(
         name = str(conninfo_to_dict(database_url)["dbname"])
         async with await psycopg.AsyncConnection.connect(server_url, autocommit=True) as superuser:
             await _allow(superuser, name, False)
-            looks = stream_api.feed.looks
+            looks = stream_api.feed.reads
 
             async def failed_to_read() -> bool:
-                return stream_api.feed.looks > looks
+                return stream_api.feed.reads > looks
 
             await eventually_async(failed_to_read)
             await _allow(superuser, name, True)

@@ -84,18 +84,18 @@ async def detail(api: Api, batch_id: int) -> BatchDetail:
     batch = await api.regente.batch(batch_id)
     errors = await QUERIES.fetch_all(api.database, "batch_errors", batch_id=batch_id)
     last = await QUERIES.fetch_one(api.database, "batch_last", batch_id=batch_id)
-    route = ledger.details.get("route")
+    route = batch.details.get("route")
     return BatchDetail(
-        **_shown(ledger),
-        errors=[ErrorCount(**row) for row in mix],
+        **_shown(batch),
+        errors=[ErrorCount(**row) for row in errors],
         last_task_id=last["id"] if last else None,
         last_key=last["key"] if last else None,
         route=route if isinstance(route, str) else None,
     )
 
 
-def _shown(ledger: BatchInfo) -> dict[str, Any]:
-    return {**asdict(ledger), "details": redacted(ledger.details)}
+def _shown(batch: BatchInfo) -> dict[str, Any]:
+    return {**asdict(batch), "details": redacted(batch.details)}
 
 
 __all__ = ["detail", "routes"]

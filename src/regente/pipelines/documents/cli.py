@@ -109,7 +109,7 @@ async def classify(
         if follow:
             await _follow(app, execution_id)
         execution = await operations.execution(execution_id)
-    call.answer(execution, lambda: facts(_facts(execution)))
+    context.answer(execution, lambda: facts(_facts(execution)))
 
 
 @command(documents, "projects", example="regente documents projects")
@@ -189,7 +189,7 @@ async def list_executions(context: CommandContext, limit: LimitOption = 50) -> N
         figure("ETA"),
     )
     nothing = "No executions yet. Start one with: regente documents classify DIR"
-    call.answer(
+    context.answer(
         found,
         lambda: table(columns, map(_row, found)) if found else nothing,
     )
@@ -207,7 +207,7 @@ async def show(
         operations = DocumentOperations(app)
         found = await operations.execution(batch_reference(execution))
         rows = await operations.documents(found.id, statuses=status, limit=limit)
-    if call.json:
+    if context.json:
         output.write_json({**found.model_dump(), "itens": rows})
         return
     columns = (

@@ -77,7 +77,7 @@ async def add(
             )
         found = await follow_batch(app, added.batch_id, "Embedding") if follow else None
     document = added.model_dump() | ({"outcome": as_dict(found)} if found else {})
-    call.answer(document, lambda: _told(added, found))
+    context.answer(document, lambda: _told(added, found))
     if found is not None and (found.status != "completed" or found.failed):
         raise typer.Exit(FAILURE_EXIT)
 

@@ -144,7 +144,7 @@ async def list_quotes(
             statuses=status or None, batch_id=batch_id, before_id=before, limit=limit
         )
     nothing = 'No quotes match. Submit one with: regente quotes submit "Cadeira de escritório"'
-    call.answer(
+    context.answer(
         [one.model_dump() for one in found],
         lambda: table(_QUOTES, map(_row, found)) if found else nothing,
     )
@@ -155,7 +155,7 @@ async def show(context: CommandContext, quote_id: QuoteId) -> None:
     """Show a quote: its price, statistics, sources and checkpoints."""
     async with context.app("quotes") as app:
         found = await QuoteOperations(app).get(quote_id)
-    call.answer(found.model_dump(), lambda: _shown(found))
+    context.answer(found.model_dump(), lambda: _shown(found))
 
 
 @command(quotes, "lots", example="regente quotes lots")
@@ -164,7 +164,7 @@ async def lots(context: CommandContext, limit: LimitOption = 50) -> None:
     async with context.app("quotes") as app:
         found = await QuoteOperations(app).lots(limit=limit)
     nothing = "No lots yet. Open one with: regente quotes submit items.csv --lot NAME"
-    call.answer(
+    context.answer(
         [one.model_dump() for one in found],
         lambda: table(_LOTS, map(_lot_row, found)) if found else nothing,
     )
@@ -183,15 +183,15 @@ async def _follow(context: CommandContext, app: Regente, batch_id: int) -> None:
     lot, _ = await QuoteOperations(app).lot(batch_id)
     document = {
         **lot.model_dump(),
-        "completed": ledger.completed,
-        "failed": ledger.failed,
-        "canceled": ledger.canceled,
+        "completed": batch.completed,
+        "failed": batch.failed,
+        "canceled": batch.canceled,
     }
     text = (
         f"Lot {lot.id} ({lot.name}) is {batch.status}: {number(batch.completed)} completed, "
         f"{number(batch.failed)} failed; value: {_money(lot.value, lot.currency) or 'none'}."
     )
-    context.answer({**as_dict(lot), **counts}, lambda: text)
+    context.answer(document, lambda: text)
     if batch.failed or batch.status != "completed":
         raise typer.Exit(FAILURE_EXIT)
 
@@ -325,22 +325,6 @@ def _shown(quote: QuoteDetail) -> RenderableType:
             table((word("TIME"), word("CHECKPOINT"), figure("ATTEMPT")), passed),
         ]
     return group(*parts)
-
-
-def _source_row(source: Source) -> tuple[RenderableType, ...]:
-    return (
-        str(source.position),
-        source.source,
-        _money(source.price, source.currency),
-        source.method or "",
-        "outlier" if source.outlier else source.error or "",
-        source.title[:60],
-        source.url or "",
-    )
-
-
-def _passed_row(passed: dict[str, Any]) -> tuple[RenderableType, ...]:
-    return when(passed["at"]), passed["checkpoint"], str(passed["attempt"])
 
 
 def _money(value: Decimal | None, currency: str | None) -> str:

@@ -104,7 +104,7 @@ async def start(
         f"Round {found.number} of {found.league} is {found.status}. "
         f"Show it with: regente rounds show {found.id}"
     )
-    call.answer(found, lambda: text)
+    context.answer(found, lambda: text)
 
 
 @command(rounds, "list", example="regente rounds list --league brasileirao-2025")
@@ -120,7 +120,7 @@ async def list_rounds(
     async with context.app("rounds") as app:
         found = await RoundOperations(app).find(league=league, before_id=before, limit=limit)
     nothing = "No rounds yet. Start one with: regente rounds start brasileirao-2025 12"
-    call.answer(
+    context.answer(
         found,
         lambda: table(_ROUNDS, map(_round_row, found)) if found else nothing,
     )
@@ -141,7 +141,9 @@ async def show(
         if match is not None:
             detail = await operations.match(round_id, match)
             failures = await app.failures(detail.task_id)
-            call.answer(_match_document(detail, failures), lambda: _match_shown(detail, failures))
+            context.answer(
+                _match_document(detail, failures), lambda: _match_shown(detail, failures)
+            )
             return
         found, matches = await operations.get(round_id), await operations.matches(round_id)
     context.answer(_document(found, matches), lambda: _shown(found, matches))

@@ -155,7 +155,7 @@ class RoundOperations:
     async def _rows_of(self, query: str, stored: int | None) -> list[Any]:
         return await QUERIES.fetch_all(self._database, query, match=stored) if stored else []
 
-    async def _mend(
+    async def _retry_round(
         self, one: Row, codes: Sequence[str] | None, by: str | None
     ) -> tuple[int, list[int]]:
         """The number of missing matches and pages of a round, and the tasks queued for them."""
@@ -207,3 +207,14 @@ class RoundOperations:
                 connection, "replace_tasks", round_id=one["id"], match_ids=names, task_ids=ids
             )
         return ids
+
+
+def _page_failed(one: Row, codes: Sequence[str] | None) -> bool:
+    """Whether the task of the round's page failed, with one of these codes if given."""
+    failed = one["task_status"] in ("failed", "canceled")
+    return failed and (codes is None or one["error_code"] in codes)
+
+
+def _has_no_task(one: Row) -> bool:
+    """Whether the round's task was deleted before it discovered the matches."""
+    return one["task_status"] is None and one["discovered_at"] is None
