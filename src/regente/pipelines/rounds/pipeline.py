@@ -121,9 +121,7 @@ class MatchPipeline:
         page = await self._site.match_page(task, args.url)
         sheet = parse_match(page.text)
         if sheet.match_id != args.match_id:
-            raise InvalidData(
-                f"asked for match {args.match_id}, the page is about {sheet.match_id}"
-            )
+            raise InvalidData(f"the page is match {sheet.match_id}, not {args.match_id}")
         if isinstance(sheet, MatchSheet):
             return sheet
         await self._later(task, sheet)
@@ -133,9 +131,7 @@ class MatchPipeline:
         match fixture.status:
             case PlayState.POSTPONED:
                 logger.info("match skipped: it is postponed")
-                task.skip(
-                    "postponed: the league has no new date yet; retry-failed looks at it again"
-                )
+                task.skip("postponed: the league has no new date yet; retry-failed checks it again")
             case PlayState.SCHEDULED | PlayState.LIVE:
                 row = (
                     await QUERIES.fetch_all(

@@ -111,7 +111,7 @@ class Quote(BaseModel):
     processing_checkpoint: str | None = Field(examples=[*Checkpoint])
     progress_percentage: float
     last_heartbeat: datetime | None
-    worker_id: str | None = Field(description="Who is processing it.")
+    worker_id: str | None = Field(description="The runner that processes it.")
     attempt_number: int
     created_at: datetime
     started_at: datetime | None
@@ -165,7 +165,7 @@ class QuoteLot(BaseModel):
     status: str = Field(examples=["running"])
     total: int
     quoted: int = Field(description="How many have a price.")
-    value: Decimal | None = Field(description="What they come to.")
+    value: Decimal | None = Field(description="Sum of its quotes.")
     currency: str | None
     created_at: datetime
     finished_at: datetime | None
