@@ -37,7 +37,7 @@ def test_more_than_two_thousand_are_refused(tmp_path: Path) -> None:
     assert len(checked([NewDocument(f"{number}", 1) for number in range(2_000)])) == 2_000
     with pytest.raises(InvalidInput, match="2,001"):
         checked([NewDocument(f"{number}", 1) for number in range(2_001)])
-    with pytest.raises(InvalidInput, match="cannot name a document"):
+    with pytest.raises(InvalidInput, match="is not a document's name"):
         checked([NewDocument("\udcff", 1)])
 
 
