@@ -42,9 +42,9 @@ async def test_a_range_of_days_media_and_languages_makes_that_many_missions(cli:
     ("words", "said"),
     [
         (("2025-02-01", "2025-01-01"), "ends (2025-01-01) before it starts (2025-02-01)"),
-        (("2025-02-30",), "'2025-02-30' is not a day"),
+        (("2025-02-30",), "'2025-02-30' is not a date"),
         (("2025-02-01", "--media", "film"), "unknown media type: film; known: all, video, image"),
-        (("2025-02-01", "--languages", ","), "--languages names none"),
+        (("2025-02-01", "--languages", ","), "--languages is empty"),
         (("2025-02-01", "--languages", "português"), "is not a language code"),
         (
             ("1900-01-01", "2099-12-31", "--media", "all,video"),
