@@ -42,11 +42,14 @@ async def test_a_range_of_days_media_and_languages_makes_that_many_missions(cli:
     ("words", "said"),
     [
         (("2025-02-01", "2025-01-01"), "ends (2025-01-01) before it starts (2025-02-01)"),
-        (("2025-02-30",), "'2025-02-30' is not a day"),
-        (("2025-02-01", "--media", "film"), "film is no media type; known: all, video, image"),
-        (("2025-02-01", "--languages", ","), "--languages names none"),
+        (("2025-02-30",), "'2025-02-30' is not a date"),
+        (("2025-02-01", "--media", "film"), "unknown media type: film; known: all, video, image"),
+        (("2025-02-01", "--languages", ","), "--languages is empty"),
         (("2025-02-01", "--languages", "português"), "is not a language code"),
-        (("1900-01-01", "2099-12-31", "--media", "all,video"), "missions; at most 100,000 at once"),
+        (
+            ("1900-01-01", "2099-12-31", "--media", "all,video"),
+            "missions; create at most 100,000 at once",
+        ),
     ],
 )
 async def test_a_mission_that_makes_no_sense_is_refused_with_a_clear_word(

@@ -44,9 +44,9 @@ def test_the_setting_names_those_that_are_on() -> None:
 def test_one_that_is_switched_off_is_not_run() -> None:
     settings = Settings(builtins="quotes")
     app = Regente("postgresql://nowhere", settings=settings, pipelines=Registry())
-    with pytest.raises(InvalidInput, match="rounds is switched off"):
+    with pytest.raises(InvalidInput, match="rounds is disabled"):
         app.conduct(["matches"])
-    with pytest.raises(InvalidInput, match="rounds is switched off"):
+    with pytest.raises(InvalidInput, match="rounds is disabled"):
         Regente("postgresql://nowhere", settings=settings, components=["rounds"])
 
 

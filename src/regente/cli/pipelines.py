@@ -44,7 +44,7 @@ async def list_pipelines(context: CommandContext) -> None:
 
 @command(pipelines, "pause", example="regente pipelines pause prices")
 async def pause(context: CommandContext, name: NameArgument) -> None:
-    """Pause a pipeline: runners claim none of its tasks; running tasks go on."""
+    """Pause a pipeline: runners claim none of its tasks; running tasks continue."""
     async with context.app() as app:
         await app.pause(name)
     context.answer(

@@ -42,7 +42,7 @@ async def test_a_folder_from_the_command_to_its_errors(env: Environment, cli: Cl
     listed = await cli.json("documents", "list")
     assert [(one["id"], one["status"]) for one in listed] == [(made["id"], "CONCLUIDO")]
     shown = await cli.text("documents", "show", "lote")
-    for words in ("CONCLUIDO", "contrato", "they may be scanned", "is not there"):
+    for words in ("CONCLUIDO", "contrato", "they may be scanned", "does not exist"):
         assert words in shown
     assert [
         one["codigo"]

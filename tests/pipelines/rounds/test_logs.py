@@ -50,14 +50,14 @@ async def test_every_line_names_its_round_its_match_and_its_attempt(
         ]
         for match_id in played
     }
-    stored = [("asking for", 1), ("match stored", 1), ("task completed", 1)]
-    again = [("asking for", 2), ("match stored", 2), ("task completed", 2)]
+    stored = [("fetching", 1), ("match stored", 1), ("task completed", 1)]
+    again = [("fetching", 2), ("match stored", 2), ("task completed", 2)]
     assert told[played[9]] == stored
-    assert told[played[0]] == [("asking for", 1), ("task retried", 1), *again]
-    assert told[played[1]] == [("asking for", 1), ("task throttled", 1), *again]
-    assert told[played[2]] == [("asking for", 1), ("task failed", 1)]
-    assert told[played[3]] == [("asking for", 1), ("match skipped", 1), ("task skipped", 1)]
-    assert told[played[4]] == [("asking for", 1), ("task throttled", 1), *again]
+    assert told[played[0]] == [("fetching", 1), ("task retried", 1), *again]
+    assert told[played[1]] == [("fetching", 1), ("task throttled", 1), *again]
+    assert told[played[2]] == [("fetching", 1), ("task failed", 1)]
+    assert told[played[3]] == [("fetching", 1), ("match skipped", 1), ("task skipped", 1)]
+    assert told[played[4]] == [("fetching", 1), ("task throttled", 1), *again]
     (failed,) = [line for line in work if line["event"] == "task failed"]
     assert (failed["level"], failed["code"]) == ("warning", "LAYOUT_CHANGED")
 

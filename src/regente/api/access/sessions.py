@@ -84,7 +84,7 @@ class ConsoleSessions:
 
 
 def csrf_token(session_token: str) -> str:
-    """The session's CSRF token, derived and not stored: only readers of our responses know it."""
+    """The session's CSRF token, derived and not stored: only readers of responses know it."""
     return hmac.new(session_token.encode(), b"regente csrf", hashlib.sha256).hexdigest()
 
 

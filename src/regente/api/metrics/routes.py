@@ -29,7 +29,6 @@ class MetricsText(Response):
     },
 )
 async def metrics(request: Request, who: Viewer) -> MetricsText:
-    """The database's metrics are at most five seconds old. Prometheus sends a viewer's key in the
-    header `x-api-key`."""
+    """Database metrics are at most five seconds old. Prometheus sends a viewer's `x-api-key`."""
     exporter: MetricsExporter = request.app.state.metrics
     return MetricsText(await exporter.text())

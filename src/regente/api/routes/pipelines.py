@@ -35,7 +35,7 @@ async def list_pipelines(api: ApiDep, who: Viewer) -> list[Pipeline]:
 
 @routes.post("/{name}/pause", summary="Pause a pipeline")
 async def pause(name: Name, api: ApiDep, who: Operator, note: AuditNoteDep) -> Pipeline:
-    """Runners claim none of its tasks; running tasks go on."""
+    """Runners claim none of its tasks; running tasks continue."""
     await _find(api, name)
     await api.regente.pause(name, by=who.name)
     note.about({"pipeline": name}, after={"paused": True})

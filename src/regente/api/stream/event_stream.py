@@ -51,8 +51,7 @@ class EventStream(StreamingResponse):
 
 
 async def _until_unavailable(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """End the stream if the database becomes unavailable during the backlog: the client reconnects
-    and continues there."""
+    """End the stream if the database becomes unavailable: the client reconnects and continues."""
     try:
         async for chunk in chunks:
             yield chunk

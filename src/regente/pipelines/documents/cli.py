@@ -279,7 +279,7 @@ async def _follow(app: Regente, execution_id: int) -> None:
     ended = await follow_batch(app, execution_id, "Documents")
     if ExecutionStatus.of_batch(ended.status) is ExecutionStatus.TRAVADO:
         output.note(
-            f"It is stalled: look with `regente documents show {execution_id}`, go on with "
+            f"It is stalled: show it with `regente documents show {execution_id}`, resume it with "
             f"`… resume {execution_id}`."
         )
 

@@ -71,9 +71,9 @@ def extracted(
     text = _GAPS.sub("\n\n", _BLANKS.sub(" ", _storable(raw))).strip()[:max_characters]
     if len(text) < MIN_CHARACTERS:
         what = (
-            f"the PDF's {pages:,} pages hold no text: they may be scanned"
+            f"the PDF's {pages:,} pages have no text: they may be scanned"
             if pages
-            else "the file holds next to no text"
+            else "the file has almost no text"
         )
         raise skipped("NO_TEXT", what)
     return Extracted(kind.value, hashlib.sha256(content).hexdigest(), pages, text)

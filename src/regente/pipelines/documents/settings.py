@@ -36,7 +36,7 @@ class DocumentSettings(BaseSettings):
         1024, ge=256, description="how much memory a PDF's text may take"
     )
     answer_seconds: float = Field(60.0, gt=0, le=120, description="how long the API may be silent")
-    upload_mb: int = Field(256, ge=1, le=4096, description="how much one upload may hold")
+    upload_mb: int = Field(256, ge=1, le=4096, description="maximum size of an upload")
     root: Path | None = Field(
         None, description="folders below it may be named over HTTP; none: no folder may"
     )

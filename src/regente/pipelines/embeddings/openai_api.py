@@ -1,8 +1,6 @@
-"""Any API that speaks OpenAI's `/embeddings`: OpenAI itself, a server of one's own, or the
-sandbox's stand-in.
+"""A client of OpenAI-compatible `/embeddings` APIs: OpenAI, an own server, or the stand-in.
 
-A text that the API refuses is found by halving the call, so that it does not take the others down
-with it.
+A call with a refused text is halved until that text is found, so that the others are embedded.
 """
 
 from __future__ import annotations

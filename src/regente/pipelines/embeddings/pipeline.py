@@ -1,8 +1,7 @@
-"""The pipeline `embeddings`: the texts of a task, each distinct content once, whoever else embeds
-it at the same time.
+"""The pipeline `embeddings`: each content is embedded once, also by concurrent tasks.
 
-Look what is missing, reserve it, one call for all that is reserved, store it under the task's
-fence; what others hold is waited for.
+It looks for missing contents, reserves them, embeds them in one call and stores them under the
+task's fence.
 """
 
 from __future__ import annotations

@@ -30,13 +30,13 @@ class EmbeddingSettings(BaseSettings):
         None, repr=False, description="of that API; servers of one's own may do without"
     )
     encoding: Literal["base64", "float"] = Field(
-        "base64", description="how the API is asked to write vectors"
+        "base64", description="the encoding of vectors in the API's answers"
     )
     texts_per_task: int = Field(
         100, ge=1, le=2048, description="so many texts go into one task, and into one call"
     )
     concurrency: int = Field(
-        8, ge=1, le=1000, description="tasks, and calls, that one runner has under way at once"
+        8, ge=1, le=1000, description="concurrent tasks, and calls, of one runner"
     )
     pgvector: Literal["auto", "off"] = Field(
         "auto", description="auto: use the extension where it is or can be created"

@@ -110,8 +110,7 @@ class _RedactKeys(logging.Filter):
 
 
 def _keep_out_of_logs(settings: QuotesSettings) -> None:
-    """One provider wants its key in the address, and the HTTP client logs addresses when it is
-    asked for details."""
+    """Raise the HTTP client's log level: it logs URLs, and one provider's key is in the URL."""
     if settings.is_real:
         for name in HTTP_LOGGERS:
             logging.getLogger(name).addFilter(_RedactKeys(settings.mask()))

@@ -174,7 +174,7 @@ async def retry_failed(
         if follow and round_id is not None:
             await _follow(context, operations, round_id)
             return
-    nothing = "No match is missing: nothing changed."
+    nothing = "Nothing is missing: nothing changed."
     text = f"{plural(len(done.task_ids), 'task')} back in the queue."
     context.answer(as_dict(done), lambda: text if done.task_ids else nothing)
 

@@ -79,7 +79,7 @@ class RoundSheet(Sheet):
     def _complete(self) -> RoundSheet:
         if len(self.matches) != self.matches_said:
             raise ValueError(
-                f"the page says {self.matches_said} matches and lists {len(self.matches)}"
+                f"the page declares {self.matches_said} matches and lists {len(self.matches)}"
             )
         if len({match.match_id for match in self.matches}) != len(self.matches):
             raise ValueError("the page lists a match twice")
@@ -135,10 +135,12 @@ class MatchSheet(Sheet):
             raise ValueError("both teams are the same")
         if len(self.events) != self.events_said:
             raise ValueError(
-                f"the page says {self.events_said} events and lists {len(self.events)}"
+                f"the page declares {self.events_said} events and lists {len(self.events)}"
             )
         if len(self.stats) != self.stats_said:
-            raise ValueError(f"the page says {self.stats_said} stats and lists {len(self.stats)}")
+            raise ValueError(
+                f"the page declares {self.stats_said} stats and lists {len(self.stats)}"
+            )
         if len({(stat.name, stat.side) for stat in self.stats}) != len(self.stats):
             raise ValueError("a stat is there twice for one team")
         for team in (home, away):

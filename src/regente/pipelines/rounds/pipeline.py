@@ -121,9 +121,7 @@ class MatchPipeline:
         page = await self._site.match_page(task, args.url)
         sheet = parse_match(page.text)
         if sheet.match_id != args.match_id:
-            raise InvalidData(
-                f"asked for match {args.match_id}, the page is about {sheet.match_id}"
-            )
+            raise InvalidData(f"the page is match {sheet.match_id}, not {args.match_id}")
         if isinstance(sheet, MatchSheet):
             return sheet
         raise await self._not_finished(sheet)

@@ -31,7 +31,7 @@ class RoundSettings(BaseSettings):
     )
     retry_most_seconds: float = Field(60.0, ge=0, le=86_400, description="no wait is longer")
     recheck_seconds: float = Field(
-        900.0, gt=0, le=7 * 86_400, description="how soon an unfinished match is looked at again"
+        900.0, gt=0, le=7 * 86_400, description="how soon an unfinished match is checked again"
     )
     match_seconds: float = Field(
         7200.0, ge=0, description="how long after its kick-off a match is over, most likely"

@@ -65,7 +65,7 @@ async def list_lots(
     return Page(items=found[: query.limit], next=more)
 
 
-@routes.get("/lots/{lot_id}", summary="Show a lot: what it comes to, and its ledger")
+@routes.get("/lots/{lot_id}", summary="Show a lot with its value and counts")
 async def show_lot(lot_id: Id, api: ApiDep, who: Viewer) -> QuoteLotDetail:
     lot, ledger = await _operations(api).lot(lot_id)
     return QuoteLotDetail(

@@ -51,8 +51,8 @@ async def retry_failed(
     done = await RoundOperations(api.regente).retry_failed(
         chosen.job_id, codes=chosen.codes, by=who.name
     )
-    told = chosen.model_dump(mode="json", exclude_none=True) or {"job_id": "all"}
-    note.about(told, after={"selected": done.selected, "retried": len(done.task_ids)})
+    target = chosen.model_dump(mode="json", exclude_none=True) or {"job_id": "all"}
+    note.about(target, after={"selected": done.selected, "retried": len(done.task_ids)})
     return RetriedFailed(
         selected=done.selected, retried=len(done.task_ids), task_ids=done.task_ids[:SAMPLE]
     )
