@@ -1,5 +1,4 @@
-"""`regente demo` and `regente up`: everything on one machine, and an account
-at the end that holds."""
+"""`regente demo` and `regente up`: everything on one machine, and a final report that is true."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ Start = Callable[..., CliProcess]
 async def test_the_demo_loses_nothing_and_does_nothing_twice(
     app: Regente, start: Start, tmp_path: Path
 ) -> None:
-    """O6, O10, O13, O14, O15, O21, O22: every kind of fault, one orchestrator killed, every mission
-    as it should be."""
+    """O6, O10, O13, O14, O15, O21, O22: all faults, one runner killed, every mission as planned."""
     answer = start("demo", "--json", REGENTE_DATA_DIR=str(tmp_path / "data")).wait(150)
     assert answer.code == 0, answer
     verdict = answer.data
@@ -70,7 +68,7 @@ async def _the_judge_sees_what_is_lost_or_repeated(app: Regente) -> None:
 async def test_an_interrupted_demo_leaves_no_process_and_no_mission_behind(
     app: Regente, start: Start, tmp_path: Path
 ) -> None:
-    """O13: sessions are ended, proxies freed, what is left is canceled."""
+    """O13: sessions are ended, proxies freed, remaining missions canceled."""
     process = start("demo", REGENTE_DATA_DIR=str(tmp_path / "data"))
 
     async def busy() -> list[int]:

@@ -28,7 +28,7 @@ from tests.engine.model.model import (
     LEASE_SECONDS,
     MAX_CRASHES,
     MAX_RESUMES,
-    Held,
+    ClaimedTask,
     Model,
     ModelBatch,
     ModelRunner,
@@ -72,7 +72,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
     def start(self) -> None:
         self.engine.empty()
         self.model = Model()
-        self.claims: list[tuple[Claim, Held]] = []
+        self.claims: list[tuple[Claim, ClaimedTask]] = []
         self.highest_fence: dict[int, int] = {}
         for _ in range(2):
             self.start_runner()
@@ -377,11 +377,11 @@ class EngineFollowsModel(RuleBasedStateMachine):
     def _batch(self, pick: int) -> ModelBatch:
         return list(self.model.batches.values())[pick % len(self.model.batches)]
 
-    def _claim(self, pick: int) -> tuple[Claim, Held]:
+    def _claim(self, pick: int) -> tuple[Claim, ClaimedTask]:
         """Any earlier claim, recent ones more often."""
         return self.claims[-1 - (pick % len(self.claims)) * (pick % 3 == 0)]
 
-    def _remember(self, found: list[Claim], expected: list[Held]) -> None:
+    def _remember(self, found: list[Claim], expected: list[ClaimedTask]) -> None:
         held = {item.task_id: item for item in expected}
         assert {(claim.id, claim.attempt) for claim in found} == {
             (item.task_id, item.attempt) for item in expected
