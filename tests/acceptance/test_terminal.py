@@ -127,8 +127,8 @@ def test_without_an_address_the_embedded_server_is_used(start: Callable[..., Cli
 
 
 @pytest.mark.parametrize("module", ["run", "serve", "worker", "writer", "sandbox", "tasks"])
-def test_rich_is_imported_only_for_terminal_output(module: str) -> None:
-    """It would take a third of the start of a service or a command with `--json`."""
+def test_a_command_imports_rendering_libraries_only_to_render(module: str) -> None:
+    """They would take a third of the start of a service or a command with `--json`."""
     heavy = "{'rich', 'pygments', 'structlog', 'fastapi'}"
     program = (
         f"import sys, regente.cli.entry, regente.cli.{module}; print({heavy} & sys.modules.keys())"
