@@ -1,5 +1,4 @@
-"""Two ways to the command line: within this process, for what commands answer; as real processes,
-for what they do."""
+"""The command line of the tests: within this process, or as real processes."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ class Answer:
 
     @property
     def error(self) -> dict[str, str]:
-        """The one error of a command that was asked for JSON."""
+        """The one error of a command that was run with `--json`."""
         found: dict[str, dict[str, str]] = json.loads(self.err)
         return found["error"]
 
@@ -58,7 +57,7 @@ class Cli:
         return Answer(code, out, err)
 
     async def text(self, *words: str) -> str:
-        """What a command that succeeds tells people."""
+        """The output of a command that succeeds."""
         answer = await self(*words)
         assert answer.code == 0, answer
         return answer.out
@@ -83,14 +82,14 @@ def cli(
 
 @pytest.fixture
 def bare_cli(capsys: pytest.CaptureFixture[str], plain_logs: None) -> Cli:
-    """`regente …` for what needs no database."""
+    """`regente …` without a database."""
     return Cli(capsys)
 
 
 @pytest.fixture
 def plain_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command line configures logging and the module path for its whole process, which is ours
-    here."""
+    """Undoes the logging and module path that the command line sets for its process, which is
+    ours."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
@@ -100,7 +99,7 @@ def plain_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class CliProcess:
-    """`python -m regente …` as a process of its own, its output in files."""
+    """`python -m regente …` as a process, its output in files."""
 
     def __init__(self, folder: Path, environment: dict[str, str], *words: str) -> None:
         folder.mkdir()
@@ -123,7 +122,7 @@ class CliProcess:
         self._process.send_signal(number)
 
     def said(self, text: str) -> Callable[[], bool]:
-        """Whether this stands in its log by now."""
+        """Whether this text is in its output so far."""
         return lambda: text in self.err.read_text()
 
     def wait(self, within_seconds: float = 60.0) -> Answer:
@@ -138,7 +137,7 @@ class CliProcess:
 
 @pytest.fixture
 def start(database_url: str, tmp_path: Path) -> Iterator[Callable[..., CliProcess]]:
-    """Starts `regente …` in an empty folder; none is left behind."""
+    """Starts `regente …` in an empty folder; every process is ended with the test."""
     started: list[CliProcess] = []
 
     def start_one(*words: str, **settings: str) -> CliProcess:
@@ -158,7 +157,7 @@ def start(database_url: str, tmp_path: Path) -> Iterator[Callable[..., CliProces
 
 @dataclass(frozen=True, slots=True)
 class SampleTasks:
-    """Tasks in every state a person may look at."""
+    """Tasks in every status."""
 
     app: Regente
     completed: int

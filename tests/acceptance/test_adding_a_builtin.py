@@ -1,4 +1,4 @@
-"""The page that tells how to add a built-in pipeline is itself followed, as a reader would."""
+"""Follows the steps of docs/pipelines/adding-a-builtin.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME = "greetings"
 
 @pytest.fixture
 def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page's files in a folder among the built-ins', and its line in their list."""
+    """The page's files in a folder of the built-ins, and its line in their list."""
     text = PAGE.read_text("utf-8")
     files = re.findall(r"^ +`([\w./]+)`\n\n +```\w+\n(.*?)^ +```$", text, re.DOTALL | re.MULTILINE)
     for path, body in files:
@@ -42,7 +42,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_sixth_built_in_is_a_folder_and_a_line(
     cli: Cli, database_url: str, settings: Settings
 ) -> None:
-    """Its tables, command, pipeline and route work, and are told of, without another edit."""
+    """Its tables, command, pipeline and route work and are listed, without another edit."""
     assert NAME in await cli.text("--help")
     assert (await cli.json("migrate", "status"))["newest"][NAME] == 1
     added = await cli.json(NAME, "add", "Ana")
@@ -64,10 +64,10 @@ async def test_a_sixth_built_in_is_a_folder_and_a_line(
 
 
 @pytest.mark.usefixtures("added")
-async def test_one_that_is_off_has_no_tables_no_command_and_no_route(
+async def test_a_disabled_built_in_has_no_tables_no_command_and_no_route(
     cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Q10: its tables are taken back alone, and do not come again."""
+    """Q10: its tables can be migrated down alone, and are not created again."""
     await cli.json("migrate", "up")
     assert has_table(database_url)
     await cli.json("migrate", "down", "0", "--component", NAME, "--yes")

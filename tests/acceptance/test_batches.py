@@ -10,8 +10,8 @@ async def test_an_empty_list_says_what_to_do_next(cli: Cli) -> None:
     assert await cli.json("batches", "list") == []
 
 
-async def test_a_batch_is_a_ledger_that_adds_up(cli: Cli, sample: SampleTasks) -> None:
-    """Batches can be shown by id and by name, and every accepted task is accounted for."""
+async def test_a_batch_has_counts_that_add_up(cli: Cli, sample: SampleTasks) -> None:
+    """Batches are shown by id and by name, and every accepted task is counted."""
     (batch,) = await cli.json("batches", "list")
     assert (batch["name"], batch["status"], batch["total"]) == ("monday", "completed", 3)
     assert (batch["completed"], batch["failed"], batch["balanced"]) == (1, 2, True)

@@ -46,7 +46,7 @@ async def test_show_gives_the_snapshot_of_what_was_seen(cli: Cli, sample: Sample
     }
 
 
-async def test_show_refuses_what_is_no_dead_letter(cli: Cli, sample: SampleTasks) -> None:
+async def test_show_refuses_a_task_that_is_no_dead_letter(cli: Cli, sample: SampleTasks) -> None:
     answer = await cli("dead", "show", str(sample.completed), "--json")
     assert (answer.code, answer.error["code"]) == (1, "ILLEGAL_TRANSITION")
 
@@ -57,7 +57,7 @@ async def test_retry_takes_ids_a_code_or_a_pipeline(cli: Cli, sample: SampleTask
     assert "0 dead letters back" in await cli.text("dead", "retry", "--pipeline", "pages")
 
 
-async def test_all_of_them_only_after_a_yes(cli: Cli, sample: SampleTasks) -> None:
+async def test_an_action_on_all_needs_a_confirmation(cli: Cli, sample: SampleTasks) -> None:
     refused = await cli("dead", "retry", "--all", "--json")
     assert (refused.code, refused.error["code"]) == (2, "CONFIRMATION_NEEDED")
     assert "add --yes" in (await cli("dead", "discard", "--all")).err
@@ -67,7 +67,7 @@ async def test_all_of_them_only_after_a_yes(cli: Cli, sample: SampleTasks) -> No
     }
 
 
-async def test_discard_gives_them_up_for_good(cli: Cli, sample: SampleTasks) -> None:
+async def test_discard_cancels_dead_letters(cli: Cli, sample: SampleTasks) -> None:
     assert "1 dead letter discarded." in await cli.text("dead", "discard", str(sample.failed))
     assert await cli.json("dead", "discard", "--all", "--yes") == {"discarded": [sample.flaky]}
     assert (await sample.app.get(sample.failed)).status == "canceled"

@@ -1,5 +1,4 @@
-"""`regente demo` and `regente up`: everything on one machine, and an account
-at the end that holds."""
+"""`regente demo` and `regente up`: everything on one machine, and a final report that is true."""
 
 from __future__ import annotations
 
@@ -70,7 +69,7 @@ async def _the_report_shows_what_is_lost_or_repeated(app: Regente) -> None:
 async def test_an_interrupted_demo_leaves_no_process_and_no_mission_behind(
     app: Regente, start: Start, tmp_path: Path
 ) -> None:
-    """O13: sessions are ended, proxies freed, what is left is canceled."""
+    """O13: sessions are ended, proxies freed, remaining missions canceled."""
     process = start("demo", REGENTE_DATA_DIR=str(tmp_path / "data"))
 
     async def busy() -> list[int]:

@@ -1,5 +1,4 @@
-"""Every mistake is one clear line and an exit code: 2 for how it was asked, 1 for what went wrong.
-No traceback."""
+"""Every mistake is one line and an exit code: 2 for wrong usage, 1 for a failure. No traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ UNREACHABLE = f"postgresql://user:{SECRET}@127.0.0.1:1/db"
 
 @pytest.fixture(scope="module")
 def shared_url(server_url: str, template: str) -> Iterator[str]:
-    """One database for all mistakes, which change nothing in it. It knows one pipeline."""
+    """One database for all mistakes, which change nothing in it. It has one pipeline."""
     name = f"regente_mistakes_{os.getpid()}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(
@@ -87,7 +86,7 @@ async def test_a_mistake_is_one_line_and_an_exit_code(
     ],
 )
 @pytest.mark.parametrize("words", [("tasks", "list"), ("migrate", "status")])
-async def test_a_database_that_cannot_be_reached_is_told_without_the_password(
+async def test_an_unreachable_database_is_reported_without_the_password(
     bare_cli: Cli, words: tuple[str, ...], url: str
 ) -> None:
     answer = await bare_cli(*words, "--database-url", url, "--json")
@@ -96,7 +95,7 @@ async def test_a_database_that_cannot_be_reached_is_told_without_the_password(
     assert SECRET not in answer.err + answer.out
 
 
-async def test_settings_that_cannot_be_used_name_their_variable(
+async def test_invalid_settings_name_their_variable(
     bare_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REGENTE_CONCURRENCY", "many")
@@ -104,7 +103,7 @@ async def test_settings_that_cannot_be_used_name_their_variable(
     assert (answer.code, "REGENTE_CONCURRENCY" in answer.error["message"]) == (2, True)
 
 
-async def test_options_work_before_and_behind_the_command(cli: Cli) -> None:
+async def test_options_work_before_and_after_the_command(cli: Cli) -> None:
     assert (await cli("--json", "tasks", "list")).data == []
     assert (await cli("--database-url", UNREACHABLE, "tasks", "list")).code == 1
 
@@ -141,7 +140,7 @@ async def test_a_module_that_cannot_be_imported_says_why(
         ),
     ],
 )
-def test_a_module_without_the_pipeline_is_told(
+def test_a_module_without_the_pipeline_is_reported(
     start: Callable[..., CliProcess], tmp_path: Path, source: str, told: str
 ) -> None:
     module = tmp_path / "module_without_it.py"
@@ -152,7 +151,7 @@ def test_a_module_without_the_pipeline_is_told(
     assert "Traceback" not in answer.err
 
 
-def test_lease_terms_that_contradict_each_other_are_refused(
+def test_contradictory_lease_settings_are_refused(
     start: Callable[..., CliProcess],
 ) -> None:
     answer = start("run", "--json", JOB_LOCK_TTL_MS="1000").wait()

@@ -1,5 +1,4 @@
-"""`regente missions`, `fleet`, `orchestrator` and `settings`: what people type, and what they are
-told."""
+"""`regente missions`, `fleet`, `orchestrator` and `settings`: commands and their output."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_range_of_days_media_and_languages_makes_that_many_missions(cli: Cli) -> None:
-    """O5: into the bank, then into the queue."""
+    """O5: first as drafts, then queued."""
     made = await cli.json(
         "missions",
         "create",
@@ -52,7 +51,7 @@ async def test_a_range_of_days_media_and_languages_makes_that_many_missions(cli:
         ),
     ],
 )
-async def test_a_mission_that_makes_no_sense_is_refused_with_a_clear_word(
+async def test_an_invalid_mission_is_refused_with_a_clear_error(
     cli: Cli, words: tuple[str, ...], said: str
 ) -> None:
     """O2: bad input stores nothing."""
@@ -86,10 +85,10 @@ async def test_missions_are_canceled_and_retried(cli: Cli) -> None:
     ]
 
 
-async def test_the_fleet_is_added_to_tested_and_switched(
+async def test_members_are_added_tested_and_switched(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O20: nobody answers there, and that is said; a secret given as an argument is refused."""
+    """O20: a test of an absent worker fails with its reason; a secret as argument is refused."""
     refused = await cli(
         "fleet",
         "add",
@@ -121,8 +120,7 @@ async def test_the_fleet_is_added_to_tested_and_switched(
 
 
 async def test_settings_are_changed_and_checked(cli: Cli, app: Regente) -> None:
-    """O16: session_limit, max_retries and the retention; the fixed parameters are shown beside
-    them."""
+    """O16: session_limit, max_retries, retention; the fixed parameters are listed beside them."""
     listed = await cli.json("settings", "list")
     assert listed["settings"] == {
         "session_limit": 5,

@@ -22,9 +22,8 @@ async def test_without_runners_the_list_says_how_to_start_one(cli: Cli) -> None:
     assert await cli.json("runners") == []
 
 
-async def test_runners_show_what_they_did(cli: Cli, sample: SampleTasks) -> None:
-    """S6: claimed, completed, failed, retried, recovered, average duration and stuck tasks of each
-    runner."""
+async def test_runners_show_their_counters(cli: Cli, sample: SampleTasks) -> None:
+    """S6: claimed, completed, failed, retried, recovered, average duration, stuck tasks of each."""
     (runner,) = await cli.json("runners", "--all")
     assert (runner["claimed"], runner["completed"], runner["failed"], runner["retried"]) == (
         4,
@@ -131,7 +130,7 @@ async def test_migrations_go_up_and_down_and_show_their_state(cli: Cli) -> None:
 async def test_one_component_goes_up_and_down_by_itself(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Q10: what is installed is told for each part, and each can be taken back alone."""
+    """Q10: each component's version is shown, and each can be migrated down alone."""
     down = await cli.json("migrate", "down", "1", "--component", "missions", "--yes")
     assert down["taken_back"] == [{"component": "missions", "version": 2, "name": "lists"}]
     assert (await cli("missions", "list", "--json")).error["code"] == "SCHEMA_OUTDATED"
@@ -179,6 +178,6 @@ async def test_doctor_ends_with_an_error_when_it_finds_one(bare_cli: Cli) -> Non
     assert "secret" not in answer.out + answer.err
 
 
-async def test_version_is_told(cli: Cli) -> None:
+async def test_version_is_printed(cli: Cli) -> None:
     assert (await cli.text("version")).startswith("regente 0.")
     assert set(await cli.json("version")) == {"regente", "schema", "python"}

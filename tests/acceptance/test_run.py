@@ -1,4 +1,4 @@
-"""`regente run` as a process: until idle, and the way out by signals."""
+"""`regente run` as a process: `--until-idle`, and its end by signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUN = ("run", "--import", str(PIPELINES), "--log-format", "json")
 
 @pytest.fixture(autouse=True)
 async def known(app: Regente, registry: Registry) -> None:
-    """This process enqueues for pipelines that only the runner defines."""
+    """Registers the runner's pipelines by name: this process only enqueues."""
     for name in ("quick", "slow", "stubborn"):
 
         @registry.pipeline(name)
@@ -36,8 +36,7 @@ async def running(app: Regente, count: int) -> None:
 
 
 async def test_until_idle_ends_when_nothing_is_left(app: Regente, start: Start) -> None:
-    """Z9: the queue is served by a process of its own, which finds what was queued before it
-    started."""
+    """Z9: the queue is served by another process, also tasks queued before it started."""
     await app.enqueue_many("quick", [{}] * 50)
     answer = start(*RUN, "--until-idle", "--concurrency", "10").wait()
     assert (answer.code, answer.last_line) == (0, "0 finished, 0 handed back, 0 lost")
@@ -54,7 +53,7 @@ async def test_only_the_named_pipelines_are_served(app: Regente, start: Start) -
 
 
 async def test_sigterm_lets_running_tasks_finish(app: Regente, start: Start) -> None:
-    """Q12: a deploy. Nothing new is claimed, what runs ends, and the last line says so."""
+    """Q12: a deploy. Nothing is claimed, running tasks end, and the last line reports it."""
     await app.enqueue_many("slow", [{"seconds": 1.0}] * 3)
     process = start(*RUN, "--concurrency", "3")
     await running(app, 3)
@@ -66,7 +65,7 @@ async def test_sigterm_lets_running_tasks_finish(app: Regente, start: Start) -> 
     assert (await app.get(later)).status == "queued"
 
 
-async def test_what_does_not_finish_in_time_is_handed_back_without_burning_an_attempt(
+async def test_tasks_that_do_not_finish_in_time_are_handed_back_uncharged(
     app: Regente, start: Start
 ) -> None:
     """Q12: a deploy while tasks run long."""
@@ -85,7 +84,7 @@ async def test_what_does_not_finish_in_time_is_handed_back_without_burning_an_at
 async def test_a_second_signal_hands_back_at_once(
     app: Regente, start: Start, sign: signal.Signals
 ) -> None:
-    """Q12: a manual stop by somebody who cannot wait."""
+    """Q12: a manual stop without waiting."""
     ids = await app.enqueue_many("slow", [{"seconds": 600}] * 2)
     process = start(*RUN, REGENTE_DRAIN_SECONDS="600")
     await running(app, 2)
@@ -127,9 +126,8 @@ async def test_a_signal_before_there_is_a_runner_keeps_it_from_starting(app: Reg
     assert (await app.get(task_id)).status == "queued"
 
 
-async def test_every_log_line_says_whose_it_is(app: Regente, start: Start) -> None:
-    """Z7, S7: runner, task, match, attempt on every line; type, status and duration where an
-    attempt ends."""
+async def test_every_log_line_names_its_runner_and_task(app: Regente, start: Start) -> None:
+    """Z7, S7: runner, task, match, attempt; type, status and duration at the end of an attempt."""
     enqueued = start(
         "enqueue", "matches", '{"match_id": 77}', "--import", str(PIPELINES), "--json"
     ).wait()

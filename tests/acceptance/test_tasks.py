@@ -38,7 +38,9 @@ async def test_list_is_filtered_and_paged(cli: Cli, sample: SampleTasks) -> None
     assert "No task matches" in await cli.text("tasks", "list", "--code", "NONE")
 
 
-async def test_show_tells_the_whole_story_of_a_task(cli: Cli, sample: SampleTasks) -> None:
+async def test_show_lists_steps_failures_and_events_of_a_task(
+    cli: Cli, sample: SampleTasks
+) -> None:
     text = await cli.text("tasks", "show", str(sample.failed))
     for part in (
         '"url": "bad"',
@@ -79,7 +81,7 @@ async def test_retry_puts_a_failed_task_back(cli: Cli, sample: SampleTasks) -> N
     assert (await sample.app.get(sample.failed)).status == "queued"
 
 
-async def test_what_cannot_be_retried_is_an_error_and_stops_nobody_else(
+async def test_a_task_that_cannot_be_retried_does_not_stop_the_others(
     cli: Cli, sample: SampleTasks
 ) -> None:
     answer = await cli("tasks", "retry", str(sample.completed), str(sample.failed), "--json")
@@ -109,7 +111,7 @@ async def test_a_draft_waits_until_it_is_queued(cli: Cli, sample: SampleTasks) -
     assert (answer.code, answer.data["not_drafts"]) == (1, [sample.draft])
 
 
-async def test_enqueue_stores_what_it_was_given(cli: Cli, sample: SampleTasks) -> None:
+async def test_enqueue_stores_its_arguments(cli: Cli, sample: SampleTasks) -> None:
     words = (
         "--key",
         "k",

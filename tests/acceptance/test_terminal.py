@@ -1,4 +1,4 @@
-"""What a person sees: in a terminal of 80 columns, in a pipe, and in the help of every command."""
+"""Output in a terminal of 80 columns, in a pipe, and in the help of every command."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COMMANDS = [
 
 
 def in_terminal(database_url: str, *words: str, columns: int = 80) -> str:
-    """What `regente …` writes into a terminal of so many columns."""
+    """The output of `regente …` in a terminal of so many columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {**os.environ, "REGENTE_DATABASE_URL": database_url, "TERM": "xterm-256color"}
@@ -64,7 +64,7 @@ def in_terminal(database_url: str, *words: str, columns: int = 80) -> str:
         while chunk := os.read(ours, 65536):
             written += chunk
     except OSError:
-        pass  # how a terminal says that nobody writes to it any more
+        pass  # the end of a pty whose writer has exited
     finally:
         os.close(ours)
         process.wait()
@@ -86,9 +86,7 @@ async def test_tables_fit_a_terminal_of_80_columns_and_keep_ids_whole(
         assert "\x1b[" in written
 
 
-async def test_in_a_pipe_there_is_one_line_a_row_and_no_colour(
-    cli: Cli, sample: SampleTasks
-) -> None:
+async def test_a_pipe_gets_one_line_per_row_without_colour(cli: Cli, sample: SampleTasks) -> None:
     text = await cli.text("dead", "list")
     assert len(text.splitlines()) == 3
     assert "\x1b" not in text
@@ -129,8 +127,8 @@ def test_without_an_address_the_embedded_server_is_used(start: Callable[..., Cli
 
 
 @pytest.mark.parametrize("module", ["run", "serve", "worker", "writer", "sandbox", "tasks"])
-def test_what_draws_for_people_is_loaded_only_to_draw(module: str) -> None:
-    """A service, or a command that answers with JSON, would spend a third of its start on it."""
+def test_a_command_imports_rendering_libraries_only_to_render(module: str) -> None:
+    """They would take a third of the start of a service or a command with `--json`."""
     heavy = "{'rich', 'pygments', 'structlog', 'fastapi'}"
     program = (
         f"import sys, regente.cli.entry, regente.cli.{module}; print({heavy} & sys.modules.keys())"

@@ -1,4 +1,4 @@
-"""The page that tells how to write a pipeline is itself run, as a reader would run it."""
+"""Runs the code of docs/pipelines/your-own.md."""
 
 from __future__ import annotations
 
@@ -47,16 +47,15 @@ class Site:
                 return Response(status_code=404 if path == "/gone" else 200)
 
 
-def test_it_has_at_most_forty_lines() -> None:
-    """The promise of the page."""
+def test_the_example_has_at_most_forty_lines() -> None:
+    """As the page says."""
     assert len([line for line in program().splitlines() if line.strip()]) <= 40
 
 
 async def test_it_runs_as_the_page_says(
     start: Callable[..., CliProcess], database_url: str, tmp_path: Path
 ) -> None:
-    """A reader's first pipeline: retried when the page fails, its links checked
-    once each, stored."""
+    """Retried when the page fails, its links checked once each, the result stored."""
     module = tmp_path / "links.py"
     module.write_text(program(), encoding="utf-8")
     with psycopg.connect(database_url, autocommit=True) as connection:

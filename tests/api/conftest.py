@@ -1,4 +1,4 @@
-"""The API on a real server over a real database, and callers with each role."""
+"""The API on a real server over a real database, with a client for each role."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def with_config(**changes: Any) -> pytest.MarkDecorator:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One API and a caller for each role."""
+    """One API and a client for each role."""
 
     url: str
     app: Regente
@@ -91,7 +91,7 @@ async def served(app: Regente, config: ApiConfig | None = None) -> AsyncIterator
 
 
 def body_of(answer: httpx2.Response, status: int = 200) -> Any:
-    """The answer's JSON; the test fails, and says why, when the status is another."""
+    """The response's JSON; fails the test with its text when the status is another."""
     assert answer.status_code == status, (
         f"{answer.request.method} {answer.request.url}: {answer.status_code} {answer.text}"
     )

@@ -19,7 +19,7 @@ import httpx2
 async def command(
     url: str, folder: Path, *words: str, kill: bool = False, port: int | None = 0
 ) -> AsyncIterator[dict[str, Any]]:
-    """What it says about itself. At the end it is told to stop, or killed."""
+    """Runs the command and yields its output; at the end the process is stopped or killed."""
     environment = {**os.environ, "REGENTE_DATABASE_URL": url, "REGENTE_DATA_DIR": str(folder)}
     with (folder / "serve.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(

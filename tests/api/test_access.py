@@ -1,4 +1,4 @@
-"""Keys, sessions, links, CSRF, rates and headers."""
+"""Keys, sessions, links, CSRF, rate limits and headers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_keys_expire_names_are_unique_and_the_last_admin_stays(api: Served
 
 
 async def test_a_sign_in_link_works_once_and_its_session_needs_the_csrf_header(api: Served) -> None:
-    """O18: the console's way in."""
+    """O18: how the console signs in."""
     (key,) = [one for one in body_of(await api.admin.get("/api/keys")) if one["role"] == "operator"]
     link = body_of(await api.admin.post(f"/api/keys/{key['id']}/sign-in-link"), 201)
     page, _, token = link["url"].partition("#token=")
@@ -92,7 +92,7 @@ async def test_a_sign_in_link_works_once_and_its_session_needs_the_csrf_header(a
 
 
 async def test_a_session_ends_with_its_key(api: Served) -> None:
-    """O18: revoked means out, at once."""
+    """O18: a revoked key ends its sessions at once."""
     made = body_of(await api.admin.post("/api/keys", json={"name": "ana", "role": "viewer"}), 201)
     async with httpx2.AsyncClient(base_url=api.url, trust_env=False, verify=False) as browser:
         body_of(await browser.post("/api/session", json={"api_key": made["api_key"]}), 201)
@@ -116,8 +116,8 @@ async def test_the_first_start_makes_one_admin_key_and_only_one(app: Regente) ->
 
 
 @with_config(requests_per_second=0.001, request_burst=3)
-async def test_each_key_has_a_rate_of_its_own(api: Served) -> None:
-    """O18: a script that runs wild stops nobody else."""
+async def test_each_key_has_its_own_rate_limit(api: Served) -> None:
+    """O18: a script over its limit does not slow down others."""
     answers = [await api.viewer.get("/api/health-not") for _ in range(5)]
     assert [one.status_code for one in answers] == [404, 404, 404, 429, 429]
     assert answers[-1].json()["code"] == "RATE_LIMITED"
@@ -128,7 +128,7 @@ async def test_each_key_has_a_rate_of_its_own(api: Served) -> None:
 
 @with_config(wrong_keys_per_second=0.001, wrong_key_burst=3)
 async def test_an_address_that_guesses_keys_is_slowed_down(api: Served) -> None:
-    """O18: guessing."""
+    """O18: rate limit for wrong keys."""
     wrong = {"x-api-key": "rg_" + "A" * 43}
     assert [
         (await api.anonymous.get("/api/missions", headers=wrong)).status_code for _ in range(5)
@@ -157,7 +157,7 @@ async def test_every_answer_has_the_security_headers(api: Served) -> None:
 async def test_without_authentication_only_local_names_and_our_own_pages_are_served(
     api: Served,
 ) -> None:
-    """O18: pages from elsewhere cannot reach it through a browser here."""
+    """O18: other sites cannot reach it through a local browser."""
     assert (await api.anonymous.get("/api/session")).json()["role"] == "admin"
     for host in (
         "evil.example.com",
@@ -176,7 +176,7 @@ async def test_without_authentication_only_local_names_and_our_own_pages_are_ser
     assert own.status_code == 200
 
 
-async def test_it_lies_under_a_prefix_whether_or_not_a_proxy_cuts_it_off(app: Regente) -> None:
+async def test_it_works_under_a_prefix_that_a_proxy_may_strip(app: Regente) -> None:
     """O18: behind a proxy."""
     made = await ApiKeys(LimitedDatabase(app.database)).create("ana", Role.VIEWER, by="test")
     config = ApiConfig(path_prefix="/regente")

@@ -1,4 +1,4 @@
-"""Events, their exports, the four reports and the overview, over missions that really ran."""
+"""Events, their exports, the four reports and the overview, after missions ran."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def app(database_url: str, registry: Registry, settings: Settings) -> Asyn
         yield opened
 
 
-async def played(app: Regente) -> tuple[list[int], str]:
-    """One mission that is done, one that failed; their worker's id."""
+async def ran_missions(app: Regente) -> tuple[list[int], str]:
+    """One completed and one failed mission; their worker's id."""
     worker, writer = ScriptedWorker("w1"), ScriptedWriter("x1")
     worker.job_script = [[{"status": "completed", "ads_count": 3}], *([[{"status": "failed"}]] * 3)]
     writer.job_script = [[stored(2, failed=1)]]
@@ -49,11 +49,11 @@ async def played(app: Regente) -> tuple[list[int], str]:
     return [done, failed], members[0].id
 
 
-async def test_the_audit_tells_what_happened_by_mission_type_worker_and_time(
+async def test_the_audit_is_filtered_by_mission_type_worker_and_time(
     api: Served, app: Regente
 ) -> None:
-    """O17, O18: events, reports and figures of the same two missions."""
-    (done, failed), worker_id = await played(app)
+    """O17, O18: events, reports and counters of the same two missions."""
+    (done, failed), worker_id = await ran_missions(app)
 
     async def events(**params: Any) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = (
@@ -89,8 +89,7 @@ async def test_the_audit_tells_what_happened_by_mission_type_worker_and_time(
 
 
 def check_newest_first(events: list[dict[str, Any]]) -> None:
-    """In the order of the feed; `at` is when a transaction began, so those at work side by side may
-    differ a little in it."""
+    """In the feed's order; `at` is the start of a transaction, so concurrent ones may differ."""
     positions = [tuple(int(part) for part in one["position"].split("-")) for one in events]
     assert positions == sorted(set(positions), reverse=True)
     times = [datetime.fromisoformat(one["at"]) for one in events]
@@ -160,8 +159,8 @@ async def check_figures(api: Served) -> None:
     assert sum(one["sessions"] for one in body_of(await api.viewer.get("/api/proxies"))) > 0
 
 
-async def test_an_empty_system_has_figures_too(api: Served) -> None:
-    """O18: nothing yet is no error."""
+async def test_an_empty_system_has_an_overview(api: Served) -> None:
+    """O18: an empty database is no error."""
     stats = body_of(
         await api.viewer.get(
             "/api/stats", params={"window_seconds": 86_400, "pipeline": "missions"}
@@ -178,7 +177,7 @@ async def test_an_empty_system_has_figures_too(api: Served) -> None:
 
 
 def test_a_cell_that_would_be_a_formula_is_text() -> None:
-    """O18: CSV escaped against formulas."""
+    """O18: CSV cells are escaped against formulas."""
     line = csv_line(["=1+1", "+cmd", "-2", "@x", "\tx", "  =1", 'a "b", c', None, -5, {"a": "=1"}])
     assert next(csv.reader(io.StringIO(line))) == [
         "'=1+1",

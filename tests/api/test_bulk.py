@@ -1,5 +1,4 @@
-"""Bulk actions: by ids or filter, looked at beforehand, in the background with progress, taken over
-when their process dies."""
+"""Bulk actions by ids or filter: preview, progress, and continuation after a crash."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ async def ended(api: Served, action_id: int) -> dict[str, object]:
 
 
 async def test_a_small_action_is_done_when_it_answers(api: Served, app: Regente) -> None:
-    """O5, O19: queue many by id; what is in another state, or is no mission, is left alone."""
+    """O5, O19: queue many by id; those in another state and other tasks are unchanged."""
     ids = await app.missions.create([MISSION] * 5)
     await app.missions.queue(ids[:1])
     wanted = {"ids": [*ids, 10**9]}
@@ -71,7 +70,7 @@ async def test_a_small_action_is_done_when_it_answers(api: Served, app: Regente)
 async def test_a_large_action_by_filter_runs_in_the_background_with_progress(
     api: Served, app: Regente
 ) -> None:
-    """O19: bulk on all that match."""
+    """O19: bulk action on all matches."""
     await app.missions.create([MISSION] * 95)
     answer = await api.operator.post(
         "/api/missions/queue", json={"filter": {"statuses": ["draft"]}}
@@ -99,7 +98,7 @@ async def test_a_large_action_by_filter_runs_in_the_background_with_progress(
 
 
 async def test_a_selection_names_ids_or_a_filter(api: Served) -> None:
-    """O19: neither, both, and an empty list are mistakes."""
+    """O19: neither, both, or an empty list are refused."""
     wrong: list[dict[str, object]] = [
         {},
         {"ids": [1], "filter": {}},
@@ -115,11 +114,10 @@ async def test_a_selection_names_ids_or_a_filter(api: Served) -> None:
     assert (await api.viewer.get("/api/actions/7")).status_code == 404
 
 
-async def test_after_a_kill_the_next_start_goes_on_with_the_action(
+async def test_an_action_continues_after_a_kill_and_a_restart(
     app: Regente, database_url: str, tmp_path: Path
 ) -> None:
-    """O18: killed in the midst of a bulk action, it goes on after a restart, and no mission is
-    queued twice."""
+    """O18: no mission is queued twice."""
     count = 6000
     await app.missions.create([MISSION] * count)
     key = await ApiKeys(LimitedDatabase(app.database)).create("ana", Role.OPERATOR, by="test")
@@ -160,10 +158,10 @@ async def test_after_a_kill_the_next_start_goes_on_with_the_action(
     assert rows == [(count, count)]
 
 
-async def test_an_action_that_cannot_go_on_says_so(
+async def test_an_action_that_cannot_continue_is_marked_as_failed(
     app: Regente, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O18: clearly failed, never half-known."""
+    """O18."""
 
     async def breaks(_: Regente, __: LimitedDatabase, ___: Sequence[int], ____: str) -> int:
         raise ValueError("no more")

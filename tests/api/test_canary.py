@@ -1,5 +1,4 @@
-"""A secret goes in through every route that writes, in every way it can be put there, and comes out
-nowhere."""
+"""A secret that is sent through any route that writes never comes out."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ BY_FORMAT = {"date": "2025-01-15", "date-time": "2030-01-15T00:00:00Z"}
 
 
 class Bodies:
-    """Bodies for an operation, made from its own schema."""
+    """Request bodies for an operation, made from its schema."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
@@ -76,7 +75,7 @@ class Bodies:
 
 @contextlib.asynccontextmanager
 async def listening(client: httpx2.AsyncClient, told: list[str]) -> AsyncIterator[None]:
-    """Everything that the stream says meanwhile."""
+    """Collects the stream's output meanwhile."""
 
     async def listen() -> None:
         async with client.stream("GET", "/api/stream", timeout=None) as source:
@@ -98,8 +97,7 @@ async def _told(streamed: list[str], text: str) -> bool:
 async def test_a_secret_put_in_through_any_write_route_comes_out_nowhere(
     api: Served, app: Regente, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """O18, O20: not in an answer, a log line, an event or the stream; and nothing of it is a
-    server's error."""
+    """O18, O20: in no response, log line, event or stream, and without a 5xx."""
     document = create_app(app).openapi()
     bodies, answers, streamed, seen = Bodies(document), [], list[str](), 0
     with caplog.at_level(logging.DEBUG):

@@ -1,5 +1,4 @@
-"""`/api/demo`: the demo as a process beside `regente serve`, started from the console, once, and
-ended with its server."""
+"""`/api/demo`: the console starts the demo as a process beside `regente serve`, which ends it."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ WORKER = {
 
 
 def processes(folder: Path, word: str = "regente") -> list[int]:
-    """Those that live in this data folder and were started with this word."""
+    """Processes of this data folder that were started with this word."""
     return [
         int(path.name)
         for path in Path("/proc").iterdir()
@@ -49,8 +48,8 @@ async def key_of(admin: httpx2.AsyncClient, role: str) -> dict[str, str]:
     return {"x-api-key": made["api_key"]}
 
 
-async def test_a_server_that_starts_no_processes_says_so(api: Served) -> None:
-    """O19: whoever only serves the API has no demo to offer."""
+async def test_a_server_without_the_demo_reports_it_as_unavailable(api: Served) -> None:
+    """O19: `regente serve` alone has no demo."""
     told = body_of(await api.viewer.get("/api/demo"))
     assert told["state"] == "impossible"
     assert "cannot start processes" in told["reason"]
@@ -59,7 +58,7 @@ async def test_a_server_that_starts_no_processes_says_so(api: Served) -> None:
     assert "cannot start processes" in refused["detail"]
 
 
-async def test_everybody_may_ask_and_only_admins_may_start(api: Served) -> None:
+async def test_every_role_may_read_the_demo_and_only_admins_may_start_it(api: Served) -> None:
     """O18: roles."""
     assert (await api.anonymous.get("/api/demo")).status_code == 401
     assert (await api.anonymous.post("/api/demo/start")).status_code == 401
@@ -68,10 +67,8 @@ async def test_everybody_may_ask_and_only_admins_may_start(api: Served) -> None:
         assert (await client.post("/api/demo/start")).status_code == 403
 
 
-async def test_a_fleet_with_members_of_its_own_gets_no_demo(
-    database_url: str, tmp_path: Path
-) -> None:
-    """O19: the demo's faults are not let loose on somebody's workers."""
+async def test_a_fleet_with_members_gets_no_demo(database_url: str, tmp_path: Path) -> None:
+    """O19: the demo's faults must not reach real workers."""
     async with (
         command(database_url, tmp_path) as told,
         caller(told["url"], {"x-api-key": told["api_key"]}) as admin,
@@ -88,8 +85,7 @@ async def test_a_fleet_with_members_of_its_own_gets_no_demo(
 async def test_the_demo_runs_once_and_ends_with_its_server(
     database_url: str, tmp_path: Path, kill: bool
 ) -> None:
-    """O19: asked for twice at once and once more it is one process, which leaves with the server
-    and takes its own along.
+    """O19: started twice at once and once more it is one process, which ends with the server.
 
     That its missions are here is seen in the browser (tests/e2e/test_craft.py).
     """

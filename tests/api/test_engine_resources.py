@@ -40,7 +40,7 @@ async def run_all(app: Regente) -> None:
 async def test_a_task_is_shown_with_its_steps_and_events_but_not_its_secrets(
     api: Served, app: Regente
 ) -> None:
-    """O18: tasks, their secrets redacted."""
+    """O18: secrets of tasks are redacted."""
     one = await app.enqueue("shop", {"product": "chair", "api_key": "canary-key"}, key="chair")
     await run_all(app)
     task = body_of(await api.viewer.get(f"/api/tasks/{one}"))
@@ -115,7 +115,7 @@ async def test_dead_letters_are_grouped_shown_with_their_snapshot_and_retried_by
     assert [(await app.get(one)).status for one in ids[:3]] == ["queued", "queued", "failed"]
 
 
-async def test_dead_letters_are_given_up_only_with_a_reason(api: Served, app: Regente) -> None:
+async def test_dead_letters_are_discarded_only_with_a_reason(api: Served, app: Regente) -> None:
     """Z4, O18: discard."""
     ids = await failed(app)
     assert (
@@ -128,7 +128,7 @@ async def test_dead_letters_are_given_up_only_with_a_reason(api: Served, app: Re
     assert noted["target"]["reason"] == "these matches do not exist"
 
 
-async def test_a_batch_tells_its_ledger_and_reprocesses_only_its_errors(
+async def test_a_batch_shows_its_counts_and_reprocesses_only_its_errors(
     api: Served, app: Regente
 ) -> None:
     """W5, Z5: batches."""

@@ -1,4 +1,4 @@
-"""Walks the OpenAPI document: no route can be reached without a key, or with too small a role."""
+"""Every route of the OpenAPI document refuses requests without a key or with too small a role."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def concrete(path: str) -> str:
-    """Some value for each parameter: the role is asked before anything is looked for."""
+    """A value for each path parameter: the role is checked before the resource is read."""
     for name, value in {"member_id": "wk_0", "name": "none"}.items():
         path = path.replace(f"{{{name}}}", value)
     while "{" in path:
@@ -39,7 +39,7 @@ def concrete(path: str) -> str:
 async def test_every_route_answers_401_without_a_key_and_403_with_too_small_a_role(
     api: Served, app: Regente
 ) -> None:
-    """O18: closed by default, whatever route is added later."""
+    """O18: closed by default, also for routes added later."""
     document = create_app(app).openapi()
     seen = 0
     for method, path, operation in operations(document):
@@ -81,19 +81,19 @@ async def test_pages_beside_the_api_are_closed_too(api: Served) -> None:
 
 
 def test_a_route_without_a_role_is_refused_at_the_start() -> None:
-    """O18: nobody can forget it."""
+    """O18: a forgotten role stops the start."""
     router = APIRouter()
 
     @router.get("/forgotten")
     async def forgotten() -> None:
-        """It asks for no role."""
+        """A route without a role."""
 
     with pytest.raises(UnguardedRoute, match="forgotten"):
         guard(router)
 
 
 def test_every_route_that_changes_something_is_audited() -> None:
-    """O18: a route class writes the event, so that no handler can forget to."""
+    """O18: a route class writes the event, not each handler."""
     for router in ROUTERS:
         for route in router.routes:
             assert isinstance(route, AuditedRoute), route

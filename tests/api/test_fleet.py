@@ -1,5 +1,5 @@
-"""Workers, proxies and writers over HTTP: added, edited, tested, switched, removed, and their
-secrets never told."""
+"""Workers, proxies and writers over HTTP: added, edited, tested, switched, removed; secrets
+hidden."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ SECRET = {"workers": "api_key", "proxies": "password", "writers": "api_key"}
 
 
 @pytest.mark.parametrize("kind", list(NEW))
-async def test_a_member_is_added_edited_switched_and_removed_and_its_secret_is_never_told(
+async def test_a_member_is_added_edited_switched_and_removed_and_its_secret_never_shown(
     api: Served, app: Regente, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    """O18, O20: the fleet. What goes in as a secret comes out nowhere."""
+    """O18, O20: no response contains a secret."""
     told: list[str] = []
 
     async def call(method: str, path: str, status: int, body: Any = None) -> Any:
@@ -80,7 +80,7 @@ async def test_a_member_is_added_edited_switched_and_removed_and_its_secret_is_n
     ]
 
 
-async def test_the_test_buttons_say_whether_a_member_is_there(api: Served, app: Regente) -> None:
+async def test_the_test_action_reports_whether_a_member_responds(api: Served, app: Regente) -> None:
     """O20: `last_test_at` and `last_test_ok`."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     async with worker.served() as worker_url, writer.served() as writer_url:
@@ -106,7 +106,7 @@ async def test_the_test_buttons_say_whether_a_member_is_there(api: Served, app: 
         )
 
 
-async def test_wrong_addresses_are_refused_clearly(api: Served) -> None:
+async def test_invalid_addresses_are_refused(api: Served) -> None:
     """O20: bad input."""
     for body in (
         {**NEW["workers"], "url": "ftp://w.example.com"},

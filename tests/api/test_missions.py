@@ -1,4 +1,4 @@
-"""Missions over HTTP: made, listed, queued, canceled, retried, explained."""
+"""Missions over HTTP: created, listed, queued, canceled, retried, explained."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def made(api: Served, **body: Any) -> list[int]:
 async def test_a_range_makes_one_mission_for_each_day_media_type_and_group_of_languages(
     api: Served,
 ) -> None:
-    """O2, O19: many at once, all of them or none, and a look beforehand."""
+    """O2, O19: many at once, all or none, with a preview."""
     dry = body_of(
         await api.operator.post("/api/missions", json={"range": RANGE, "dry_run": True}), 201
     )
@@ -59,7 +59,7 @@ async def test_a_range_makes_one_mission_for_each_day_media_type_and_group_of_la
     ] == "INVALID_INPUT"
 
 
-async def test_pages_follow_each_other_without_gap_or_double(api: Served) -> None:
+async def test_pages_have_no_gap_and_no_duplicate(api: Served) -> None:
     """O19: keyset pages."""
     ids = await made(api, range=RANGE)
     seen: list[int] = []
@@ -74,7 +74,7 @@ async def test_pages_follow_each_other_without_gap_or_double(api: Served) -> Non
     assert seen == sorted(ids, reverse=True)
 
 
-async def test_every_filter_leaves_what_it_says(api: Served) -> None:
+async def test_every_filter_returns_the_matching_missions(api: Served) -> None:
     """O19: filters."""
     await made(api, range=RANGE)
     (one,) = await made(
@@ -140,7 +140,7 @@ async def test_one_mission_is_queued_canceled_and_retried_with_who_before_and_af
     ]
 
 
-async def test_a_mission_says_why_it_waits_and_what_its_writer_could_not_store(api: Served) -> None:
+async def test_a_mission_explains_its_wait_and_lists_failed_items(api: Served) -> None:
     """O18: why, and failed items."""
     (one,) = await made(api, missions=[DAY], queue=True)
     why = body_of(await api.viewer.get(f"/api/missions/{one}/why"))
@@ -157,7 +157,7 @@ async def test_a_mission_says_why_it_waits_and_what_its_writer_could_not_store(a
     assert (await api.viewer.get("/api/missions/999/failed-items")).status_code == 404
 
 
-async def test_the_orchestrator_starts_stops_and_tells(api: Served) -> None:
+async def test_the_orchestrator_starts_stops_and_shows_its_state(api: Served) -> None:
     """O13, O16: start, stop, and settings that change while it runs."""
     assert (body_of(await api.viewer.get("/api/orchestrator")))["state"] == "closed"
     assert (body_of(await api.operator.post("/api/orchestrator/start")))["state"] == "open"
@@ -176,8 +176,7 @@ async def test_the_orchestrator_starts_stops_and_tells(api: Served) -> None:
 
 
 async def test_retention_is_a_setting_that_admins_change(api: Served) -> None:
-    """O16: the stored value wins over the environment's, and who changed it is noted with before
-    and after."""
+    """O16: the stored value wins over the environment's; the audit has author, before and after."""
     assert body_of(await api.viewer.get("/api/settings"))["retention_days"] == 30
     assert (
         body_of(await api.admin.patch("/api/settings", json={"retention_days": 7}))[
@@ -212,9 +211,8 @@ async def test_retention_is_a_setting_that_admins_change(api: Served) -> None:
 
 
 @pytest.mark.parametrize("days", [0, -1, 0.04, 36_501, True, "30", "soon", [30]])
-async def test_a_retention_that_makes_no_sense_is_refused(api: Served, days: object) -> None:
-    """O16, F15: less than an hour, more than a century, or no number at all; the answer names the
-    field."""
+async def test_an_invalid_retention_is_refused(api: Served, days: object) -> None:
+    """O16, F15: less than an hour, more than a century, or no number; the error names the field."""
     answer = await api.admin.patch("/api/settings", json={"retention_days": days})
     assert "retention_days" in str(body_of(answer, 422)["errors"])
     assert body_of(await api.viewer.get("/api/settings"))["retention_days"] == 30

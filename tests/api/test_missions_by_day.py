@@ -1,4 +1,4 @@
-"""Lists of missions by a range of days, which are found day by day."""
+"""Lists of missions by a range of days, which are read day by day."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MISSIONS = [
 async def test_a_range_of_days_gives_its_missions_newest_first_page_by_page(
     api: Served, chosen: dict[str, str]
 ) -> None:
-    """O19: the same as if each had been looked at, whatever the size of a page."""
+    """O19: the result equals a full scan, for any page size."""
     assert MissionFilter.model_validate(chosen).by_day
     created = await api.operator.post("/api/missions", json={"missions": MISSIONS})
     ids: list[int] = created.json()["ids"]

@@ -1,4 +1,4 @@
-"""The OpenAPI document: as it was agreed on, complete, and rendered without help from elsewhere."""
+"""The OpenAPI document: unchanged, complete, and rendered without external resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.api.conftest import Served, body_of
 from tests.api.test_every_route import operations
 
 
-def test_the_document_is_the_one_that_was_agreed_on() -> None:
+def test_the_document_equals_the_committed_one() -> None:
     """O18: a change that callers see is made knowingly."""
     assert json.loads(PAGE.read_text("utf-8")) == json.loads(document()), (
         "run `python scripts/openapi.py --write`"
@@ -22,7 +22,7 @@ def test_the_document_is_the_one_that_was_agreed_on() -> None:
 
 
 def test_every_operation_has_a_tag_a_summary_its_problems_and_a_name_of_its_own() -> None:
-    """O18: a document that a person enjoys."""
+    """O18: the document is complete for its readers."""
     found = create_app(Regente("postgresql://nowhere")).openapi()
     tags = {tag["name"] for tag in found["tags"]}
     names = [operation["operationId"] for _, _, operation in operations(found)]
@@ -37,9 +37,8 @@ def test_every_operation_has_a_tag_a_summary_its_problems_and_a_name_of_its_own(
             assert {"400", "413", "422"} <= set(operation["responses"]), (method, path)
 
 
-def test_secrets_only_go_in() -> None:
-    """O18: no schema that is answered has a field for a secret, but the one answer that shows a new
-    key."""
+def test_no_response_schema_has_a_secret() -> None:
+    """O18: except the one response that shows a new key."""
     found = create_app(Regente("postgresql://nowhere")).openapi()
     schemas = found["components"]["schemas"]
     answered = set(
@@ -65,8 +64,8 @@ def test_secrets_only_go_in() -> None:
     assert holding == {"CreatedKey"}
 
 
-async def test_the_documentation_needs_nothing_from_elsewhere(api: Served) -> None:
-    """O18: /docs works offline, under a policy without inline script."""
+async def test_the_documentation_works_offline(api: Served) -> None:
+    """O18: /docs under a policy without inline scripts."""
     page = await api.viewer.get("/docs")
     assert page.status_code == 200
     parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)

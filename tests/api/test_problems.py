@@ -1,4 +1,4 @@
-"""Errors as problem details, and the limits on what comes in."""
+"""Errors as problem details, and the limits on requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.api.conftest import DAY, Served, body_of, with_config
 async def test_an_error_is_a_problem_with_a_code_and_the_id_that_is_in_the_log(
     api: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """S7, O18: one form for every error."""
+    """S7, O18: one format for every error."""
     with caplog.at_level(logging.INFO):
         answer = await api.viewer.get("/api/missions/7", headers={"x-request-id": "abc-1"})
     assert answer.headers["content-type"] == "application/problem+json"
@@ -38,16 +38,16 @@ async def test_an_error_is_a_problem_with_a_code_and_the_id_that_is_in_the_log(
     )
 
 
-async def test_a_request_id_that_would_spoil_the_log_is_replaced(api: Served) -> None:
-    """S7: log lines stay lines."""
+async def test_an_unsafe_request_id_is_replaced(api: Served) -> None:
+    """S7: a request id cannot forge log lines."""
     for given in ("x" * 65, "a b", "ä"):
         answer = await api.viewer.get("/api/missions", headers=[(b"x-request-id", given.encode())])
         assert answer.headers["x-request-id"] != given
         assert len(answer.headers["x-request-id"]) == 16
 
 
-async def test_wrong_fields_are_named_and_what_they_held_is_not_repeated(api: Served) -> None:
-    """O18: field errors without values."""
+async def test_invalid_fields_are_named_without_their_values(api: Served) -> None:
+    """O18."""
     body = {
         "name": "w",
         "url": "https://w.example.com",
@@ -72,7 +72,7 @@ async def test_wrong_fields_are_named_and_what_they_held_is_not_repeated(api: Se
 
 @with_config(max_body_bytes=1000, max_json_depth=5)
 async def test_bodies_that_are_too_large_too_deep_or_no_json_are_refused(api: Served) -> None:
-    """O18: limits on body and depth, also when the length is not said."""
+    """O18: limits on size and depth, also without Content-Length."""
     headers = {"content-type": "application/json"}
 
     async def drip() -> AsyncIterator[bytes]:
@@ -90,14 +90,14 @@ async def test_bodies_that_are_too_large_too_deep_or_no_json_are_refused(api: Se
 
 
 def test_brackets_in_texts_are_not_depth() -> None:
-    """O18: the depth of JSON, by its brackets."""
+    """O18: brackets inside JSON strings do not count."""
     assert not depth_exceeds(json.dumps(["[" * 100, '"[[[[\\"', "\\"]).encode(), 2)
     assert depth_exceeds(json.dumps([[[1]]]).encode(), 2)
     assert depth_exceeds(b"[" * 10_000, 50)
 
 
-async def test_poison_is_refused_and_never_an_internal_error(api: Served) -> None:
-    """O18: NUL, lone surrogates, numbers without end."""
+async def test_hostile_input_is_refused_and_never_an_internal_error(api: Served) -> None:
+    """O18: NUL, lone surrogates, endless numbers."""
     for text in ("nul\u0000", "\ud800"):
         body = json.dumps({"round": text, "pipeline": "missions"}).encode()
         answer = await api.operator.post(
@@ -123,8 +123,8 @@ async def test_poison_is_refused_and_never_an_internal_error(api: Served) -> Non
     )
 
 
-async def test_a_method_that_is_not_there_is_a_problem_too(api: Served) -> None:
-    """O18: also what the framework refuses."""
+async def test_an_unknown_method_is_a_problem_too(api: Served) -> None:
+    """O18: also errors of the framework."""
     answer = await api.admin.put("/api/missions", json={})
     assert (answer.status_code, answer.json()["code"]) == (405, "METHOD_NOT_ALLOWED")
 
@@ -140,17 +140,17 @@ async def test_a_method_that_is_not_there_is_a_problem_too(api: Served) -> None:
     ],
 )
 def test_each_error_has_its_status(error: Exception, status: int, code: str) -> None:
-    """O18: the one place that maps errors to HTTP."""
+    """O18: the one mapping from errors to HTTP."""
     problem, headers = problem_of(error)
     assert (problem.status, problem.code) == (status, code)
     assert "secret" not in problem.detail
     assert ("retry-after" in headers) == (status == 503)
 
 
-async def test_a_database_that_is_gone_is_503_and_not_500(
+async def test_a_lost_database_is_503_and_not_500(
     app: Regente, api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O18: the database away."""
+    """O18."""
     monkeypatch.setattr("regente.engine.database.RETRY_SECONDS", 0.2)
     await app.database.close()
     answer = await api.viewer.get("/api/missions")

@@ -1,5 +1,4 @@
-"""The endpoints that the original specifications name, with their shapes and words, over tasks of
-any pipeline."""
+"""The endpoints of the original specifications, with their shapes and words, for any pipeline."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def registry() -> Registry:
 
     @found.pipeline("rounds")
     async def rounds(task: Task[dict[str, Any]]) -> None:
-        """Discovers nothing."""
+        """A pipeline `rounds` that discovers no match."""
 
     return found
 
@@ -46,7 +45,7 @@ async def _nothing() -> None:
 
 
 async def hung(app: Regente, task_id: int, age: str) -> None:
-    """Running, its last heartbeat so long ago."""
+    """A running task whose last heartbeat is that old."""
 
     async def begun() -> bool:
         return (await app.get(task_id)).checkpoint == "AI_ANALYSIS_DONE"
@@ -56,8 +55,8 @@ async def hung(app: Regente, task_id: int, age: str) -> None:
         await connection.execute(OLDER, [age, age, task_id])
 
 
-async def test_what_is_stuck_is_counted_listed_and_recovered(api: Served, app: Regente) -> None:
-    """Q3, Q5: /api/system, with the specified answer."""
+async def test_stuck_tasks_are_counted_listed_and_recovered(api: Served, app: Regente) -> None:
+    """Q3, Q5: /api/system, with the specified response."""
     async with runner_in(app):
         one = await app.enqueue("quotes", {"hang": True})
         await hung(app, one, "11 minutes")
@@ -137,9 +136,7 @@ async def stalled(app: Regente) -> int:
     return batch
 
 
-async def test_an_execution_speaks_in_the_words_of_its_specification(
-    api: Served, app: Regente
-) -> None:
+async def test_an_execution_uses_the_words_of_its_specification(api: Served, app: Regente) -> None:
     """W2, W4, W5, W7: /execucoes."""
     batch = await stalled(app)
     status = body_of(await api.viewer.get(f"/execucoes/{batch}/status-detalhado"))
@@ -198,7 +195,7 @@ async def test_an_execution_speaks_in_the_words_of_its_specification(
         assert (await api.operator.request(method, f"/execucoes/999/{path}")).status_code == 404
 
 
-async def test_a_batch_is_resumed_and_told_in_the_words_of_the_quotes(
+async def test_a_batch_is_resumed_and_shown_in_the_words_of_the_quotes(
     api: Served, app: Regente
 ) -> None:
     """Q5: resume-batch and batch-status."""
@@ -228,7 +225,7 @@ async def test_a_batch_is_resumed_and_told_in_the_words_of_the_quotes(
 async def test_a_round_is_started_once_and_only_what_failed_is_run_again(
     api: Served, app: Regente
 ) -> None:
-    """Z5: /api/scrape; more of it in tests/pipelines/rounds."""
+    """Z5: /api/scrape; details are in tests/pipelines/rounds."""
     body = {"league": "brasileirao-2025", "round": 12}
     started = body_of(await api.operator.post("/api/scrape", json=body), 202)
     assert (started["status"], started["round"], started["league"]) == (

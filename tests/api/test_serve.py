@@ -17,7 +17,7 @@ from tests.api.processes import caller, command
 async def test_the_first_start_prints_a_key_and_a_link_and_later_ones_do_not(
     database_url: str, tmp_path: Path
 ) -> None:
-    """O18: the way in, from the first start on."""
+    """O18: the first sign-in."""
     async with command(database_url, tmp_path) as told, caller(told["url"], {}) as client:
         assert body_of(await client.get("/api/health")) == {"status": "ok"}
         assert (await client.get("/api/missions")).status_code == 401

@@ -1,4 +1,4 @@
-"""What the charts draw: the queue's depth over time, retries by cause, sessions."""
+"""Data of the charts: queue depth over time, retries by cause, sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.api.conftest import Served, body_of
 
 
 async def test_an_empty_system_has_a_flat_line(api: Served) -> None:
-    """O19: nothing yet is no error, and the grid of time is there."""
+    """O19: an empty database is no error, and the time grid is complete."""
     found = body_of(await api.viewer.get("/api/trends"))
     assert {point["waiting"] for point in found["depth"]} == {0}
     assert 59 <= len(found["depth"]) <= 61
@@ -18,7 +18,7 @@ async def test_an_empty_system_has_a_flat_line(api: Served) -> None:
 async def test_depth_follows_what_enters_and_leaves_the_queue_and_retries_have_causes(
     api: Served, app: Regente, registry: Registry
 ) -> None:
-    """O19: the last point is the queue as it is; a claim, a cancel and a retry move it."""
+    """O19: the last point is the current depth; a claim, a cancel and a retry change it."""
 
     @registry.pipeline("flaky", retry=Retry(max_attempts=2, first=0, factor=1))
     async def flaky(task: Task[None]) -> None:

@@ -1,5 +1,4 @@
-"""One `regente up --demo` and one browser for all journeys; each has a context of its own, already
-signed in."""
+"""One `regente up --demo` and one browser for all journeys, each in its own signed-in context."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one loop: they share processes and a browser."""
+    """Runs all in one event loop: they share processes and a browser."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.e2e)
@@ -72,7 +71,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def completed(demo: Demo) -> int:
-    """A mission of the demo that was completed, after all of them ended."""
+    """A completed mission of the demo, after all of them ended."""
     async with asyncio.timeout(120):
         await demo.settled.wait()
     async with demo.client() as client:
@@ -82,13 +81,13 @@ async def completed(demo: Demo) -> int:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def results(demo: Demo, completed: int) -> Outcomes:
-    """What the other pipelines came to, once the demo's missions leave them the machine."""
+    """Results of the other pipelines, made after the demo's missions."""
     return await outcomes(demo)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    """In Portuguese, as the specification's operators are."""
+    """A browser context in Portuguese, the language of the specification."""
     opened = await browser.new_context(
         locale="pt-BR", viewport={"width": 1280, "height": 900}, accept_downloads=True
     )
@@ -99,7 +98,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest.fixture
 def console_errors() -> list[str]:
-    """What the browser's console calls an error. A test that expects some takes them out."""
+    """Errors in the browser's console. A test that expects some removes them."""
     return []
 
 
@@ -107,7 +106,7 @@ def console_errors() -> list[str]:
 async def signed_out_page(
     context: BrowserContext, console_errors: list[str]
 ) -> AsyncIterator[Page]:
-    """Nobody has signed in. What the browser's console calls an error fails the test."""
+    """A page without a session. Errors in the browser's console fail the test."""
     page = await context.new_page()
     page.on(
         "console",
@@ -115,14 +114,14 @@ async def signed_out_page(
     )
     page.on("pageerror", lambda error: console_errors.append(str(error)))
     yield page
-    # Being refused is part of a journey (nobody has signed in, a server is away); a broken policy
+    # Being refused is part of a journey (no session yet, a server that is away); a broken policy
     # or script never is.
     assert [text for text in console_errors if not EXPECTED.search(text)] == []
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(signed_out_page: Page, demo: Demo) -> Page:
-    """An admin's."""
+    """A page that is signed in as an admin."""
     await sign_in(signed_out_page, demo.url, demo.api_key)
     return signed_out_page
 

@@ -1,5 +1,4 @@
-"""A real `regente up --demo` with its console, and a browser to look at it. Used by the journeys
-and by the screenshots.
+"""A real `regente up --demo` with its console, and a browser, for journeys and screenshots.
 
 python -m tests.e2e.environment /tmp/demo.json     keep one up; REGENTE_E2E_DEMO=/tmp/demo.json lets
 the journeys use it
@@ -69,8 +68,7 @@ class Demo:
 
 @asynccontextmanager
 async def demo_up(database_url: str, folder: Path) -> AsyncIterator[Demo]:
-    """Yields as soon as the console answers; `settled` is set when the demo's 24 missions have
-    ended."""
+    """Yields when the console responds; `settled` is set when the demo's 24 missions have ended."""
     environment = {
         **os.environ,
         **ENVIRONMENT,
@@ -106,7 +104,7 @@ async def demo_up(database_url: str, folder: Path) -> AsyncIterator[Demo]:
 
 @asynccontextmanager
 async def own_server() -> AsyncIterator[tuple[str, Path]]:
-    """A PostgreSQL and a folder that go with it."""
+    """A temporary PostgreSQL and its folder."""
     with tempfile.TemporaryDirectory(prefix="regente-e2e-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)  # the server of a root user runs as another one

@@ -1,5 +1,4 @@
-"""What the demo has none of: a batch of quotes that gets stuck on a route, and dead letters with
-hostile snapshots."""
+"""Pipelines that fail: quotes that stall on a route, and dead letters with hostile snapshots."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ HOSTILE_PAGE = """<html><head><title>captured</title>
 
 
 class RequestRecorder:
-    """Where the hostile page would send what it finds: each request that comes is noted."""
+    """A server that the hostile page would send data to; it records each request."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -62,8 +61,7 @@ class FailingPipelines:
     shop_is_open: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def stuck_batch(self, name: str, *, quotes: int = 12, answered: int = 5) -> int:
-        """The first quotes are answered, then the route falls silent; whoever asks it again gets an
-        answer."""
+        """The first quotes are answered, then the route stalls; a second attempt gets an answer."""
         batch = await self.app.open_batch(
             name, stall_after=1.0, max_resumes=5, details={"route": "SP → RJ / transportadora 7"}
         )

@@ -1,5 +1,4 @@
-"""Real results of the other pipelines: the demo's own orchestrators run them against the stand-ins
-of its sandbox."""
+"""Results of the other pipelines: the demo's runners process them against its sandbox."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """One of each, all of them ended."""
+    """One of each kind, all of them ended."""
 
     lot: int
     quote: int
@@ -48,7 +47,7 @@ async def outcomes(demo: Demo) -> Outcomes:
 
 
 async def quotes(client: httpx2.AsyncClient) -> tuple[int, int, int]:
-    """A lot of a chair, a car, and a car that is too old to be in the table."""
+    """A lot of a chair, a car, and a car that is too old for the table."""
     things = [
         {"description": CHAIR, "reference": "P-1"},
         *({"description": f"VW Gol 1.0 Flex ano {year}"} for year in (2015, 1999)),
@@ -64,8 +63,7 @@ async def quotes(client: httpx2.AsyncClient) -> tuple[int, int, int]:
 async def spoilt_round(
     client: httpx2.AsyncClient, sandbox: httpx2.AsyncClient
 ) -> tuple[int, str, str]:
-    """A round of which one match cannot be read; a league of its own, for a round
-    is started once."""
+    """A round with one unreadable match, in a league of its own: a round is started once."""
     league = f"liga-{uuid4().hex[:8]}"
     page = await sandbox.get(f"/league/{league}/rounds/12")
     names: list[str] = re.findall(r'data-match-id="([^"]+)"', page.text)
@@ -82,7 +80,7 @@ async def spoilt_round(
 
 
 async def classified(client: httpx2.AsyncClient, sandbox: httpx2.AsyncClient) -> int:
-    """A contract, a file that nobody can read, and a text whose answers are no use."""
+    """An execution of a contract, an unreadable file, and a text with invalid answers."""
     project = f"contratos-{uuid4().hex[:6]}"
     fields = {"classes": [{"name": "contrato"}, {"name": "outro"}], "max_retries_documento": 0}
     (await client.put(f"/api/documents/projects/{project}", json=fields)).raise_for_status()

@@ -1,5 +1,4 @@
-"""Scrolls through a long list of missions in the browser and measures what the page's main thread
-does meanwhile.
+"""Scrolls a long list of missions in the browser and measures the long tasks of the main thread.
 
 python -m tests.e2e.scrolling [MISSIONS]      100,000 by default; exit 1 when a task took longer
 than 100 ms

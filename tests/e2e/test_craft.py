@@ -1,5 +1,4 @@
-"""Keyboard, palette, languages, themes, phone width, a path prefix, the first run; and axe on every
-page in both themes."""
+"""Keyboard, commands, languages, themes, phone width, path prefix, first run; axe on every page."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ PAGES = (
 
 
 async def violations(page: Page) -> list[str]:
-    """Run in the page's own world: our policy allows no script that is not ours."""
+    """Runs axe in the page's main world, as the content policy allows no foreign script."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE.read_text("utf-8"))
     asked = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
@@ -96,7 +95,7 @@ async def test_axe_finds_nothing_before_signing_in(signed_out_page: Page, demo: 
 
 
 async def test_axe_finds_nothing_in_the_documentation(page: Page, demo: Demo) -> None:
-    """O18, O19: an operation is open and has been tried."""
+    """O18, O19: with an open operation that was tried."""
     await page.goto(f"{demo.url}/docs")
     operation = page.locator("main details").filter(has_text="List missions").first
     for summary in ("List missions", "Try it"):
@@ -109,7 +108,7 @@ async def test_axe_finds_nothing_in_the_documentation(page: Page, demo: Demo) ->
 
 
 async def test_everything_by_keyboard(page: Page, demo: Demo, completed: int) -> None:
-    """O19: the palette, the keys, and the focus where it belongs."""
+    """O19: the commands, the shortcuts, and the focus."""
     await page.goto(f"{demo.url}/")
     await expect(page.get_by_role("heading", name="Visão geral")).to_be_visible()
     await page.keyboard.press("g")
@@ -156,7 +155,7 @@ async def test_language_and_theme_are_switched_and_kept(page: Page, demo: Demo) 
 async def test_a_phone_is_enough_for_looking_and_canceling(
     browser: Browser, demo: Demo, completed: int, results: Outcomes
 ) -> None:
-    """O19: at 360 px nothing but tables is wider than the screen, and a mission can be canceled."""
+    """O19: at 360 px only tables are wider than the screen, and a mission can be canceled."""
     context = await browser.new_context(
         locale="pt-BR", viewport={"width": 360, "height": 740}, has_touch=True
     )
@@ -186,7 +185,7 @@ async def test_a_phone_is_enough_for_looking_and_canceling(
 async def test_it_works_under_a_path_prefix(
     signed_out_page: Page, demo: Demo, tmp_path: Path
 ) -> None:
-    """O19: behind a proxy, also when a page deep down is opened first."""
+    """O19: behind a proxy, also when a nested page is opened first."""
     async with command(demo.database_url, tmp_path, "--path-prefix", "/regente") as served:
         await sign_in(signed_out_page, served["url"], demo.api_key)
         await signed_out_page.goto(f"{served['url']}/missions/99999999")
@@ -201,7 +200,7 @@ async def test_it_works_under_a_path_prefix(
 async def test_an_empty_installation_explains_itself_and_runs_the_demo(
     signed_out_page: Page, database_url: str, tmp_path: Path
 ) -> None:
-    """O19: three steps, ticked off live; the demo is a button."""
+    """O19: three steps that are ticked off live; a button starts the demo."""
     async with command(database_url, tmp_path) as served:
         await signed_out_page.goto(served["sign_in"])
         steps = signed_out_page.get_by_role("region", name=re.compile("três passos")).get_by_role(

@@ -1,5 +1,4 @@
-"""Never lies about liveness: the server goes, the console says so; it comes back, and the console
-is live again."""
+"""The connection state: stale when the server is away, live again when it is back."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from tests.e2e.environment import Demo
 async def test_stale_when_the_server_is_gone_and_live_when_it_is_back(
     signed_out_page: Page, demo: Demo, tmp_path: Path
 ) -> None:
-    """O16: reconnecting at once, a warning with the time after 60 s without a frame, live again by
-    itself."""
+    """O16: reconnects at once, warns after 60 s without an event, becomes live by itself."""
     page = signed_out_page
     await page.clock.install()
     async with command(demo.database_url, tmp_path) as served:
@@ -37,7 +35,7 @@ async def test_stale_when_the_server_is_gone_and_live_when_it_is_back(
 
 
 async def test_it_can_be_paused(page: Page, demo: Demo) -> None:
-    """O16: paused is a state of its own, and says from when the data is."""
+    """O16: paused is its own state, with the time of the data."""
     await page.goto(f"{demo.url}/missions")
     await expect(page.locator(".live")).to_have_text("Ao vivo")
     await page.get_by_role("button", name="Pausar").click()

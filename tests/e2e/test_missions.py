@@ -36,8 +36,7 @@ async def test_signing_in_by_link_and_by_key(signed_out_page: Page, demo: Demo) 
 async def test_twelve_missions_by_range_are_queued_and_one_is_watched_to_its_end(
     page: Page, demo: Demo
 ) -> None:
-    """O19, O16: 3 days × 2 media × 2 languages; selection, preview, result; live
-    until completed."""
+    """O19, O16: 3 days × 2 media × 2 languages; selection, preview, result; live to its end."""
     first = date(2011, 1, 1) + timedelta(days=random.randrange(3000))
     last = first + timedelta(days=2)
     await page.goto(f"{demo.url}/missions?from={first}&to={last}")
@@ -68,7 +67,7 @@ async def test_twelve_missions_by_range_are_queued_and_one_is_watched_to_its_end
 
 
 async def test_a_running_mission_is_canceled(page: Page, demo: Demo) -> None:
-    """O19, W6: of a mission that a worker is at."""
+    """O19, W6: while a worker runs it."""
     async with demo.client() as client:
         # A long range: it runs for long enough to be caught in the act.
         long = {
@@ -91,8 +90,8 @@ async def test_a_running_mission_is_canceled(page: Page, demo: Demo) -> None:
     await expect(dialog.get_by_label("De", exact=True)).to_have_value("2025-05-01")
 
 
-async def test_what_others_do_shows_by_itself(page: Page, demo: Demo) -> None:
-    """O16: live, without a reload."""
+async def test_changes_by_others_appear_without_a_reload(page: Page, demo: Demo) -> None:
+    """O16."""
     day = str(date(2001, 1, 1) + timedelta(days=random.randrange(3000)))
     await page.goto(f"{demo.url}/missions?from={day}&to={day}")
     await expect(page.get_by_text("Nenhuma missão corresponde a este filtro.")).to_be_visible()
@@ -106,7 +105,7 @@ async def test_what_others_do_shows_by_itself(page: Page, demo: Demo) -> None:
 async def test_all_that_match_are_selected_and_the_filter_is_in_the_address(
     page: Page, demo: Demo, completed: int
 ) -> None:
-    """O19: bulk on all N matching, with a preview that can be declined."""
+    """O19: a bulk action on all N matches, with a preview that can be declined."""
     await page.goto(f"{demo.url}/missions?status=completed")
     await expect(page.locator(ROWS).first).to_be_visible()
     await page.get_by_label("Selecionar todas as missões carregadas").check()

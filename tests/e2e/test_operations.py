@@ -1,4 +1,4 @@
-"""What operators do beside missions: settings, batches, dead letters, the fleet, the audit."""
+"""Operators' actions beside missions: settings, batches, dead letters, fleet, audit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSED = re.compile("sandbox|about:srcdoc|Content Security Policy")
 
 
 async def test_session_limit_is_changed_and_obeyed(page: Page, demo: Demo) -> None:
-    """O19: after the change no session carries more missions than it allows."""
+    """O19: after the change no session runs more missions than it allows."""
     await page.goto(f"{demo.url}/settings")
     await page.get_by_label("Missões por sessão").fill("1")
     await page.get_by_role("button", name="Salvar").click()
@@ -53,8 +53,7 @@ async def test_session_limit_is_changed_and_obeyed(page: Page, demo: Demo) -> No
 async def test_settings_follow_what_others_change_but_keep_what_is_being_typed(
     page: Page, demo: Demo
 ) -> None:
-    """O16, O19: the retention is a setting; a change made elsewhere comes by the stream, and is
-    told where somebody edits."""
+    """O16, O19: a change made elsewhere comes by the stream and is shown beside an edited field."""
     await page.goto(f"{demo.url}/settings")
     days = page.get_by_role("spinbutton", name="retention_days")
     await expect(days).to_have_value("30")
@@ -79,8 +78,7 @@ async def test_settings_follow_what_others_change_but_keep_what_is_being_typed(
 async def test_a_stuck_batch_goes_on_where_it_stopped(
     page: Page, demo: Demo, failing_pipelines: FailingPipelines
 ) -> None:
-    """O19, W1: TRAVADO with the affected route and two buttons; "Continuar de onde parou" brings it
-    to its end."""
+    """O19, W1: TRAVADO with its route and two buttons; "Continuar de onde parou" completes it."""
     name = f"cotacoes-{uuid4().hex[:6]}"
     await failing_pipelines.stuck_batch(name)
     await page.goto(f"{demo.url}/batches")
@@ -99,8 +97,7 @@ async def test_a_stuck_batch_goes_on_where_it_stopped(
 async def test_a_dead_letter_its_snapshot_and_its_retry(
     page: Page, demo: Demo, failing_pipelines: FailingPipelines, console_errors: list[str]
 ) -> None:
-    """O19: groups, all members, a hostile page that can do nothing, retry of one and of the group,
-    discard with a reason."""
+    """O19: groups, a hostile page without effect, retry of one and of all, discard."""
     code = f"BLOCKED_{uuid4().hex[:6].upper()}"
     letters = await failing_pipelines.dead_letters(4, code)
     await page.goto(f"{demo.url}/failures")
@@ -143,7 +140,7 @@ async def test_a_dead_letter_its_snapshot_and_its_retry(
 async def test_the_demos_dead_letter_completes_once_its_cause_is_gone(
     page: Page, demo: Demo, completed: int
 ) -> None:
-    """O19: a mission that failed for good is retried from the console and completes."""
+    """O19: a failed mission is retried from the console and completes."""
     async with demo.client() as client, demo.client() as library:
         await library.delete(f"{demo.library}/admin/faults")
         (failed,) = (await client.get("/api/missions", params={"statuses": ["failed"]})).json()[
@@ -158,7 +155,7 @@ async def test_the_demos_dead_letter_completes_once_its_cause_is_gone(
 
 
 async def test_the_fleet_is_tested_edited_drained_and_cleared(page: Page, demo: Demo) -> None:
-    """O19: the test button says how it went, for one that answers and for one that does not."""
+    """O19: the test button's result, for a member that responds and for one that does not."""
     await page.goto(f"{demo.url}/fleet")
     await page.get_by_role("button", name="Testar demo-worker-1").click()
     await expect(page.get_by_role("status").filter(has_text="✓")).to_be_visible()
@@ -187,7 +184,7 @@ async def test_the_fleet_is_tested_edited_drained_and_cleared(page: Page, demo: 
 
 
 async def test_the_audit_is_filtered_and_exported(page: Page, demo: Demo, completed: int) -> None:
-    """O19, O18: CSV and JSON hold what the filter shows; the four reports are there."""
+    """O19, O18: CSV and JSON have the filtered events; the four reports are there."""
     await page.goto(f"{demo.url}/audit?types=worker_added")
     await expect(page.get_by_role("cell", name="worker_added").first).to_be_visible()
     async with page.expect_download() as csv_file:

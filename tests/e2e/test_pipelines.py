@@ -1,5 +1,4 @@
-"""What the other pipelines came to, as the console shows it: a quote's evidence, a round's table,
-documents, embeddings."""
+"""Results of the other pipelines in the console: quotes, rounds, documents, embeddings."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ BEGIN = {
 async def test_a_quote_is_shown_with_its_evidence(
     page: Page, demo: Demo, results: Outcomes
 ) -> None:
-    """Q1, Q2, O19: from the batch to the lot, from the lot to the quote: value, statistics, each
-    source, the checkpoints."""
+    """Q1, Q2, O19: from batch to lot to quote: value, statistics, sources, checkpoints."""
     async with demo.client() as client:
         quote = (await client.get(f"/api/quotes/{results.quote}")).json()
     await page.goto(f"{demo.url}/batches")
@@ -81,7 +79,7 @@ async def test_a_quote_is_shown_with_its_evidence(
 
 
 async def test_a_quote_that_failed_says_why(page: Page, demo: Demo, results: Outcomes) -> None:
-    """Q1, O19: found by its status; its error, where it stood, and its failed attempt."""
+    """Q1, O19: found by its status; its error, its checkpoint, and its failed attempt."""
     await page.goto(f"{demo.url}/results/lots/{results.lot}")
     await page.get_by_label("Filtrar por status").select_option("ERROR")
     await expect(page).to_have_url(f"{demo.url}/results/lots/{results.lot}?status=ERROR")
@@ -105,8 +103,7 @@ async def test_a_quote_that_failed_says_why(page: Page, demo: Demo, results: Out
 async def test_a_round_is_a_table_and_what_failed_runs_again(
     page: Page, demo: Demo, results: Outcomes
 ) -> None:
-    """Z4, Z5, Z6, O19: scores and failures; the button tells what it did, and the table follows by
-    the stream."""
+    """Z4, Z5, Z6, O19: scores and failures; the retry reports its result, the table updates."""
     async with (
         demo.client() as client,
         httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox,
@@ -151,8 +148,8 @@ async def test_a_round_is_a_table_and_what_failed_runs_again(
 async def test_documents_are_filtered_and_their_errors_reprocessed(
     page: Page, demo: Demo, results: Outcomes
 ) -> None:
-    """W2, W4, W6, O19: the specification's states, a class with its confidence, why one is PULADO;
-    errors are reprocessed."""
+    """W2, W4, W6, O19: the specification's states, class, confidence, reason of a PULADO;
+    reprocess."""
     async with (
         demo.client() as client,
         httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox,
@@ -191,8 +188,7 @@ async def test_documents_are_filtered_and_their_errors_reprocessed(
 async def test_a_stuck_execution_goes_on_where_it_stopped(
     signed_out_page: Page, database_url: str, tmp_path: Path
 ) -> None:
-    """W1, W2, W6, O19: TRAVADO because nobody serves it, and it says so; "Continuar de onde parou"
-    brings it to its end."""
+    """W1, W2, W6, O19: TRAVADO without a runner, with that reason; "Continuar de onde parou"."""
     registry = Registry()
     settings = Settings(sweep_seconds=0.2, batches_seconds=0.2, drain_seconds=5.0)
     async with (
@@ -223,7 +219,7 @@ async def test_a_stuck_execution_goes_on_where_it_stopped(
 
 
 async def test_texts_are_found_by_similarity(page: Page, demo: Demo, results: Outcomes) -> None:
-    """S5, O19: the counts, and a search whose best hit is the text itself."""
+    """S5, O19: the counts, and a search that finds the text itself first."""
     await page.goto(f"{demo.url}/results")
     await page.get_by_role("tab", name="Embeddings").click()
     await expect(
@@ -240,7 +236,7 @@ async def test_texts_are_found_by_similarity(page: Page, demo: Demo, results: Ou
 async def test_a_viewer_sees_and_does_not_act(
     signed_out_page: Page, demo: Demo, results: Outcomes
 ) -> None:
-    """O19: the same pages without a button that would be refused."""
+    """O19: the same pages without the buttons of other roles."""
     async with demo.client() as client:
         key = (await client.post("/api/keys", json={"name": "olha", "role": "viewer"})).json()[
             "api_key"
@@ -260,10 +256,10 @@ async def test_a_viewer_sees_and_does_not_act(
     await expect(signed_out_page.get_by_text("A busca exige o papel de operação")).to_be_visible()
 
 
-async def test_where_nothing_is_it_says_how_to_begin(
+async def test_an_empty_page_says_how_to_begin(
     signed_out_page: Page, database_url: str, tmp_path: Path
 ) -> None:
-    """O19: an empty installation names the command, in each tab."""
+    """O19: each tab names the command."""
     async with command(database_url, tmp_path) as served:
         await signed_out_page.goto(served["sign_in"])
         await expect(signed_out_page.get_by_role("heading", name="Visão geral")).to_be_visible()
@@ -273,6 +269,6 @@ async def test_where_nothing_is_it_says_how_to_begin(
 
 
 def reais(amount: str) -> str:
-    """As `Intl` writes it in Portuguese."""
+    """The amount as `Intl` formats it in Portuguese."""
     whole, cents = f"{float(amount):,.2f}".split(".")
     return f"R$\N{NO-BREAK SPACE}{whole.replace(',', '.')},{cents}"

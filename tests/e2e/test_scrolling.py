@@ -9,11 +9,10 @@ from tests.e2e.failing_pipelines import FailingPipelines
 from tests.e2e.scrolling import make_missions, measure
 
 
-async def test_a_long_list_is_fetched_page_by_page_and_only_what_is_in_sight_exists(
+async def test_a_long_list_is_fetched_by_page_and_only_visible_rows_exist(
     page: Page, demo: Demo, failing_pipelines: FailingPipelines
 ) -> None:
-    """O19: keyset pages, virtual rows. How long tasks take is measured by the script: here others
-    use the machine, too."""
+    """O19: keyset pages, virtual rows. The script measures long tasks, on an idle machine."""
     await make_missions(failing_pipelines.app, 1500)
     found = await measure(page, demo.url, rounds=10)
     assert found.rows >= 1000

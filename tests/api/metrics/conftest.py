@@ -1,4 +1,4 @@
-"""An API whose figures are asked for over HTTP."""
+"""Parses the response of `/metrics`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Samples:
         return sum(found)
 
     def names(self) -> set[str]:
-        """What a query may ask for, also of families without a sample yet."""
+        """Names that a query may use, also of families without a sample yet."""
         suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
         return {
             family.name + suffix

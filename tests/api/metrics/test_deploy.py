@@ -1,4 +1,4 @@
-"""The alerts and the dashboard ask only for what there is."""
+"""The alerts and the dashboard use only metrics that exist."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def queries_of_dashboard() -> list[str]:
 
 
 def check(expression: str, known: Samples) -> int:
-    """How many metrics it names; each must exist, with the labels that it is asked for by."""
+    """The number of metrics that the query names; each must exist with the labels it uses."""
     found = _METRIC.findall(expression)
     for name, matchers in found:
         assert name in known.names(), f"{name} does not exist: {expression}"
@@ -53,7 +53,7 @@ def check(expression: str, known: Samples) -> int:
 
 @pytest.fixture
 async def known(api: Served, database_url: str) -> Samples:
-    """Of a system in which there is something of everything."""
+    """The metrics of a system that has data for every family."""
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         await connection.execute("INSERT INTO regente.proxies (name, host) VALUES ('a', 'h')")
         await connection.execute("INSERT INTO regente.tasks (pipeline) VALUES ('quotes')")
@@ -76,7 +76,7 @@ async def test_every_alert_names_metrics_that_exist(known: Samples) -> None:
 
 
 async def test_every_panel_of_the_dashboard_names_metrics_that_exist(known: Samples) -> None:
-    """Q9, S6: and every figure of a runner is on it."""
+    """Q9, S6: and every metric of a runner is on it."""
     queries = queries_of_dashboard()
     assert queries
     for query in queries:
@@ -95,7 +95,7 @@ async def test_every_panel_of_the_dashboard_names_metrics_that_exist(known: Samp
 
 
 async def test_a_metric_that_does_not_exist_would_be_noticed(known: Samples) -> None:
-    """Q9: the check itself is not blind."""
+    """Q9: the check itself can fail."""
     with pytest.raises(AssertionError, match="does not exist"):
         check("sum(regente_no_such_thing) > 1", known)
     with pytest.raises(AssertionError, match="has no"):

@@ -1,4 +1,4 @@
-"""What /metrics says about a system in which things have happened."""
+"""What `/metrics` reports after tasks and missions ran."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ async def _analyse() -> int:
     return 1
 
 
-async def test_the_figures_of_runners_queues_and_failures(
+async def test_the_metrics_of_runners_queues_and_failures(
     api: Served, app: Regente, registry: Registry, database_url: str
 ) -> None:
-    """Q9, S6: claimed, completed, failed, retried, average duration; depth, dead letters, failures
-    by class and code."""
+    """Q9, S6: counts and average duration; depth, dead letters, failures by class and code."""
     work_of(registry)
     await scrape(api)  # failures count from here
     await app.enqueue_many("quotes", [{}] * 5 + [{"ends": "fatally"}, {"ends": "late"}])
@@ -68,7 +67,7 @@ async def test_the_figures_of_runners_queues_and_failures(
 async def test_stuck_tasks_and_checkpoints_are_counted(
     api: Served, app: Regente, registry: Registry, database_url: str
 ) -> None:
-    """Q9: stuck_count and by_checkpoint; S6: a runner's stuck tasks; a lease that ran out."""
+    """Q9: stuck_count and by_checkpoint; S6: a runner's stuck tasks; an expired lease."""
     work_of(registry)
     ids = await app.enqueue_many("quotes", [{}] * 4)
     await scrape(api)
@@ -116,7 +115,7 @@ async def test_the_fleets_health_is_shown(api: Served, app: Regente, database_ur
 
 
 async def test_requests_are_counted_by_route_and_not_by_path(api: Served) -> None:
-    """S6: one series for all runners, none for what was refused at the door."""
+    """S6: one series for all runners, none for unauthenticated requests."""
     for number in range(3):
         await api.viewer.get(f"/api/runners/{number + 1}")
     await api.anonymous.get("/api/runners/7")
@@ -131,7 +130,7 @@ async def test_requests_are_counted_by_route_and_not_by_path(api: Served) -> Non
 async def test_a_transaction_that_pins_the_feed_shows_as_lag(
     api: Served, database_url: str
 ) -> None:
-    """I11: whoever watches the feed learns that it is late."""
+    """I11: a feed that is late is visible in the metrics."""
     async with await psycopg.AsyncConnection.connect(database_url) as slow:
         await slow.execute("INSERT INTO regente.events (event) VALUES ('pins')")
         async with await psycopg.AsyncConnection.connect(database_url) as quick:
@@ -142,12 +141,12 @@ async def test_a_transaction_that_pins_the_feed_shows_as_lag(
 
 
 async def test_metrics_need_a_key(api: Served) -> None:
-    """Security: closed like every route."""
+    """O18: closed like every route."""
     assert (await api.anonymous.get("/metrics")).status_code == 401
 
 
 async def _pretend_runner(connection: psycopg.AsyncConnection[Any], ids: list[int]) -> None:
-    """A runner that took four tasks, said nothing of three of them for an hour, and is gone."""
+    """A lost runner that had claimed four tasks, three of them without a heartbeat for an hour."""
     await connection.execute(
         "INSERT INTO regente.pipelines (name, stall_after) VALUES ('quotes', '10 minutes') "
         "ON CONFLICT DO NOTHING"

@@ -1,5 +1,4 @@
-"""What watching costs: no question of the metrics or the stream reads a large table from end to
-end."""
+"""Neither metrics nor the stream scan a large table."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def large(server_url: str, template: str) -> Iterator[str]:
 def test_watching_scans_neither_tasks_nor_events(
     name: str, large: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I10, S6: the stream with the plan that the server makes once, for any values; the metrics
-    under their own limits."""
+    """I10, S6: the stream under a generic plan; the metrics under their own limits."""
     monkeypatch.setattr(plans, "query", QUERIES.__getitem__)
     of_stream = name in reader.QUERIES.statements
     with psycopg.connect(large) as connection:

@@ -1,4 +1,4 @@
-"""`regente serve` as a process of its own, to be killed and started again on the same port."""
+"""`regente serve` as a process, to be killed and started again on the same port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One API with a stream, and events to put into it."""
+"""An API with a stream, and functions that write and read events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Open = Callable[..., contextlib.AbstractAsyncContextManager[StreamApi]]
 
 @pytest.fixture
 def opened(app: Regente) -> Open:
-    """Serves an API, any number of them in one test; the terms of its stream are the arguments."""
+    """Serves any number of APIs in one test; the arguments are the stream's configuration."""
 
     @contextlib.asynccontextmanager
     async def open_one(**changes: float) -> AsyncIterator[StreamApi]:
@@ -62,7 +62,7 @@ async def stream_api(opened: Open) -> AsyncIterator[StreamApi]:
 
 
 async def put(url: str, *events: str, **fields: object) -> None:
-    """Events, committed together."""
+    """Writes the events in one transaction."""
     columns = {"task_id": None, "batch_id": None, "details": None} | fields
     async with await psycopg.AsyncConnection.connect(url) as connection:
         for event in events:
@@ -74,7 +74,7 @@ async def put(url: str, *events: str, **fields: object) -> None:
 
 
 async def positions(url: str) -> list[str]:
-    """Every event in the database, in the order of the feed."""
+    """The position of every event in the database, in the order of the feed."""
     async with await psycopg.AsyncConnection.connect(url) as connection:
         rows = await connection.execute(
             "SELECT txid::text || '-' || id FROM regente.events ORDER BY txid, id"

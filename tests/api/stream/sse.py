@@ -1,5 +1,4 @@
-"""A client of the stream that knows nothing of our code: frames as the standard says, over a plain
-connection."""
+"""An SSE client by the standard over a plain connection, independent of our code."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ async def frames(lines: AsyncIterator[str]) -> AsyncIterator[Frame]:
 async def take(
     source: AsyncIterator[Frame], count: int, *, within_seconds: float = 10.0
 ) -> list[Frame]:
-    """The next so many events; heartbeats go by."""
+    """The next events, without heartbeats."""
     found: list[Frame] = []
     async with asyncio.timeout(within_seconds):
         async for frame in source:
@@ -75,8 +74,7 @@ async def next_named(
 async def connect(
     url: str, key: str, path: str = "/api/stream"
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Without a library between: for hundreds of clients, and for one that does not read. The
-    headers have been read."""
+    """A raw connection whose response headers were read; for clients that do not read the body."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=2**16)
     writer.write(

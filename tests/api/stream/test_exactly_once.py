@@ -1,5 +1,5 @@
-"""I11 under races: what every client saw is what the database holds, whoever
-was killed in between."""
+"""I11 under races: every client sees exactly the events of the database, also when an API is
+killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRITERS, CLIENTS, ROUNDS = 20, 5, 20
 
 
 class Follower:
-    """Reads for a while, breaks off, and comes again to either API where it was."""
+    """Reads for a while, disconnects, and resumes at either API from its last position."""
 
     def __init__(self, urls: list[str], key: str, chance: random.Random) -> None:
         self.seen: list[str] = []
@@ -45,7 +45,7 @@ class Follower:
             ) as client:
                 with contextlib.suppress(httpx2.TransportError):
                     await self._read(client, frames=self._chance.randrange(1, 200))
-            await asyncio.sleep(0.02)  # not in a busy loop while nobody listens there
+            await asyncio.sleep(0.02)  # no busy loop while that API is down
 
     async def _read(self, client: httpx2.AsyncClient, frames: int) -> None:
         async with stream(client, self._place) as source:
@@ -61,8 +61,7 @@ class Follower:
 
 
 async def write_out_of_order(url: str, chance: random.Random, half_way: asyncio.Event) -> None:
-    """Every round all have a transaction open at once, each with some events; they commit in any
-    order."""
+    """Each round opens all transactions, writes events, and commits them in random order."""
     async with contextlib.AsyncExitStack() as stack:
         connections = [
             await stack.enter_async_context(await psycopg.AsyncConnection.connect(url))
@@ -82,7 +81,7 @@ async def write_out_of_order(url: str, chance: random.Random, half_way: asyncio.
 
 @pytest.fixture
 async def processes(database_url: str, tmp_path: Path) -> AsyncIterator[list[ApiProcess]]:
-    """Two APIs of one database."""
+    """Two APIs on one database."""
     found = [ApiProcess(database_url, tmp_path) for _ in range(2)]
     await asyncio.gather(*(one.start() for one in found))
     yield found
@@ -103,8 +102,7 @@ async def _have_all(followers: Sequence[Follower], count: int) -> bool:
 async def test_every_client_sees_every_event_once_although_an_api_is_killed(
     app: Regente, database_url: str, processes: list[ApiProcess]
 ) -> None:
-    """I11, F19, Z9: 20 writers commit out of order, 5 clients come and go, one of two APIs is
-    killed and started again."""
+    """I11, F19, Z9: 20 writers, 5 reconnecting clients, one of two APIs killed and restarted."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -134,7 +132,7 @@ async def test_every_client_sees_every_event_once_although_an_api_is_killed(
 async def test_sigterm_ends_open_streams_at_once(
     app: Regente, database_url: str, tmp_path: Path
 ) -> None:
-    """O13: a deploy does not wait for consoles that are open."""
+    """O13: a deploy does not wait for open consoles."""
     process = ApiProcess(database_url, tmp_path)
     await process.start()
     async with (
@@ -147,5 +145,5 @@ async def test_sigterm_ends_open_streams_at_once(
         assert await process.terminate() == 0
         assert (
             "timeout graceful shutdown exceeded" not in process.said()
-        )  # uvicorn, when its patience with connections ends
+        )  # uvicorn after its shutdown timeout
         assert [frame async for frame in source] == []

@@ -1,4 +1,4 @@
-"""Many clients, slow clients, no clients, and a database that is away."""
+"""The stream with many clients, slow clients, no clients, and a database that is away."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ CLIENTS = 500
 async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(
     opened: Open, database_url: str
 ) -> None:
-    """F19, I10: it holds no memory; when it comes again it goes on where it was, and nobody else
-    waits for it."""
+    """F19, I10: its memory is freed, other clients do not wait; it resumes at its position."""
     async with opened(send_seconds=1.5, ring_events=400, chunk_bytes=4096) as stream_api:
         reader, writer = await connect(stream_api.url, stream_api.key)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -55,7 +54,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(
 async def test_five_hundred_clients_take_little_memory(
     app: Regente, database_url: str, tmp_path: Path
 ) -> None:
-    """I10: an event is kept once, not once for each client, also while 100 of them do not read."""
+    """I10: an event is kept once for all clients, also when 100 of them do not read."""
     key = (
         await ApiKeys(LimitedDatabase(app.database)).create("crowd", Role.VIEWER, by="test")
     ).secret
@@ -63,7 +62,7 @@ async def test_five_hundred_clients_take_little_memory(
     await process.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(process.kill)
-        (await connect(process.url, key))[1].close()  # whatever the first one loads
+        (await connect(process.url, key))[1].close()  # the first client loads modules and caches
         before = process.resident_bytes()
         readers = []
         for number in range(CLIENTS):
@@ -83,8 +82,8 @@ async def test_five_hundred_clients_take_little_memory(
         assert grown < 100 * 2**20
 
 
-async def test_who_leaves_is_noticed_and_nobody_reads_for_nobody(opened: Open) -> None:
-    """I10: no query without a client, about one a second with clients when nothing happens."""
+async def test_without_clients_the_feed_is_not_queried(opened: Open) -> None:
+    """I10: a disconnect is noticed; with idle clients about one query a second."""
     async with opened(linger_seconds=0.1, idle_seconds=0.2) as stream_api:
         async with stream(stream_api.client) as source:
             await next_named(source, "heartbeat")
@@ -100,8 +99,8 @@ async def test_who_leaves_is_noticed_and_nobody_reads_for_nobody(opened: Open) -
         assert stream_api.feed.reads > looks
 
 
-async def test_an_idle_feed_is_looked_at_about_twice_a_second(opened: Open) -> None:
-    """I10: the cost of consoles that are open over night."""
+async def test_an_idle_feed_is_queried_about_twice_a_second(opened: Open) -> None:
+    """I10: the cost of consoles that stay open overnight."""
     async with opened() as stream_api, stream(stream_api.client, seconds=4.0) as source:
         await next_named(source, "heartbeat")
         began_at, looks = time.monotonic(), stream_api.feed.reads
@@ -112,8 +111,8 @@ async def test_an_idle_feed_is_looked_at_about_twice_a_second(opened: Open) -> N
         )  # the first pauses are short
 
 
-async def test_more_clients_than_allowed_are_told_to_come_later(opened: Open) -> None:
-    """F19: a bound on everything."""
+async def test_clients_above_the_limit_are_refused_with_retry_after(opened: Open) -> None:
+    """F19: every resource has a bound."""
     async with opened(max_clients=1) as stream_api, stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         answer = await stream_api.client.get("/api/stream")
@@ -123,7 +122,7 @@ async def test_more_clients_than_allowed_are_told_to_come_later(opened: Open) ->
 async def test_the_stream_goes_on_after_the_database_was_away(
     opened: Open, database_url: str, server_url: str
 ) -> None:
-    """F3, F4: the same connection, no event lost, no event twice."""
+    """F3, F4: on the same connection, without a lost or duplicate event."""
     async with opened() as stream_api, stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         await put(database_url, "before")
@@ -155,7 +154,7 @@ async def _allow(connection: psycopg.AsyncConnection[object], database: str, all
 
 
 async def _read_up_to(mark: bytes, reader: asyncio.StreamReader) -> None:
-    """And keep nothing of it."""
+    """Reads and discards."""
     tail = b""
     while mark not in tail:
         chunk = await reader.read(65_536)

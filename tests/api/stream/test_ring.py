@@ -1,4 +1,4 @@
-"""The ring of the latest events: what it keeps, and what it gives."""
+"""The ring buffer of the latest events: what it keeps, and what it returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def entries(
 
 
 def test_it_keeps_the_latest_without_a_gap() -> None:
-    """I10, I11: bounded by number; what it covers is complete."""
+    """I10, I11: bounded by number, complete within its range."""
     ring = RingBuffer(Position(0, 0), 100)
     for start in range(1, 1001, 10):
         ring.add(entries(start, start + 9))
@@ -41,7 +41,7 @@ def test_it_is_bounded_by_bytes_as_well() -> None:
 
 
 def test_a_chunk_ends_at_a_whole_event_and_is_made_once_for_all() -> None:
-    """I10: clients at the same place share the same bytes; the shared ones are few."""
+    """I10: clients at one position share the same bytes; few chunks are shared."""
     ring = RingBuffer(Position(0, 0), 1000)
     ring.add(entries(1, 500))
     text, place = ring.after(Position(0, 0), ALL, 25)
@@ -52,8 +52,8 @@ def test_a_chunk_ends_at_a_whole_event_and_is_made_once_for_all() -> None:
     assert len(ring._chunks) <= MAX_CHUNKS
 
 
-def test_a_filter_moves_on_over_what_it_does_not_take() -> None:
-    """I11: and never past what it has not given."""
+def test_a_filter_skips_events_that_do_not_match() -> None:
+    """I11: and never skips a matching one."""
     ring = RingBuffer(Position(0, 0), 1000)
     ring.add(entries(1, 10, pipeline="a") + entries(11, 20, pipeline="b"))
     assert ring.after(Position(0, 0), FeedFilter(pipeline="c"), 100) == (b"", Position(1, 20))

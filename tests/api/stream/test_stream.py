@@ -1,4 +1,4 @@
-"""The live stream: what a client gets, and where it goes on."""
+"""The live stream: what a client receives, and where it resumes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ async def test_events_come_as_they_are_committed_with_their_position(
     assert found[0].data["details"] == {"pages": 3}
 
 
-async def test_a_client_goes_on_where_it_was(stream_api: StreamApi, database_url: str) -> None:
-    """I11: without a gap and without a double, by header or by query."""
+async def test_a_client_resumes_at_its_position(stream_api: StreamApi, database_url: str) -> None:
+    """I11: without a gap or a duplicate, by header or by query."""
     await put(database_url, *"abcdef")
     places = await positions(database_url)
     async with stream(stream_api.client, places[-4]) as source:
@@ -62,7 +62,7 @@ async def test_a_backlog_beyond_the_ring_is_read_from_the_database(
 async def test_missions_batches_and_pipelines_can_be_followed_alone(
     stream_api: StreamApi, app: Regente, database_url: str, registry: object
 ) -> None:
-    """O19: each event says which mission, batch and pipeline it belongs to."""
+    """O19: each event names its mission, batch and pipeline."""
     app.conduct_missions()
     mission = await app.enqueue("missions", _MISSION, draft=True)
     other = await app.enqueue("missions", _MISSION, draft=True)
@@ -92,13 +92,13 @@ async def test_missions_batches_and_pipelines_can_be_followed_alone(
 async def test_heartbeats_are_named_and_move_the_position_of_a_filtered_client(
     opened: Open, database_url: str
 ) -> None:
-    """W1: comments would not reach the page. A client whose filter takes nothing still gets on."""
+    """W1: comments would not reach the page. The position of a filtered client advances."""
     async with (
         opened(heartbeat_seconds=0.05) as stream_api,
         stream(stream_api.client, batch=999) as source,
     ):
         await next_named(source, "heartbeat")
-        await put(database_url, "for somebody else")
+        await put(database_url, "for another client")
         last = (await positions(database_url))[-1]
         async with asyncio.timeout(30):
             while (beat := await next_named(source, "heartbeat")).id != last:
@@ -108,7 +108,7 @@ async def test_heartbeats_are_named_and_move_the_position_of_a_filtered_client(
 async def test_a_position_that_retention_has_passed_asks_for_a_resync(
     opened: Open, app: Regente, database_url: str
 ) -> None:
-    """F19, I11: the client is told to load afresh, and goes on from now."""
+    """F19, I11: the client is told to reload, and receives events from now on."""
     await put(database_url, "a", "b", "c")
     old = (await positions(database_url))[0]
     await RetentionSweep(app.database, 3600.0, keep_seconds=0.0).run_once()
@@ -126,7 +126,7 @@ async def test_a_position_that_retention_has_passed_asks_for_a_resync(
 async def test_a_position_of_another_database_asks_for_a_resync(
     stream_api: StreamApi, database_url: str
 ) -> None:
-    """F19: after a restore elsewhere transaction ids start anew."""
+    """F19: transaction ids begin anew after a restore elsewhere."""
     async with stream(stream_api.client, "999999999999-1") as source:
         assert (await next_named(source, "resync")).data["reason"] == "unknown"
         await put(database_url, "here")
@@ -134,14 +134,14 @@ async def test_a_position_of_another_database_asks_for_a_resync(
 
 
 @pytest.mark.parametrize("place", ["abc", "1", "1-2-3", "-1-2", "1-x", "9" * 30 + "-1"])
-async def test_what_is_not_a_position_is_refused(stream_api: StreamApi, place: str) -> None:
-    """F19: with a problem that says so, before any stream begins."""
+async def test_an_invalid_position_is_refused(stream_api: StreamApi, place: str) -> None:
+    """F19: with a problem that names it, before the stream begins."""
     answer = await stream_api.client.get("/api/stream", headers={"last-event-id": place})
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
 
 
 async def test_the_stream_needs_a_key_and_passes_proxies_unbuffered(stream_api: StreamApi) -> None:
-    """Security: closed like every route; nothing on the way keeps or collects it."""
+    """O18: closed like every route; no proxy caches or buffers it."""
     assert (
         await stream_api.client.get("/api/stream", headers={"x-api-key": "wrong"})
     ).status_code == 401
@@ -154,7 +154,7 @@ async def test_the_stream_needs_a_key_and_passes_proxies_unbuffered(stream_api: 
 
 
 async def test_a_revoked_key_ends_its_streams(opened: Open, app: Regente) -> None:
-    """Security: a stream does not outlive the right to it."""
+    """O18: a stream ends with the key's right to it."""
     async with opened(check_seconds=0.05) as stream_api, stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         await ApiKeys(LimitedDatabase(app.database)).revoke(stream_api.key_id, by="test")
@@ -165,8 +165,7 @@ async def test_a_revoked_key_ends_its_streams(opened: Open, app: Regente) -> Non
 async def test_a_browser_follows_with_its_session_and_has_to_show_it_again(
     opened: Open, database_url: str
 ) -> None:
-    """Security: the cookie is enough for `EventSource`, and a stream does not
-    outlive it for long."""
+    """O18: the cookie is enough for `EventSource`, and the stream ends soon after the session."""
     async with (
         opened(session_lifetime_seconds=0.2) as stream_api,
         httpx2.AsyncClient(base_url=stream_api.url, trust_env=False) as browser,
@@ -183,7 +182,7 @@ async def test_a_browser_follows_with_its_session_and_has_to_show_it_again(
 async def test_secrets_and_overlong_details_stay_out(
     stream_api: StreamApi, database_url: str
 ) -> None:
-    """Security: a canary in an event's details does not come out."""
+    """O18: a canary in an event's details does not come out."""
     async with stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         await put(
@@ -200,10 +199,10 @@ async def test_secrets_and_overlong_details_stay_out(
 @pytest.mark.parametrize(
     "details", [[1, 2], "text", 7, {"number": 10**40}, {"mission_id": "x"}, {"mission_id": True}]
 )
-async def test_an_odd_event_does_not_stop_those_after_it(
+async def test_a_malformed_event_does_not_stop_later_ones(
     stream_api: StreamApi, database_url: str, details: object
 ) -> None:
-    """F15: whatever somebody wrote into an event's details."""
+    """F15: any value in an event's details."""
     async with stream(stream_api.client) as source:
         await next_named(source, "heartbeat")
         await put(database_url, "odd", details=details)
@@ -212,7 +211,7 @@ async def test_an_odd_event_does_not_stop_those_after_it(
 
 
 async def test_two_apis_give_the_same_stream(opened: Open, database_url: str) -> None:
-    """Z9: a position of one process means the same in another."""
+    """Z9: a position of one process is valid in another."""
     async with opened() as first, opened() as second:
         await put(database_url, *"abcd")
         places = await positions(database_url)
@@ -225,7 +224,7 @@ async def test_two_apis_give_the_same_stream(opened: Open, database_url: str) ->
 async def test_an_event_of_an_open_transaction_holds_back_those_after_it(
     stream_api: StreamApi, database_url: str
 ) -> None:
-    """I11: whatever could still come before them is waited for."""
+    """I11: until every earlier event is committed or rolled back."""
     async with (
         stream(stream_api.client) as source,
         await psycopg.AsyncConnection.connect(database_url) as slow,

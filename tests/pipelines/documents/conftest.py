@@ -1,5 +1,4 @@
-"""An app that classifies documents against the sandbox's chat API, with a clock that tests can
-move."""
+"""An app that classifies documents against the sandbox's chat API, with a movable clock."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ from tests.pipelines.documents.environment import Environment
 
 
 @pytest.fixture(autouse=True)
-def nobodys_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the tests keeps their key, and their money."""
+def no_real_api_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removes real API keys from the environment: tests must not cost money."""
     for name in [
         name
         for name in os.environ

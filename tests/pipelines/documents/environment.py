@@ -1,5 +1,4 @@
-"""A folder of files, an execution over it, and time that runs ahead so that no test waits for a
-backoff."""
+"""A folder of files, an execution over it, and a clock that tests move instead of waiting."""
 
 from __future__ import annotations
 
@@ -50,17 +49,17 @@ class Environment:
     async def run(
         self, execution_id: int | None = None, *, within_seconds: float = 60.0
     ) -> DocumentExecution:
-        """Submit, if it is not yet, and run to the end; waits between attempts are cut short."""
+        """Submits, unless it was, and runs to the end; waits between attempts are shortened."""
         found = execution_id or await self.submit()
         async with runner_in(self.app):
             return await self.ended(found, within_seconds=within_seconds)
 
     async def ended(
-        self, execution_id: int, *, within_seconds: float = 60.0, hurry: bool = True
+        self, execution_id: int, *, within_seconds: float = 60.0, skip_waits: bool = True
     ) -> DocumentExecution:
         async def over() -> DocumentExecution | None:
-            if hurry:
-                await self.hurry(execution_id)
+            if skip_waits:
+                await self.make_retries_due(execution_id)
             execution = await self.operations.execution(execution_id)
             return execution if execution.status in ENDED else None
 
@@ -68,15 +67,15 @@ class Environment:
         assert found is not None
         return found
 
-    async def hurry(self, execution_id: int) -> None:
-        """What waits to be tried again is due now."""
+    async def make_retries_due(self, execution_id: int) -> None:
+        """Makes waiting retries due now."""
         await self.sql(DUE, execution_id)
 
     async def age(self, execution_id: int) -> None:
-        """As if the last six minutes had passed without progress."""
+        """Moves the last progress six minutes into the past."""
         await self.sql(
             AGE_TASKS, execution_id
-        )  # first: a look in between would take a fresh heartbeat for progress
+        )  # first: a review in between would take a new heartbeat for progress
         await self.sql(AGE, execution_id)
 
     async def sql(self, statement: bytes, *params: Any) -> list[tuple[Any, ...]]:
@@ -107,10 +106,10 @@ class Environment:
 
 @contextlib.asynccontextmanager
 async def watchdog(app: Regente, registry: Registry) -> AsyncIterator[None]:
-    """A runner that serves no documents: it only looks after them."""
+    """A runner without documents: it only runs the watchdog."""
 
     async def nothing(task: Task) -> None:
-        """There is nothing to do."""
+        """A pipeline that returns at once."""
 
     if registry.get("nothing") is None:
         registry.pipeline("nothing")(nothing)
@@ -123,7 +122,7 @@ async def watchdog(app: Regente, registry: Registry) -> AsyncIterator[None]:
 
 
 async def stalled(env: Environment, registry: Registry, execution_id: int) -> None:
-    """Nobody has moved it for six minutes, and the watchdog has seen so."""
+    """Makes the execution stalled: six minutes without progress, and a run of the watchdog."""
     await env.age(execution_id)
     async with watchdog(env.app, registry):
         await env.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)

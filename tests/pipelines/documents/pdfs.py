@@ -1,5 +1,4 @@
-"""PDFs of every kind, written byte by byte: good ones, and ones that a parser refuses, chokes on or
-dies of."""
+"""PDFs written byte by byte: valid ones, and ones that a parser refuses, or hangs or crashes on."""
 
 from __future__ import annotations
 
@@ -79,8 +78,7 @@ def _shown(text: str) -> bytes:
 
 
 def encrypted_pdf(text: str = "a secret contract") -> bytes:
-    """As a reader without the password sees it: its check values fit no password that anybody
-    knows."""
+    """An encrypted PDF whose check values fit no known password."""
     objects = _page(
         stream(_shown(text)),
         {6: b"<< /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>" % (b"4f" * 32, b"55" * 32)},
@@ -93,7 +91,7 @@ def corrupt_pdf(number: int = 0) -> bytes:
 
 
 def scanned_pdf() -> bytes:
-    """One page with a picture on it, and no text."""
+    """One page with a picture and without text."""
     image = (
         b"/Type /XObject /Subtype /Image /Width 8 /Height 8 /ColorSpace /DeviceGray "
         b"/BitsPerComponent 8"
@@ -114,7 +112,7 @@ def pageless_pdf() -> bytes:
 
 
 def memory_bomb_pdf() -> bytes:
-    """A few kilobytes that become a gibibyte of content."""
+    """A few kilobytes that expand to a gibibyte of content."""
     piece, count = bytes(1024 * 1024), 1024
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)  # may be repeated as it is
@@ -124,7 +122,7 @@ def memory_bomb_pdf() -> bytes:
 
 
 def endless_pdf(levels: int = 9, fan: int = 10) -> bytes:
-    """Each form shows the next one ten times: as many texts as nobody waits for."""
+    """Each form shows the next one ten times, so that its text is exponentially long."""
     forms: dict[int, bytes] = {}
     for level in range(levels):
         last = level == levels - 1
@@ -137,8 +135,7 @@ def endless_pdf(levels: int = 9, fan: int = 10) -> bytes:
 
 
 def segfault_pdf(depth: int = 80_000) -> bytes:
-    """A colour space made of one made of one …: the parser follows them on its own stack, until
-    there is no more of it."""
+    """A deeply nested colour space: the parser's recursion overflows its stack."""
     nested = 40  # in one object; more than 64 the parser would refuse
     count = depth // nested
     spaces = {

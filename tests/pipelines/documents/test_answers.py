@@ -1,4 +1,4 @@
-"""What the chat API answers: right, wrong, late, not at all."""
+"""Answers of the chat API: right, wrong, late, none."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ DOCUMENT = Document(1, 1, "a.pdf", 10, "upload", None, CLASSES, "", None, 0)
         (ChatFault.EMPTY, "ANSWER_EMPTY", ""),
     ],
 )
-async def test_a_wrong_answer_is_asked_for_again_and_kept(
+async def test_a_wrong_answer_is_retried_and_recorded(
     env: Environment, chat: OpenRouter, kind: ChatFault, code: str, kept: str
 ) -> None:
-    """W3, W4: three questions (2 retries), each a new one; then ERRO with the
-    answer in its record."""
+    """W3, W4: three calls (2 retries), each new; then ERRO with the answer in its record."""
     chat.break_with(kind, contains="bad")
     env.write("bad.txt", "a bad contrato")
     env.write("good.txt", "a fine contrato")
@@ -68,10 +67,10 @@ async def test_a_wrong_answer_is_asked_for_again_and_kept(
     assert waits == [(5.0,), (10.0,)]
 
 
-async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(
+async def test_reprocessing_repeats_only_failed_documents_with_new_calls(
     env: Environment, chat: OpenRouter
 ) -> None:
-    """W5: the wrong answer is not served again from the provider's memory."""
+    """W5: the provider's idempotency cache does not return the wrong answer again."""
     chat.break_with(ChatFault.UNKNOWN_CLASS, contains="bad")
     env.write("bad.txt", "a bad contrato")
     env.write("good.txt", "a fine contrato")
@@ -95,7 +94,7 @@ async def test_after_the_fault_reprocessing_asks_anew_and_only_what_failed(
 async def test_a_failing_provider_is_tried_again(
     env: Environment, chat: OpenRouter, kind: ChatFault, code: str
 ) -> None:
-    """W3: two failures are survived; the error stays on record."""
+    """W3: two failures are retried; the error stays on record."""
     chat.break_with(kind, times=2)
     env.write("a.txt", "um contrato")
     execution = await env.run()
@@ -104,7 +103,7 @@ async def test_a_failing_provider_is_tried_again(
 
 
 async def test_an_answer_that_got_lost_is_paid_for_once(env: Environment, chat: OpenRouter) -> None:
-    """I2: the same question under the same key gets the answer that was paid for."""
+    """I2: the same call under the same key returns the paid answer."""
     chat.break_with(ChatFault.SERVER_ERROR, times=1, lost=True)
     env.write("a.txt", "um contrato")
     execution = await env.run()
@@ -130,8 +129,7 @@ async def test_a_rate_limit_is_waited_out_and_costs_no_attempt(
 async def test_a_long_rate_limit_is_waited_out_in_the_queue(
     env: Environment, chat: OpenRouter
 ) -> None:
-    """W1, W8: nobody holds a slot for minutes, one 429 is enough for all, and an execution that
-    waits is not stalled."""
+    """W1, W8: no slot is held for minutes, one 429 delays all calls, and waiting is no stall."""
     chat.break_with(ChatFault.THROTTLE, seconds=3600)
     for number in range(20):
         env.write(f"{number}.txt", f"um contrato {number}")
@@ -164,8 +162,7 @@ async def test_the_key_goes_to_the_api_and_nowhere_else(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A canary: the API repeats it in its error, and it stands in no log, event, failure or
-    snapshot."""
+    """The API repeats a canary in its error; no log, event, failure or snapshot has it."""
     caplog.set_level(logging.DEBUG)
     key = "sk-or-canary-123"
     given = DocumentSettings(api_key=SecretStr(key), api_url=f"{sandbox.url}/openrouter/api/v1")
@@ -187,7 +184,7 @@ async def test_the_key_goes_to_the_api_and_nowhere_else(
 
 
 async def test_faults_can_be_ordered_over_http(sandbox: Sandbox, env: Environment) -> None:
-    """For those who try it out by hand: `regente sandbox`."""
+    """As by hand with `regente sandbox`."""
     async with httpx2.AsyncClient(base_url=f"{sandbox.url}/openrouter", trust_env=False) as client:
         ordered = await client.post(
             "/admin/faults", json={"kind": "refusal", "contains": "bad", "times": 1}
@@ -225,8 +222,8 @@ def answer(content: str | None, **more: Any) -> ChatAnswer:
         ('```json\n{"category": "contrato"}\n```', "ANSWER_NOT_JSON"),
     ],
 )
-def test_nothing_but_a_whole_and_valid_answer_is_taken(content: str | None, code: str) -> None:
-    """F8: whatever a model says."""
+def test_an_incomplete_or_invalid_answer_is_refused(content: str | None, code: str) -> None:
+    """F8: for any output of a model."""
     with pytest.raises(WrongAnswer) as caught:
         checked(answer(content), DOCUMENT)
     assert caught.value.code == code
@@ -237,8 +234,8 @@ def test_a_valid_answer_is_taken() -> None:
     assert checked(answer(content), DOCUMENT).category == "contrato"
 
 
-async def test_the_gate_lets_nobody_through_while_it_is_closed() -> None:
-    """W8: a short wait is waited out here, a long one in the queue."""
+async def test_no_call_passes_a_closed_gate() -> None:
+    """W8: a short wait happens here, a long one in the queue."""
     gate = RateGate(patience_seconds=5.0)
     await gate.passed()
     gate.close_for(0.05)

@@ -1,5 +1,4 @@
-"""Documents over HTTP: uploads, folders, projects, and the endpoints that the original
-specification names."""
+"""Documents over HTTP: uploads, folders, projects, and the specification's endpoints."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ def files(**contents: bytes) -> list[tuple[str, tuple[str, bytes]]]:
 async def test_an_upload_is_classified_from_the_database(
     env: Environment, api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """W4: contents are stored until their documents are done; one that is too large is PULADO, not
-    an error."""
+    """W4: contents are stored until their documents are done; a too large one is PULADO."""
     monkeypatch.setenv("REGENTE_DOCUMENTS_MAX_FILE_MB", "1")
     sent = files(
         a__pdf=pdfs.text_pdf("um contrato"),
@@ -75,7 +73,7 @@ async def test_an_upload_is_classified_from_the_database(
         "big.txt": ("PULADO", "TOO_LARGE"),
         "none.txt": ("PULADO", "EMPTY"),
     }
-    # What is done is not kept; what may be tried again is.
+    # Contents of finished documents are deleted, those that may be retried are kept.
     assert (await env.sql(b"SELECT count(*) FROM regente.document_contents")) == [(1,)]
     only = body_of(
         await api.viewer.get(
@@ -86,10 +84,10 @@ async def test_an_upload_is_classified_from_the_database(
     assert [one["id"] for one in body_of(await api.viewer.get(EXECUTIONS))["items"]] == [made["id"]]
 
 
-async def test_what_cannot_be_an_upload_is_refused_and_leaves_nothing(
+async def test_an_invalid_upload_is_refused_and_stores_nothing(
     env: Environment, api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F15: a clear error each; no execution is there afterwards."""
+    """F15: with a clear error, and no execution."""
     monkeypatch.setenv("REGENTE_DOCUMENTS_UPLOAD_MB", "1")
     one = files(a__txt=b"um contrato")
     refused: list[tuple[int, str, dict[str, Any]]] = [
@@ -124,7 +122,7 @@ async def test_what_cannot_be_an_upload_is_refused_and_leaves_nothing(
 
 
 async def test_a_name_is_taken_once(env: Environment, api: Served) -> None:
-    """W9: an execution is never added to by mistake; of two at once one is made."""
+    """W9: an execution is never extended by mistake; of two at once one is created."""
     both = await asyncio.gather(
         *(
             api.operator.post(EXECUTIONS, files=files(a__txt=b"um contrato"), data={"name": "lote"})
@@ -138,7 +136,7 @@ async def test_a_name_is_taken_once(env: Environment, api: Served) -> None:
 async def test_a_folder_is_for_admins_and_only_below_the_root(
     env: Environment, api: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Closed by default: files of the server go nowhere unless somebody opened the folder."""
+    """Server files are not read unless the folder is configured."""
     env.write("inbox/a.txt", "um contrato")
     path, body = f"{EXECUTIONS}/folder", {"folder": "inbox"}
     assert body_of(await api.admin.post(path, json=body), 422)["code"] == "FOLDERS_CLOSED"

@@ -1,4 +1,4 @@
-"""`regente documents …`: what people type, and what they are told."""
+"""`regente documents …`: commands and their output."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_folder_from_the_command_to_its_errors(env: Environment, cli: Cl
 async def test_files_are_uploaded_for_runners_elsewhere_and_followed(
     env: Environment, cli: Cli
 ) -> None:
-    """W9: with --upload the folder may go away."""
+    """W9: with --upload the folder may be removed."""
     path = env.write("a.txt", "um contrato")
     made = await cli.json("documents", "classify", str(env.folder), "--upload")
     path.unlink()

@@ -1,4 +1,4 @@
-"""A document from its file to its class: what is read, what is skipped and why, what is stored."""
+"""A document from its file to its class: read, skipped with a reason, stored."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ async def test_a_folder_of_documents_is_classified(env: Environment, chat: OpenR
 
 
 @with_settings(max_file_mb=1)
-async def test_what_cannot_be_read_is_skipped_with_its_reason(
+async def test_an_unreadable_file_is_skipped_with_its_reason(
     env: Environment, chat: OpenRouter
 ) -> None:
-    """W4, W8: PULADO, at the first attempt, and no question is asked about it."""
+    """W4, W8: PULADO at the first attempt, without a call of the API."""
     for name, content in {
         "corrupt.pdf": pdfs.corrupt_pdf(),
         "cut.pdf": pdfs.text_pdf("a contrato " * 50)[:300],

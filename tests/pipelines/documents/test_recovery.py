@@ -1,5 +1,5 @@
-"""Executions that stop: TRAVADO by the watchdog, with the reason; resumed, reprocessed, or given
-up."""
+"""Executions that stall: TRAVADO by the watchdog with the reason; resumed, reprocessed or
+failed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.pipelines.documents.environment import Environment, stalled, watchdog
 from tests.support.running import runner_in
 
 
-async def test_of_three_resumes_at_once_one_wins_and_the_others_learn_so(
-    env: Environment, registry: Registry
-) -> None:
+async def test_one_of_three_concurrent_resumes_wins(env: Environment, registry: Registry) -> None:
     """W2, W5, W7: TRAVADO → EM_ANDAMENTO once; then it runs to CONCLUIDO."""
     for number in range(3):
         env.write(f"{number}.txt", f"um contrato {number}")
@@ -34,8 +32,7 @@ async def test_of_three_resumes_at_once_one_wins_and_the_others_learn_so(
 async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(
     env: Environment, registry: Registry
 ) -> None:
-    """W2, W3: TRAVADO → ERRO after max_retries_execucao of its project; reprocessing brings the
-    documents back."""
+    """W2, W3: TRAVADO → ERRO after max_retries_execucao; reprocessing requeues its documents."""
     project = await env.operations.project("default")
     await env.operations.put_project(
         **{**project.model_dump(), "name": "once", "max_retries_execucao": 1}
@@ -57,8 +54,7 @@ async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(
 async def test_a_document_that_hangs_is_resumed_where_it_stopped(
     env: Environment, chat: OpenRouter
 ) -> None:
-    """W1, W5: the runner lives, the API is silent; the resume takes the document back, and its text
-    is not read again."""
+    """W1, W5: the API hangs; the resume requeues the document, and its text is not read again."""
     chat.break_with(ChatFault.HANG, contains="slow", times=1, seconds=600)
     path = env.write("slow.pdf", pdfs.text_pdf("a slow contrato"))
     execution_id = await env.submit()
@@ -69,7 +65,7 @@ async def test_a_document_that_hangs_is_resumed_where_it_stopped(
             return chat.calls["/api/v1/chat/completions"] == 1
 
         await env.until(at_the_api, execution_id)
-        path.unlink()  # whoever reads it again fails
+        path.unlink()  # a second read would fail
         await env.age(execution_id)
         await env.until(lambda one: one.status is ExecutionStatus.TRAVADO, execution_id)
         assert (await env.operations.resume(execution_id)).released == 1
@@ -84,8 +80,7 @@ async def test_a_document_that_hangs_is_resumed_where_it_stopped(
 
 
 async def test_a_file_that_comes_back_is_reprocessed(env: Environment) -> None:
-    """W5: what is missing is an error with a reason, not a skipped document; the others are left
-    alone."""
+    """W5: a missing file is an error with a reason, not a skip; other documents are unchanged."""
     missing = env.write("gone.txt", "um contrato")
     env.write("here.txt", "um contrato")
     env.write("empty.txt", "")

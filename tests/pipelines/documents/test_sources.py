@@ -1,4 +1,4 @@
-"""Files: only plain ones, only inside the folder, and secrets stay secret."""
+"""Files: only regular ones, only inside the folder; secrets stay hidden."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.pipelines.documents.environment import Environment
 
 
 def test_links_pipes_and_hidden_files_are_no_documents(tmp_path: Path) -> None:
-    """F15: a pipe would hold a thread for ever, a link leads outside."""
+    """F15: a pipe would block a thread for ever, a link leads outside."""
     (tmp_path / "a.txt").write_text("x")
     (tmp_path / ".hidden").write_text("x")
     (tmp_path / ".git").mkdir()
@@ -42,7 +42,7 @@ def test_more_than_two_thousand_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_key_is_shown_nowhere() -> None:
-    """Secrets are in no repr, and masked in what others repeat."""
+    """No repr has a secret, and repeated ones are masked."""
     settings = DocumentSettings(api_key="sk-or-canary")
     assert "canary" not in repr(settings)
     assert settings.mask("Bearer sk-or-canary is wrong") == "Bearer *** is wrong"
@@ -53,8 +53,8 @@ def test_the_key_is_shown_nowhere() -> None:
     )
 
 
-async def test_a_task_of_nobodys_document_is_refused(env: Environment) -> None:
-    """Whoever may queue tasks can still not have a file of the server read."""
+async def test_a_task_without_a_document_row_is_refused(env: Environment) -> None:
+    """The right to queue tasks does not allow to read the server's files."""
     task_id = await env.app.enqueue("documents", {"codigo": "/etc/passwd"})
     await env.app.run(until_idle=True)
     task = await env.app.get(task_id)

@@ -1,4 +1,4 @@
-"""An app that embeds with the sandbox's stand-in, and the means to look at what it stored."""
+"""An app that embeds with the sandbox's stand-in, and functions that read what it stored."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def app(
     embedding_settings: EmbeddingSettings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Regente]:
-    """Its retries come quickly; everything else is as it is."""
+    """The usual app with quick retries."""
     monkeypatch.setattr(setup, "RETRY", Retry(max_attempts=3, first=0.05, maximum=0.1))
     http = HttpClient()
     async with Regente(database_url, settings=settings, pipelines=registry) as opened:
@@ -87,7 +87,7 @@ def operations(app: Regente, embedding_settings: EmbeddingSettings) -> Embedding
 async def embed_all(
     app: Regente, operations: EmbeddingOperations, texts: Sequence[str], **options: Any
 ) -> BatchInfo:
-    """Added, run, and ended."""
+    """Adds the texts, runs until their batch has ended, and returns it."""
     async with runner_in(app):
         added = await operations.add(texts, **options)
         return await ended(app, added.batch_id)

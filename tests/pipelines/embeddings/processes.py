@@ -1,4 +1,4 @@
-"""`regente run --pipelines embeddings` as processes of their own, to be killed."""
+"""`regente run --pipelines embeddings` as processes that tests kill."""
 
 from __future__ import annotations
 

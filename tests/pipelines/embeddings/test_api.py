@@ -1,4 +1,4 @@
-"""The routes, on a real server."""
+"""The embeddings' routes on a real server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.running import runner_in
 async def api(
     database_url: str, registry: Registry, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Served]:
-    """Over the embedder that needs nothing."""
+    """The API with the embedder that needs no provider."""
     monkeypatch.setenv("REGENTE_EMBEDDINGS_MODEL", "hashing")
     http = HttpClient()
     async with Regente(database_url, settings=settings, pipelines=registry) as app:
@@ -71,7 +71,7 @@ async def test_texts_are_added_counted_and_found(api: Served) -> None:
 
 
 async def test_roles_and_wrong_fields(api: Served) -> None:
-    """O18: a viewer looks; what is wrong is named, and nothing is queued."""
+    """O18: a viewer reads; invalid fields are named, and nothing is queued."""
     assert (await api.anonymous.get("/api/embeddings/stats")).status_code == 401
     assert (await api.viewer.post("/api/embeddings", json={"texts": ["a"]})).status_code == 403
     assert (await api.viewer.post("/api/embeddings/search", json={"text": "a"})).status_code == 403

@@ -1,4 +1,4 @@
-"""`regente embeddings …` as people type it."""
+"""`regente embeddings …` on the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.pipelines.embeddings.processes import ROOT
 
 
 async def command(database_url: str, *words: str, stdin: str | None = None, code: int = 0) -> Any:
-    """Its JSON answer; the test fails when it ends otherwise than expected."""
+    """The command's JSON output; fails the test on another exit code."""
 
     def call() -> subprocess.CompletedProcess[str]:
         return subprocess.run(

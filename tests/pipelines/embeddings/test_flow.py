@@ -1,4 +1,4 @@
-"""Texts become vectors: each content once, nothing lost, nothing paid for twice."""
+"""Texts become vectors: each content once, none lost, none paid for twice."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ async def test_every_text_gets_the_vector_that_the_provider_answered(
     assert sorted(task.result["embedded"] for task in tasks if task.result) == [5, 10, 10]
 
 
-async def test_what_is_embedded_is_not_embedded_again(
+async def test_a_known_content_is_not_embedded_again(
     app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
-    """S5: the content hash is looked up before the provider is asked, by normalised text."""
+    """S5: the hash of the normalised text is looked up before the call."""
     await embed_all(app, operations, TEXTS)
     before = dict(provider.calls)
     again = [f"  {text.replace(' ', '   ')}\n" for text in TEXTS]
@@ -76,7 +76,7 @@ async def test_the_same_text_for_another_model_is_another_content(
 async def test_many_tasks_with_the_same_content_at_once_are_one_vector_and_one_call(
     app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
-    """S5: whoever comes second waits for the first instead of asking again."""
+    """S5: later tasks wait for the first instead of calling the provider."""
     batch = await embed_all(app, operations, ["the very same text"] * 30)
     assert batch.completed == 30
     assert len(await stored(app)) == 1
@@ -87,8 +87,7 @@ async def test_many_tasks_with_the_same_content_at_once_are_one_vector_and_one_c
 async def test_tasks_whose_contents_overlap_pay_for_each_once(
     app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
-    """S5: overlapping sets, in different orders: no task waits for another for ever, nobody pays
-    twice."""
+    """S5: overlapping sets in different orders: no deadlock, no second payment."""
     words = [f"word {number}" for number in range(12)]
     texts = [words[(start * 5 + step) % 12] for start in range(40) for step in range(3)]
     batch = await embed_all(app, operations, texts)
@@ -101,9 +100,8 @@ async def test_tasks_whose_contents_overlap_pay_for_each_once(
     assert await rows(app, "SELECT * FROM embedding_reservations") == []
 
 
-async def test_reservations_are_given_up_in_the_order_in_which_they_are_taken(app: Regente) -> None:
-    """S5: who stores what it paid for never waits in a circle with those who want the same (the
-    loser would pay again)."""
+async def test_reservations_are_released_in_the_order_in_which_they_are_taken(app: Regente) -> None:
+    """S5: storing paid vectors cannot deadlock (its loser would pay again)."""
     hashes = [f"{number:02x}" for number in range(9)]
     for one in reversed(hashes):
         await rows(
@@ -146,11 +144,10 @@ async def waits_for_a_lock(app: Regente) -> bool:
     )
 
 
-async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
+async def test_a_reservation_of_a_dead_attempt_blocks_no_task(
     app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
-    """S5: who died in the midst of it left a reservation; it counts only while
-    that attempt runs."""
+    """S5: a reservation counts only while its attempt runs."""
     await rows(
         app,
         "INSERT INTO embedding_reservations VALUES (sha256(convert_to(%(model)s, 'UTF8') "
@@ -186,8 +183,7 @@ async def test_a_reservation_of_a_dead_attempt_does_not_hold_anybody_up(
 async def test_a_bad_answer_is_never_stored_and_asked_for_again(
     app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings, kind: str
 ) -> None:
-    """S5: broken answers cost a retry, and what was charged once is not charged again
-    (Idempotency-Key)."""
+    """S5: a broken answer costs a retry and is not charged again (Idempotency-Key)."""
     provider.break_with(FaultKind(kind), count=1)
     batch = await embed_all(app, operations, TEXTS[:10])
     assert batch.completed == 1
@@ -229,7 +225,7 @@ async def test_throttling_uses_up_no_attempt(
     assert (task.tries, task.attempt) == (0, 6)
 
 
-async def test_a_text_that_is_refused_does_not_take_the_others_down(
+async def test_a_refused_text_does_not_fail_the_others(
     app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     """The dead letter names the text; the nine others are stored."""
@@ -269,8 +265,7 @@ async def test_a_model_of_an_api_without_a_key_is_a_clear_failure(
 
 
 async def test_a_model_keeps_its_dimensions(app: Regente, operations: EmbeddingOperations) -> None:
-    """Vectors of other dimensions under the same name are refused, whole: they could never be
-    compared."""
+    """Vectors of other dimensions under one model name are refused: they cannot be compared."""
     await rows(app, "INSERT INTO embedding_models VALUES (%(model)s, 31)", model=MODEL)
     batch = await embed_all(app, operations, TEXTS[:3])
     (task,) = await app.tasks(batch_id=batch.id)
@@ -279,7 +274,7 @@ async def test_a_model_keeps_its_dimensions(app: Regente, operations: EmbeddingO
 
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "a\x00b", "\ud800", "x" * 32_001])
-async def test_texts_that_cannot_be_embedded_are_refused_at_the_door(
+async def test_texts_that_cannot_be_embedded_are_refused_when_added(
     operations: EmbeddingOperations, text: str
 ) -> None:
     with pytest.raises(InvalidInput, match="text 2"):

@@ -1,4 +1,4 @@
-"""The local embedders: what a laptop without a key has."""
+"""The local embedders, which need no key."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_hashing_is_the_same_in_every_process() -> None:
 
 
 async def test_wordllama_knows_meaning() -> None:
-    """A real model whose weights come with its package: no shared word is needed."""
+    """A real model with weights in its package finds similar texts without a shared word."""
     pytest.importorskip("wordllama")
     texts = ["the cat sat on the mat", "a kitten rests upon a rug", "stock markets fell sharply"]
     cat, kitten, stocks = await WordLlamaEmbedder().embed(
@@ -77,8 +77,8 @@ async def test_wordllama_knows_meaning() -> None:
     assert cosine(cat, kitten) > cosine(cat, stocks) + 0.2
 
 
-def test_the_model_without_a_setting_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key or an address: the API; else the local model where it is installed; else hashing."""
+def test_the_default_model_is_the_best_available_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a key or an address the API; else the local model if installed; else hashing."""
     assert default_model(EmbeddingSettings(api_key="sk-x")) == "text-embedding-3-small"
     assert (
         default_model(EmbeddingSettings(base_url="http://127.0.0.1:1/v1"))

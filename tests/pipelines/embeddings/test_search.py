@@ -51,11 +51,10 @@ async def test_plain_arrays_find_the_nearest(
 
 
 @with_settings(pgvector="auto")
-async def test_pgvector_is_used_where_it_is_and_finds_the_same(
+async def test_pgvector_is_used_where_available_and_finds_the_same(
     app: Regente, operations: EmbeddingOperations
 ) -> None:
-    """The column becomes pgvector's with the first task; arrays searched in Python
-    are the oracle."""
+    """The first task converts the column; a search of arrays in Python is the oracle."""
     await require_pgvector(app)
     await embed_all(app, operations, TEXTS)
     assert (await operations.stats()).storage == "pgvector"
@@ -112,10 +111,10 @@ async def test_an_index_is_built_and_used(app: Regente, operations: EmbeddingOpe
 
 
 @with_settings(pgvector="auto")
-async def test_a_large_table_is_converted_only_when_somebody_says_so(
+async def test_a_large_table_is_converted_only_on_request(
     app: Regente, operations: EmbeddingOperations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rewriting it locks it: not for a runner to decide."""
+    """The conversion locks the table, so a runner does not start it."""
     await require_pgvector(app)
     monkeypatch.setattr(storage_module, "MAX_CONVERTED_UNASKED", -1)
     await embed_all(app, operations, TEXTS)
@@ -132,7 +131,7 @@ async def test_too_many_arrays_are_refused_instead_of_searched_for_minutes(
         await operations.search("oak")
 
 
-async def test_a_search_that_cannot_be_says_why(
+async def test_an_impossible_search_reports_the_reason(
     app: Regente, operations: EmbeddingOperations, provider: OpenAiEmbeddings
 ) -> None:
     with pytest.raises(InvalidInput, match="none at all"):
@@ -159,7 +158,7 @@ async def test_a_search_that_cannot_be_says_why(
 async def test_without_the_right_to_create_the_extension_vectors_stay_arrays(
     app: Regente, database_url: str
 ) -> None:
-    """A user who may use our tables and nothing else."""
+    """A role with rights on our tables only."""
     await require_pgvector(app)
     name = f"plain_{os.getpid()}"
     await rows(app, f"CREATE ROLE {name} LOGIN")

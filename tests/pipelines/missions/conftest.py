@@ -1,4 +1,4 @@
-"""An app that conducts missions, quick as tests need it, and the means to put a fleet around it."""
+"""An app that conducts missions with quick settings, and functions that set up a fleet."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def app(database_url: str, registry: Registry, settings: Settings) -> Asyn
 async def fleet_of(
     app: Regente, *peers: ScriptedWorker | ScriptedWriter, proxies: int = 2
 ) -> AsyncIterator[None]:
-    """The peers served and in the register, with so many proxies."""
+    """Serves and registers the peers, with this many proxies."""
     async with contextlib.AsyncExitStack() as stack:
         for peer in peers:
             url = await stack.enter_async_context(peer.served())
@@ -95,7 +95,7 @@ async def run_one(
 
 
 async def rows(app: Regente, text: str, **params: Any) -> list[dict[str, Any]]:
-    """As somebody with `psql` sees it: the schema in the search path."""
+    """The rows of a query, with the schema in the search path."""
     async with (
         app.database.transaction() as connection,
         connection.cursor(row_factory=dict_row) as cursor,

@@ -1,4 +1,4 @@
-"""Cancelling a mission in each of its states, and beginning again afterwards."""
+"""Cancel in each state of a mission, and retry afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def canceled(app: Regente, mission_id: int) -> dict[str, Any]:
 
 
 async def test_a_mission_that_waits_is_canceled_at_once(app: Regente) -> None:
-    """O12: in the bank and in the queue; retried, it is in the queue again."""
+    """O12: as a draft and in the queue; retried, it is queued again."""
     await app.missions.set("auto_start", False)
     draft, queued = await app.missions.create([MISSION] * 2)
     await app.missions.queue([queued])
@@ -43,8 +43,7 @@ async def test_a_mission_that_waits_is_canceled_at_once(app: Regente) -> None:
 async def test_a_cancel_while_extracting_is_confirmed_by_the_worker_which_goes_on_with_its_session(
     app: Regente,
 ) -> None:
-    """O12: `POST /scrape/{id}/cancel`, then `canceled`, then the worker is ready
-    for the next one."""
+    """O12: `POST /scrape/{id}/cancel`, then `canceled`; the session takes the next mission."""
     worker = ScriptedWorker()
     worker.job_script = [[{"status": "running"}], [{"status": "running"}]]
     async with conducting(app, worker, ScriptedWriter()):
@@ -77,8 +76,7 @@ async def test_a_cancel_while_extracting_is_confirmed_by_the_worker_which_goes_o
 async def test_a_worker_that_does_not_confirm_a_cancel_loses_its_session_at_the_deadline(
     app: Regente,
 ) -> None:
-    """O12: the mission is canceled all the same, the job cannot run on unnoticed, the worker serves
-    the next one."""
+    """O12: the mission is canceled, the job is ended, the worker takes the next mission."""
     worker = ScriptedWorker()
     worker.obeys_cancel = False
     worker.job_script = [[{"status": "running"}]]
@@ -95,8 +93,7 @@ async def test_a_worker_that_does_not_confirm_a_cancel_loses_its_session_at_the_
 async def test_a_cancel_while_storing_ends_the_mission_and_a_retry_stores_what_was_extracted(
     app: Regente,
 ) -> None:
-    """O12: the writer knows no cancel; by hand the mission goes on at the writer, nothing is
-    extracted again."""
+    """O12: the writer has no cancel; a retry continues at the writer without a new scrape."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     writer.job_script = [[{"status": "processing"}]]
     async with conducting(app, worker, writer):
@@ -127,7 +124,7 @@ async def test_many_are_canceled_and_retried_at_once_and_only_missions(app: Rege
 async def test_a_worker_that_was_left_with_a_mission_that_was_canceled_and_queued_again_is_not_lost(
     app: Regente,
 ) -> None:
-    """O12, O14: nobody drove it meanwhile; its driver clears it away, and the mission runs."""
+    """O12, O14: it had no driver meanwhile; its driver frees it, and the mission runs."""
     (mission_id,) = await app.missions.create([MISSION], queue=True)
     await app.fleet.add_worker("w", "http://127.0.0.1:9", "a-key", "storage.example.com")
     await rows(app, "UPDATE workers SET status = 'initializing'")

@@ -1,5 +1,4 @@
-"""What a worker or a writer answers instead of what the contract says (9.3), on each call that we
-make."""
+"""Unexpected responses of workers and writers (9.3), on each call."""
 
 from __future__ import annotations
 
@@ -59,11 +58,10 @@ async def retries_of(app: Regente, mission: Mission) -> list[str]:
     ]
 
 
-async def test_a_session_that_the_worker_refuses_is_tried_again_and_nobody_pays(
+async def test_a_refused_session_is_retried_without_a_charge(
     app: Regente,
 ) -> None:
-    """O6, O15: a call that failed says something of the worker, nothing of the proxy or the
-    mission."""
+    """O6, O15: a failed call blames the worker, not the proxy or the mission."""
     worker = ScriptedWorker()
     async with conducting(app, worker, ScriptedWriter()):
         for call, status, _ in REFUSED_SESSIONS:
@@ -138,11 +136,10 @@ async def test_a_writers_refusal_has_its_code_and_an_outage_is_waited_out(app: R
 
 
 @pytest.mark.parametrize("call", [SESSION, STATUS, SCRAPE, JOB])
-async def test_a_worker_that_refuses_our_key_is_put_out_and_not_asked_again(
+async def test_a_worker_that_refuses_our_key_is_deactivated(
     app: Regente, call: tuple[str, str]
 ) -> None:
-    """O15: 401 on any call: inactive with ERROR502 until a person has seen to it; the mission goes
-    to another worker."""
+    """O15: 401: inactive with ERROR502 until reactivated; the mission goes to another worker."""
     bad, good = ScriptedWorker(), ScriptedWorker()
     bad.fault(*call, 401, times=1000)
     async with fleet_of(app, bad, ScriptedWriter(), proxies=3), runner_in(app):
@@ -161,11 +158,10 @@ async def test_a_worker_that_refuses_our_key_is_put_out_and_not_asked_again(
 
 
 @pytest.mark.parametrize("call", [PROCESS, WRITER_JOB])
-async def test_a_writer_that_refuses_our_key_fails_the_mission_for_a_person_to_see(
+async def test_a_writer_that_refuses_our_key_fails_the_mission(
     app: Regente, call: tuple[str, str]
 ) -> None:
-    """O15: 401 from the writer is ERROR301 at once, without retries; by hand it goes on with what
-    was extracted."""
+    """O15: 401 is ERROR301 at once, without retries; an operator's retry keeps the scrape."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     writer.fault(*call, 401)
     async with conducting(app, worker, writer):
@@ -178,11 +174,10 @@ async def test_a_writer_that_refuses_our_key_fails_the_mission_for_a_person_to_s
 
 
 @pytest.mark.parametrize("how", ["of the worker", "of the target"])
-async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(
+async def test_a_429_delays_a_mission_without_a_charge_and_frees_its_worker(
     app: Regente, how: str
 ) -> None:
-    """O15: it waits as long as it was asked to, and says so; then it runs, as if
-    nothing had been."""
+    """O15: it waits as long as requested, shows so, and then runs."""
     worker = ScriptedWorker()
     if how == "of the worker":
         worker.fault(*SCRAPE, 429, retry_after="1")
@@ -205,8 +200,7 @@ async def test_429_parks_a_mission_without_attempt_strike_or_held_worker(
 
 @config(outage_seconds=0.2)
 async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
-    """O15, F8: Retry-After is obeyed by sessions, polls and the writer, even when it is longer than
-    an outage may be."""
+    """O15, F8: sessions, polls and the writer obey Retry-After, also beyond `outage_seconds`."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     for peer, call in [
         (worker, SESSION),
@@ -223,9 +217,8 @@ async def test_429_is_waited_out_on_every_other_call(app: Regente) -> None:
 
 
 @config(outage_seconds=30.0)
-async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Regente) -> None:
-    """O14, O15, F6: refused connections for less than `outage_seconds`: the same job goes on, no
-    retry, no second job."""
+async def test_a_short_outage_of_a_worker_is_waited_out(app: Regente) -> None:
+    """O14, O15, F6: for less than `outage_seconds` the same job continues without a retry."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.gate.clear()
     async with fleet_of(app, writer), runner_in(app):
@@ -240,7 +233,7 @@ async def test_a_worker_that_is_away_in_the_midst_of_a_job_is_waited_for(app: Re
 
 
 @config(outage_seconds=0.2)
-async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Regente) -> None:
+async def test_a_long_outage_of_a_worker_requeues_its_mission_uncharged(app: Regente) -> None:
     """O14, O15, F6: after `outage_seconds` another worker gets it."""
     gone, other = ScriptedWorker(), ScriptedWorker()
     gone.gate.clear()
@@ -263,11 +256,10 @@ async def test_a_worker_that_stays_away_gives_its_mission_back_uncharged(app: Re
 
 
 @config(outage_seconds=0.2, http_timeout=1.0)
-async def test_a_writer_that_nobody_reaches_is_error301_and_one_that_does_not_answer_error302(
+async def test_an_unreachable_writer_is_error301_and_a_silent_one_error302(
     app: Regente,
 ) -> None:
-    """O10, O15, F6: at the end ERROR304, with that cause; by hand another writer gets what was
-    extracted."""
+    """O10, O15, F6: in the end ERROR304 with that cause; a retry uses another writer."""
     await app.missions.set("max_retries", 0)
     worker, silent, good = ScriptedWorker(), ScriptedWriter("silent"), ScriptedWriter("good")
     silent.fault_with(*PROCESS, lambda: StreamingResponse(never()), times=1000)

@@ -1,5 +1,5 @@
-"""The audit log: the specification's events with their fields, its tables and its own queries, word
-for word."""
+"""The audit log: the specification's events and fields, its tables and its own queries,
+verbatim."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUERIES = Queries(Path(__file__).with_name("specification.sql"))
 
 
 async def verbatim(app: Regente, name: str, **params: Any) -> list[dict[str, Any]]:
-    """Only `:param` is written as psycopg wants it."""
+    """The specification's query; only `:param` is rewritten for psycopg."""
     return await rows(app, re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", QUERIES[name]), **params)
 
 
@@ -72,8 +72,7 @@ async def test_the_specifications_tables_can_be_read_under_its_names(app: Regent
 
 
 async def full_day(app: Regente) -> dict[str, Mission]:
-    """Everything happens: a mission is retried and stored in part, one is empty, one exhausted, one
-    canceled."""
+    """Missions with every ending: retried and partly stored, empty, exhausted, canceled."""
     worker, writer = ScriptedWorker("only"), ScriptedWriter()
     worker.session_script = [session("stuck"), session("ready")]
     worker.job_script = [
@@ -107,8 +106,7 @@ async def full_day(app: Regente) -> dict[str, Mission]:
 async def test_the_twenty_events_carry_their_fields_and_the_specifications_queries_answer(
     app: Regente,
 ) -> None:
-    """O1, O11, O17, O18: after a day on which everything happens, each event of 10.1, and each
-    query of 6.5 to 6.8 and 10.3."""
+    """O1, O11, O17, O18: each event of 10.1, each query of 6.5 to 6.8 and 10.3."""
     day = await full_day(app)
     logged: dict[str, list[dict[str, Any]]] = {}
     for row in await rows(app, "SELECT event, details FROM mission_logs"):
@@ -168,9 +166,8 @@ async def test_the_twenty_events_carry_their_fields_and_the_specifications_queri
     )
 
 
-async def test_the_queries_see_what_is_under_way(app: Regente) -> None:
-    """O1: a mission at the writer, one on a worker, one in the queue; one that waits for its retry
-    is still running."""
+async def test_the_queries_show_missions_in_progress(app: Regente) -> None:
+    """O1: at the writer, on a worker, queued; one that waits for its retry is still running."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     writer.default_job = [{"status": "processing"}]
     worker.job_script = [[{"status": "completed", "ads_count": 3}], [{"status": "running"}]]
@@ -198,7 +195,7 @@ async def test_the_queries_see_what_is_under_way(app: Regente) -> None:
 async def test_the_log_of_a_failure_does_not_change_when_the_mission_is_tried_again(
     app: Regente,
 ) -> None:
-    """O17: retry_count and previous_checkpoint are those of then."""
+    """O17: retry_count and previous_checkpoint keep the values of that time."""
     worker = ScriptedWorker()
     worker.job_script = [[{"status": "failed"}] for _ in range(3)]
     async with conducting(app, worker, ScriptedWriter()):

@@ -39,7 +39,7 @@ async def test_a_mission_goes_through_session_scrape_and_storage(app: Regente) -
 
 
 async def test_when_nothing_is_left_sessions_end_and_proxies_are_free(app: Regente) -> None:
-    """O13: the orchestrator ends by itself; workers are idle again and no proxy is held."""
+    """O13: the orchestrator closes by itself; workers are idle and proxies free."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     async with conducting(app, worker, writer):
         (mission_id,) = await app.missions.create([MISSION], queue=True)

@@ -25,8 +25,7 @@ AT_REST = (
 
 
 async def test_it_starts_on_request_when_it_does_not_by_itself(app: Regente) -> None:
-    """O13: auto_start off: queued missions wait until somebody presses start; nothing left: it ends
-    by itself."""
+    """O13: auto_start off: missions wait for a start; without missions it closes by itself."""
     worker = ScriptedWorker()
     assert (await app.missions.set("auto_start", "off")).auto_start is False
     async with conducting(app, worker, ScriptedWriter()):
@@ -43,7 +42,7 @@ async def test_it_starts_on_request_when_it_does_not_by_itself(app: Regente) -> 
 
 
 async def test_it_may_be_started_with_nothing_to_do_and_ends_at_once(app: Regente) -> None:
-    """O13: started twice it is one; its end is automatic."""
+    """O13: a second start has no effect; it closes by itself."""
     worker = ScriptedWorker()
     async with conducting(app, worker):
         await app.missions.start()
@@ -76,8 +75,7 @@ async def test_stopped_it_lets_what_runs_finish_and_stays_stopped_until_it_is_st
 
 
 async def test_stopped_now_it_hands_missions_back_to_the_queue_uncharged(app: Regente) -> None:
-    """O13: the worker's job is cancelled, the mission is queued again and runs after the next
-    start."""
+    """O13: the worker's job is cancelled, the mission requeued; it runs after the next start."""
     worker = ScriptedWorker()
     worker.job_script = [[{"status": "running"}]]
     async with conducting(app, worker, ScriptedWriter()):
@@ -99,8 +97,7 @@ async def test_stopped_now_it_hands_missions_back_to_the_queue_uncharged(app: Re
 
 @config(error_backoff=60.0)
 async def test_it_ends_although_a_mission_waits_for_its_retry(app: Regente) -> None:
-    """O13: what waits to be tried again goes back to the queue when it is stopped, instead of
-    keeping it open for ever."""
+    """O13: at a stop, missions that wait for a retry return to the queue."""
     bad = ScriptedWorker()
     bad.job_script = [[{"status": "failed"}]]
     bad.session_script = [[{"status": "ready"}], [{"status": "terminated"}]]
@@ -139,7 +136,7 @@ async def test_many_may_queue_at_once(app: Regente) -> None:
 
 
 async def test_a_runner_that_is_told_to_stop_ends_idle_sessions(app: Regente) -> None:
-    """O13: the same on SIGTERM: no session is left open, no proxy held."""
+    """O13: the same on SIGTERM: no session stays open, no proxy reserved."""
     worker = ScriptedWorker()
     async with fleet_of(app, worker, ScriptedWriter()):
         await app.pause("missions")
@@ -150,7 +147,7 @@ async def test_a_runner_that_is_told_to_stop_ends_idle_sessions(app: Regente) ->
     assert worker.calls[-1] == ("DELETE", "/session")
 
 
-async def test_a_worker_that_is_put_out_finishes_its_mission_and_ends_its_session(
+async def test_a_deactivated_worker_finishes_its_mission_and_ends_its_session(
     app: Regente,
 ) -> None:
     """O3, O6: deactivated while it scrapes."""

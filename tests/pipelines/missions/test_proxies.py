@@ -1,4 +1,4 @@
-"""Proxies: whose fault it was, three strikes, and what happens when most of them fail at once."""
+"""Proxies: blame, deactivation after three failures, and a failure of most of them at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def events_named(app: Regente, name: str) -> list[dict[str, object]]:
     ]
 
 
-async def test_three_strikes_put_a_proxy_out_and_a_person_brings_it_back_afresh(
+async def test_three_failures_deactivate_a_proxy_and_reactivation_resets_them(
     app: Regente,
 ) -> None:
     """O4: `fail_count` ≥ 3 → inactive, with an event; reactivation resets the count."""
@@ -46,10 +46,10 @@ async def test_three_strikes_put_a_proxy_out_and_a_person_brings_it_back_afresh(
 
 
 @config(polling_session=0.02, error_backoff=0.005)
-async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_probe_closes_it(
+async def test_when_most_proxies_fail_none_is_deactivated_and_one_alert_is_raised(
     app: Regente,
 ) -> None:
-    """O4, F18: an outage of the target does not empty the pool."""
+    """O4, F18: an outage of the target does not empty the pool; a probe ends the alert."""
     worker = ScriptedWorker()
     worker.session_script = [session("disconnected") for _ in range(8)]
     async with conducting(app, worker, ScriptedWriter(), proxies=3):
@@ -73,7 +73,7 @@ async def test_when_most_proxies_fail_none_is_put_out_one_alert_is_raised_and_a_
     assert len(await rows(app, "SELECT FROM proxies WHERE NOT active")) == 1
 
 
-async def test_a_scrape_that_the_proxy_spoiled_is_its_strike_and_one_that_the_target_spoiled_is_not(
+async def test_a_proxy_is_charged_for_its_own_failures_and_not_for_the_targets(
     app: Regente,
 ) -> None:
     """O4, O15: blame before any counter moves."""
@@ -96,10 +96,10 @@ async def test_a_scrape_that_the_proxy_spoiled_is_its_strike_and_one_that_the_ta
     ]
 
 
-async def test_a_mission_that_avoids_a_proxy_is_not_left_waiting_before_an_idle_session_on_it(
+async def test_a_mission_that_avoids_a_proxy_gets_a_session_on_another(
     app: Regente,
 ) -> None:
-    """O4, O6: its worker changes the proxy for it when another one is free."""
+    """O4, O6: its worker changes the proxy when another one is free."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.gate.clear()
     async with conducting(app, worker, writer, proxies=1):

@@ -1,5 +1,4 @@
-"""The error codes: which are retried, how, how often, and what their exhaustion is called (7.1,
-7.2)."""
+"""The error codes: which are retried, how often, and the code of an exhausted retry (7.1, 7.2)."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ def test_the_codes_are_the_specifications_and_each_is_retried_or_not_as_it_says(
 
 
 def test_only_a_proxys_own_fault_counts_against_it() -> None:
-    """O4: evidence first; without any, a start that timed out, got stuck or was cut off is the
-    proxy's."""
+    """O4: evidence first; without it, a start that timed out, got stuck or broke is the proxy's."""
     for cause in Cause:
         problem = Problem(cause=cause, message="so it was")
         for code in ErrorCode:
@@ -86,8 +84,7 @@ def test_only_a_proxys_own_fault_counts_against_it() -> None:
 async def test_when_the_retries_are_used_up_the_mission_fails_with_the_last_cause_on_record(
     app: Regente, phase: str, cause: str, final: str, says: str
 ) -> None:
-    """O2, O15, O17: retry_count, one retry_triggered each, the phase's own final code, the last
-    cause in message and record."""
+    """O2, O15, O17: retry_count, retry_triggered events, the phase's final code, the last cause."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     if phase == "session":
         worker.session_script = [session("ready", "disconnected") for _ in range(3)]
@@ -122,7 +119,7 @@ async def test_when_the_retries_are_used_up_the_mission_fails_with_the_last_caus
 
 
 async def test_retries_are_shared_by_the_phases(app: Regente) -> None:
-    """O15: one budget for the mission: two scrapes that fail leave none for the writer."""
+    """O15: after two failed scrapes the writer has no retry left."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.job_script = [[{"status": "failed"}] for _ in range(2)]
     writer.job_script = [[{"status": "failed", "error": "full"}]]
@@ -133,10 +130,10 @@ async def test_retries_are_shared_by_the_phases(app: Regente) -> None:
 @pytest.mark.parametrize(
     ("where", "code"), [("scrape", "ERROR400"), ("writer", "ERROR400"), ("writer", "ERROR401")]
 )
-async def test_what_no_retry_helps_fails_at_once_with_its_own_code(
+async def test_a_permanent_error_fails_at_once_with_its_own_code(
     app: Regente, where: str, code: str
 ) -> None:
-    """O15: ERROR400 and ERROR401 are for a person."""
+    """O15: ERROR400 and ERROR401."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     if where == "scrape":
         worker.job_script = [
@@ -154,7 +151,7 @@ async def test_what_no_retry_helps_fails_at_once_with_its_own_code(
 
 
 async def test_max_retries_can_be_changed_while_a_mission_runs(app: Regente) -> None:
-    """O16: what counts is the value at the time of the failure; 0 means none."""
+    """O16: the value at the time of the failure counts; 0 means none."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.job_script = [[{"status": "running"}], [{"status": "failed"}]]
     async with conducting(app, worker, writer):
@@ -174,8 +171,8 @@ async def test_max_retries_can_be_changed_while_a_mission_runs(app: Regente) -> 
     assert (again.status, again.retry_count) == ("completed", 1)
 
 
-async def test_a_bug_of_ours_is_error500_for_the_specifications_readers(app: Regente) -> None:
-    """O15: the view knows the specification's codes only."""
+async def test_an_unexpected_exception_is_error500_in_the_specifications_view(app: Regente) -> None:
+    """O15: the view has the specification's codes only."""
     (mission_id,) = await app.missions.create([MISSION])
     await app.missions.queue([mission_id])
     await rows(app, "ALTER TABLE tasks DISABLE TRIGGER tasks_obey_the_state_machine")

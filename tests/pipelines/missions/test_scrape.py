@@ -1,4 +1,4 @@
-"""The scrape job: what is sent, and what each of its ends leads to."""
+"""The scrape job: its request, and the result of each of its ends."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from tests.support.running import runner_in
 
 
 async def test_the_scrape_payload_is_the_specifications(app: Regente) -> None:
-    """O8: exactly 2.4.1, nothing more; progress is logged; `pending`, `queued` and `running` are
-    waited out."""
+    """O8: exactly 2.4.1; progress is logged; `pending`, `queued` and `running` are polled on."""
     worker = ScriptedWorker()
     under_way: list[dict[str, Any]] = [
         {"status": "pending"},
@@ -65,7 +64,7 @@ async def test_the_scrape_payload_is_the_specifications(app: Regente) -> None:
     ],
 )
 async def test_the_data_url_follows_the_formula(app: Regente, domain: str, base: str) -> None:
-    """O9: https by default; a storage domain with its own scheme is taken as it is."""
+    """O9: https by default; a storage domain with its own scheme is unchanged."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     async with worker.served() as url, fleet_of(app, writer, proxies=1), runner_in(app):
         await app.fleet.add_worker("w", url, API_KEY, domain)
@@ -77,8 +76,7 @@ async def test_the_data_url_follows_the_formula(app: Regente, domain: str, base:
 
 
 async def test_a_scrape_without_results_completes_without_a_writer(app: Regente) -> None:
-    """O8: 0 ads, no writer is asked, `scrape_empty` is logged, the session goes on
-    and counts it."""
+    """O8: 0 ads: no writer, `scrape_empty` is logged, the session counts it."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.job_script = [
         [{"status": "empty"}],
@@ -116,9 +114,8 @@ BAD_ENDS: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-async def test_a_scrape_that_does_not_end_well_is_retried_as_a_new_job(app: Regente) -> None:
-    """O8, O15: each bad end costs one retry in the scrape phase; nothing is guessed from an answer
-    that makes no sense."""
+async def test_a_failed_scrape_is_retried_as_a_new_job(app: Regente) -> None:
+    """O8, O15: each costs one retry of the scrape phase; an invalid answer is never interpreted."""
     worker = ScriptedWorker()
     async with conducting(app, worker, ScriptedWriter(), proxies=3):
         for last, code, says in BAD_ENDS:
@@ -151,7 +148,7 @@ async def test_a_scrape_that_does_not_end_well_is_retried_as_a_new_job(app: Rege
 async def test_a_job_that_takes_too_long_is_cancelled_at_the_worker_and_retried(
     app: Regente,
 ) -> None:
-    """O8, O15: ERROR202; the old job does not run on unnoticed."""
+    """O8, O15: ERROR202; the old job does not keep running."""
     worker = ScriptedWorker()
     worker.job_script = [[{"status": "running"}]]
     mission = await run_one(app, worker, ScriptedWriter())
@@ -162,8 +159,7 @@ async def test_a_job_that_takes_too_long_is_cancelled_at_the_worker_and_retried(
 
 
 async def test_the_worker_is_free_for_the_next_mission_while_storage_goes_on(app: Regente) -> None:
-    """O9: two missions are stored while the third is extracted, all on one worker
-    and one session."""
+    """O9: two missions are stored while one worker extracts the third in one session."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     writer.default_job = [{"status": "processing", "progress": {"processed": 1, "total": 3}}]
     async with conducting(app, worker, writer):

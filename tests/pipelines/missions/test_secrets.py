@@ -1,5 +1,4 @@
-"""Secrets: encrypted at rest, and in no table, event or log line, whatever goes wrong and whoever
-repeats them."""
+"""Secrets are encrypted at rest and in no table, event or log line, also when peers repeat them."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ async def everything_stored(app: Regente) -> str:
 async def test_no_secret_is_ever_stored_or_logged_in_the_clear(
     app: Regente, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """O15, O17: sessions, scrapes and writers fail, and each repeats what it was told; the canary
-    is found nowhere."""
+    """O15, O17: sessions, scrapes and writers fail and repeat a canary, which is never found."""
     caplog.set_level(logging.DEBUG)
     worker, writer = ScriptedWorker(), ScriptedWriter()
     echo = {
@@ -76,7 +74,7 @@ async def test_no_secret_is_ever_stored_or_logged_in_the_clear(
 async def test_a_wrong_key_gives_a_clear_error_and_no_secret(
     database_url: str, tmp_path: Path
 ) -> None:
-    """O15: whoever brings another REGENTE_SECRET_KEY learns what to do."""
+    """O15: the error of another REGENTE_SECRET_KEY says what to do."""
 
     def settings(key: str) -> Settings:
         return Settings(data_dir=tmp_path, secret_key=key, **QUICK)  # type: ignore[arg-type]

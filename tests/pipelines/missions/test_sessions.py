@@ -1,5 +1,4 @@
-"""Sessions: each status that a worker may say of one, at its start, while it waits, and under a
-mission."""
+"""Sessions: each status of a worker at the start, while waiting, and during a mission."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ async def failures_of_sessions(app: Regente) -> list[dict[str, Any]]:
 
 
 async def test_a_session_is_waited_for_through_every_status_of_its_start(app: Regente) -> None:
-    """O6: initializing, connecting, authenticating, warming_up: ask again; ready: go on. The
-    payload is the contract's."""
+    """O6: each status before `ready` is polled on; the payload is the contract's."""
     worker = ScriptedWorker()
     worker.session_script = [
         session("initializing", "connecting", "authenticating", "warming_up", "ready")
@@ -76,8 +74,8 @@ async def test_a_session_is_waited_for_through_every_status_of_its_start(app: Re
 async def test_a_session_that_does_not_start_costs_no_mission_a_retry(
     app: Regente, status: str, code: str, more: dict[str, Any], strikes: int
 ) -> None:
-    """O6, O15: worker `error`, a rest, `idle`, another proxy; only the proxy's own faults count
-    against it."""
+    """O6, O15: `error`, pause, `idle`, another proxy; only the proxy's own faults count against
+    it."""
     worker = ScriptedWorker()
     worker.session_script = [session("connecting", status, **more)]
     mission = await run_one(app, worker, ScriptedWriter())
@@ -97,7 +95,7 @@ async def test_a_session_that_does_not_start_costs_no_mission_a_retry(
 
 @config(timeout_session=1.5)
 async def test_a_session_that_is_not_ready_in_time_is_error101(app: Regente) -> None:
-    """O6, O15: given up at the limit, its worker is told, the proxy is blamed."""
+    """O6, O15: ended at the limit, the worker is told, the proxy blamed."""
     worker = ScriptedWorker()
     worker.session_script = [session("warming_up")]
     mission = await run_one(app, worker, ScriptedWriter())
@@ -120,8 +118,7 @@ async def test_a_session_that_is_not_ready_in_time_is_error101(app: Regente) -> 
 async def test_a_session_that_breaks_under_a_mission_costs_it_a_retry_through_another_proxy(
     app: Regente, status: str, code: str
 ) -> None:
-    """O6, O15, O17: the mission is retried in the session phase, on a new session and another
-    proxy, which is no strike."""
+    """O6, O15, O17: retried in the session phase on a new session; no failure of the proxy."""
     worker = ScriptedWorker()
     worker.session_script = [session("ready", status)]
     worker.job_script = [[{"status": "running", "ads_count": 1}]]
@@ -140,7 +137,7 @@ async def test_a_session_that_breaks_under_a_mission_costs_it_a_retry_through_an
     "status", ["stuck", "disconnected", "terminated", "scraping", "initializing"]
 )
 async def test_a_session_that_breaks_while_it_waits_is_replaced(app: Regente, status: str) -> None:
-    """O6: a ready session must stay ready; no mission is charged, no proxy blamed."""
+    """O6: an idle session is watched; no mission is charged, no proxy blamed."""
     worker = ScriptedWorker()
     worker.session_script = [session("ready", "ready", status)]
     async with fleet_of(app, worker, ScriptedWriter()):
@@ -158,8 +155,7 @@ async def test_a_session_that_breaks_while_it_waits_is_replaced(app: Regente, st
 async def test_after_session_limit_missions_the_session_ends_and_the_proxy_changes(
     app: Regente,
 ) -> None:
-    """O6, O16, O4: session_limit is obeyed, takes effect while running, and never the proxy of the
-    session before."""
+    """O6, O16, O4: a changed limit applies at once; the next session has another proxy."""
     worker = ScriptedWorker()
     await app.missions.set("session_limit", 2)
     async with conducting(app, worker, ScriptedWriter(), proxies=3):
@@ -179,7 +175,7 @@ async def test_after_session_limit_missions_the_session_ends_and_the_proxy_chang
     assert {row["reason"] for row in sessions} <= {"session_limit", "orchestrator_closed"}
 
 
-async def test_a_setting_that_makes_no_sense_is_refused(app: Regente) -> None:
+async def test_an_invalid_setting_is_refused(app: Regente) -> None:
     """O16: clear errors; nothing is stored."""
     wrong: list[tuple[str, Any]] = [
         ("session_limit", 0),
@@ -204,9 +200,8 @@ async def test_a_setting_that_makes_no_sense_is_refused(app: Regente) -> None:
     )
 
 
-async def test_without_a_free_proxy_it_waits_and_says_error501_once_per_spell(app: Regente) -> None:
-    """O6: ERROR501 is logged once, not at every poll; the mission runs as soon as
-    there is a proxy."""
+async def test_without_a_free_proxy_it_waits_and_logs_error501_once(app: Regente) -> None:
+    """O6: not at every poll; the mission runs as soon as a proxy is free."""
     worker = ScriptedWorker()
     async with conducting(app, worker, ScriptedWriter(), proxies=0):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
@@ -226,7 +221,7 @@ async def test_without_a_free_proxy_it_waits_and_says_error501_once_per_spell(ap
 async def test_a_worker_whose_session_failed_goes_through_error_and_rest_back_to_idle(
     app: Regente,
 ) -> None:
-    """O3, O6: initializing → error → (rest, longer each time) → idle → initializing."""
+    """O3, O6: initializing → error → (pause, longer each time) → idle → initializing."""
     worker = ScriptedWorker()
     worker.session_script = [session("stuck"), session("stuck"), session("stuck")]
     async with fleet_of(app, worker, ScriptedWriter(), proxies=4):

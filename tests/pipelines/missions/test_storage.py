@@ -1,4 +1,4 @@
-"""The writer's job: what is sent, and what each of its ends leads to."""
+"""The writer's job: its request, and the result of each of its ends."""
 
 from __future__ import annotations
 
@@ -60,8 +60,7 @@ async def test_the_writers_payload_is_the_specifications(app: Regente) -> None:
 
 
 async def test_a_partial_store_completes_and_its_failed_items_can_be_read(app: Regente) -> None:
-    """O10, O11: what could not be stored is kept, with its index, data and error; found = stored +
-    failed."""
+    """O10, O11: failed items are kept with index, data and error; found = stored + failed."""
     writer = ScriptedWriter()
     writer.job_script = [[stored(1, failed=2)]]
     mission = await run_one(app, ScriptedWorker(), writer)
@@ -74,8 +73,8 @@ async def test_a_partial_store_completes_and_its_failed_items_can_be_read(app: R
     assert dict(await events_of(app, mission.id))["writer_completed"]["failed_items"] == 2
 
 
-async def test_ads_that_nobody_accounts_for_are_said_to_be_missing(app: Regente) -> None:
-    """O11: a mission with a residual is never silently green."""
+async def test_ads_that_are_neither_stored_nor_failed_are_reported_as_missing(app: Regente) -> None:
+    """O11: a mission with missing ads is marked."""
     writer = ScriptedWriter()
     writer.job_script = [[stored(1)]]
     mission = await run_one(app, ScriptedWorker(), writer)
@@ -111,7 +110,7 @@ async def test_a_writer_that_does_not_end_in_time_is_error302(app: Regente) -> N
     assert dict(await events_of(app, mission.id))["retry_triggered"]["error_code"] == "ERROR302"
 
 
-async def test_a_writers_answer_that_makes_no_sense_is_error300(app: Regente) -> None:
+async def test_an_invalid_answer_of_a_writer_is_error300(app: Regente) -> None:
     """O10, O15: never guessed."""
     writer = ScriptedWriter()
     nonsense: list[dict[str, Any]] = [
@@ -132,8 +131,7 @@ async def test_a_writers_answer_that_makes_no_sense_is_error300(app: Regente) ->
 
 
 async def test_without_an_active_writer_it_waits_and_says_why(app: Regente) -> None:
-    """O10: no retry is lost; the worker is free meanwhile; the writer that is added later gets the
-    job."""
+    """O10: no retry is charged, the worker is free; a writer that is added later gets the job."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     async with writer.served() as url, conducting(app, worker):
         (mission_id,) = await app.missions.create([MISSION], queue=True)
@@ -145,7 +143,7 @@ async def test_without_an_active_writer_it_waits_and_says_why(app: Regente) -> N
 
 
 async def test_a_writer_that_forgot_the_job_gets_it_again_under_the_same_name(app: Regente) -> None:
-    """O10, O14: 404 after a restart of the writer: sent again, one name, no retry."""
+    """O10, O14: 404 after a restart: sent again under its id, without a retry."""
     writer = ScriptedWriter()
     writer.job_script = [[{"status": "processing"}]]
     async with conducting(app, ScriptedWorker(), writer):
@@ -158,7 +156,7 @@ async def test_a_writer_that_forgot_the_job_gets_it_again_under_the_same_name(ap
     assert first == second
 
 
-async def test_a_writer_that_holds_a_job_cannot_be_removed(app: Regente) -> None:
+async def test_a_writer_with_a_job_cannot_be_removed(app: Regente) -> None:
     """O10: removing is refused while it is needed; afterwards it is possible."""
     writer = ScriptedWriter()
     writer.job_script = [[{"status": "processing"}]]

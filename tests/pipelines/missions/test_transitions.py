@@ -1,5 +1,4 @@
-"""The state machines of missions, workers and proxies: what may happen, and
-that nothing else does."""
+"""The state machines of missions, workers and proxies: legal and illegal transitions."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ WORKER_MOVES = {
 async def test_a_new_mission_is_in_the_bank_and_queueing_it_sets_time_checkpoint_and_event(
     app: Regente,
 ) -> None:
-    """O2, O5: (novo) → queued; a mission can sit in the bank."""
+    """O2, O5: (novo) → queued; a mission can stay a draft."""
     first, second = await app.missions.create([MISSION, MISSION])
     banked = await app.missions.get(first)
     assert (banked.status, banked.checkpoint, banked.queued_at) == ("draft", None, None)
@@ -45,8 +44,7 @@ async def test_a_new_mission_is_in_the_bank_and_queueing_it_sets_time_checkpoint
 
 
 async def test_each_legal_step_of_a_mission_sets_what_the_table_says(app: Regente) -> None:
-    """O2, O3: queued → running (extracao) → running (armazenamento) → completed (finalizado), as
-    each is seen from outside."""
+    """O2, O3: queued → running (extracao) → running (armazenamento) → completed (finalizado)."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
     worker.gate.clear()
     writer.default_job = [{"status": "processing"}]
@@ -85,7 +83,7 @@ def writer_done() -> dict[str, object]:
     }
 
 
-async def test_what_a_mission_may_not_do_is_refused_with_a_clear_error(app: Regente) -> None:
+async def test_an_illegal_action_on_a_mission_is_refused_with_a_clear_error(app: Regente) -> None:
     """O2: nothing is queued, canceled or retried out of turn; an unknown mission is not found."""
     draft, queued, done = await app.missions.create([MISSION] * 3)
     await app.missions.queue([queued, done])
@@ -159,8 +157,7 @@ async def test_the_database_itself_refuses_every_illegal_transition_of_a_worker(
 
 
 async def test_a_worker_that_scrapes_has_a_mission_and_a_mission_one_worker(app: Regente) -> None:
-    """O3, O7: the schema allows neither a scraping worker without a mission nor
-    two workers on one."""
+    """O3, O7: constraints refuse a scraping worker without a mission, and two workers on one."""
     (mission_id,) = await app.missions.create([MISSION])
     for name in ("a", "b"):
         await app.fleet.add_worker(name, "http://127.0.0.1:9", "a-key", "storage.example.com")
@@ -175,8 +172,7 @@ async def test_a_worker_that_scrapes_has_a_mission_and_a_mission_one_worker(app:
 
 
 async def test_a_proxy_is_free_in_use_or_out_and_never_used_by_two(app: Regente) -> None:
-    """O4: available → in use → available; one worker holds one proxy; fail_count
-    and reactivation."""
+    """O4: available → in use → available; one worker per proxy; fail_count and reactivation."""
     async with fleet_of(app, ScriptedWorker("a"), proxies=2):
         with pytest.raises(psycopg.errors.UniqueViolation):
             await rows(app, "UPDATE proxies SET in_use_by_worker_id = (SELECT id FROM workers)")

@@ -1,4 +1,4 @@
-"""One answer to "why is it not running?", whatever the reason."""
+"""One answer to "why is it not running?", for every reason."""
 
 from __future__ import annotations
 
@@ -66,9 +66,8 @@ def test_each_reason_has_its_code_and_its_sentence(
     assert says in found.summary
 
 
-async def test_the_answer_follows_what_happens(app: Regente) -> None:
-    """O2, O6: bank, closed, stopped, paused, no runner, no worker, no proxy, running, done: one
-    mission through all of them."""
+async def test_the_answer_follows_the_state(app: Regente) -> None:
+    """O2, O6: one mission through all reasons."""
     worker = ScriptedWorker()
     worker.gate.clear()
     await app.missions.set("auto_start", False)

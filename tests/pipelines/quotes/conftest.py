@@ -1,5 +1,5 @@
-"""A sandbox that stands in for the providers, an app that makes quotes with it, and ways to look at
-them."""
+"""A sandbox in place of the providers, an app that makes quotes with it, and functions that
+wait."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def standing_at(operations: QuoteOperations, quote_id: int, checkpoint: st
 
 
 def paid_once(market: QuotesStandin, *, analyses: int, searches: int) -> None:
-    """By the provider's own count: so many calls were paid for, none of them twice."""
+    """The provider's own counts: so many calls were paid for, none of them twice."""
     for route, orders in (("analysis", analyses), ("search", searches)):
         assert (sum(market.paid[route].values()), len(market.paid[route])) == (orders, orders), (
             route,

@@ -1,4 +1,4 @@
-"""`regente run --pipelines quotes` as a process of its own, for tests that end it in every way."""
+"""`regente run --pipelines quotes` as a process, for tests that end it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class QuoteRunner(LoggedProcess):
 
 
 def expire_leases(database_url: str) -> None:
-    """Time is moved, not waited for."""
+    """Moves the leases' end into the past instead of waiting."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
             "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 "

@@ -1,4 +1,4 @@
-"""Quotes over the API: one or many in, with evidence out."""
+"""Quotes over the API: submitted alone or in lots, shown with their evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.running import runner_in
 async def test_quotes_are_submitted_listed_and_shown(
     app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
-    """Q1, Q5, Q8: a lot of two and one alone; what comes out adds up."""
+    """Q1, Q5, Q8: a lot of two and one alone; the totals add up."""
     async with served(app, ApiConfig()) as api, runner_in(app):
         body = {
             "quotes": [
@@ -77,8 +77,8 @@ async def test_quotes_are_submitted_listed_and_shown(
     paid_once(market, analyses=3, searches=2)
 
 
-async def test_what_cannot_be_quoted_is_refused(app: Regente, operations: QuoteOperations) -> None:
-    """Bad input: 422 with the field, and nothing is stored."""
+async def test_an_invalid_quote_is_refused(app: Regente, operations: QuoteOperations) -> None:
+    """422 with the field, and nothing is stored."""
     async with served(app, ApiConfig()) as api:
         wrong: tuple[dict[str, Any], ...] = (
             {},

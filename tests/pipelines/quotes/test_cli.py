@@ -1,4 +1,4 @@
-"""`regente quotes …` on a real database, with a runner as a process of its own."""
+"""`regente quotes …` on a real database, with a runner as a process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Cli:
 async def test_a_file_of_items_becomes_a_lot_of_quotes(
     database_url: str, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    """Submit, follow, list, show, lots; for people and for programs."""
+    """Submit, follow, list, show, lots; as tables and as JSON."""
     cli = Cli(database_url, tmp_path)
     (tmp_path / "items.csv").write_text(
         "reference;description\nP-1;Cadeira preta\nP-2;Fiat Uno Mille 2010\n", "utf-8"
@@ -84,7 +84,7 @@ async def test_a_file_of_items_becomes_a_lot_of_quotes(
     assert "inventário" in (await cli("lots")).stdout
 
 
-async def test_mistakes_are_told_in_one_line(database_url: str, tmp_path: Path) -> None:
+async def test_mistakes_are_reported_in_one_line(database_url: str, tmp_path: Path) -> None:
     """Clear errors, exit codes, and nothing stored."""
     cli = Cli(database_url, tmp_path)
     (tmp_path / "bad.csv").write_text("what\nCadeira\n", "utf-8")

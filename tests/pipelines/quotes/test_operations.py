@@ -1,4 +1,5 @@
-"""The checkpoint manager's six operations in the engine's public API, as the page says."""
+"""The checkpoint manager's six operations in the engine's public API, as docs/pipelines
+describes."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ OPERATIONS = (
 )
 
 
-def test_the_page_maps_each_operation_to_something_that_is_there() -> None:
-    """Q7: no operation is missing, and nothing is promised that does not exist."""
+def test_the_page_maps_each_operation_to_an_existing_function() -> None:
+    """Q7: no operation is missing."""
     rows = dict(
         re.findall(r"^\| `(\w+)\(quote.*?\)` \| (.*) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
     )
@@ -36,7 +37,7 @@ def test_the_page_maps_each_operation_to_something_that_is_there() -> None:
 
 
 async def test_each_operation_does_what_the_page_says(app: Regente, registry: Registry) -> None:
-    """Q7: seen from inside the task and from outside, over two attempts."""
+    """Q7: from inside the task and from outside, over two attempts."""
     seen: list[dict[str, Any]] = []
     calls: list[str] = []
 

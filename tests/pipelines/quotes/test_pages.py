@@ -1,4 +1,4 @@
-"""Prices off pages, and what becomes of them together."""
+"""Prices of shop pages, their statistics, and the guard of the addresses."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ LD = '<script type="application/ld+json">%s</script>'
         ("\x00<<<>>>", None),
     ],
 )
-def test_a_price_is_read_where_it_stands(
+def test_a_price_is_read_by_the_order_of_its_sources(
     html: str, expected: tuple[str, str | None, str] | None
 ) -> None:
-    """Q6: JSON-LD first, then what is marked up, then what looks like one."""
+    """Q6: JSON-LD first, then markup, then text that looks like a price."""
     found = read_price(html)
     assert (
         None if found is None else (str(found.amount), found.currency, found.method.value)
@@ -93,10 +93,10 @@ def evidence(*prices: str | None) -> list[Evidence]:
         (["10.005", "10.004"], "10.00", []),
     ],
 )
-def test_statistics_are_about_the_same_thing(
+def test_statistics_exclude_outliers(
     prices: list[str | None], value: str, outliers: list[int]
 ) -> None:
-    """Outliers are out, and counted."""
+    """Outliers are excluded, and counted."""
     found = appraise(evidence(*prices))
     assert found.statistics is not None
     assert (str(found.statistics.value), found.outliers) == (value, outliers)
@@ -106,13 +106,13 @@ def test_statistics_are_about_the_same_thing(
 
 
 def test_no_price_is_no_statistics() -> None:
-    """Nothing is made up."""
+    """Nothing is invented."""
     assert appraise(evidence(None, None)).statistics is None
     assert appraise([]).statistics is None
 
 
 def test_a_vehicle_is_found_by_its_words() -> None:
-    """Brands go by several names; the year and the fuel decide between entries."""
+    """Brands have several names; the year and the fuel decide between entries."""
     brands = [
         Entry(code="21", name="Fiat"),
         Entry(code="59", name="VW - VolksWagen"),
@@ -152,9 +152,8 @@ def test_a_vehicle_is_found_by_its_words() -> None:
         "https://",
     ],
 )
-async def test_no_shop_makes_us_ask_our_own_network(url: str) -> None:
-    """A link in a search's answer is somebody else's word. What it says of the product counts as
-    before."""
+async def test_links_into_our_own_network_are_not_fetched(url: str) -> None:
+    """A search result's link is untrusted. Its listed price counts as before."""
     found = await looked_at(url, home="https://serpapi.com")
     assert (found.error, found.method, found.price) == (
         "ADDRESS_REFUSED",
@@ -164,16 +163,15 @@ async def test_no_shop_makes_us_ask_our_own_network(url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "127.1", "2130706433", "0x7f000001"])
-async def test_a_name_is_judged_by_what_it_resolves_to(name: str) -> None:
-    """Whatever leads here is refused before a byte is sent, also on the very port of the search,
-    which has another name."""
+async def test_a_host_name_is_judged_by_its_addresses(name: str) -> None:
+    """Refused before a byte is sent, also on the port of the search under another name."""
     async with SourceServer().running() as ours:
         found = await looked_at(page_on(ours).replace("127.0.0.1", name), home=ours.url)
         assert (found.error, ours.visits) == ("ADDRESS_REFUSED", [])
 
 
 async def test_a_redirect_into_our_own_network_is_not_followed() -> None:
-    """The page lies where it may; where it sends us is judged anew, by address and by name."""
+    """The target of a redirect is checked again, by address and by name."""
     async with SourceServer().running() as sandbox, SourceServer().running() as inner:
         for place in (
             page_on(inner),
@@ -189,8 +187,8 @@ async def test_a_redirect_into_our_own_network_is_not_followed() -> None:
         assert len(sandbox.visits) == 3
 
 
-async def test_the_sandbox_is_where_the_setting_says() -> None:
-    """Its host and its port, and nothing else on this machine."""
+async def test_only_the_configured_sandbox_may_be_local() -> None:
+    """Its host and port, and no other on this machine."""
     async with SourceServer().running() as sandbox, SourceServer().running() as other:
         found = await looked_at(page_on(sandbox), home=f"{sandbox.url}/quotes/serpapi")
         assert (found.error, found.price, found.method) == (None, Decimal("7.50"), "microdata")
@@ -216,8 +214,8 @@ def page_on(server: SourceServer) -> str:
     return server.on("/product", answer)
 
 
-def test_with_a_key_nothing_is_asked_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made-up prices never mix with real ones."""
+def test_with_a_key_the_sandbox_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invented prices never mix with real ones."""
     sandbox = "http://127.0.0.1:8100"
     assert {url.startswith(sandbox) for url in QuotesSettings().base_urls(sandbox)} == {True}
     monkeypatch.setenv("REGENTE_QUOTES_ANTHROPIC_KEY", "sk-very-secret")

@@ -61,7 +61,7 @@ async def execute(app: Regente, text: bytes, **params: Any) -> list[dict[str, An
 async def test_a_quote_passes_exactly_the_specified_checkpoints(
     args: QuoteArgs, course: list[str], app: Regente, operations: QuoteOperations
 ) -> None:
-    """Q2: each of them is committed, in this order; together they are all that there are."""
+    """Q2: each is committed, in this order, and there are no others."""
     await execute(app, WATCH)
     (quote_id,) = (await operations.submit([args])).ids
     await app.run(until_idle=True)
@@ -132,10 +132,10 @@ async def test_a_vehicle_is_looked_up_in_the_fipe_table(
     paid_once(market, analyses=1, searches=0)
 
 
-async def test_a_lot_is_a_ledger_and_knows_what_it_is_worth(
+async def test_a_lot_has_counts_and_a_total_value(
     app: Regente, operations: QuoteOperations
 ) -> None:
-    """Q8: lots; a reference that a lot knows is not quoted, or paid for, twice."""
+    """Q8: a reference that a lot has already is not quoted, or paid for, twice."""
     quotes = [
         quote_args("Mesa de reunião 8 lugares", "P-1"),
         quote_args("Impressora laser colorida", "P-2"),
@@ -179,7 +179,7 @@ async def test_bad_input_is_refused_and_nothing_is_stored(
 async def test_no_price_anywhere_is_an_error_with_its_evidence(
     app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
-    """Q6: what was looked at is kept, and why it did not help."""
+    """Q6: the fetched pages are kept with the reason of each."""
     market.break_with(Route.SEARCH, MarketFaultKind.UNUSABLE, count=1)
     (nothing,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)
@@ -196,7 +196,7 @@ async def test_no_price_anywhere_is_an_error_with_its_evidence(
     paid_once(market, analyses=1, searches=1)
 
 
-async def test_an_analysis_that_makes_no_sense_is_not_ordered_again_by_itself(
+async def test_an_invalid_analysis_is_not_ordered_again_automatically(
     app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
     """Q6: it was paid for."""
@@ -211,10 +211,10 @@ async def test_an_analysis_that_makes_no_sense_is_not_ordered_again_by_itself(
     )
 
 
-async def test_pages_that_stay_away_do_not_hold_up_a_quote(
+async def test_unreachable_pages_do_not_delay_a_quote_for_ever(
     app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
-    """Q12: it waits for them twice; then the listing's price counts, and the evidence says so."""
+    """Q12: after two waits the listing's price counts, and the evidence shows so."""
     market.break_with(Route.PAGE, MarketFaultKind.UNAVAILABLE)
     async with runner_in(app):
         (quote_id,) = (await operations.submit([CHAIR])).ids

@@ -1,5 +1,4 @@
-"""The small form of `python -m benchmarks.quotes`: many quotes, several processes, runners killed
-in between."""
+"""The small form of `python -m benchmarks.quotes`: many quotes, several runners, some killed."""
 
 from __future__ import annotations
 

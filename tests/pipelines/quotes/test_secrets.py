@@ -1,5 +1,4 @@
-"""The providers' keys appear nowhere: not in a failure, an event, a log line or a settings object's
-text."""
+"""The providers' keys are in no failure, event, log line or repr of the settings."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ async def test_a_key_in_an_address_is_masked_everywhere(
     market: QuotesStandin,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """SerpAPI takes its key in the query: the failure names the address without it, even in the
-    most talkative log."""
+    """SerpAPI takes its key in the query: failures and debug logs name the address without it."""
     for name in ("", *HTTP_LOGGERS):
         caplog.set_level(logging.DEBUG, name)
     base = f"{sandbox.url}/quotes"
@@ -68,7 +66,7 @@ async def test_a_key_in_an_address_is_masked_everywhere(
 async def test_the_fipe_table_is_read_in_both_versions(
     database_url: str, settings: Settings, sandbox: Sandbox, market: QuotesStandin
 ) -> None:
-    """Q2: version 1 speaks Portuguese, version 2 English; the price is the same."""
+    """Q2: version 1 is in Portuguese, version 2 in English; the price is the same."""
     values = []
     for version in ("v1", "v2"):
         registry = Registry()

@@ -1,4 +1,4 @@
-"""The two scheduled tasks, and where quotes are shown while they are made."""
+"""The two scheduled tasks, and the figures about quotes in progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def change(app: Regente, text: bytes, **params: Any) -> None:
 async def test_the_schedules_of_the_specification_are_there_with_the_first_quote(
     app: Regente, operations: QuoteOperations
 ) -> None:
-    """Q4: every 5 minutes, and daily at 04:00; what somebody changed stays changed."""
+    """Q4: every 5 minutes, and daily at 04:00; changed schedules stay changed."""
     assert await app.schedules() == []
     await operations.submit([CHAIR])
     found = {
@@ -47,7 +47,7 @@ async def test_the_schedules_of_the_specification_are_there_with_the_first_quote
 
 
 async def result_of(app: Regente, pipeline: str) -> Any:
-    """Of the task that the schedule queued."""
+    """The result of the task that the schedule queued."""
 
     async def done() -> Any:
         return next(
@@ -60,7 +60,7 @@ async def result_of(app: Regente, pipeline: str) -> Any:
 async def test_a_stuck_quote_is_recovered_by_the_schedule(
     app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
-    """Q3, Q4: processing, its heartbeat 11 minutes old; the next attempt pays for nothing again."""
+    """Q3, Q4: its heartbeat is 11 minutes old; the next attempt pays nothing again."""
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     (quote_id,) = (await operations.submit([CHAIR])).ids
     async with runner_in(app):
@@ -80,10 +80,10 @@ async def test_a_stuck_quote_is_recovered_by_the_schedule(
     paid_once(market, analyses=1, searches=1)
 
 
-async def test_recovery_takes_only_what_is_stuck(
+async def test_recovery_takes_only_stuck_quotes(
     app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
-    """Q3: ten minutes is the limit, not nine."""
+    """Q3: the limit is ten minutes, not nine."""
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     stuck, slow = (await operations.submit([CHAIR, CHAIR])).ids
     async with runner_in(app):
@@ -99,11 +99,10 @@ async def test_recovery_takes_only_what_is_stuck(
     paid_once(market, analyses=2, searches=2)
 
 
-async def test_what_is_older_than_a_day_ends_with_an_error(
+async def test_quotes_older_than_a_day_end_with_an_error(
     app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
-    """Q4: at 04:00, also what waits between two attempts; it can be retried, and pays for nothing
-    again."""
+    """Q4: at 04:00, also between two attempts; a retry pays nothing again."""
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     old, young, waiting = (await operations.submit([CHAIR] * 3)).ids
     async with runner_in(app):
@@ -131,7 +130,7 @@ async def test_what_is_older_than_a_day_ends_with_an_error(
 async def test_a_quote_that_waits_for_its_next_attempt_for_a_day_ends_too(
     app: Regente, operations: QuoteOperations, market: QuotesStandin
 ) -> None:
-    """Q4: throttled for ever is not for ever."""
+    """Q4: endless throttling ends, too."""
     market.break_with(Route.ANALYSIS, MarketFaultKind.THROTTLED, retry_after=3600)
     (quote_id,) = (await operations.submit([CHAIR])).ids
 

@@ -1,5 +1,4 @@
-"""A league's site over real HTTP, an app that scrapes it quickly, and the db of somebody with
-`psql`."""
+"""A league's site over real HTTP, an app that scrapes it quickly, and a reader of the database."""
 
 from __future__ import annotations
 
@@ -83,7 +82,7 @@ def operations(app: Regente) -> RoundOperations:
 
 
 class DatabaseReader:
-    """Reads the raw tables, without a word of the pipeline's own SQL."""
+    """Reads the raw tables, without the pipeline's own SQL."""
 
     def __init__(self, connection: psycopg.Connection[dict[str, Any]]) -> None:
         self.connection = connection

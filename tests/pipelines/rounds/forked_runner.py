@@ -1,5 +1,4 @@
-"""Runners as processes of their own, to be killed: `regente run --pipelines rounds,matches`, forked
-from a warm process.
+"""`regente run --pipelines rounds,matches` as processes to kill, forked from a warm one.
 
 The forked child reads the crash point from its own environment, like a fresh one would; only the
 import of the code is shared.
@@ -76,7 +75,7 @@ class ForkedRunner:
             os.kill(self._process.pid, sign)
 
     def killed(self, within_seconds: float = 30.0) -> None:
-        """It died by SIGKILL; the test fails when it did not."""
+        """Waits until it died by SIGKILL; fails the test when it did not."""
         self._process.join(within_seconds)
         assert self._process.exitcode == -signal.SIGKILL, (
             f"{self._process.exitcode}: {self.log.read_text()[-5000:]}"
@@ -93,7 +92,7 @@ class ForkedRunner:
 def forked_runner(
     database_url: str, sandbox_url: str, log: Path, **environment: str
 ) -> Iterator[ForkedRunner]:
-    """None is left behind."""
+    """A forked runner, which is killed at the end of the block."""
     env = {
         **CONFIG,
         "REGENTE_DATABASE_URL": database_url,

@@ -1,5 +1,4 @@
-"""The checker: says which matches are not whole. It trusts neither the pipeline nor the schema's
-own constraints.
+"""Finds incomplete matches, without the pipeline's code and the schema's constraints.
 
 One statement, so that it sees one moment of the database; run it as often as you like, at any time.
 """
@@ -64,8 +63,7 @@ def half_matches(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 class ContinuousCheck:
-    """Looks all the time, in a thread with a connection of its own, from the beginning to the end
-    of a `with` block."""
+    """Checks all the time, in a thread with its own connection, while the block runs."""
 
     def __init__(self, url: str) -> None:
         self.found: list[str] = []

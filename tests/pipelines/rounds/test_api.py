@@ -1,5 +1,4 @@
-"""The rounds over HTTP: the two endpoints of the specification, and the tables
-that people look at."""
+"""Rounds over HTTP: the specification's two endpoints, and the tables of the console."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ async def api(app: Regente) -> AsyncIterator[Served]:
 async def test_a_round_over_http_from_its_start_to_its_repair(
     api: Served, app: Regente, league: League
 ) -> None:
-    """Z4, Z5: start, look, the dead letter with its page, run again only what failed."""
+    """Z4, Z5: start, list, the dead letter with its page, retry of the failed matches only."""
     victim = league.calendar.round(LEAGUE, 12)[2].id
     league.break_with("layout", match_id=victim)
     body = {"league": LEAGUE, "round": 12}
@@ -77,7 +76,7 @@ async def test_a_round_over_http_from_its_start_to_its_repair(
 
 
 async def test_rounds_come_in_pages_and_what_is_wrong_is_refused(api: Served) -> None:
-    """Z5: filters, cursors, clear errors; nothing is stored for a refused start."""
+    """Z5: filters, cursors, clear errors; a refused start stores nothing."""
     for number in (1, 2, 3):
         body_of(
             await api.operator.post("/api/scrape", json={"league": LEAGUE, "round": number}), 202
@@ -120,7 +119,7 @@ async def test_rounds_come_in_pages_and_what_is_wrong_is_refused(api: Served) ->
 
 
 async def test_a_started_round_survives_the_api(app: Regente, league: League) -> None:
-    """Z9: the queue is in the database, and the runner is none of the API's business."""
+    """Z9: the queue is in the database, and the runner is another process."""
     async with served(app) as api:
         body_of(await api.operator.post("/api/scrape", json={"league": LEAGUE, "round": 12}), 202)
     assert league.calls == {}, "nothing runs inside the API"

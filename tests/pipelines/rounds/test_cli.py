@@ -1,4 +1,4 @@
-"""`regente rounds …`, with a runner beside it."""
+"""`regente rounds …`, with a runner as another process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cli", "plain_logs"]
 
 
 async def test_a_round_on_the_command_line(app: Regente, league: League, cli: Cli) -> None:
-    """Z5: start and follow, the table of the matches, one match, run again what is missing."""
+    """Z5: start and follow, the matches, one match, retry of the missing ones."""
     victim = league.calendar.round(LEAGUE, 12)[2].id
     assert "No rounds yet" in await cli.text("rounds", "list")
     league.break_with("layout", match_id=victim)
@@ -42,7 +42,7 @@ async def test_a_round_on_the_command_line(app: Regente, league: League, cli: Cl
     assert (await cli.json("rounds", "start", LEAGUE, "12"))["status"] == "FINISHED"
 
 
-async def test_what_cannot_be_done_is_said_in_one_line(cli: Cli) -> None:
+async def test_mistakes_are_reported_in_one_line(cli: Cli) -> None:
     """Bad input gets a clear error and an exit code."""
     wrong = await cli("rounds", "start", "Brasileirão", "12", "--json")
     assert (wrong.code, wrong.error["code"]) == (2, "INVALID_INPUT")

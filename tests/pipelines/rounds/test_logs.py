@@ -1,5 +1,4 @@
-"""The log of a real run: every line of a match's work says which round, which
-match, which attempt."""
+"""The log of a real run: every line of a match names its round, match and attempt."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ FIELDS = ("job_id", "match_id", "attempt_count")
 async def test_every_line_names_its_round_its_match_and_its_attempt(
     operations: RoundOperations, sandbox: Sandbox, league: League, database_url: str, tmp_path: Path
 ) -> None:
-    """Z7: pages asked for, retries, throttling, dead letters, skips and ends, from the pipeline and
-    from the engine."""
+    """Z7: fetches, retries, throttling, dead letters, skips and ends, of pipeline and engine."""
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
     for match_id, kind in zip(
         played, ("unavailable", "throttled", "layout", "postponed", "live"), strict=False

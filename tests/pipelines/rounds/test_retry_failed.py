@@ -1,4 +1,4 @@
-"""`retry-failed` runs what is missing, and nothing else."""
+"""`retry-failed` runs the missing matches, and no others."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tests.pipelines.rounds.conftest import LEAGUE, DatabaseReader, run_round
 from tests.pipelines.rounds.match_checker import half_matches
 
 
-async def test_only_what_failed_runs_again(
+async def test_only_failed_matches_run_again(
     app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
-    """Z5: three failed matches, by code and all; the seven others are not asked for again."""
+    """Z5: three failed matches, by code and all; the seven others are not fetched again."""
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
     league.break_with("not_found", match_id=played[0])
     league.break_with("layout", match_id=played[1])
@@ -33,10 +33,10 @@ async def test_only_what_failed_runs_again(
     assert half_matches(db.connection) == []
 
 
-async def test_what_is_still_broken_fails_again_and_stays(
+async def test_a_match_that_fails_again_keeps_both_failures(
     app: Regente, operations: RoundOperations, league: League
 ) -> None:
-    """Z4, Z5: an operator's retry has a budget of its own; the dead letter keeps both failures."""
+    """Z4, Z5: an operator's retry resets the tries."""
     victim = league.calendar.round(LEAGUE, 12)[0].id
     league.break_with("layout", match_id=victim)
     await run_round(app)
@@ -53,8 +53,7 @@ async def test_what_is_still_broken_fails_again_and_stays(
 async def test_matches_that_are_not_in_the_database_are_found_although_their_tasks_are_gone(
     app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
-    """Z5: what is missing is what is not stored, whatever became of its task: forgotten, canceled,
-    or done and then deleted."""
+    """Z5: missing means not stored, whether its task was deleted, canceled or done."""
     await run_round(app)
     played = [match.id for match in league.calendar.round(LEAGUE, 12)]
     db.rows("DELETE FROM regente.matches WHERE match_id = ANY (%s) RETURNING id", played[:2])
@@ -75,7 +74,7 @@ async def test_matches_that_are_not_in_the_database_are_found_although_their_tas
 async def test_canceled_matches_are_missing_too(
     app: Regente, operations: RoundOperations, db: DatabaseReader
 ) -> None:
-    """Z5: somebody stopped the round in the middle."""
+    """Z5: a round that was canceled halfway."""
     await app.pause("matches")
     started = await operations.start(LEAGUE, 12)
     await app.run(["rounds"], until_idle=True)

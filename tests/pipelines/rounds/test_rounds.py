@@ -17,8 +17,7 @@ from tests.support.running import runner_in
 async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
     app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
-    """Z1, Z6: ten tasks, ten matches, each with its teams, events and stats, and a result that adds
-    up."""
+    """Z1, Z6: ten tasks, ten matches with teams, events, stats, and a result that adds up."""
     matches = await run_round(app)
     played = {match.id: match for match in league.calendar.round(LEAGUE, 12)}
     assert set(matches) == set(played)
@@ -45,7 +44,7 @@ async def test_a_round_is_discovered_and_every_match_is_stored_as_it_was_played(
 async def test_what_is_stored_of_a_match_is_what_the_page_says(
     app: Regente, operations: RoundOperations, league: League
 ) -> None:
-    """Z6: names with accents, quotes and angle brackets, to the letter."""
+    """Z6: names with accents, quotes and angle brackets, unchanged."""
     await run_round(app)
     truth = league.calendar.round(LEAGUE, 12)[3]
     detail = await operations.match(1, truth.id)
@@ -62,8 +61,7 @@ async def test_what_is_stored_of_a_match_is_what_the_page_says(
 async def test_every_match_has_its_task_before_the_first_is_asked_for(
     app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
-    """Z1: with the matches' pipeline paused the round is discovered, ten tasks wait, and no match's
-    page was asked for."""
+    """Z1: with `matches` paused ten tasks wait, and no match page was fetched."""
     await app.pause("matches")
     started = await operations.start(LEAGUE, 3)
     assert (started.status, started.listed) == ("PENDING", 0)
@@ -88,7 +86,7 @@ async def test_every_match_has_its_task_before_the_first_is_asked_for(
 async def test_a_round_that_is_started_again_is_the_same_job(
     app: Regente, operations: RoundOperations, league: League
 ) -> None:
-    """Z1, Z5: twice at once, and once more when it is done."""
+    """Z1, Z5: started twice at once, and again when it is done."""
     both = await asyncio.gather(*(operations.start(LEAGUE, 12) for _ in range(5)))
     assert len({(one.id, one.task_id) for one in both}) == 1
     await app.run(until_idle=True)
@@ -101,7 +99,7 @@ async def test_a_round_that_is_started_again_is_the_same_job(
 async def test_a_refreshed_round_reads_its_page_again_and_scrapes_nothing_twice(
     app: Regente, operations: RoundOperations, league: League
 ) -> None:
-    """Z8: known matches keep their task; what is stored is left alone."""
+    """Z8: known matches keep their task; stored ones are not fetched."""
     before = await run_round(app)
     after = await operations.start(LEAGUE, 12, refresh=True)
     assert after.task_id != 1
@@ -115,7 +113,7 @@ async def test_a_refreshed_round_reads_its_page_again_and_scrapes_nothing_twice(
 async def test_a_match_that_is_there_already_is_skipped(
     app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
-    """Z8: its task was forgotten, the match was not; a new task asks for nothing and says why."""
+    """Z8: its task was deleted; a new task fetches nothing and gives the reason."""
     await run_round(app)
     db.rows("DELETE FROM regente.tasks RETURNING id")
     await operations.start(LEAGUE, 12)
@@ -145,7 +143,7 @@ async def test_rounds_of_two_leagues_at_once_share_nothing(
     assert (db.count("matches"), db.count("teams")) == (60, 40)
 
 
-async def test_what_cannot_be_a_round_is_refused_and_leaves_nothing(
+async def test_an_invalid_round_is_refused_and_stores_nothing(
     operations: RoundOperations, db: DatabaseReader
 ) -> None:
     """Bad input gets a clear error."""

@@ -1,4 +1,4 @@
-"""The schema itself refuses half a match, whoever writes it."""
+"""The schema itself refuses half a match, from every writer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write(db: DatabaseReader, *statements: str) -> None:
 
 
 def test_a_whole_match_is_taken_and_can_be_deleted_whole(db: DatabaseReader) -> None:
-    """Z6: the constraints let through what is right."""
+    """Z6: the constraints accept a complete match."""
     write(db, *WHOLE)
     assert db.count("matches") == 1
     write(db, "DELETE FROM regente.matches")
@@ -65,7 +65,7 @@ HALF = [
 
 
 def test_half_a_match_is_refused_at_the_latest_when_it_is_committed(db: DatabaseReader) -> None:
-    """Z3, Z6: and nothing of it is left."""
+    """Z3, Z6: and no row of it is left."""
     for statements, constraint in HALF:
         # Identities go on after a rollback: they begin again for each try.
         db.connection.execute("ALTER TABLE regente.matches ALTER COLUMN id RESTART")
@@ -89,7 +89,7 @@ LATER = (
 
 
 def test_a_whole_match_cannot_become_half_a_match(db: DatabaseReader) -> None:
-    """Z6: also later, by hand."""
+    """Z6: also later, by SQL."""
     write(db, *WHOLE)
     for statement in LATER:
         with pytest.raises(psycopg.errors.IntegrityError):

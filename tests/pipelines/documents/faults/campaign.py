@@ -1,5 +1,5 @@
-"""A whole execution with every kind of bad document:
-`python -m tests.pipelines.documents.faults.campaign --documents 2000`.
+"""An execution with every bad document: `python -m tests.pipelines.documents.faults.campaign
+--documents 2000`.
 
 It stalls before it begins, three resume it at once, a runner is killed in its midst, and another
 one ends it.
@@ -41,7 +41,13 @@ class Outcome:
 
 
 async def run_campaign(
-    url: str, folder: Path, planned: list[Planned], *, hurry: bool, kill: bool, wait_seconds: float
+    url: str,
+    folder: Path,
+    planned: list[Planned],
+    *,
+    skip_waits: bool,
+    kill: bool,
+    wait_seconds: float,
 ) -> Outcome:
     async with (
         Sandbox(proxies=0, standins=[OpenRouter(1)]) as sandbox,
@@ -59,7 +65,7 @@ async def run_campaign(
         answers = await asyncio.gather(*(env.operations.resume(execution_id) for _ in range(3)))
         began = time.monotonic()
         execution, status = await _run(
-            env, execution_id, url, sandbox.url, folder, hurry, kill, wait_seconds
+            env, execution_id, url, sandbox.url, folder, skip_waits, kill, wait_seconds
         )
         ended = time.monotonic()
         wrong = await asyncio.to_thread(faults, url, execution_id, planned, chat)
@@ -75,7 +81,7 @@ async def _run(
     url: str,
     sandbox_url: str,
     folder: Path,
-    hurry: bool,
+    skip_waits: bool,
     kill: bool,
     wait_seconds: float,
 ) -> tuple[DocumentExecution, int]:
@@ -86,7 +92,9 @@ async def _run(
             )
             assert victim.lives, "a document took its runner down"
     with DocumentRunner(url, sandbox_url, folder / "runner.log") as runner:
-        execution = await env.ended(execution_id, within_seconds=wait_seconds, hurry=hurry)
+        execution = await env.ended(
+            execution_id, within_seconds=wait_seconds, skip_waits=skip_waits
+        )
         assert runner.lives, "a document took its runner down"
         return execution, runner.stop()
 
@@ -109,7 +117,12 @@ def main() -> int:
         os.chmod(name, 0o755)  # the server of a root user runs as another one
         server = EmbeddedPostgres.acquire(Path(name) / "data")
         work = run_campaign(
-            server.url, Path(name), planned, hurry=False, kill=True, wait_seconds=60 * given.minutes
+            server.url,
+            Path(name),
+            planned,
+            skip_waits=False,
+            kill=True,
+            wait_seconds=60 * given.minutes,
         )
         found = asyncio.run(work)
         server.release()

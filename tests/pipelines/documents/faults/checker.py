@@ -1,5 +1,4 @@
-"""Compares what became of each document with what was planned. Reads the raw tables, and what the
-chat API counted."""
+"""Compares each document with its plan, by the raw tables and the chat API's own counts."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ WORDS = {"completed": "CONCLUIDO", "failed": "ERRO", "skipped": "PULADO"}
 
 
 def faults(url: str, execution_id: int, planned: Sequence[Planned], chat: OpenRouter) -> list[str]:
-    """Everything that is not as it must be, in words; an empty list is the proof."""
+    """Every deviation, in words; empty when all is as planned."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         rows = {row["code"]: row for row in connection.execute(DOCUMENTS, [execution_id])}
         batch = connection.execute(
@@ -38,7 +37,7 @@ def faults(url: str, execution_id: int, planned: Sequence[Planned], chat: OpenRo
         else [f"the execution is {batch}"]
     )
     found += [fault for one in planned for fault in _of_document(one, rows.pop(one.code, None))]
-    found += [f"{code}: nobody planned it" for code in rows]
+    found += [f"{code}: it was not planned" for code in rows]
     found += [f"{key}: paid for {times} times" for key, times in chat.paid.items() if times != 1]
     with psycopg.connect(url) as connection:
         return found + audit(connection)

@@ -1,5 +1,4 @@
-"""Extractors for tests, which a child process imports by their name: they do on purpose what a
-parser does by mistake."""
+"""Extractors that crash on purpose; a child process imports them by name."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ KILLED, EXITS = b"% killed", b"% exits"
 
 
 def fragile(content: bytes, max_characters: int) -> Extracted:
-    """Reads PDFs, and dies of those that carry a mark."""
+    """Reads PDFs, and crashes on those that carry a mark."""
     if KILLED in content:
         os.kill(os.getpid(), signal.SIGKILL)
     if EXITS in content:

@@ -1,5 +1,4 @@
-"""Which documents a campaign is made of, and what must become of each: written down before anything
-runs."""
+"""The documents of a campaign and how each must end."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ CRASHED, BURST = ("ISOLATED_CRASH",), ("ISOLATED_CRASH", "ISOLATED_MEMORY", "ISO
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How a document must end; `codes` are the reasons that are allowed, `attempts` what it takes
-    when no runner dies."""
+    """How a document must end; `codes` are the allowed reasons, `attempts` those without a
+    crash."""
 
     status: str
     attempts: int = 1
@@ -108,8 +107,8 @@ class Planned:
 
 
 def plan(count: int, seed: int) -> list[Planned]:
-    """At least one of each bad kind, the rest good: PDFs, and one text in five; all of it shuffled
-    by the seed."""
+    """At least one of each bad kind, the rest good (one text in five, else PDFs), shuffled by
+    the seed."""
     bad = [
         kind for kind in KINDS for _ in range(max(1, min(kind.at_most, round(kind.share * count))))
     ]
@@ -130,7 +129,7 @@ def _planned(number: int, kind: Kind | None) -> Planned:
 
 
 def arm(chat: OpenRouter, throttles: int) -> None:
-    """The API's faults: some texts always fail, and now and then it wants to be left alone."""
+    """Sets the API's faults: some texts always fail, and some calls are throttled."""
     for word, kind in FAULTS.items():
         chat.break_with(kind, contains=word)
     chat.break_with(ChatFault.THROTTLE, times=throttles, seconds=0.2)

@@ -1,5 +1,4 @@
-"""`python -m tests.pipelines.documents.faults.runner`: a runner of documents, whose extractor
-dies of marked files.
+"""A runner of documents whose extractor crashes on marked files.
 
 The database, the sandbox and the limits come from the environment, as for `regente run`.
 """
@@ -36,7 +35,7 @@ CONFIG = {
 
 
 class DocumentRunner:
-    """Started with `with`, ended with it; never left behind."""
+    """A context manager; the process ends with the block."""
 
     def __init__(self, database_url: str, sandbox_url: str, log: Path) -> None:
         self._log = log.open("ab")
@@ -62,7 +61,7 @@ class DocumentRunner:
         self._process.wait()
 
     def stop(self) -> int:
-        """Its status, after it has finished what it runs."""
+        """Its exit code, after its running tasks have ended."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(60)
 

@@ -1,4 +1,4 @@
-"""Documents that a parser dies of: they fail, with the reason, and nothing else does."""
+"""Documents that crash their parser: only they fail, with the reason."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_ru
     operations: DocumentOperations,
     tmp_path: Path,
 ) -> None:
-    """W3, W8, F15: a PDF that the parser segfaults on, and two other deaths: tried three times,
-    then ERRO; the rest is done."""
+    """W3, W8, F15: a segfault and two other crashes: tried three times, then ERRO; the rest is
+    done."""
     registered = register_documents(registry, app, DocumentSettings(), sandbox.url, extract=fragile)
     env = Environment(app, operations, tmp_path)
     good = pdfs.text_pdf("a contrato between two parties")
@@ -60,14 +60,14 @@ async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_ru
 async def test_a_pdf_that_the_parser_segfaults_on_ends_its_own_process(
     env: Environment,
 ) -> None:
-    """W3, W8, F15: a real PDF, and a real SIGSEGV of the real parser: no mark, no hook."""
+    """W3, W8, F15: a real PDF and a real SIGSEGV of the parser."""
     row = await ended(env, pdfs.segfault_pdf())
     assert row["erro_codigo"] == "ISOLATED_CRASH"
     assert "SIGSEGV" in row["erro_mensagem"]
 
 
-async def test_the_same_pdf_is_read_where_it_is_less_deep(env: Environment) -> None:
-    """W8: it is its depth that kills, not its kind: nothing about it is malformed."""
+async def test_the_same_pdf_with_less_nesting_is_read(env: Environment) -> None:
+    """W8: the nesting depth crashes the parser; the PDF is well-formed."""
     env.write("shallow.pdf", pdfs.segfault_pdf(depth=400))
     execution = await env.run(await env.submit())
     assert (await env.results(execution.id))["shallow.pdf"]["status"] == "CONCLUIDO"
@@ -77,16 +77,16 @@ async def test_the_same_pdf_is_read_where_it_is_less_deep(env: Environment) -> N
 async def test_a_pdf_that_grows_to_a_gibibyte_ends_its_own_process(
     env: Environment,
 ) -> None:
-    """W8, F15: a real PDF, and a real abort of the real parser: no mark, no hook."""
+    """W8, F15: a real PDF and a real abort of the parser."""
     row = await ended(env, pdfs.memory_bomb_pdf())
     assert row["erro_codigo"] in ("ISOLATED_CRASH", "ISOLATED_MEMORY")
 
 
 @with_settings(extract_seconds=3.0, extract_memory_mb=4096)
-async def test_a_pdf_that_takes_longer_than_anybody_waits_is_given_up(
+async def test_a_pdf_over_the_time_limit_ends_its_own_process(
     env: Environment,
 ) -> None:
-    """W1, W8, F15: the same for time."""
+    """W1, W8, F15: a PDF whose text takes far too long to read."""
     row = await ended(env, pdfs.endless_pdf())
     assert (row["erro_codigo"], row["erro_mensagem"]) == (
         "ISOLATED_TIMEOUT",
@@ -95,7 +95,7 @@ async def test_a_pdf_that_takes_longer_than_anybody_waits_is_given_up(
 
 
 async def ended(env: Environment, bomb: bytes) -> dict[str, Any]:
-    """The bomb's result, after one attempt; the document beside it is done."""
+    """The document's result after one attempt; the document beside it is done."""
     project = await env.operations.project("default")
     await env.operations.put_project(
         **{**project.model_dump(), "name": "hasty", "max_retries_documento": 0}

@@ -1,5 +1,5 @@
-"""`python -m tests.pipelines.embeddings.faults.campaign --texts 100000 --kills 10`: three runners,
-killed at random, over and over.
+"""`python -m tests.pipelines.embeddings.faults.campaign --texts 100000 --kills 10`: runners under
+kills.
 
 Every distinct content must end with exactly one vector, the right one. The checker knows which
 contents there are because it drew them, and asks the tables and the stand-in, never the engine.
@@ -71,7 +71,7 @@ class Plan:
         return " ".join([f"item {number}", *drawn.choices(_WORDS, k=drawn.randint(2, 8))])
 
     def lines(self) -> Iterator[str]:
-        """Every content at least once, some again, in any order, with other spaces."""
+        """Every content at least once, some again, in random order, with varied spaces."""
         drawn = random.Random(self.seed)
         numbers = [
             *range(self.contents),
@@ -127,8 +127,7 @@ async def run(plan: Plan, database_url: str, say: Say) -> Outcome:
 async def _break_until_done(
     plan: Plan, app: Regente, fleet: Runners, provider: OpenAiEmbeddings, tasks: int, say: Say
 ) -> int:
-    """Kills come at drawn points of the work, so that each finds runners at work; the provider has
-    bad moments, too."""
+    """Kills come at drawn points of the work, so that runners are busy; the provider fails, too."""
     drawn = random.Random(plan.seed)
     points = sorted(drawn.randrange(1, max(2, round(tasks * 0.9))) for _ in range(plan.kills))
     struck, deadline = 0, time.monotonic() + TIMEOUT_SECONDS
@@ -151,8 +150,7 @@ async def _break_until_done(
 def check(
     plan: Plan, database_url: str, provider: OpenAiEmbeddings
 ) -> tuple[list[str], dict[str, int | float]]:
-    """Exactly one vector, the right one, for each content that was drawn; and one completion for
-    each task."""
+    """One vector, the right one, for each drawn content; one completion for each task."""
     expected = {plan.content(number) for number in range(plan.contents)}
     faults: list[str] = []
     seen: set[str] = set()

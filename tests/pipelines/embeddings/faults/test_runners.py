@@ -1,4 +1,4 @@
-"""Three runners, as processes: every task once, every content once, whoever dies."""
+"""Three runners as processes: every task and every content once, also when runners are killed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
     sandbox: Sandbox,
     database_url: str,
 ) -> None:
-    """S8: exactly 100, not 300. S3: claimed in batches. S6: the runners' own figures add up to it,
-    too."""
+    """S8: exactly 100. S3: claimed in batches. S6: the runners' counters add up to it."""
     texts = [f"job number {number}" for number in range(100)]
     with runners(database_url, f"{sandbox.url}/openai/v1", JOB_LOCK_TTL_MS="60000") as fleet:
 
@@ -60,8 +59,8 @@ async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
 async def test_runners_that_are_killed_leave_exactly_one_vector_for_each_content(
     database_url: str,
 ) -> None:
-    """S8 in small (`python -m tests.pipelines.embeddings.faults.campaign` is the large one); S4:
-    what they held is run again."""
+    """S8 in small (the module `campaign` is the large one); S4: tasks of killed runners run
+    again."""
     outcome = await run(
         Plan(seed=7, texts=600, kills=3, texts_per_task=5), database_url, logger.info
     )
@@ -82,8 +81,7 @@ async def test_a_runner_that_dies_at_the_commit_pays_once(
     database_url: str,
     point: str,
 ) -> None:
-    """S5, F2: the vectors and the task's step are committed together or not at all; the same call
-    again is free."""
+    """S5, F2: vectors and step commit together or not at all; a repeated call is free."""
     added = await operations.add([f"text {number}" for number in range(10)])
     url = f"{sandbox.url}/openai/v1"
     # The first transaction reserves, the second stores.

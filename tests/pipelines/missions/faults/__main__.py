@@ -1,5 +1,5 @@
-"""`python -m tests.pipelines.missions.faults --seed 1 --missions 300 --orchestrators 3 --kills 20`:
-exit 0 when all is well."""
+"""`python -m tests.pipelines.missions.faults --seed 1 --missions 300 --orchestrators 3 --kills
+20`."""
 
 from __future__ import annotations
 

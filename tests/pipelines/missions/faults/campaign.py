@@ -1,5 +1,5 @@
-"""One run: missions come in, orchestrators are killed, frozen and redeployed by the plan, peers
-fail by it, and all must end as it says."""
+"""One campaign: missions are queued, runners are killed, frozen and redeployed by the plan,
+peers fail by it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class RandomFaults(Fault):
-    """Now and then a call fails: before the peer acts, or, half of the server
-    errors, after it did."""
+    """Some calls fail: before the peer acts or, for half of the server errors, afterwards."""
 
     dice: random.Random = None  # type: ignore[assignment]
 
@@ -92,7 +91,7 @@ class Campaign:
         return self.env.orchestrator(**CONFIG)
 
     async def _feed(self, began: float) -> None:
-        """A tenth at a time, until the last fault is done."""
+        """Queues a tenth at a time, until the last fault."""
         count = len(self.plan.missions)
         for number in range(FEEDS):
             await asyncio.sleep(

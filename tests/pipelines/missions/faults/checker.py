@@ -1,5 +1,4 @@
-"""Judges a campaign by what the peers wrote down. The engine is asked for one thing only: how each
-mission ended."""
+"""Judges a campaign by the peers' records; of the engine only each mission's end is read."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ SUCCESS = ("completed", "empty")
 
 
 async def faults_of(campaign: Campaign) -> list[str]:
-    """Everything that is not as it must be."""
+    """Every violation, in words."""
     missions = {
         mission.date_start: mission for mission in await campaign.env.app.missions.find(limit=1000)
     }

@@ -1,5 +1,5 @@
-"""A fleet that writes everything down, an app to queue and look with, and orchestrators as
-processes that may be killed."""
+"""A fleet that records every call, an app to queue and read missions, and runner processes to
+kill."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def config(**changes: Any) -> dict[str, str]:
 
 
 def missions_on(count: int, first: int = 0) -> list[MissionArgs]:
-    """One mission a day: the day is how the peers tell them apart."""
+    """One mission a day: peers tell missions apart by the day."""
     days = [FIRST_DAY + timedelta(days=first + number) for number in range(count)]
     return [
         MissionArgs(date_start=day, date_end=day, media_type="video", languages=("pt",))
@@ -49,7 +49,7 @@ def missions_on(count: int, first: int = 0) -> list[MissionArgs]:
 
 @dataclass
 class Environment:
-    """The app that the test speaks to, its fleet, and the orchestrators that it starts."""
+    """The app of the test, its fleet, and the runner processes that it starts."""
 
     app: Regente
     forkserver: ForkServer
@@ -63,7 +63,7 @@ class Environment:
         return self.workers[0]
 
     def orchestrator(self, **env: Any) -> Orchestrator:
-        """A new one; capital names are env variables as they are, others are settings."""
+        """A new process; capital names are environment variables, others are settings."""
         plain = {name: value for name, value in env.items() if name.isupper()}
         changed = {name: value for name, value in env.items() if not name.isupper()}
         given = {**config(**changed), "REGENTE_DATA_DIR": str(self.data_dir), **plain}
@@ -87,8 +87,8 @@ class Environment:
             raise AssertionError(await self.evidence()) from None
 
     async def at_rest(self, within_seconds: float = TIMEOUT_SECONDS) -> None:
-        """The orchestrator closed, every driver gone (one may just be opening a session), workers
-        idle, proxies free; the workers themselves without a session and a job."""
+        """Waits until the orchestrator is closed, no driver is left, workers are idle and
+        proxies free."""
 
         async def resting() -> bool:
             drivers = await self.app.counts("workers")
@@ -127,7 +127,7 @@ class Environment:
         return "\n".join([str(state), *members, *missions, *said])
 
     def expire_leases(self) -> None:
-        """Time is moved, not waited for."""
+        """Moves the leases' end into the past instead of waiting."""
         with psycopg.connect(self.app.database_url, autocommit=True) as connection:
             connection.execute(
                 "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 "

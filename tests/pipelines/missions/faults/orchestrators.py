@@ -1,4 +1,4 @@
-"""Orchestrators as processes of their own, for tests that kill them: `python -m
+"""Runner processes for tests that kill them, forked: `python -m
 tests.pipelines.missions.faults.orchestrators`.
 
 The fork server imports everything once and forks a process for each one that is asked for, so that
@@ -34,8 +34,7 @@ ROOT = Path(__file__).parents[4]
 
 
 class Orchestrator:
-    """One process that opens the database, conducts missions and runs. Never left behind by its
-    fork server."""
+    """A process that opens the database, conducts missions and runs; ended by its fork server."""
 
     def __init__(self, forkserver: ForkServer, pid: int, log: Path) -> None:
         self._forkserver = forkserver
@@ -70,7 +69,7 @@ class Orchestrator:
         self.wait()
 
     def started(self) -> bool:
-        """Whether it runs; before that it would not hear a SIGTERM."""
+        """Whether it runs; before that it ignores SIGTERM."""
         return "runner started" in self._log.read_text(errors="replace")
 
     def said(self) -> str:
@@ -78,7 +77,7 @@ class Orchestrator:
 
 
 class ForkServer:
-    """The tests' side of it."""
+    """The tests' side of the fork server."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="regente-forkserver-")
@@ -128,7 +127,7 @@ async def conduct() -> None:
 
 
 def become_orchestrator(env: dict[str, str], log: str) -> NoReturn:
-    """In the child: its own log and env, then as if it had been started by itself."""
+    """In the child: sets log and environment, then runs as if started by itself."""
     code = 1
     try:
         with open(os.devnull) as nothing, open(log, "w") as file:

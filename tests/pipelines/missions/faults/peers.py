@@ -1,6 +1,5 @@
-"""A worker and a writer whose jobs take their time, and who write down everything: which session on
-which proxy, which job of which mission, from when to when. What they wrote down is the oracle; the
-engine is not asked for its opinion."""
+"""A worker and a writer with slow jobs, which record sessions, proxies and jobs with their
+times; these records are the oracle."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ FOREVER = math.inf
 
 @dataclass(frozen=True, slots=True)
 class JobScript:
-    """How long a job takes and what it says then. STUCK: the session breaks, and the job says
-    nothing any more."""
+    """How long a job takes and its final answer. STUCK: the session breaks, the job stays
+    silent."""
 
     seconds: float = 0.1
     final_answer: dict[str, Any] = field(default_factory=lambda: dict(COMPLETED))
@@ -60,12 +59,12 @@ class WatchedJob:
 
     @property
     def end(self) -> float:
-        """Until then it ran. One whose session is stuck runs on until somebody ends it."""
+        """When it ended. A job in a stuck session runs until it is ended from outside."""
         return self.cut if self.script.breaks_session else min(self.cut, self.natural_end)
 
     @property
     def ran_to_end(self) -> bool:
-        """Whether its script came over it before anybody cut it short."""
+        """Whether it reached its scripted end before it was cut short."""
         return time.monotonic() >= self.natural_end and self.cut >= self.natural_end
 
     def runs(self) -> bool:
@@ -77,13 +76,12 @@ class WatchedJob:
         return {"status": "cancelled"} if self.cut < self.natural_end else self.script.final_answer
 
     def finish(self, final_answer: dict[str, Any] | None = None) -> None:
-        """Now, as the test wants it."""
+        """Ends the job now with this answer."""
         self.script = JobScript(time.monotonic() - self.began, final_answer or dict(COMPLETED))
 
 
 class WatchedWorker(ScriptedWorker):
-    """Every session is ready after `warm_up` looks; every job has the script that
-    `script_of` gives it."""
+    """Sessions are ready after `warm_up` polls; `script_of` gives each job its script."""
 
     def __init__(self, name: str = "") -> None:
         super().__init__(name)
@@ -206,7 +204,7 @@ class WatchedWriter(ScriptedWriter):
 
 
 def overlaps(spans: list[tuple[float, float, str]]) -> list[tuple[str, str]]:
-    """Neighbours in time that share some of it."""
+    """Neighbours in time that overlap."""
     found = []
     latest: tuple[float, str] | None = None
     for began, ended, name in sorted(spans):

@@ -1,5 +1,4 @@
-"""What the peers answer and what is done to the orchestrators, drawn from one seed; and what must
-become of each mission."""
+"""The peers' answers and the process faults, drawn from one seed, and how each mission must end."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class MissionPlan:
-    """The scripts of its jobs, in order. One that is cut short leaves its script to the next."""
+    """The scripts of its jobs, in order. A job that is cut short leaves its script to the next."""
 
     scrapes: tuple[tuple[str, float], ...]
     storages: tuple[tuple[str, float], ...]
@@ -65,7 +64,7 @@ class MissionPlan:
 
     @property
     def ending(self) -> Ending:
-        """By the rules of 7.2: two retries in all, a writer's `failed` is tried again once."""
+        """By the rules of 7.2: two retries in all, and one retry of a writer's `failed`."""
         retries = 0
         for scrapes, (kind, _) in enumerate(self.scrapes, 1):
             if kind == "empty":

@@ -1,4 +1,4 @@
-"""The database goes away in the midst of missions, and comes back: they go on (F3, F4)."""
+"""The database goes away while missions run, and comes back: they continue (F3, F4)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ async def some_are_done(env: Environment, count: int) -> None:
 
 
 async def all_gave_up(env: Environment) -> bool:
-    """Each orchestrator has noticed by itself that it may not go on."""
+    """Each runner has noticed that its lease is over."""
     return all("lease lost" in process.said() for process in env.started)
 
 
 def check_once(env: Environment) -> None:
-    """Counted by the peers: one job each, and nothing at once that must not be."""
+    """By the peers' records: one job each, and no overlap."""
     jobs = [job for worker in env.workers for job in worker.watched.values()]
     assert (len(jobs), len({job.day for job in jobs})) == (MISSIONS, MISSIONS)
     assert len(env.writer.created) == MISSIONS
@@ -53,7 +53,7 @@ def check_once(env: Environment) -> None:
 async def test_missions_go_on_when_every_connection_is_cut(
     app: Regente, forkserver: ForkServer, tmp_path: Path
 ) -> None:
-    """F3, O14: all backends are ended, again and again."""
+    """F3, O14: all backends are ended repeatedly."""
     async with environment_with(app, forkserver, tmp_path, workers=2, proxies=2) as env:
         for worker in env.workers:
             worker.script_of = lambda _: JobScript(0.3)
@@ -91,7 +91,7 @@ async def test_missions_go_on_after_the_postmaster_was_killed(
     settings: Settings,
     tmp_path: Path,
 ) -> None:
-    """F4, O14: for longer than a lease there is no database; nothing is scraped or stored twice."""
+    """F4, O14: an outage longer than a lease; no mission is scraped or stored twice."""
     async with (
         Regente(
             own_server.url, settings=settings, pipelines=registry, components=["missions"]

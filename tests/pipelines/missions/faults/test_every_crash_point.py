@@ -1,5 +1,4 @@
-"""Every named crash point of the missions × SIGKILL × restart by another process: the end is the
-same as without the crash."""
+"""Every crash point of the missions × SIGKILL × restart: the end is as without the crash."""
 
 from __future__ import annotations
 
@@ -33,11 +32,11 @@ Provoke = Callable[[Environment], Awaitable[None]]
 
 
 def nothing(env: Environment) -> None:
-    """Most points lie on the way of any mission."""
+    """Most crash points are on the way of any mission."""
 
 
 async def wait(env: Environment) -> None:
-    """Most orchestrators get there by themselves."""
+    """Most processes get there without help."""
 
 
 @dataclass(frozen=True)
@@ -145,23 +144,24 @@ VARIANTS = {
 
 
 def test_every_crash_point_has_a_scenario() -> None:
-    """F2: a new crash point without a scenario proves nothing."""
+    """F2: each new crash point needs a scenario."""
     assert set(POINTS) == set(SCENARIOS)
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_crash_there_loses_and_doubles_nothing(point: str, env: Environment) -> None:
-    """F2, O14: SIGKILL at this very point, restart by another process; one job for each attempt,
-    counted by the peers."""
+async def test_a_crash_at_a_crash_point_loses_and_doubles_nothing(
+    point: str, env: Environment
+) -> None:
+    """F2, O14: SIGKILL there, restart by another process; peers count one job per attempt."""
     await crash_and_recover(env, point, SCENARIOS[point])
     check_exactly_once(env, SCENARIOS[point])
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
-async def test_a_crash_in_a_corner_loses_and_doubles_nothing(
+async def test_a_crash_in_a_rare_situation_loses_and_doubles_nothing(
     variant: str, env: Environment
 ) -> None:
-    """F2, O14: the same points on their less travelled roads."""
+    """F2, O14: the same crash points in rarer code paths."""
     point, scenario = VARIANTS[variant]
     await crash_and_recover(env, point, scenario)
     check_exactly_once(env, scenario)
@@ -174,8 +174,7 @@ async def test_a_crash_in_a_corner_loses_and_doubles_nothing(
 async def test_a_worker_that_knows_no_keys_never_runs_two_jobs_at_once(
     point: str, env: Environment
 ) -> None:
-    """F2, O14: what it does cannot be asked for by name, so it is stopped before anything is sent
-    again."""
+    """F2, O14: its job cannot be found by key, so it is stopped before the next is sent."""
     env.worker.knows_keys = False
     await crash_and_recover(env, point, SCENARIOS[point])
     assert len(env.worker.watched) <= SCENARIOS[point].scrapes + 1

@@ -1,4 +1,4 @@
-"""A process with fewer slots than the fleet has workers."""
+"""A runner with fewer slots than the fleet has workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.pipelines.missions.faults.orchestrators import ForkServer
 async def test_drivers_leave_room_for_the_missions_that_they_wait_for(
     app: Regente, forkserver: ForkServer, tmp_path: Path
 ) -> None:
-    """O7: more workers than slots is slow, and not a standstill."""
+    """O7: more workers than slots is slow, without a deadlock."""
     async with environment_with(app, forkserver, tmp_path, workers=3, proxies=3) as env:
         await app.missions.create(missions_on(6), queue=True)
         env.orchestrator(concurrency=3)

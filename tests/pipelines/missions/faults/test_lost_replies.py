@@ -1,5 +1,4 @@
-"""The peer acts and its answer is lost: an error instead of it, or a
-connection that breaks (F7)."""
+"""The peer acts and its reply is lost: an error instead, or a broken connection (F7)."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from tests.support.peers import Fault, Peer
 
 
 class Cut(Response):
-    """Promises more than it sends, and ends: the client sees a connection that broke."""
+    """A response that ends before its announced length: the client sees a broken connection."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-length", b"1000"), (b"connection", b"close")]
@@ -26,11 +25,10 @@ CALLS = ["/session", "/scrape", "/process"]
 
 @pytest.mark.parametrize("path", CALLS)
 @pytest.mark.parametrize(("how", "times"), [("error", 2), ("cut", 1)])
-async def test_an_answer_that_is_lost_doubles_nothing(
+async def test_a_lost_reply_doubles_nothing(
     path: str, how: str, times: int, env: Environment
 ) -> None:
-    """F7, O8, O10, O14: asked for what it did before it is told again; the same name twice is one
-    job."""
+    """F7, O8, O10, O14: the peer is asked before a repetition; one key is one job."""
     peer: Peer = env.writer if path == "/process" else env.worker
     if how == "error":
         peer.fault("POST", path, 502, times=times, after=True)
@@ -51,8 +49,7 @@ async def test_an_answer_that_is_lost_doubles_nothing(
 async def test_a_worker_without_keys_never_runs_two_jobs_after_a_lost_answer(
     how: str, env: Environment
 ) -> None:
-    """F7, O8, O10, O14: its job cannot be known by name: it is ended with its session before
-    another begins."""
+    """F7, O8, O10, O14: the unknown job is ended with its session before the next begins."""
     env.worker.knows_keys = False
     if how == "error":
         env.worker.fault("POST", "/scrape", 502, after=True)

@@ -1,5 +1,4 @@
-"""SIGTERM: what has no mission is ended, what runs is handed over, and the next process goes on
-where it was."""
+"""SIGTERM: idle sessions end, running missions are handed over, and the next process continues."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from tests.support.peers import stored
 async def test_a_mission_in_flight_is_handed_over_and_finished_by_the_next_without_another_job(
     env: Environment,
 ) -> None:
-    """O13, O14: drained, said so, and nothing is scraped twice."""
+    """O13, O14: the drain is reported, and no mission is scraped twice."""
     leaving = await begin(env, scrape=JobScript(FOREVER))
     job = await scraping(env)
     leaving.send(signal.SIGTERM)
@@ -35,8 +34,7 @@ async def test_a_mission_in_flight_is_handed_over_and_finished_by_the_next_witho
 async def test_a_session_without_a_mission_is_ended_and_its_proxy_freed(
     env: Environment,
 ) -> None:
-    """O13, O14: its mission is with the writer; the worker is left idle, the mission goes on
-    elsewhere."""
+    """O13, O14: its mission is at the writer; the worker becomes idle, the mission continues."""
     leaving = await begin(env, storage=JobScript(FOREVER, stored(3)))
     await storing(env)
     leaving.send(signal.SIGTERM)
@@ -57,8 +55,7 @@ async def test_a_session_without_a_mission_is_ended_and_its_proxy_freed(
 
 
 async def test_the_other_orchestrator_goes_on_at_once(env: Environment) -> None:
-    """O13, O14: what is handed over does not wait for a lease to run out: here that would take an
-    hour."""
+    """O13, O14: without waiting for the lease, which lasts an hour here."""
     config = {"lock_ttl_ms": 3_600_000}
     scripts = [JobScript(FOREVER)]
     env.worker.script_of = lambda _: scripts.pop() if scripts else JobScript()
@@ -76,8 +73,7 @@ async def test_the_other_orchestrator_goes_on_at_once(env: Environment) -> None:
 
 
 async def test_a_second_sigterm_is_hard_but_safe(env: Environment) -> None:
-    """O13, O14: the worker does not answer, so the session cannot be ended in time; the next
-    process sees to it."""
+    """O13, O14: the worker does not answer; the next process ends the session."""
     leaving = await begin(env, storage=JobScript(FOREVER, stored(3)))
     await storing(env)
     env.worker.fault("DELETE", "/session", 503, times=1000)

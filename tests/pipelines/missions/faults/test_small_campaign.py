@@ -1,5 +1,4 @@
-"""A small campaign in every test run; `python -m
-tests.pipelines.missions.faults` is the big one."""
+"""A small campaign in every test run; `make missions-chaos` runs a large one."""
 
 from __future__ import annotations
 
@@ -15,11 +14,10 @@ from tests.pipelines.missions.faults.plan import make_plan
 SEED, MISSIONS, ORCHESTRATORS, KILLS = 11, 60, 2, 5
 
 
-async def test_nothing_is_lost_or_done_twice_while_orchestrators_die(
+async def test_no_mission_is_lost_or_done_twice_while_runners_are_killed(
     app: Regente, forkserver: ForkServer, tmp_path: Path
 ) -> None:
-    """F1, F5, F8, O7, O14, O15: missions end as their peers' answers say; no worker, proxy or
-    mission in two hands."""
+    """F1, F5, F8, O7, O14, O15: each ends by its peers' answers; none is shared by two workers."""
     said: list[str] = [f"seed {SEED}"]
     async with environment_with(app, forkserver, tmp_path, workers=6, proxies=4) as env:
         campaign = Campaign(env, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)
@@ -34,7 +32,7 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 
 
 def test_every_ending_is_in_a_big_plan() -> None:
-    """A campaign that never runs out of retries proves little."""
+    """A campaign must also exhaust retries."""
     for seed in range(5):
         endings = {
             plan.ending.error_code or plan.ending.status

@@ -1,5 +1,5 @@
-"""An orchestrator dies and another one takes over: soon, and by asking before anything is sent
-again (5.6)."""
+"""Another runner takes over from a dead one, soon, and asks before it sends anything again
+(5.6)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SLACK_SECONDS = 2.0  # two busy cores
 
 
 async def scraping(env: Environment) -> WatchedJob:
-    """The job that runs, once it is known and looked at."""
+    """The running scrape job, once the mission has polled it."""
 
     async def asked() -> bool:
         return env.worker.count("GET", "/scrape/.+") > 1
@@ -49,7 +49,7 @@ async def begin(
     storage: JobScript | None = None,
     **config: Any,
 ) -> Orchestrator:
-    """One mission, in the hands of one orchestrator; only its first jobs have these scripts."""
+    """One mission at one process; its first jobs have these scripts."""
     scrapes, storages = [scrape or JobScript()], [storage or JobScript(0.05, stored(3))]
     env.worker.script_of = lambda _: scrapes.pop() if scrapes else JobScript()
     env.writer.script_of = lambda _: storages.pop() if storages else JobScript(0.05, stored(3))
@@ -80,8 +80,8 @@ SCRAPE_ENDS: dict[str, tuple[dict[str, Any] | None, str, int]] = {
 async def test_a_scrape_is_asked_for_before_anything_is_sent_again(
     case: str, env: Environment
 ) -> None:
-    """O14 (5.6): completed goes on to storage, running is watched, failed is tried again; nothing
-    runs twice."""
+    """O14 (5.6): completed goes to storage, running is polled, failed is retried; none runs
+    twice."""
     final_answer, status, scrapes = SCRAPE_ENDS[case]
     crashing = await begin(env, scrape=JobScript(FOREVER))
     job = await scraping(env)
@@ -103,8 +103,7 @@ async def test_a_scrape_is_asked_for_before_anything_is_sent_again(
 
 
 async def test_a_scrape_that_is_gone_goes_back_to_the_queue(env: Environment) -> None:
-    """O14 (5.6): the worker was set up anew and knows nothing; the mission is scraped once more,
-    uncharged."""
+    """O14 (5.6): a reset worker does not know the job; the mission is scraped again, uncharged."""
     crashing = await begin(env, scrape=JobScript(FOREVER))
     job = await scraping(env)
     crashing.kill()
@@ -132,8 +131,7 @@ STORAGE_ENDS: dict[str, tuple[dict[str, Any] | None, int]] = {
 async def test_a_storage_is_asked_for_before_anything_is_sent_again(
     case: str, env: Environment
 ) -> None:
-    """O14 (5.6): the writer's job is asked for by its id; what was extracted is not extracted
-    again."""
+    """O14 (5.6): the writer's job is polled by its id; the scrape is not repeated."""
     final_answer, storages = STORAGE_ENDS[case]
     crashing = await begin(env, storage=JobScript(FOREVER, stored(3)))
     await storing(env)
@@ -161,7 +159,7 @@ async def test_a_storage_is_asked_for_before_anything_is_sent_again(
 async def test_a_storage_that_is_gone_is_sent_again_under_its_name(
     env: Environment,
 ) -> None:
-    """O14 (5.6): the writer was set up anew."""
+    """O14 (5.6): a reset writer does not know the job."""
     crashing = await begin(env, storage=JobScript(FOREVER, stored(3)))
     await storing(env)
     crashing.kill()
@@ -181,8 +179,7 @@ async def test_a_storage_that_is_gone_is_sent_again_under_its_name(
 async def test_another_orchestrator_takes_over_within_lease_and_sweep(
     env: Environment,
 ) -> None:
-    """F1, O14: measured from the death to the first question about the job, with the other one
-    alive all along."""
+    """F1, O14: measured from the death to the first poll of the job; the other runs all along."""
     crashing = await begin(env, scrape=JobScript(FOREVER), **SHORT_LEASE)
     job = await scraping(env)
     env.orchestrator()
@@ -207,8 +204,7 @@ async def test_another_orchestrator_takes_over_within_lease_and_sweep(
 async def test_workers_are_synchronised_and_orphaned_proxies_freed(
     env: Environment,
 ) -> None:
-    """O14 (5.6): a session that died with its driver is noticed, and a proxy that nobody uses is
-    free again."""
+    """O14 (5.6): a session that ended with its driver is noticed; an unused proxy is freed."""
     await env.app.missions.set("session_limit", 100)
     crashing = await begin(env, storage=JobScript(FOREVER, stored(3)))
     await storing(env)

@@ -1,5 +1,4 @@
-"""Frozen at a crash point past its lease, then woken after another one has done the work: it
-touches nobody any more (F5)."""
+"""A runner frozen past its lease at a crash point sends nothing to peers when it wakes up (F5)."""
 
 from __future__ import annotations
 
@@ -42,9 +41,8 @@ def test_these_are_crash_points() -> None:
 
 
 @pytest.mark.parametrize("point", ABOUT_TO_SPEAK)
-async def test_a_zombie_touches_nobody(point: str, env: Environment) -> None:
-    """F5, O7, O14: right after it wakes up it may be about to speak to a worker or writer that is
-    not its own any more."""
+async def test_a_zombie_sends_no_command_to_a_peer(point: str, env: Environment) -> None:
+    """F5, O7, O14: it wakes up right before a call to a peer that another runner owns now."""
     scenario = SCENARIOS[point]
     scenario.prepare(env)
     await env.app.missions.create(missions_on(MISSIONS), queue=True)
@@ -72,8 +70,7 @@ async def test_a_zombie_touches_nobody(point: str, env: Environment) -> None:
 
 @pytest.mark.parametrize("passage", [4, 8])
 async def test_a_zombie_does_not_keep_its_locks(passage: int, env: Environment) -> None:
-    """F5, O7, O14: frozen right before a commit (a mission is given out, a worker is let go), it
-    holds what others need."""
+    """F5, O7, O14: frozen before a commit, it holds row locks that other runners need."""
     await env.app.missions.create(missions_on(MISSIONS), queue=True)
     crash_point = f"transaction.before_commit:{passage}"
     zombie = env.orchestrator(
@@ -113,6 +110,6 @@ def is_registered_anew(env: Environment, process: Orchestrator) -> bool:
 
 
 def commands(env: Environment) -> list[tuple[str, str]]:
-    """Everything that the peers were told to do, as opposed to asked."""
+    """Every call that changes a peer's state, without polls."""
     calls = [*env.worker.calls, *env.writer.calls]
     return [(method, path) for method, path in calls if method != ASKING]

@@ -1,5 +1,4 @@
-"""Killed at every checkpoint and started again: the quote ends as if nothing had happened, and pays
-for nothing twice."""
+"""Killed at every checkpoint and restarted: the quote ends as usual, and no call is paid twice."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ ONE_BY_ONE = {"REGENTE_QUOTES_PRODUCTS_AT_ONCE": "1"}
 
 
 def test_every_checkpoint_has_its_kill() -> None:
-    """Q2: a new checkpoint without one proves nothing."""
+    """Q2: each new checkpoint needs a kill."""
     assert {checkpoint for _, _, checkpoint in CASES} == {*Checkpoint}
 
 
@@ -56,7 +55,7 @@ def test_every_checkpoint_has_its_kill() -> None:
     CASES,
     ids=[f"{args.description[:3]}-{at}" for args, at, _ in CASES],
 )
-async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
+async def test_a_kill_at_a_checkpoint_loses_nothing_and_pays_nothing_twice(
     args: QuoteArgs,
     point: str,
     checkpoint: str,
@@ -67,8 +66,8 @@ async def test_a_kill_there_loses_nothing_and_pays_nothing_twice(
     operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
-    """Q2, Q6, Q12 (crash): SIGKILL at this checkpoint, another runner finishes; paid calls counted
-    by the provider."""
+    """Q2, Q6, Q12 (crash): SIGKILL there, another runner finishes; the provider counts paid
+    calls."""
     (quote_id,) = (await operations.submit([args])).ids
     with QuoteRunner(
         database_url,

@@ -1,5 +1,4 @@
-"""The five scenarios of the specification: deploy, crash, lost connection, out of memory, manual
-stop."""
+"""The specification's scenarios: deploy, crash, lost connection, out of memory, manual stop."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ async def test_deploy_a_runner_that_is_told_to_stop_hands_its_quotes_on(
     operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
-    """Q12 (deploy): SIGTERM while quotes wait for pages that do not come; the new release goes on
-    where the old one stopped."""
+    """Q12 (deploy): SIGTERM while quotes wait for slow pages; the new release continues them."""
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     ids = (await operations.submit([CHAIR] * 3)).ids
     with QuoteRunner(
@@ -55,7 +53,7 @@ async def test_deploy_a_quote_that_can_finish_in_time_finishes(
     operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
-    """Q12 (deploy): SIGTERM is no end for what is nearly done."""
+    """Q12 (deploy): a quote that is nearly done ends before the runner."""
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     (quote_id,) = (await operations.submit([CHAIR])).ids
     with QuoteRunner(database_url, sandbox.url, tmp_path) as old:
@@ -75,7 +73,7 @@ async def test_crash_a_killed_runner_is_replaced(
     operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
-    """Q12 (crash): SIGKILL from outside, with quotes at different places in its hands."""
+    """Q12 (crash): SIGKILL while quotes are at different checkpoints."""
     market.break_with(Route.FIPE, MarketFaultKind.HANG)
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     chair, gol = (await operations.submit([CHAIR])).ids + (await operations.submit([GOL])).ids
@@ -110,8 +108,7 @@ async def test_lost_connection_a_provider_that_goes_away_is_asked_again(
     app: Regente,
     operations: QuoteOperations,
 ) -> None:
-    """Q12 (lost connection): twice nothing, then an answer. An answer that got lost was paid for,
-    and is not paid for again."""
+    """Q12 (lost connection): two failures, then an answer. A lost paid answer is not paid again."""
     market.break_with(route, kind, count=2, retry_after=0)
     args = GOL if route is Route.FIPE else CHAIR
     async with runner_in(app):
@@ -121,11 +118,10 @@ async def test_lost_connection_a_provider_that_goes_away_is_asked_again(
     paid_once(market, analyses=1, searches=int(args is CHAIR))
 
 
-async def test_lost_connection_nobody_listens_for_a_while(
+async def test_lost_connection_providers_and_pages_are_away_for_a_while(
     market: QuotesStandin, app: Regente, operations: QuoteOperations
 ) -> None:
-    """Q12 (lost connection): more failures than a careless policy would bear, and all the pages
-    away as well."""
+    """Q12 (lost connection): more failures than a small retry limit allows."""
     market.break_with(Route.ANALYSIS, MarketFaultKind.UNAVAILABLE, count=8)
     async with runner_in(app):
         (quote_id,) = (await operations.submit([CHAIR])).ids
@@ -142,8 +138,7 @@ async def test_out_of_memory_a_runner_without_memory_loses_no_quote(
     operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
-    """Q12 (out of memory): the limit falls below what the process holds; whatever it does then, the
-    quotes are made."""
+    """Q12 (out of memory): the limit falls below the process's size; all quotes are still made."""
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     ids = (await operations.submit([CHAIR] * 3)).ids
     with QuoteRunner(database_url, sandbox.url, tmp_path) as starved:
@@ -164,7 +159,7 @@ async def test_out_of_memory_a_runner_without_memory_loses_no_quote(
 
 
 async def until_it_shows(starved: QuoteRunner) -> None:
-    """It is dead, or says what it lacks."""
+    """Waits until it has died or reports the lack of memory."""
 
     async def shows() -> bool:
         return starved.exit_code is not None or "MemoryError" in starved.said()
@@ -175,7 +170,7 @@ async def until_it_shows(starved: QuoteRunner) -> None:
 async def test_manual_stop_a_canceled_quote_ends_and_a_retry_goes_on_where_it_stood(
     market: QuotesStandin, app: Regente, operations: QuoteOperations
 ) -> None:
-    """Q12 (manual stop): cancel in the middle of it; later the paid answers are still there."""
+    """Q12 (manual stop): a retry after a cancel uses the paid answers."""
     market.break_with(Route.PAGE, MarketFaultKind.HANG)
     async with runner_in(app):
         (quote_id,) = (await operations.submit([CHAIR])).ids
@@ -191,7 +186,7 @@ async def test_manual_stop_a_canceled_quote_ends_and_a_retry_goes_on_where_it_st
 async def test_manual_stop_a_paused_pipeline_starts_nothing_and_goes_on_later(
     market: QuotesStandin, app: Regente, operations: QuoteOperations
 ) -> None:
-    """Q12 (manual stop): paused, new quotes wait; resumed, they are made."""
+    """Q12 (manual stop): new quotes wait while it is paused, and are made when it is resumed."""
     await app.pause("quotes")
     (quote_id,) = (await operations.submit([CHAIR])).ids
     await app.run(until_idle=True)

@@ -41,7 +41,7 @@ EXPIRE = (
 
 @dataclass(slots=True)
 class CampaignReport:
-    """What the campaign did, and what it left undone."""
+    """What the campaign did, and what is left undone."""
 
     seed: int
     kills: int = 0
@@ -121,7 +121,7 @@ async def _has_ended(operations: RoundOperations, round_id: int) -> bool:
 
 
 def _killed(url: str, sandbox_url: str, log: Path, dice: random.Random, league: League) -> bool:
-    """A runner lives until so many pages more were asked for, and dies somewhere behind that."""
+    """Kills a runner a moment after it has fetched so many pages."""
     before, pages = sum(league.calls.values()), dice.randint(1, 12)
     late_seconds = dice.random() * 0.05
     with forked_runner(url, sandbox_url, log) as runner:
@@ -136,7 +136,7 @@ def _killed(url: str, sandbox_url: str, log: Path, dice: random.Random, league: 
 
 
 def _nap(seconds: float) -> float:
-    """Not a wait for anything: when it dies is up to the seed."""
+    """A random delay from the seed, not a wait for a condition."""
     time.sleep(seconds)
     return seconds
 

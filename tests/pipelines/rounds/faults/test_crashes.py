@@ -1,5 +1,4 @@
-"""A runner killed at every crash point that rounds meet, while a checker looks all the time: no
-half match, ever, anywhere."""
+"""A runner killed at every crash point of rounds, while a checker looks for half matches."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ CRASHES = {
 
 
 def test_every_crash_point_that_rounds_meet_is_tried() -> None:
-    """F2: a new crash point must be thought about here, too."""
+    """F2: each new crash point must be listed here, too."""
     assert {crash.point for crashes in CRASHES.values() for crash in crashes} == set(
         CRASH_POINTS
     ) - NOT_MET
@@ -105,8 +104,8 @@ async def test_a_runner_killed_anywhere_leaves_no_half_match(
     db: DatabaseReader,
     tmp_path: Path,
 ) -> None:
-    """Z1, Z6, Z8, Z9: one round for each crash point; each is finished by another runner, and
-    nothing is stored twice."""
+    """Z1, Z6, Z8, Z9: one round per crash point; another runner ends it, nothing is stored
+    twice."""
     with ContinuousCheck(database_url) as watch:
         for number, crash in enumerate(CRASHES[where], 1):
             started = await operations.start(LEAGUE, number)
@@ -140,7 +139,7 @@ def die(
     db: DatabaseReader,
     log: Path,
 ) -> None:
-    """A runner is killed right there, in the midst of this round."""
+    """Kills a runner at this crash point during this round."""
     victim = league.calendar.round(LEAGUE, number)[3].id
     if crash.fault:
         league.break_with(match_id=victim, **crash.fault)
@@ -168,8 +167,7 @@ async def test_runners_killed_at_random_moments(
     db: DatabaseReader,
     tmp_path: Path,
 ) -> None:
-    """Z6, Z8: three rounds with faults, runners killed over and over from one seed; larger with
-    `python -m`."""
+    """Z6, Z8: three rounds with faults from one seed; `python -m` runs more."""
     campaign = Campaign(seed=11, rounds=3, kills=3)
     with ContinuousCheck(database_url) as watch:
         told = await campaign.run(app, operations, sandbox, league, database_url, tmp_path)
@@ -180,9 +178,8 @@ async def test_runners_killed_at_random_moments(
     assert db.count("matches") == 30 - told.fatal
 
 
-def test_the_checker_notices_what_it_looks_for(db: DatabaseReader) -> None:
-    """The oracle can fail: half matches of every kind, put there behind the back of the
-    constraints."""
+def test_the_checker_finds_half_matches_of_every_kind(db: DatabaseReader) -> None:
+    """Rows that were written with the constraints off."""
     connection = db.connection
     connection.execute("SET session_replication_role = replica")
     connection.execute(

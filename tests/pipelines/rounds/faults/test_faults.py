@@ -1,5 +1,4 @@
-"""One bad match never stops the round: every fault that a site can have, by match, and what the
-dead letter keeps of it."""
+"""One bad match never stops the round: every fault of a site, and what the dead letter keeps."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ def victim_of(league: League, number: int = 12) -> str:
 
 
 async def failed_round(app: Regente, league: League, kind: str, **scope: Any) -> RoundMatch:
-    """A round with one bad match; the nine others are there. The bad one."""
+    """A round with one bad match and nine stored ones; the bad one."""
     victim = victim_of(league)
     league.break_with(kind, match_id=victim, **scope)
     matches = await run_round(app)
@@ -44,7 +43,7 @@ async def failed_round(app: Regente, league: League, kind: str, **scope: Any) ->
 
 
 def break_each(league: League, kinds: Iterable[str], **scope: Any) -> dict[str, str]:
-    """Each of these strikes another match of the round; the kind by the match."""
+    """Each of these faults hits another match of the round."""
     broken = {
         match.id: kind
         for match, kind in zip(league.calendar.round(LEAGUE, 12), kinds, strict=False)
@@ -57,8 +56,7 @@ def break_each(league: League, kinds: Iterable[str], **scope: Any) -> dict[str, 
 async def test_a_permanent_fault_is_a_dead_letter_at_once_with_its_page(
     app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
-    """Z2, Z3, Z4, Z8: one attempt, the error as JSON, the page as it was seen, nothing of it in any
-    table."""
+    """Z2, Z3, Z4, Z8: one attempt, the error as JSON, the page as fetched, no row stored."""
     broken = break_each(league, FATAL)
     matches = await run_round(app)
     for match_id, kind in broken.items():
@@ -99,11 +97,10 @@ async def test_the_error_of_a_page_with_wrong_fields_names_each_of_them(
 
 
 @config(page_seconds=1.5)
-async def test_a_passing_fault_is_retried_until_it_has_passed(
+async def test_a_temporary_fault_is_retried_until_it_has_passed(
     app: Regente, league: League, db: DatabaseReader
 ) -> None:
-    """Z2: twice bad, then good: three attempts, waits that grow and differ, and every match is
-    there."""
+    """Z2: two failures, then success: three attempts, growing and varied waits, all stored."""
     broken = break_each(league, PASSING, count=2, seconds=30)
     matches = await run_round(app)
     for match_id, match in matches.items():
@@ -139,11 +136,10 @@ async def test_a_fault_that_does_not_pass_ends_as_a_dead_letter_after_three_retr
     assert all(one["snapshots"] for one in failures)
 
 
-async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(
+async def test_a_throttled_match_is_retried_without_charging_an_attempt(
     app: Regente, league: League, db: DatabaseReader
 ) -> None:
-    """Z2, Z8: 429 with Retry-After; a match that is not over stays in the round, and is stored
-    once, when it is finished."""
+    """Z2, Z8: 429 with Retry-After; an unfinished match stays and is stored once it is finished."""
     broken = break_each(league, ("throttled", "scheduled", "live"), count=2, retry_after=0.05)
     matches = await run_round(app)
     for match_id in broken:
@@ -160,7 +156,7 @@ async def test_who_asks_for_patience_gets_it_and_no_attempt_is_charged(
 
 
 @config(match_seconds=7200.0, recheck_seconds=900.0)
-async def test_a_match_of_tomorrow_is_looked_at_when_it_must_be_over(
+async def test_a_future_match_is_fetched_when_it_must_be_over(
     app: Regente, operations: RoundOperations, league: League, db: DatabaseReader
 ) -> None:
     """Z8: not every quarter of an hour until then."""
@@ -192,8 +188,8 @@ async def test_a_match_of_tomorrow_is_looked_at_when_it_must_be_over(
 
 
 @config(patience_seconds=3600.0)
-async def test_a_match_that_never_ends_is_given_up(app: Regente, league: League) -> None:
-    """Z4: for somebody to look at."""
+async def test_a_match_that_never_ends_becomes_a_dead_letter(app: Regente, league: League) -> None:
+    """Z4."""
     bad = await failed_round(app, league, "live", kickoff_in=-3700)
     assert (bad.status, bad.error_code) == ("FAILED", "MATCH_NEVER_FINISHED")
 
@@ -201,7 +197,7 @@ async def test_a_match_that_never_ends_is_given_up(app: Regente, league: League)
 async def test_a_postponed_match_is_skipped_and_found_missing(
     app: Regente, operations: RoundOperations, league: League
 ) -> None:
-    """Z5, Z8: no failure, and not forgotten either."""
+    """Z5, Z8: no failure, and listed as missing."""
     bad = await failed_round(app, league, "postponed", count=1)
     assert (bad.status, (bad.reason or "").partition(":")[0]) == ("SKIPPED", "postponed")
     assert (await operations.get(1)).status == "INCOMPLETE"
@@ -227,7 +223,7 @@ async def test_a_round_whose_page_cannot_be_read_has_no_match_tasks(
     code: str,
     attempts: int,
 ) -> None:
-    """Z1, Z3, Z4: a page that lists nine of ten matches is no list; later the same job goes on."""
+    """Z1, Z3, Z4: a page with nine of ten matches is refused; later the same job continues."""
     league.break_with(kind, round=12)
     assert await run_round(app) == {}
     found = await operations.get(1)
