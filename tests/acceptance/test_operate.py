@@ -121,7 +121,7 @@ async def test_migrations_go_up_and_down_and_show_their_state(cli: Cli) -> None:
     status = await cli("migrate", "status")
     assert "pending" in status.out
     assert "regente migrate up" in status.err
-    assert "Installed: engine 1, missions 2, quotes 1," in await cli.text("migrate", "up")
+    assert "Installed: engine 2, missions 2, quotes 1," in await cli.text("migrate", "up")
     assert (await cli.json("migrate", "status"))["version"] == newest
     assert "Nothing to do" in await cli.text("migrate", "up")
     assert (await cli("migrate", "up", "99", "--json")).error["code"] == "INVALID_INPUT"

@@ -194,7 +194,7 @@ class Fleet:
         async with self.database.transaction() as connection:
             row = await QUERIES.fetch_one(connection, f"add_{kind}", **fields)
         if row is None:
-            raise InvalidInput(f"there is a {kind} called {fields['name']!r} already")
+            raise InvalidInput(f"there is already a {kind} called {fields['name']!r}")
         await self._log(f"{kind}_added", {"id": row["id"], "name": fields["name"], "by": by})
         return str(row["id"])
 
