@@ -88,8 +88,7 @@ def bare_cli(capsys: pytest.CaptureFixture[str], plain_logs: None) -> Cli:
 
 @pytest.fixture
 def plain_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Undoes the logging and module path that the command line sets for its process, which is
-    ours."""
+    """Undoes the logging and module path that the command line sets for this process."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     root = logging.getLogger()
     handlers, level = root.handlers, root.level

@@ -1,5 +1,4 @@
-"""Workers, proxies and writers over HTTP: added, edited, tested, switched, removed; secrets
-hidden."""
+"""Workers, proxies and writers over HTTP: added, edited, tested, switched, removed."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ FLAGS = [
     "--disable-sync",
     "--force-color-profile=srgb",
 ]
-# Batches are looked at often, so that a stalled one is found within a test's patience.
+# Batches are reviewed often, so that a stalled one is found within a test's time limit.
 ENVIRONMENT = {
     "REGENTE_BATCHES_SECONDS": "0.3",
     "COLUMNS": "300",

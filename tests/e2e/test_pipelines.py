@@ -148,8 +148,7 @@ async def test_a_round_is_a_table_and_what_failed_runs_again(
 async def test_documents_are_filtered_and_their_errors_reprocessed(
     page: Page, demo: Demo, results: Outcomes
 ) -> None:
-    """W2, W4, W6, O19: the specification's states, class, confidence, reason of a PULADO;
-    reprocess."""
+    """W2, W4, W6, O19: states, a class with its confidence, the reason of a PULADO; reprocess."""
     async with (
         demo.client() as client,
         httpx2.AsyncClient(base_url=demo.library, trust_env=False) as sandbox,

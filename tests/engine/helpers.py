@@ -1,5 +1,4 @@
-"""Helpers of the engine's tests: runners as asyncio tasks, runners driven by SQL, a movable
-clock."""
+"""Helpers of the engine's tests: runners as asyncio tasks or driven by SQL, a movable clock."""
 
 from __future__ import annotations
 
@@ -128,8 +127,7 @@ class Clock:
 
 @dataclass
 class SqlRunner:
-    """A runner driven by the test: it exists in the database and runs the engine's own
-    statements."""
+    """A runner driven by the test: a row in the database and the engine's own statements."""
 
     connection: psycopg.Connection[Any]
     id: int

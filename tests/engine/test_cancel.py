@@ -1,5 +1,4 @@
-"""Cancel: waiting tasks end at once, running ones soon, also those that swallow their
-cancellation."""
+"""Cancel: waiting tasks end at once, running ones soon, also if they swallow their cancellation."""
 
 from __future__ import annotations
 

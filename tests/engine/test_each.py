@@ -1,5 +1,4 @@
-"""`each`: every item once, in order, with bounded concurrency; a retry does only what is
-missing."""
+"""`each`: every item once, in order, with bounded concurrency; a retry does only the missing."""
 
 from __future__ import annotations
 

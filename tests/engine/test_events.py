@@ -123,8 +123,7 @@ async def test_folding_the_events_of_every_task_gives_its_row(
 
 
 async def read_all(app: Regente, done: asyncio.Event, limit: int = 50) -> list[Event]:
-    """A reader that polls from its last position until the writers are done and no event is
-    left."""
+    """Polls from the last position until the writers are done and no event is left."""
     seen: list[Event] = []
     position = "0-0"
     while True:
@@ -140,8 +139,7 @@ async def read_all(app: Regente, done: asyncio.Event, limit: int = 50) -> list[E
 async def test_readers_see_every_event_once_although_writers_commit_out_of_order(
     app: Regente, database_url: str, sql: Sql
 ) -> None:
-    """I11: ids are drawn in one order and committed in another; none is missed, doubled or
-    moved."""
+    """I11: ids are drawn in one order, committed in another; none is missed, doubled or moved."""
     done = asyncio.Event()
     chance = random.Random(7)
 

@@ -1,5 +1,4 @@
-"""The order of claims: priority, then age; not before `run_at`; without starvation; one task per
-key."""
+"""The order of claims: priority, then age; not before `run_at`; no starvation; one task per key."""
 
 from __future__ import annotations
 

@@ -160,8 +160,7 @@ async def test_complete_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) ->
 
 
 async def test_cancel_wins_over_complete(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
-    """O12: the request commits first, the work was done: the task completes once, without the
-    request."""
+    """O12: the request commits first, but the work was done: the task completes once."""
     task_id = await app.enqueue("p", {})
     async with running(app):
         await gate.reached.wait()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_SECONDS = 30.0  # until a test gives up; nothing is told of how long it should take
+TIMEOUT_SECONDS = 30.0  # until a test fails; says nothing about the expected duration
 _POLL_SECONDS = 0.02
 
 

@@ -1,5 +1,4 @@
-"""I11 under races: every client sees exactly the events of the database, also when an API is
-killed."""
+"""I11 under races: every client sees exactly the database's events, also when an API is killed."""
 
 from __future__ import annotations
 
@@ -119,7 +118,7 @@ async def test_every_client_sees_every_event_once_although_an_api_is_killed(
     await processes[0].start()
     await put(database_url, "the last one")
     expected = await positions(database_url)
-    with contextlib.suppress(AssertionError):  # what is missing is told below
+    with contextlib.suppress(AssertionError):  # missing events are reported below
         await eventually_async(partial(_have_all, followers, len(expected)), within_seconds=60)
     for task in reading:
         task.cancel()

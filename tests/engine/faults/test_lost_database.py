@@ -1,5 +1,4 @@
-"""The database or only its answer is lost: no task is lost or done twice, and callers get an
-error."""
+"""The database or only its answer is lost: no task is lost or done twice; callers get an error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Executions that stall: TRAVADO by the watchdog with the reason; resumed, reprocessed or
-failed."""
+"""Executions that stall: TRAVADO by the watchdog with a reason; resumed, reprocessed or failed."""
 
 from __future__ import annotations
 

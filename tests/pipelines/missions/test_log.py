@@ -1,5 +1,4 @@
-"""The audit log: the specification's events and fields, its tables and its own queries,
-verbatim."""
+"""The audit log: the specification's events, fields and tables, and its own queries, verbatim."""
 
 from __future__ import annotations
 

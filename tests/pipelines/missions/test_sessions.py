@@ -74,8 +74,7 @@ async def test_a_session_is_waited_for_through_every_status_of_its_start(app: Re
 async def test_a_session_that_does_not_start_costs_no_mission_a_retry(
     app: Regente, status: str, code: str, more: dict[str, Any], strikes: int
 ) -> None:
-    """O6, O15: `error`, pause, `idle`, another proxy; only the proxy's own faults count against
-    it."""
+    """O6, O15: `error`, pause, `idle`, another proxy; only a proxy's own fault counts."""
     worker = ScriptedWorker()
     worker.session_script = [session("connecting", status, **more)]
     mission = await run_one(app, worker, ScriptedWriter())

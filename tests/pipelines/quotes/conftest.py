@@ -1,5 +1,4 @@
-"""A sandbox in place of the providers, an app that makes quotes with it, and functions that
-wait."""
+"""A sandbox in place of the providers, an app that makes quotes with it, and waiting functions."""
 
 from __future__ import annotations
 

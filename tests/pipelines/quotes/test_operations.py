@@ -1,5 +1,4 @@
-"""The checkpoint manager's six operations in the engine's public API, as docs/pipelines
-describes."""
+"""The checkpoint manager's six operations in the engine's API, as docs/pipelines/quotes.md says."""
 
 from __future__ import annotations
 

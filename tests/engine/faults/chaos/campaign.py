@@ -187,8 +187,7 @@ class Campaign:
         )
 
     def _connections(self) -> Finding:
-        """I10: each runner has pools of 4 + 6, a lease and a listen connection; the feeder has
-        4."""
+        """I10: each runner has pools of 4 + 6, a lease and a listen connection; the feeder 4."""
         most, bound = self._environment.record.most_connections, 3 * (4 + 6 + 2) + 4 + 6
         faults = () if most <= bound else (f"{most} connections at once",)
         return Finding("I10 connections", f"{most} at most, bound {bound}", faults)

@@ -1,5 +1,4 @@
-"""What a campaign breaks: a PostgreSQL server and three runner processes, with the fault
-injection."""
+"""What a campaign breaks: a PostgreSQL server and three runner processes; the fault injection."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ class Environment:
                 await asyncio.to_thread(eventually, at_work, within_seconds=30)
 
     def _is_at_work(self, connection: psycopg.Connection[tuple[int]], number: int) -> bool:
-        """Whether the runner is registered; one that ended because it met no database is
-        restarted."""
+        """Whether the runner is registered; one that met no database is restarted."""
         runner = self._runners[number]
         if runner.exit_code is not None:
             assert "DatabaseUnavailable" in runner.said(), runner.said()

@@ -39,7 +39,7 @@ EXPECTED: dict[str, Expected] = {
 
 
 def draw_tasks(seed: int, count: int) -> list[tuple[str, dict[str, int]]]:
-    """(pipeline, arguments) of task 0, 1, 2, …; one in twenty is slow, so that faults hit it
+    """(pipeline, arguments) of task 0, 1, …; one in twenty is slow, so that faults hit it
     running."""
     dice = random.Random(seed + 1)
     names = dice.choices(

@@ -1,5 +1,4 @@
-"""One scenario per crash point: what to enqueue, how the runner gets there, what holds
-afterwards."""
+"""One scenario per crash point: what to enqueue, how to get there, what holds afterwards."""
 
 from __future__ import annotations
 

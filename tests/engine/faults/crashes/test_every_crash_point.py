@@ -1,5 +1,5 @@
-"""Every crash point × SIGKILL × restart: the end is as without the crash (F2; I1, I2, I5, I6,
-I7, I9)."""
+"""Every crash point × SIGKILL × restart: nothing changes in the end (F2; I1, I2, I5, I6, I7,
+I9)."""
 
 from __future__ import annotations
 
@@ -132,8 +132,7 @@ def everything_ended(connection: Connection, scenario: Scenario) -> bool:
 
 
 def check_tasks(connection: Connection, scenario: Scenario) -> None:
-    """I1 and I7: all completed, no try charged for the crash, and the crash counted at most
-    once."""
+    """I1 and I7: all completed, no try charged, and the crash counted at most once."""
     rows: list[Any] = connection.execute(
         "SELECT pipeline, status::text, tries, crashes FROM regente.tasks"
     ).fetchall()

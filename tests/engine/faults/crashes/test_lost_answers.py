@@ -1,5 +1,4 @@
-"""A committed statement whose answer was lost is sent again without harm (F7; I1, I2, I6, I7,
-I8)."""
+"""A statement whose answer was lost is sent again without harm (F7; I1, I2, I6, I7, I8)."""
 
 from __future__ import annotations
 

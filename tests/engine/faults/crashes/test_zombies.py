@@ -1,5 +1,4 @@
-"""A runner paused past its lease changes nothing when it wakes up, and works on under a new id
-(F5; I2, I3)."""
+"""A runner paused past its lease changes nothing and continues under a new id (F5; I2, I3)."""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ async def test_a_zombie_changes_nothing_and_continues_under_a_new_id(
 async def test_a_lease_lost_while_waiting_for_suspects_does_not_hang_the_runner(
     app: Regente, registry: Registry, database_url: str
 ) -> None:
-    """I8: cancellation and event coincide; `wait_for` of Python 3.11 would lose the
-    cancellation."""
+    """I8: cancellation and event coincide; Python 3.11's `wait_for` would lose the cancellation."""
 
     @registry.pipeline("job")
     async def job(task: Task) -> None:

@@ -17,8 +17,7 @@ CRASHED, BURST = ("ISOLATED_CRASH",), ("ISOLATED_CRASH", "ISOLATED_MEMORY", "ISO
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How a document must end; `codes` are the allowed reasons, `attempts` those without a
-    crash."""
+    """How a document must end: `codes` are the allowed reasons, `attempts` without a crash."""
 
     status: str
     attempts: int = 1
@@ -107,8 +106,8 @@ class Planned:
 
 
 def plan(count: int, seed: int) -> list[Planned]:
-    """At least one of each bad kind, the rest good (one text in five, else PDFs), shuffled by
-    the seed."""
+    """At least one of each bad kind, the rest good (a fifth texts, else PDFs), shuffled by the
+    seed."""
     bad = [
         kind for kind in KINDS for _ in range(max(1, min(kind.at_most, round(kind.share * count))))
     ]

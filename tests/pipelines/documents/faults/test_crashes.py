@@ -24,8 +24,7 @@ async def test_a_parser_that_crashes_takes_down_neither_the_execution_nor_the_ru
     operations: DocumentOperations,
     tmp_path: Path,
 ) -> None:
-    """W3, W8, F15: a segfault and two other crashes: tried three times, then ERRO; the rest is
-    done."""
+    """W3, W8, F15: a segfault and two other crashes: tried three times, then ERRO."""
     registered = register_documents(registry, app, DocumentSettings(), sandbox.url, extract=fragile)
     env = Environment(app, operations, tmp_path)
     good = pdfs.text_pdf("a contrato between two parties")

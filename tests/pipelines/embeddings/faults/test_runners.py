@@ -59,8 +59,7 @@ async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
 async def test_runners_that_are_killed_leave_exactly_one_vector_for_each_content(
     database_url: str,
 ) -> None:
-    """S8 in small (the module `campaign` is the large one); S4: tasks of killed runners run
-    again."""
+    """S8 in small (the module `campaign` is the large one); S4: tasks of killed runners rerun."""
     outcome = await run(
         Plan(seed=7, texts=600, kills=3, texts_per_task=5), database_url, logger.info
     )

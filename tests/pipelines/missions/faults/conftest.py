@@ -1,5 +1,4 @@
-"""A fleet that records every call, an app to queue and read missions, and runner processes to
-kill."""
+"""A fleet that records every call, an app to queue and read missions, and runners to kill."""
 
 from __future__ import annotations
 
@@ -87,8 +86,7 @@ class Environment:
             raise AssertionError(await self.evidence()) from None
 
     async def at_rest(self, within_seconds: float = TIMEOUT_SECONDS) -> None:
-        """Waits until the orchestrator is closed, no driver is left, workers are idle and
-        proxies free."""
+        """Waits until the orchestrator is closed, drivers are gone, workers idle, proxies free."""
 
         async def resting() -> bool:
             drivers = await self.app.counts("workers")

@@ -24,8 +24,7 @@ FOREVER = math.inf
 
 @dataclass(frozen=True, slots=True)
 class JobScript:
-    """How long a job takes and its final answer. STUCK: the session breaks, the job stays
-    silent."""
+    """How long a job takes and its final answer. STUCK: session broken, job silent."""
 
     seconds: float = 0.1
     final_answer: dict[str, Any] = field(default_factory=lambda: dict(COMPLETED))

@@ -1,5 +1,4 @@
-"""Another runner takes over from a dead one, soon, and asks before it sends anything again
-(5.6)."""
+"""Another runner takes over from a dead one and asks before it sends anything again (5.6)."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ SCRAPE_ENDS: dict[str, tuple[dict[str, Any] | None, str, int]] = {
 async def test_a_scrape_is_asked_for_before_anything_is_sent_again(
     case: str, env: Environment
 ) -> None:
-    """O14 (5.6): completed goes to storage, running is polled, failed is retried; none runs
-    twice."""
+    """O14 (5.6): completed goes to storage, running is polled, failed is retried; no duplicate."""
     final_answer, status, scrapes = SCRAPE_ENDS[case]
     crashing = await begin(env, scrape=JobScript(FOREVER))
     job = await scraping(env)

@@ -66,8 +66,7 @@ async def test_a_kill_at_a_checkpoint_loses_nothing_and_pays_nothing_twice(
     operations: QuoteOperations,
     tmp_path: Path,
 ) -> None:
-    """Q2, Q6, Q12 (crash): SIGKILL there, another runner finishes; the provider counts paid
-    calls."""
+    """Q2, Q6, Q12 (crash): SIGKILL there, another runner ends it; the provider counts calls."""
     (quote_id,) = (await operations.submit([args])).ids
     with QuoteRunner(
         database_url,

@@ -104,8 +104,7 @@ async def test_a_runner_killed_anywhere_leaves_no_half_match(
     db: DatabaseReader,
     tmp_path: Path,
 ) -> None:
-    """Z1, Z6, Z8, Z9: one round per crash point; another runner ends it, nothing is stored
-    twice."""
+    """Z1, Z6, Z8, Z9: one round per crash point, ended by another runner, stored once."""
     with ContinuousCheck(database_url) as watch:
         for number, crash in enumerate(CRASHES[where], 1):
             started = await operations.start(LEAGUE, number)
