@@ -44,8 +44,8 @@ CREATE TABLE regente.sign_in_tokens (
 
 CREATE TYPE regente.action_status AS ENUM ('running', 'completed', 'failed');
 
--- One row per bulk action. `done` counts the ids that were dealt with, in their order: whoever
--- takes it over goes on there.
+-- One row per bulk action. `done` counts the ids that were dealt with, in their order; a
+-- process that takes the action over continues there.
 CREATE TABLE regente.actions (
   id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind        text NOT NULL,

@@ -1,5 +1,5 @@
 """The text of a PDF. Runs in a child process, for a parser of hostile input may crash or never end;
-only that process, and the nursery it comes from, has a use for what is imported here.
+only that process, and the fork server it comes from, has a use for what is imported here.
 """
 
 from __future__ import annotations

@@ -59,6 +59,6 @@ class DocumentSettings(BaseSettings):
         )
 
     def mask(self, text: str) -> str:
-        """The text without the key, should somebody repeat it to us."""
+        """The text with the API key masked."""
         secret = self.api_key.get_secret_value() if self.api_key is not None else ""
         return text.replace(secret, "***") if secret else text

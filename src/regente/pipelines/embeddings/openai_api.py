@@ -59,19 +59,21 @@ class OpenAiEmbedder:
     async def embed(self, contents: Sequence[Content]) -> list[Vector | Refused]:
         return await self._embed(list(contents), [MAX_REFUSED_CALLS])
 
-    async def _embed(self, contents: list[Content], patience: list[int]) -> list[Vector | Refused]:
+    async def _embed(
+        self, contents: list[Content], refusals_left: list[int]
+    ) -> list[Vector | Refused]:
         try:
             return [*await self._call(contents)]
         except CallFailed as failed:
-            patience[0] -= 1
-            if failed.failure is not CallFailure.INVALID or patience[0] <= 0:
+            refusals_left[0] -= 1
+            if failed.failure is not CallFailure.INVALID or refusals_left[0] <= 0:
                 raise task_error(failed) from failed
             if len(contents) == 1:
                 return [Refused(message=failed.message)]
         middle = len(contents) // 2
         return [
-            *await self._embed(contents[:middle], patience),
-            *await self._embed(contents[middle:], patience),
+            *await self._embed(contents[:middle], refusals_left),
+            *await self._embed(contents[middle:], refusals_left),
         ]
 
     async def _call(self, contents: list[Content]) -> list[Vector]:

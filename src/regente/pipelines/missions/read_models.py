@@ -75,7 +75,7 @@ class Mission(BaseModel):
     attempt: int
     progress: float | None
     canceling: bool = Field(description="Its worker is being told to stop.")
-    waits_until: datetime | None = Field(description="The target asked for patience until then.")
+    waits_until: datetime | None = Field(description="The rate limit of the target ends then.")
     created_at: datetime
     queued_at: datetime | None
     started_at: datetime | None

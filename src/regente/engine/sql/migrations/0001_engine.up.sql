@@ -98,9 +98,9 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- The state machine, also for whoever writes SQL by hand. The ways that every task goes pass
--- without a call, on a condition as short as can be, for each statement reads it anew. AFTER,
--- because a trigger that comes before has each row locked once more.
+-- The state machine, also for SQL written by hand. The usual transitions pass without a function
+-- call, on a short condition, which each statement parses anew. AFTER, because a BEFORE trigger
+-- locks each row once more.
 CREATE TRIGGER tasks_obey_the_state_machine AFTER UPDATE OF status ON regente.tasks FOR EACH ROW
 WHEN (NOT (OLD.status = 'queued' AND NEW.status = 'running')
       AND NOT (OLD.status = 'running' AND NEW.status <> 'draft'))
@@ -226,8 +226,8 @@ CREATE TABLE regente.runners (
 ) WITH (fillfactor = 50);
 CREATE INDEX runners_alive ON regente.runners (id) WHERE status < 'stopped';
 
--- What is known of each pipeline, whoever runs it: written by runners at their start, read by
--- clients without its code.
+-- What is known of each pipeline: written by runners at their start, read by clients that do not
+-- have its code.
 CREATE TABLE regente.pipelines (
   name         text PRIMARY KEY,
   stall_after  interval,

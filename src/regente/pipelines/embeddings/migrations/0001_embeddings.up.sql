@@ -25,8 +25,8 @@ CREATE TABLE regente.embeddings (
 );
 ALTER TABLE regente.embeddings ALTER COLUMN vector SET STORAGE EXTERNAL;  -- floats do not compress
 
--- What a running attempt is having embedded, so that nobody else pays for the same. It counts only
--- while that attempt runs, so that nothing has to be cleaned up after a crash.
+-- What a running attempt is having embedded, so that no other attempt pays for the same. A row
+-- counts only while that attempt runs, so that nothing has to be cleaned up after a crash.
 CREATE TABLE regente.embedding_reservations (
   content_hash bytea PRIMARY KEY,
   task_id      bigint NOT NULL,

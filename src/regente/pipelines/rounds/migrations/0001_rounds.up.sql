@@ -4,7 +4,7 @@
 -- writes `round_matches` and one task of the pipeline `matches` for each, before any match is
 -- scraped. A match's task writes the match with its teams, events and stats in one transaction.
 -- What a page said of itself (`events_said`, `stats_said`) must be there when it is committed: the
--- constraints below are deferred, so a half match cannot be committed by anybody. Tasks are
+-- constraints below are deferred, so a half match cannot be committed. Tasks are
 -- forgotten in time, these rows stay: that is why `task_id` is no foreign key.
 
 CREATE TABLE regente.rounds (
