@@ -234,24 +234,28 @@ def _name(value: object) -> str:
 
 
 def _url(value: object) -> str:
-    try:
-        parts = urlsplit(str(value))
-        usable = (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and (parts.port is None or parts.port > 0)
-        )
-    except ValueError:
-        usable = False
     text = str(value)
-    plain = text.isprintable() and not any(sign.isspace() for sign in text)
-    if not usable or not plain or len(text) > 500 or parts.query or parts.fragment:
-        raise InvalidInput(
-            f"{str(value)[:200]!r} is not an address like https://worker.example.com"
-        )
+    if len(text) > 500 or not _is_plain(text) or not _is_http(text):
+        raise InvalidInput(f"{text[:200]!r} is not an address like https://worker.example.com")
+    parts = urlsplit(text)
     if parts.username or parts.password:
         raise InvalidInput("an address carries no user name or password: use the api_key")
-    return str(value).rstrip("/")
+    return text.rstrip("/")
+
+
+def _is_plain(text: str) -> bool:
+    return text.isprintable() and not any(sign.isspace() for sign in text)
+
+
+def _is_http(text: str) -> bool:
+    """Whether it is an http(s) URL with a host, without a query or fragment."""
+    try:
+        parts = urlsplit(text)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    is_base = not parts.query and not parts.fragment
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and is_base
 
 
 def _storage(value: object) -> str:

@@ -176,23 +176,29 @@ class FaultInjector:
             watcher()
 
 
+_ONLY_ON = {
+    FaultKind.STUCK_SESSION: "/session",
+    FaultKind.REPEATS: "/ads",
+    FaultKind.MISSING: "/ads",
+    FaultKind.SPOILED: "/ads",
+}
+
+
 def _matches(fault: Fault, seen: ObservedRequest) -> bool:
-    if fault.kind is FaultKind.STUCK_SESSION and seen.path != "/session":
-        return False
-    if (
-        fault.kind in (FaultKind.REPEATS, FaultKind.MISSING, FaultKind.SPOILED)
-        and seen.path != "/ads"
-    ):
-        return False
-    if fault.day is not None and not (
-        seen.first_day and seen.last_day and seen.first_day <= fault.day <= seen.last_day
-    ):
-        return False
-    if fault.from_page is not None and (seen.page is None or seen.page < fault.from_page):
-        return False
     return (
-        fault.proxy in (None, seen.proxy)
+        _ONLY_ON.get(fault.kind, seen.path) == seen.path
+        and fault.path in (None, seen.path)
+        and fault.proxy in (None, seen.proxy)
         and fault.format in (None, seen.format)
         and (fault.language is None or fault.language in seen.languages)
-        and fault.path in (None, seen.path)
+        and _covers_day(fault, seen)
+        and (fault.from_page is None or (seen.page or 0) >= fault.from_page)
     )
+
+
+def _covers_day(fault: Fault, seen: ObservedRequest) -> bool:
+    if fault.day is None:
+        return True
+    if seen.first_day is None or seen.last_day is None:
+        return False
+    return seen.first_day <= fault.day <= seen.last_day
