@@ -155,7 +155,7 @@ async def _listen(stream: asyncio.StreamReader, said: list[str], demo: Demo) -> 
         said.append(line)
         if found := re.search(r"The ad library is at (\S+?)\. ", line):
             demo.library = found[1]
-        if line.startswith("Up: "):
+        if line.startswith("Running: "):
             demo.settled.set()
 
 
