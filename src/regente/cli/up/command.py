@@ -79,7 +79,7 @@ def local_stack_of(
 
 async def note_processes(app: Regente, processes: Supervisor) -> None:
     active = Counter(member.kind for member in await app.fleet.members() if member.active)
-    counts = ", ".join(f"{active[kind]} {kind}s" for kind in ("worker", "writer"))
+    counts = ", ".join(output.plural(active[kind], kind) for kind in ("worker", "writer"))
     output.note(
         f"Running: {', '.join(processes.names)}. Logs: {processes.logs}\n"
         f"Active in the fleet: {counts}, {active['proxy']} proxies.\n"
