@@ -3,40 +3,81 @@ without running any."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import uuid4
 
 from psycopg import AsyncConnection
 
-from regente.engine.codec import encode, is_storable
-from regente.engine.database import Database, fetch_on, number_array, text_array
-from regente.engine.enqueue import Enqueuer, NewTask, check_options, goes_by_copy
-from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.engine.codec import MAX_ARGS_BYTES, encode, is_storable
+from regente.engine.database import (
+    ClientDatabase,
+    ReadsRows,
+    fetch_on,
+    number_array,
+    text_array,
+)
+from regente.engine.effects import refuse_effects
+from regente.engine.endings import Endings
+from regente.engine.enqueue import (
+    BY_PIPELINE,
+    Enqueuer,
+    NewTask,
+    check_options,
+    goes_by_copy,
+)
+from regente.engine.errors import IllegalTransition, InvalidInput, NotFound, UnknownPosition
+from regente.engine.hints import Hints, New, new_tasks
+from regente.engine.lane_operations import LaneOperations
 from regente.engine.log import current_request
-from regente.engine.models import STATUSES, BatchInfo, Event, Resumed, RunnerInfo, TaskInfo
+from regente.engine.models import (
+    STATUSES,
+    BatchInfo,
+    Decision,
+    Event,
+    Resumed,
+    RunnerInfo,
+    SignalWaitInfo,
+    TaskFailed,
+    TaskInfo,
+    Why,
+)
 from regente.engine.pipeline import Registry
 from regente.engine.watchdog.schedules import next_time
-from regente.engine.why import Why, explain
+from regente.engine.why import explain
 
 MAX_PAGE = 1000
 MAX_STALL_SECONDS = 366 * 86_400
 
-_POSITION = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
+NOT_GIVEN: Any = object()
+
+_POSITION = re.compile(r"([0-9]{1,18})-([0-9]{1,18})(?:-([0-9a-f]{8}))?")
 
 
 class Client:
-    def __init__(self, database: Database, registry: Registry) -> None:
+    """`reads` is what questions are asked of, if not the database itself."""
+
+    def __init__(
+        self, database: ClientDatabase, registry: Registry, reads: ReadsRows | None = None
+    ) -> None:
         self.database = database
+        self._reads = reads or database
         self.registry = registry
-        self._intake = Enqueuer(database, registry)
+        self._hints = Hints(database)
+        self._intake = Enqueuer(database, registry, self._hints)
+        self._endings = Endings(self._reads)
 
     def start(self) -> None:
         self._intake.start()
+        self._hints.start()
 
     async def stop(self) -> None:
+        await self._endings.stop()
         await self._intake.stop()
+        await self._hints.stop()
 
     # Enqueue.
 
@@ -51,20 +92,23 @@ class Client:
         batch: int | str | None = None,
         max_attempts: int | None = None,
         draft: bool = False,
+        lane: str | None = BY_PIPELINE,
         connection: AsyncConnection[Any] | None = None,
     ) -> int:
         """Store one task and return its id. It is durable when this returns.
 
         With `key`, a task of the same pipeline and key is stored once: the second call returns the
         first one's id. Higher `priority` comes first. `batch` is a batch's id, or its name: a new
-        name opens one. `draft` leaves it in the bank. With `connection` it becomes part of the
-        caller's own transaction.
+        name opens one. `draft` leaves it in the bank. `lane` is what it shares limits with, by
+        default what the pipeline's own function tells; None for no lane. With `connection` it
+        becomes part of the caller's own transaction.
         """
-        await self._intake.check_pipeline(pipeline)
-        text = self._intake.checked_args(pipeline, {} if args is None else args)
+        refuse_effects(connection, "the id of a new task")
+        await self._intake.check_pipeline(pipeline, connection)
+        text, lane = self._intake.checked(pipeline, {} if args is None else args, lane)
         check_options([key], priority, run_at, max_attempts)
         batch_id = await self._batch_id(batch, connection)
-        task = NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft)
+        task = NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft, lane)
         return await self._intake.one(task, connection)
 
     async def enqueue_many(
@@ -78,10 +122,12 @@ class Client:
         batch: int | str | None = None,
         max_attempts: int | None = None,
         draft: bool = False,
+        lane: str | None = BY_PIPELINE,
         connection: AsyncConnection[Any] | None = None,
     ) -> list[int]:
         """Store many tasks, all or none, and return their ids in order."""
-        await self._intake.check_pipeline(pipeline)
+        refuse_effects(connection, "the ids of new tasks")
+        await self._intake.check_pipeline(pipeline, connection)
         every = list(args)
         if keys is not None and len(keys) != len(every):
             raise InvalidInput(f"{len(keys)} keys for {len(every)} tasks")
@@ -94,15 +140,15 @@ class Client:
             and goes_by_copy(like, len(every))
         ):
             return await self._intake.alike(
-                like._replace(batch_id=await self._batch_id(batch, None)), every
+                like._replace(batch_id=await self._batch_id(batch, None)), every, lane
             )
         texts = [
-            self._intake.checked_args(pipeline, one) for one in every
+            self._intake.checked(pipeline, one, lane) for one in every
         ]  # before a batch is opened for them
         batch_id = await self._batch_id(batch, connection)
         tasks = [
-            NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft)
-            for text, key in zip(texts, keys or [None] * len(texts), strict=True)
+            NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft, own_lane)
+            for (text, own_lane), key in zip(texts, keys or [None] * len(texts), strict=True)
         ]
         return await self._intake.many(tasks, connection)
 
@@ -114,28 +160,39 @@ class Client:
         connection: AsyncConnection[Any] | None = None,
     ) -> list[int]:
         """Move drafts from the bank into the queue; returns those that were moved."""
-        params = {"ids": _ids(ids), "details": _by(by)}
-        if connection is not None:
-            return [row[0] for row in await fetch_on(connection, "queue_drafts", params)]
-        return [row[0] for row in await self.database.fetch("queue_drafts", params)]
+        return await self._make_due(
+            "queue_drafts", {"ids": _ids(ids), "details": _by(by)}, connection
+        )
 
     async def release(
         self, ids: Sequence[int], *, connection: AsyncConnection[Any] | None = None
     ) -> list[int]:
         """Make held tasks due (`task.hold`, or queued with `run_at=HELD`); returns those that were
         held."""
-        params = {"ids": _ids(ids)}
-        if connection is not None:
-            return [row[0] for row in await fetch_on(connection, "release", params)]
-        return [row[0] for row in await self.database.fetch("release", params)]
+        return await self._make_due("release", {"ids": _ids(ids)}, connection)
 
     # Queries.
 
     async def get(self, task_id: int) -> TaskInfo:
-        rows = await self.database.fetch_dicts("get_tasks", {"ids": _ids([task_id])})
+        rows = await self._reads.fetch_dicts("get_tasks", {"ids": _ids([task_id])})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         return TaskInfo(**rows[0])
+
+    async def wait(self, task_id: int, timeout: float | None = None) -> Any:
+        """Wait until the task has ended, and return its result; None for one that was skipped.
+
+        Raises `TaskFailed` for a dead letter or a canceled task, `TimeoutError` after `timeout`
+        seconds. In a pipeline use `task.spawn`, which waits without a slot.
+        """
+        await self.get(task_id)
+        async with asyncio.timeout(timeout):
+            await self._endings.ended(task_id)
+        ended = await self.get(task_id)
+        if ended.status in ("failed", "canceled"):
+            why = f": {ended.error_code}: {ended.error_message}" if ended.error_code else ""
+            raise TaskFailed(f"task {task_id} is {ended.status}{why}", ended)
+        return ended.result
 
     async def tasks(
         self,
@@ -161,7 +218,7 @@ class Client:
             "before_id": before_id,
             "limit": max(1, min(limit, MAX_PAGE)),
         }
-        return [TaskInfo(**row) for row in await self.database.fetch_dicts("list_tasks", params)]
+        return [TaskInfo(**row) for row in await self._reads.fetch_dicts("list_tasks", params)]
 
     async def counts(self, pipeline: str | None = None) -> dict[str, int]:
         """How many tasks are in each state."""
@@ -171,25 +228,21 @@ class Client:
 
     async def why(self, task_id: int) -> Why:
         """Why the task is not running, or what it does."""
-        rows = await self.database.fetch_dicts("why", {"task_id": _id(task_id)})
+        rows = await self._reads.fetch_dicts("why", {"task_id": _id(task_id)})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
         return explain(rows[0])
 
     async def steps(self, task_id: int, limit: int = MAX_PAGE) -> list[dict[str, Any]]:
-        return await self.database.fetch_dicts(
-            "steps_of_task", {"task_id": task_id, "limit": limit}
-        )
+        return await self._reads.fetch_dicts("steps_of_task", {"task_id": task_id, "limit": limit})
 
     async def task_events(self, task_id: int, limit: int = MAX_PAGE) -> list[Event]:
-        rows = await self.database.fetch_dicts(
-            "events_of_task", {"task_id": task_id, "limit": limit}
-        )
+        rows = await self._reads.fetch_dicts("events_of_task", {"task_id": task_id, "limit": limit})
         return [Event(**row) for row in rows]
 
     async def failures(self, task_id: int, limit: int = MAX_PAGE) -> list[dict[str, Any]]:
         """One row per failed attempt, newest first, with the list of its snapshots."""
-        return await self.database.fetch_dicts(
+        return await self._reads.fetch_dicts(
             "failures_of_task", {"task_id": task_id, "limit": limit}
         )
 
@@ -201,25 +254,31 @@ class Client:
 
     async def runners(self, *, everyone: bool = False, limit: int = 100) -> list[RunnerInfo]:
         params = {"id": None, "everyone": everyone, "limit": limit}
-        return [
-            RunnerInfo(**row) for row in await self.database.fetch_dicts("list_runners", params)
-        ]
+        return [RunnerInfo(**row) for row in await self._reads.fetch_dicts("list_runners", params)]
 
     async def runner(self, runner_id: int) -> RunnerInfo:
         params = {"id": _id(runner_id), "everyone": True, "limit": 1}
-        rows = await self.database.fetch_dicts("list_runners", params)
+        rows = await self._reads.fetch_dicts("list_runners", params)
         if not rows:
             raise NotFound(f"there is no runner {runner_id}")
         return RunnerInfo(**rows[0])
 
     async def feed(self, after: str = "0-0", limit: int = MAX_PAGE) -> list[Event]:
         """Events after the given position, in their final order: no later event appears before a
-        returned one."""
-        if not _POSITION.fullmatch(after):
+        returned one. `UnknownPosition` when the database failed over or was restored since."""
+        found = _POSITION.fullmatch(after)
+        if found is None:
             raise InvalidInput(f"{after!r} is not a position in the feed")
-        txid, _, event_id = after.partition("-")
+        txid, event_id, timeline = found.groups()
         params = {"after_txid": txid, "after_id": int(event_id), "limit": max(1, limit)}
-        return [Event(**row) for row in await self.database.fetch_dicts("read_feed", params)]
+        rows = await self._reads.fetch_dicts("read_feed", params)
+        here, timelines = rows[0]["timeline"], rows[0]["timelines"]
+        if here != (timeline or here) or (timeline is None and txid != "0" and timelines > 1):
+            raise UnknownPosition(
+                f"the database failed over or was restored after {after}: begin again from 0-0"
+            )
+        events = [row for row in rows if row["id"] is not None]
+        return [Event(**_without(row, "timeline", "timelines")) for row in events]
 
     # Actions on tasks.
 
@@ -257,10 +316,101 @@ class Client:
                 f"task {task_id} is {rows[0]['before']}: only failed, canceled and skipped "
                 "tasks can be retried"
             )
+        self._hints.send(_requeued(rows))
 
     async def retry_many(self, ids: Sequence[int], *, by: str | None = None) -> list[int]:
         rows = await self.database.fetch_dicts("retry", {"ids": _ids(ids), "details": _by(by)})
+        self._hints.send(_requeued(rows))
         return [row["id"] for row in rows if row["done"]]
+
+    async def decisions(self, *, task_id: int | None = None, limit: int = 100) -> list[Decision]:
+        """The calls with an unknown outcome that wait for a person, the oldest first."""
+        params = {
+            "task_id": None if task_id is None else _id(task_id),
+            "limit": max(1, min(limit, MAX_PAGE)),
+        }
+        return [Decision(**row) for row in await self._reads.fetch_dicts("decisions", params)]
+
+    async def resolve(
+        self,
+        task_id: int,
+        step: str,
+        *,
+        item: int | None = None,
+        retry: bool = False,
+        result: Any = NOT_GIVEN,
+        by: str | None = None,
+    ) -> None:
+        """Decide on a call with an unknown outcome: make it again, or go on with this result,
+        which must be what the step's function returns."""
+        if retry == (result is not NOT_GIVEN):
+            raise InvalidInput("either retry the call or give its result")
+        given = None if retry else encode(result, what="the result")
+        params = {
+            "task_id": _id(task_id),
+            "step": step,
+            "item": -1 if item is None else item,
+            "decision": "retry" if retry else "result",
+            "result": given,
+            "details": _by(by),
+        }
+        rows = await self.database.fetch("resolve", params)
+        if not rows:
+            await self.get(task_id)
+            which = step if item is None else f"item {item} of {step}"
+            raise IllegalTransition(f"nothing has to be decided about {which} of task {task_id}")
+        self._hints.send(new_tasks(row[1:] for row in rows))
+
+    async def signal(
+        self,
+        task_id: int,
+        name: str,
+        payload: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        connection: AsyncConnection[Any] | None = None,
+    ) -> int:
+        """Send a signal to a task, which receives it once (`task.wait_for`), now or when it asks
+        for it. Returns the signal's id.
+
+        Sent again with the same `key` it is the same signal. With `connection` it becomes part of
+        the caller's transaction.
+        """
+        if not isinstance(name, str) or not is_storable(name) or not is_storable(key or ""):
+            raise InvalidInput("a signal's name and key are text that PostgreSQL can store")
+        params = {
+            "task_id": _id(task_id),
+            "name": name,
+            "payload": encode(payload, what="the payload", max_bytes=MAX_ARGS_BYTES),
+            "key": key or f"once {uuid4()}",  # the statement may be sent again
+            "details": _by(by),
+        }
+        refuse_effects(connection, "the id of the signal")
+        if connection is None:
+            rows = await self.database.fetch("send_signal", params)
+        else:
+            rows = await fetch_on(connection, "send_signal", params)
+        [(signal_id, pipeline, lane, xid)] = rows
+        if lane is not None:
+            new = New(queues={(lane, pipeline)})
+            if connection is None:
+                self._hints.send(new)
+            else:
+                self._hints.send_after(xid, new)
+        return int(signal_id)
+
+    async def waiting(
+        self, *, task_id: int | None = None, signal: str | None = None, limit: int = 100
+    ) -> list[SignalWaitInfo]:
+        """The tasks that wait for a signal, the longest wait first."""
+        params = {
+            "task_id": None if task_id is None else _id(task_id),
+            "signal": signal,
+            "limit": max(1, min(limit, MAX_PAGE)),
+        }
+        rows = await self._reads.fetch_dicts("waiting_for_signals", params)
+        return [SignalWaitInfo(**row) for row in rows]
 
     async def discard(self, ids: Sequence[int], *, by: str | None = None) -> list[int]:
         """Discard dead letters: they become `canceled`."""
@@ -302,7 +452,12 @@ class Client:
         }
         return [row[0] for row in await self.database.fetch("give_up_old", params)]
 
-    # Pipelines.
+    # Pipelines and lanes.
+
+    @property
+    def lanes(self) -> LaneOperations:
+        """The lanes of all pipelines: their limits, and what waits in them."""
+        return LaneOperations(self.database, self._reads)
 
     async def pause(self, pipeline: str, *, by: str | None = None) -> None:
         """Stop claiming tasks of the pipeline; running ones continue."""
@@ -318,7 +473,7 @@ class Client:
         )
 
     async def pipelines(self) -> list[dict[str, Any]]:
-        return await self.database.fetch_dicts("pipelines")
+        return await self._reads.fetch_dicts("pipelines")
 
     # Batches.
 
@@ -329,9 +484,16 @@ class Client:
         stall_after: float = 300.0,
         max_resumes: int = 3,
         details: dict[str, Any] | None = None,
+        on_complete: str | None = None,
     ) -> int:
-        """The id of the batch with this name, which is created if there is none."""
-        params = _new_batch(name, stall_after, max_resumes, details)
+        """The id of the batch with this name, which is created if there is none.
+
+        Each time all its tasks have ended, a task of the pipeline `on_complete` is queued, once,
+        with the arguments `batch_id`, `batch` (the name), `status` and `closing` (a number).
+        """
+        if on_complete is not None:
+            await self._intake.check_pipeline(on_complete)
+        params = _new_batch(name, stall_after, max_resumes, details, on_complete)
         return int((await self.database.fetch("open_batch", params))[0][0])
 
     async def batches(self, limit: int = 100) -> list[BatchInfo]:
@@ -346,6 +508,11 @@ class Client:
     ) -> list[BatchInfo]:
         """Newest first; the next page begins with `before_id` of the last one seen."""
         return await self._ledgers(limit, statuses=statuses, before_id=before_id)
+
+    async def children(self, task_id: int, limit: int = MAX_PAGE) -> list[BatchInfo]:
+        """The batches of tasks that the task's steps have spawned, newest first."""
+        await self.get(task_id)
+        return await self._ledgers(limit, parent_id=task_id)
 
     async def batch(self, batch: int | str) -> BatchInfo:
         found = await (
@@ -363,11 +530,10 @@ class Client:
         store = await self.batch(batch)
         rows = await self.database.fetch("resume_batch", {"batch_id": store.id, "details": _by(by)})
         if rows:
-            return Resumed(True, "resumed", rows[0][2], rows[0][1])
+            return Resumed(resumed=True, reason="resumed", released=rows[0][2], resumes=rows[0][1])
         store = await self.batch(store.id)
-        return Resumed(
-            False, f"the batch is {store.status}: there is nothing to resume", 0, store.resumes
-        )
+        reason = f"the batch is {store.status}: there is nothing to resume"
+        return Resumed(resumed=False, reason=reason, released=0, resumes=store.resumes)
 
     async def reprocess_batch(
         self,
@@ -395,7 +561,10 @@ class Client:
             "close_canceled_batch", {"batch_id": store.id, "details": _by(by)}
         )
         rest = [row[0] for row in await self.database.fetch("batch_rest", {"batch_id": store.id})]
-        return await self.cancel_many(rest, by=by)
+        canceled = await self.cancel_many(rest, by=by)
+        if store.parent_id is not None:
+            await self.database.fetch("wake_parents", {"batches": number_array([store.id])})
+        return canceled
 
     # Schedules.
 
@@ -408,6 +577,7 @@ class Client:
         *,
         timezone: str = "UTC",
         priority: int = 0,
+        lane: str | None = BY_PIPELINE,
     ) -> datetime:
         """Queue a task at every time of the cron expression; returns the first. Scheduling the same
         name replaces it."""
@@ -417,10 +587,12 @@ class Client:
         check_options((), priority, None, None)
         now = (await self.database.fetch("now"))[0][0]
         first = next_time(cron, timezone, now)
+        text, lane = self._intake.checked(pipeline, {} if args is None else args, lane)
         params = {
             "name": name,
             "pipeline": pipeline,
-            "args": self._intake.checked_args(pipeline, {} if args is None else args),
+            "args": text,
+            "lane": lane,
             "cron": cron,
             "timezone": timezone,
             "priority": priority,
@@ -434,9 +606,25 @@ class Client:
             raise NotFound(f"there is no schedule {name!r}")
 
     async def schedules(self) -> list[dict[str, Any]]:
-        return await self.database.fetch_dicts("list_schedules")
+        return await self._reads.fetch_dicts("list_schedules")
 
     # Private.
+
+    async def _make_due(
+        self, name: str, params: dict[str, Any], connection: AsyncConnection[Any] | None
+    ) -> list[int]:
+        """Change tasks and tell runners of them after the commit."""
+        refuse_effects(connection, "the ids of the tasks")
+        if connection is None:
+            rows = await self.database.fetch(name, params)
+        else:
+            rows = await fetch_on(connection, name, params)
+        new = new_tasks(row[1:5] for row in rows)
+        if connection is None:
+            self._hints.send(new)
+        elif rows:
+            self._hints.send_after(rows[0][-1], new)
+        return [row[0] for row in rows]
 
     async def _batch_id(
         self, batch: int | str | None, connection: AsyncConnection[Any] | None
@@ -448,9 +636,18 @@ class Client:
         return int((await fetch_on(connection, "open_batch", _new_batch(batch)))[0][0])
 
     async def _ledgers(self, limit: int, **chosen: Any) -> list[BatchInfo]:
-        every = dict.fromkeys(("id", "name", "statuses", "before_id"))
+        every = dict.fromkeys(("id", "name", "statuses", "before_id", "parent_id"))
         params = {**every, **chosen, "limit": limit}
-        return [BatchInfo(**row) for row in await self.database.fetch_dicts("batch_ledger", params)]
+        return [BatchInfo(**row) for row in await self._reads.fetch_dicts("batch_ledger", params)]
+
+
+def _requeued(rows: Iterable[dict[str, Any]]) -> New:
+    """The lanes of retried tasks; for the others the statement has sent the hint."""
+    new = New()
+    for row in rows:
+        if row["done"] and row["lane"] is not None:
+            new.queues.add((row["lane"], row["pipeline"]))
+    return new
 
 
 def _new_batch(
@@ -458,6 +655,7 @@ def _new_batch(
     stall_after: float = 300.0,
     max_resumes: int = 3,
     details: dict[str, Any] | None = None,
+    on_complete: str | None = None,
 ) -> dict[str, Any]:
     if not name or len(name) > 200 or not is_storable(name):
         raise InvalidInput("a batch's name has 1 to 200 characters")
@@ -470,6 +668,7 @@ def _new_batch(
         "stall_after_seconds": stall_after,
         "max_resumes": max_resumes,
         "details": encode(details or {}, what="the batch's details"),
+        "on_complete": on_complete,
     }
 
 
@@ -479,6 +678,10 @@ def _by(who: str | None) -> str | None:
         return None
     request = current_request.get()
     return encode({"by": who} | ({"request_id": request} if request else {}), what="who did it")
+
+
+def _without(row: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
 
 
 def _ids(values: Iterable[object]) -> str:

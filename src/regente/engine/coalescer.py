@@ -2,6 +2,8 @@
 
 Items that are handed in while one statement is under way go out with the next. A caller continues
 only when its own item is committed: durability is not traded for speed.
+
+An item whose row another session has locked is set aside (`locked_rows.py`): it delays no other.
 """
 
 from __future__ import annotations
@@ -9,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from regente.engine.errors import DatabaseUnavailable
+from regente.engine.errors import DatabaseUnavailable, RowLocked
+from regente.engine.locked_rows import Entry, LockedRows
 
 Item = TypeVar("Item")
 Verdict = TypeVar("Verdict")
@@ -19,15 +22,9 @@ Verdict = TypeVar("Verdict")
 MAX_BATCH_BYTES = 32 * 1024 * 1024
 
 
-class Entry(NamedTuple, Generic[Item, Verdict]):
-    item: Item
-    done: Callable[[Item, Verdict], None]
-    failed: Callable[[Item, BaseException], None]
-
-
 class Coalescer(Generic[Item, Verdict]):
     """`flush` writes a batch and gives a verdict for each item, in order: an id, or whether the
-    fence let it pass."""
+    fence let it pass. When it raises `RowLocked`, `locked_rows` takes the batch over."""
 
     def __init__(
         self,
@@ -35,8 +32,10 @@ class Coalescer(Generic[Item, Verdict]):
         *,
         max_batch: int,
         bytes_of: Callable[[Item], int],
+        locked_rows: LockedRows[Item, Verdict] | None = None,
     ) -> None:
         self._flush = flush
+        self._locked_rows = locked_rows
         self._max_batch = max_batch
         self._bytes_of = bytes_of
         self._waiting: list[Entry[Item, Verdict]] = []
@@ -48,13 +47,21 @@ class Coalescer(Generic[Item, Verdict]):
         self._runner = asyncio.create_task(self._run(), name="coalescer")
 
     async def stop(self) -> None:
-        """Return when everything that was handed in is written."""
-        while self._waiting or self._flushing:
+        """Return when everything that was handed in is written. What another session has locked
+        fails, and all the rest when the time to write is over."""
+        while (self._waiting or self._flushing) and not self._time_is_over():
             await asyncio.sleep(0.001)
         if self._runner is not None:
             self._runner.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._runner
+        _fail(self._waiting)
+        self._waiting = []
+        if self._locked_rows is not None:
+            await self._locked_rows.stop()
+
+    def _time_is_over(self) -> bool:
+        return self._locked_rows is not None and self._locked_rows.time_is_over
 
     def hand_in(
         self,
@@ -63,7 +70,11 @@ class Coalescer(Generic[Item, Verdict]):
         failed: Callable[[Item, BaseException], None],
     ) -> None:
         """Write the item, then call `done` with it and its verdict."""
-        self._waiting.append(Entry(item, done, failed))
+        entry = Entry(item, done, failed)
+        if self._locked_rows is not None and self._locked_rows.concerns(item):
+            self._locked_rows.set_aside([entry])
+            return
+        self._waiting.append(entry)
         self._wake.set()
 
     async def write(self, item: Item) -> Verdict:
@@ -89,6 +100,9 @@ class Coalescer(Generic[Item, Verdict]):
                 self._flushing = True
                 try:
                     await self._write_out(batch)
+                except asyncio.CancelledError:  # the time to write is over
+                    _fail(batch)
+                    raise
                 finally:
                     self._flushing = False
 
@@ -103,12 +117,17 @@ class Coalescer(Generic[Item, Verdict]):
         return batch
 
     async def _write_out(self, batch: list[Entry[Item, Verdict]]) -> None:
+        if self._locked_rows is not None and self._locked_rows.are_likely:
+            await self._locked_rows.write(batch)
+            return
         try:
             verdicts = await self._flush([entry.item for entry in batch])
         except Exception as error:
             # One item was refused for its content and nothing is committed, so each may be sent
             # alone. When the database is away, the outcome is unknown.
-            if len(batch) > 1 and not isinstance(error, DatabaseUnavailable):
+            if isinstance(error, RowLocked) and self._locked_rows is not None:
+                await self._locked_rows.write(batch)
+            elif len(batch) > 1 and not isinstance(error, DatabaseUnavailable):
                 for entry in batch:
                     await self._write_out([entry])
             else:
@@ -117,3 +136,8 @@ class Coalescer(Generic[Item, Verdict]):
         else:
             for entry, verdict in zip(batch, verdicts, strict=True):
                 entry.done(entry.item, verdict)
+
+
+def _fail(entries: Sequence[Entry[Item, Verdict]]) -> None:
+    for entry in entries:
+        entry.failed(entry.item, DatabaseUnavailable("not written before the runner had to stop"))

@@ -119,19 +119,32 @@ def return_hint(function: Any) -> Any:
 
 
 def decode(text: str | None, hint: Any = Any) -> Any:
+    """The value of a JSON text, as an instance of the declared type."""
     if text is None:
         return None
-    value = json.loads(text)
-    if hint is Any or hint is None or hint is type(None):
-        return value
-    return (
-        adapter(hint).validate_python(value)
-        if not isinstance(hint, type) or hint not in _PLAIN
-        else value
-    )
+    if isinstance(hint, type):
+        if hint is float:
+            value = json.loads(text)
+            return float(value) if type(value) is int else value
+        if hint in _PLAIN:
+            return json.loads(text)
+    elif hint is Any or hint is None:
+        return json.loads(text)
+    # As JSON, not as Python values: a strict model takes a date from a text only there.
+    return adapter(hint).validate_json(text)
 
 
-_PLAIN = frozenset({dict, list, str, int, float, bool})
+_PLAIN = frozenset({dict, list, str, int, bool, type(None)})
+
+
+def decode_result(text: str | None, hint: Any, *, what: str) -> Any:
+    """A function's result as an instance of the type that it declares, or `InvalidArgs`."""
+    try:
+        return decode(text, hint)
+    except ValidationError as error:
+        raise InvalidArgs(f"{what} is not what it is declared as: {_problems(error)}") from error
+    except OverflowError as error:
+        raise InvalidArgs(f"{what} is not what it is declared as: {error}") from error
 
 
 def validate(value: Any, hint: Any, *, what: str) -> Any:
@@ -140,7 +153,9 @@ def validate(value: Any, hint: Any, *, what: str) -> Any:
     try:
         return adapter(hint).validate_python(value)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors()
-        )
-        raise InvalidArgs(f"{what} are not valid: {problems}") from error
+        raise InvalidArgs(f"{what} are not valid: {_problems(error, what)}") from error
+
+
+def _problems(error: ValidationError, whole: str = "the whole") -> str:
+    """Which fields are wrong and why, without their values."""
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or whole}: {e['msg']}" for e in error.errors())

@@ -5,19 +5,23 @@ Single tasks from concurrent callers share a statement; many at once go by COPY.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
 
 from regente.engine.coalescer import Coalescer
 from regente.engine.codec import MAX_ARGS_BYTES, encode, is_storable, validate
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import (
+    RETRY_SECONDS,
     TIES,
     Database,
     fetch_on,
@@ -33,14 +37,23 @@ from regente.engine.errors import (
     NotFound,
     UnknownPipeline,
 )
+from regente.engine.hints import Hints, New, new_tasks
+from regente.engine.lanes import checked_lane
+from regente.engine.nesting import in_task_transaction
 from regente.engine.pipeline import Registry
 from regente.engine.queries import query
+from regente.engine.writable import ServerReadOnly
 
+BATCH_WAIT = "2s"  # then the connection goes back to its pool for a moment: others have their turn
 COPY_FROM = 200  # fewer go as one INSERT
 CHUNK = 5_000
 COPY_CHUNK = 1_000
 MAX_KEY_CHARACTERS = 500
 MAX_TIES = 5
+IN_LANE = "3500-01-01 00:00:00+00"  # as regente.in_lane()
+
+BY_PIPELINE: Any = object()
+"""The lane that the pipeline's own function tells."""
 
 
 class NewTask(NamedTuple):
@@ -52,12 +65,24 @@ class NewTask(NamedTuple):
     max_attempts: int | None = None
     batch_id: int | None = None
     draft: bool = False
+    lane: str | None = None
+
+
+class Stored(NamedTuple):
+    """Stored tasks: their ids, how many of them are new, where to send hints, and the transaction
+    that has to be committed first."""
+
+    ids: list[int]
+    added: int
+    new: New
+    xid: str | None
 
 
 class Enqueuer:
-    def __init__(self, database: Database, registry: Registry) -> None:
+    def __init__(self, database: Database, registry: Registry, hints: Hints) -> None:
         self._database = database
         self._registry = registry
+        self._hints = hints
         self._known: set[str] = set()
         self._single: Coalescer[NewTask, int] = Coalescer(
             self._insert_unkeyed, max_batch=500, bytes_of=lambda task: len(task.args)
@@ -69,20 +94,31 @@ class Enqueuer:
     async def stop(self) -> None:
         await self._single.stop()
 
-    async def check_pipeline(self, name: str) -> None:
+    async def check_pipeline(
+        self, name: str, connection: AsyncConnection[Any] | None = None
+    ) -> None:
         """Refuse a pipeline that neither this process nor the database knows."""
         here = self._registry
         if isinstance(name, str) and (
             here.get(name) is not None or name in here.declared or name in self._known
         ):
             return
-        self._known = {row[0] for row in await self._database.fetch("known_pipelines")}
+        rows = await (
+            self._database.fetch("known_pipelines")
+            if connection is None
+            else fetch_on(connection, "known_pipelines", {})
+        )
+        self._known = {row[0] for row in rows}
         if not isinstance(name, str) or name not in self._known:
             known = ", ".join(sorted(self._known | set(self._registry.names))) or "none"
             raise UnknownPipeline(f"no pipeline is called {name!r}; known: {known}")
 
     def checked_args(self, pipeline: str, args: Any) -> str:
         """The arguments as JSON, after validation against the pipeline's type."""
+        return self.checked(pipeline, args, None)[0]
+
+    def checked(self, pipeline: str, args: Any, lane: Any = BY_PIPELINE) -> tuple[str, str | None]:
+        """As `checked_args`, with the task's lane: the given one, or the pipeline's."""
         what = f"{pipeline}'s arguments"
         known = self._registry.get(pipeline)
         if known is not None and known.args_type is not dict:
@@ -90,10 +126,14 @@ class Enqueuer:
         text = encode(args, what=what, max_bytes=MAX_ARGS_BYTES)
         if not text.startswith("{"):
             raise InvalidArgs(f"{what} must be a JSON object, not {type(args).__name__}")
-        return text
+        if lane is not BY_PIPELINE:
+            return text, checked_lane(lane)
+        return text, None if known is None else known.lane_of(args)
 
     async def one(self, task: NewTask, connection: AsyncConnection[Any] | None) -> int:
-        if task.key is None and task.batch_id is None and connection is None:
+        plain = task.key is None and task.batch_id is None and connection is None
+        # Not inside a transaction: the shared statement might wait for one that waits for it.
+        if plain and not in_task_transaction():
             return await self._single.write(task)
         return (await self.many([task], connection))[0]
 
@@ -103,88 +143,145 @@ class Enqueuer:
         """Store all or none, in one transaction: the caller's, when a connection is given."""
         if not tasks:
             return []
-        if connection is not None:
-            return await self._write(connection, tasks)
-        return await self._retry_ties(lambda own: self._write(own, tasks))
+        if connection is None:
+            return await self._retry_ties(tasks[0], lambda own: self._write(own, tasks, BATCH_WAIT))
+        stored = await self._write(connection, tasks)
+        if stored.xid is not None:
+            self._hints.send_after(stored.xid, stored.new)
+        return stored.ids
 
-    async def alike(self, like: NewTask, args: Sequence[Any]) -> list[int]:
-        """Store tasks that differ in their arguments only, by COPY in one transaction.
+    async def alike(self, like: NewTask, args: Sequence[Any], lane: Any) -> list[int]:
+        """Store tasks that differ in their arguments and lanes only, by COPY in one transaction.
 
         PostgreSQL stores the first while the next are being checked; when one is refused, none is
         stored.
         """
 
-        def checked() -> Iterator[str]:
-            return (self.checked_args(like.pipeline, one) for one in args)
+        def checked() -> Iterator[tuple[str, str | None]]:
+            return (self.checked(like.pipeline, one, lane) for one in args)
 
+        known = self._registry.get(like.pipeline)
+        laned = lane is not BY_PIPELINE or (known is not None and known.lane is not None)
         return await self._retry_ties(
-            lambda own: self._within(own, like, lambda: self._copy(own, like, checked(), len(args)))
+            like,
+            lambda own: self._within(
+                own,
+                like,
+                lambda: self._copy(own, like, checked(), len(args), laned),
+                BATCH_WAIT,
+            ),
         )
 
     async def _retry_ties(
-        self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]
+        self, like: NewTask, write: Callable[[AsyncConnection[Any]], Awaitable[Stored]]
     ) -> list[int]:
-        for _ in range(MAX_TIES):
-            with contextlib.suppress(*TIES):  # rolled back: another caller stores the same keys
+        ties = 0
+        while True:
+            try:
                 return await self._in_transaction(write)
-        return await self._in_transaction(write)
+            except TIES as tie:  # rolled back: another caller stores the same keys
+                waits_for_batch = isinstance(tie, psycopg.errors.LockNotAvailable) and like.batch_id
+                ties += 0 if waits_for_batch else 1
+                if ties > MAX_TIES:
+                    raise
 
     async def _in_transaction(
-        self, write: Callable[[AsyncConnection[Any]], Awaitable[list[int]]]
+        self, write: Callable[[AsyncConnection[Any]], Awaitable[Stored]]
     ) -> list[int]:
-        try:
+        async def store() -> Stored:
             async with self._database.transaction() as connection:
-                ids = await write(connection)
+                stored = await write(connection)
                 crash_point("enqueue.before_commit")
-        except psycopg.Error as error:
-            if not is_lost(error):
-                raise
-            raise _outcome_unknown(error) from error
-        crash_point("enqueue.committed")
-        return ids
+            return stored
 
-    async def _write(self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> list[int]:
+        stored = await self._where_writable(store)
+        crash_point("enqueue.committed")
+        self._hints.send(stored.new)
+        return stored.ids
+
+    async def _where_writable(self, store: Callable[[], Awaitable[Stored]]) -> Stored:
+        """Store tasks once. A read-only server stored nothing: then once at another one."""
+        deadline = time.monotonic() + RETRY_SECONDS
+        while True:
+            try:
+                return await store()
+            except ServerReadOnly as error:
+                if time.monotonic() > deadline:
+                    raise DatabaseUnavailable(str(error)) from error
+                await asyncio.sleep(0.1)
+            except psycopg.Error as error:
+                if not is_lost(error):
+                    raise
+                raise _outcome_unknown(error) from error
+
+    async def _write(
+        self,
+        connection: AsyncConnection[Any],
+        tasks: Sequence[NewTask],
+        batch_wait: str | None = None,
+    ) -> Stored:
         like = tasks[0]
         if any(task.key is not None for task in tasks):
             return await self._within(
-                connection, like, lambda: self._insert_keyed(connection, tasks)
+                connection, like, lambda: self._insert_keyed(connection, tasks), batch_wait
             )
         if goes_by_copy(like, len(tasks)):
-            texts = (task.args for task in tasks)
+            texts = ((task.args, task.lane) for task in tasks)
+            laned = any(task.lane is not None for task in tasks)
             return await self._within(
-                connection, like, lambda: self._copy(connection, like, texts, len(tasks))
+                connection,
+                like,
+                lambda: self._copy(connection, like, texts, len(tasks), laned),
+                batch_wait,
             )
-        return await self._within(connection, like, lambda: _insert(connection, tasks))
+        return await self._within(connection, like, lambda: _insert(connection, tasks), batch_wait)
 
     async def _within(
         self,
         connection: AsyncConnection[Any],
         like: NewTask,
-        store: Callable[[], Awaitable[tuple[list[int], int]]],
-    ) -> list[int]:
+        store: Callable[[], Awaitable[Stored]],
+        batch_wait: str | None = None,
+    ) -> Stored:
         """Store tasks into their batch, if they have one: lock it first, then add the new ones to
-        its total."""
+        its total. `batch_wait` limits the wait for the lock in a transaction of our own."""
         if like.batch_id is None:
-            return (await store())[0]
-        if not await fetch_on(connection, "add_to_batch", {"batch_id": like.batch_id, "count": 0}):
+            return await store()
+        batch = {
+            "batch_id": like.batch_id,
+            # A call inside a task's transaction has a limit of its own.
+            "within": None if in_task_transaction() else batch_wait,
+        }
+        if not await fetch_on(connection, "add_to_batch", {**batch, "count": 0}):
             raise NotFound(f"there is no batch {like.batch_id}")
-        ids, new = await store()
-        await fetch_on(connection, "add_to_batch", {"batch_id": like.batch_id, "count": new})
-        return ids
+        stored = await store()
+        await fetch_on(connection, "add_to_batch", {**batch, "count": stored.added})
+        return stored
 
     async def _insert_unkeyed(self, tasks: Sequence[NewTask]) -> list[int]:
-        try:
+        async def store() -> Stored:
             async with self._connection() as connection:
-                if len(tasks) == 1:
-                    return [
-                        row[0]
-                        for row in await fetch_on(connection, "insert_task", tasks[0]._asdict())
-                    ]
-                return (await _insert(connection, tasks))[0]
-        except psycopg.Error as error:
-            if not is_lost(error):
-                raise
-            raise _outcome_unknown(error) from error
+                return await self._insert_one_or_more(connection, tasks)
+
+        stored = await self._where_writable(store)
+        crash_point("enqueue.committed")
+        self._hints.send(stored.new)
+        return stored.ids
+
+    async def _insert_one_or_more(
+        self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]
+    ) -> Stored:
+        if len(tasks) > 1:
+            return await _insert(connection, tasks)
+        [task] = tasks
+        committed_by_itself = connection.info.transaction_status == TransactionStatus.IDLE
+        if task.lane is not None:
+            return await _insert(connection, tasks)
+        if committed_by_itself and not task.draft and self._hints.may_send():
+            [(task_id,)] = await fetch_on(connection, "store_task", task._asdict())
+            return Stored([task_id], 1, New(), None)
+        [(task_id, first)] = await fetch_on(connection, "insert_task", task._asdict())
+        return Stored([task_id], 1, new_tasks([(task.pipeline, task.priority, first, None)]), None)
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -198,18 +295,17 @@ class Enqueuer:
 
     async def _insert_keyed(
         self, connection: AsyncConnection[Any], tasks: Sequence[NewTask]
-    ) -> tuple[list[int], int]:
+    ) -> Stored:
         """Store tasks with keys. A key that exists, in the database or earlier in the list, gives
         the id of its task and adds nothing."""
-        new, ids = 0, []
+        ids: list[int] = []
+        inserted: list[tuple[Any, ...]] = []
         for start in range(0, len(tasks), CHUNK):
             chunk = tasks[start : start + CHUNK]
             unkeyed = [task for task in chunk if task.key is None]
-            fresh = iter(
-                [row[0] for row in await fetch_on(connection, "insert_tasks", _columns(unkeyed))]
-                if unkeyed
-                else []
-            )
+            rows = await _insert_rows(connection, unkeyed) if unkeyed else []
+            fresh = iter([row[0] for row in rows])
+            inserted += rows
             keyed = list(
                 {
                     (task.pipeline, task.key): task
@@ -218,7 +314,7 @@ class Enqueuer:
                 }.values()
             )
             keyed.reverse()
-            new += len(unkeyed) + len(await fetch_on(connection, "insert_tasks", _columns(keyed)))
+            inserted += await _insert_rows(connection, keyed)
             found = {
                 (pipeline, key): task_id
                 for pipeline, key, task_id in await fetch_on(
@@ -234,32 +330,40 @@ class Enqueuer:
                 next(fresh) if task.key is None else found[task.pipeline, task.key]
                 for task in chunk
             ]
-        return ids, new
+        return _stored(inserted)._replace(ids=ids)
 
     async def _copy(
-        self, connection: AsyncConnection[Any], like: NewTask, texts: Iterable[str], count: int
-    ) -> tuple[list[int], int]:
-        reserved = (await fetch_on(connection, "reserve_task_ids", {"count": count}))[0][0].split(
-            ","
-        )
+        self,
+        connection: AsyncConnection[Any],
+        like: NewTask,
+        texts: Iterable[tuple[str, str | None]],
+        count: int,
+        laned: bool,
+    ) -> Stored:
+        [(ids, first, xid)] = await fetch_on(connection, "reserve_task_ids", {"count": count})
+        reserved = ids.split(",")
         batch = "\\N" if like.batch_id is None else like.batch_id
         limit = "\\N" if like.max_attempts is None else like.max_attempts
-        before, after = f"\t{like.pipeline}\t", f"\t{like.priority}\t{limit}\t{batch}\n"
-        # The backslash is the only character of JSON text that COPY would misread.
-        rows = (
-            task_id + before + args.replace("\\", "\\\\") + after
-            for task_id, args in zip(reserved, texts, strict=True)
-        )
-        await _copy_rows(connection, "copy_tasks", rows)
+        before, after = f"\t{like.pipeline}\t", f"\t{like.priority}\t{limit}\t{batch}"
+        new = New()
+        if laned:
+            rows = _laned_lines(reserved, before, texts, after, first, like.pipeline, new)
+            await _copy_rows(connection, "copy_laned_tasks", rows)
+        else:
+            # The backslash is the only character of JSON text that COPY would misread.
+            rows = (
+                task_id + before + args.replace("\\", "\\\\") + after + "\n"
+                for task_id, (args, _) in zip(reserved, texts, strict=True)
+            )
+            await _copy_rows(connection, "copy_tasks", rows)
         await _copy_rows(
             connection,
             "copy_events",
             (f"{task_id}\t{batch}\ttask_queued\n" for task_id in reserved),
         )
-        await fetch_on(
-            connection, "notify_queued", {"pipeline": like.pipeline, "priority": str(like.priority)}
-        )
-        return [int(task_id) for task_id in reserved], count
+        if not laned:
+            new.add(like.pipeline, like.priority, first, None)
+        return Stored([int(task_id) for task_id in reserved], count, new, xid)
 
 
 def goes_by_copy(like: NewTask, count: int) -> bool:
@@ -305,21 +409,52 @@ def _columns(tasks: Iterable[NewTask]) -> dict[str, str]:
         "max_attempts": number_array([task.max_attempts for task in rows]),
         "batch_ids": number_array([task.batch_id for task in rows]),
         "drafts": text_array(["t" if task.draft else "f" for task in rows]),
+        "lanes": text_array([task.lane for task in rows]),
     }
 
 
-async def _insert(
-    connection: AsyncConnection[Any], tasks: Sequence[NewTask]
-) -> tuple[list[int], int]:
-    ids: list[int] = []
+async def _insert(connection: AsyncConnection[Any], tasks: Sequence[NewTask]) -> Stored:
+    rows: list[tuple[Any, ...]] = []
     for start in range(0, len(tasks), CHUNK):
-        ids += [
-            row[0]
-            for row in await fetch_on(
-                connection, "insert_tasks", _columns(tasks[start : start + CHUNK])
-            )
-        ]
-    return ids, len(ids)
+        rows += await _insert_rows(connection, tasks[start : start + CHUNK])
+    return _stored(rows)
+
+
+async def _insert_rows(
+    connection: AsyncConnection[Any], tasks: Sequence[NewTask]
+) -> list[tuple[Any, ...]]:
+    if any(task.lane is not None for task in tasks):
+        return await fetch_on(connection, "insert_laned_tasks", _columns(tasks))
+    rows = await fetch_on(connection, "insert_tasks", _columns(tasks))
+    return [(*row[:-1], None, row[-1]) for row in rows]
+
+
+def _stored(rows: Sequence[tuple[Any, ...]]) -> Stored:
+    new = new_tasks(row[1:5] for row in rows)
+    return Stored([row[0] for row in rows], len(rows), new, rows[-1][-1] if rows else None)
+
+
+def _laned_lines(
+    ids: Sequence[str],
+    before: str,
+    texts: Iterable[tuple[str, str | None]],
+    after: str,
+    first: float,
+    pipeline: str,
+    new: New,
+) -> Iterator[str]:
+    """Lines of COPY for tasks of which some have a lane; adds to `new` where they are due."""
+    now = datetime.fromtimestamp(first, UTC).isoformat()
+    priority = int(after.split("\t")[1])
+    for task_id, (args, lane) in zip(ids, texts, strict=True):
+        new.add(pipeline, priority, first, lane)
+        due = f"\t{now}\t\\N\t\\N" if lane is None else f"\t{IN_LANE}\t{now}\t{escaped(lane)}"
+        yield task_id + before + escaped(args) + after + due + "\n"
+
+
+def escaped(text: str) -> str:
+    """As COPY reads it."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 
 async def _copy_rows(connection: AsyncConnection[Any], name: str, lines: Iterable[str]) -> None:

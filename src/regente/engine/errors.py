@@ -4,21 +4,30 @@ RegenteError                      what callers of the API catch
 ├── InvalidInput                  refused; nothing was stored
 │   ├── UnknownPipeline
 │   ├── InvalidArgs
+│   ├── UnknownPosition          of the feed: its history is not this database's
 │   └── PayloadTooLarge
 ├── NotFound
 ├── IllegalTransition             refused by the state machine
 ├── DatabaseUnavailable
+│   └── TimelineOver              it failed over: a runner's registration ends
+│   └── RowLocked                 another session holds a lock on the row
+├── StatementTimeout              the server's statement_timeout ends what Regente asks it
 ├── SchemaOutdated
 └── TaskError                     raised by pipelines, classified by the executor
     ├── Transient                 try again by the pipeline's policy
-    │   └── Blocked               try again through another resource
+    │   ├── Blocked               try again through another resource
+    │   └── UnknownOutcome        the call may have taken effect: its answer is lost
     ├── Throttled                 wait, without using up an attempt
     ├── Fatal                     straight to the dead letters
+    │   ├── SignalTimeout         no signal came in time
+    │   └── ChildrenFailed        tasks that a step spawned failed
     └── Skip                      nothing to do; not a failure
 
 ControlFlow (BaseException)       a pipeline's `except Exception` cannot swallow it
 ├── LeaseLost                     this attempt no longer owns its task
+├── ReplayMismatch                the code asks for another call than the one that was recorded
 ├── Suspended                     the task sleeps durably and gives its slot back
+├── Waiting                       the task waits for a signal or its children
 └── Held                          the task gives its slot back until it is released
 """
 
@@ -50,6 +59,12 @@ class InvalidArgs(InvalidInput):
     code = "INVALID_ARGS"
 
 
+class UnknownPosition(InvalidInput):
+    """The database failed over or was restored since: what followed the position may be missing."""
+
+    code = "UNKNOWN_POSITION"
+
+
 class PayloadTooLarge(InvalidInput):
     code = "PAYLOAD_TOO_LARGE"
 
@@ -64,6 +79,20 @@ class IllegalTransition(RegenteError):
 
 class DatabaseUnavailable(RegenteError):
     code = "DATABASE_UNAVAILABLE"
+
+
+class RowLocked(DatabaseUnavailable):
+    code = "ROW_LOCKED"
+
+
+class TimelineOver(DatabaseUnavailable):
+    """The database failed over or was restored; what this registration wrote may be missing."""
+
+    code = "TIMELINE_OVER"
+
+
+class StatementTimeout(RegenteError):
+    code = "STATEMENT_TIMEOUT"
 
 
 class SchemaOutdated(RegenteError):
@@ -90,6 +119,13 @@ class Blocked(Transient):
     code = "BLOCKED"
 
 
+class UnknownOutcome(Transient):
+    """Raised by a call whose answer got lost: it may have taken effect. A step with
+    `on_unknown="hold"` is then put before a person."""
+
+    code = "UNKNOWN_OUTCOME"
+
+
 class Throttled(TaskError):
     code = "THROTTLED"
 
@@ -111,6 +147,18 @@ class Fatal(TaskError):
     code = "FATAL"
 
 
+class SignalTimeout(Fatal):
+    """Raised by `task.wait_for` at this and every later attempt: no signal came in time."""
+
+    code = "SIGNAL_TIMEOUT"
+
+
+class ChildrenFailed(Fatal):
+    """Raised by `task.spawn` when tasks that it spawned failed or were canceled."""
+
+    code = "CHILDREN_FAILED"
+
+
 class Skip(TaskError):
     code = "SKIPPED"
 
@@ -124,6 +172,17 @@ class LeaseLost(ControlFlow):
     more."""
 
 
+class ReplayMismatch(ControlFlow):
+    """A step was recorded for one call and is now asked for another: its result is not this
+    call's result."""
+
+    code = "REPLAY_MISMATCH"
+
+    def __init__(self, message: str, details: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.details = details
+
+
 class Suspended(ControlFlow):
     """The task sleeps until `seconds` from now and gives its slot back."""
 
@@ -131,6 +190,17 @@ class Suspended(ControlFlow):
         super().__init__(step)
         self.step = step
         self.seconds = seconds
+
+
+class Waiting(ControlFlow):
+    """The task waits at `step` for a signal or its children, for `seconds` at most, and gives its
+    slot back. `details` say for what."""
+
+    def __init__(self, step: str, seconds: float, details: dict[str, Any]) -> None:
+        super().__init__(step)
+        self.step = step
+        self.seconds = seconds
+        self.details = details
 
 
 class Held(ControlFlow):

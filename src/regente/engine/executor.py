@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 from typing import Any
 
 from regente.engine.codec import MAX_OUTPUT_BYTES, encode
 from regente.engine.errors import (
     Blocked,
     ControlFlow,
+    DatabaseUnavailable,
     Fatal,
     Held,
     InvalidInput,
-    LeaseLost,
     RegenteError,
+    ReplayMismatch,
     Skip,
     Suspended,
     TaskError,
     Throttled,
+    Waiting,
 )
-from regente.engine.log import current_task
+from regente.engine.log import current_task, ends_late, left_running
 from regente.engine.outcome import Completed, Ended, Failure, FailureClass, Outcome, stack_of
 from regente.engine.pipeline import Pipeline
+from regente.engine.retry import outage_wait_seconds
 from regente.engine.task import StopReason, Task
 
 NOTHING = Completed(None)  # what most tasks return
@@ -32,6 +36,31 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
     """Run the pipeline and return the outcome; None when the attempt has lost its task."""
     current_task.set(task)
     try:
+        outcome = await _outcome(task, pipeline)
+    except asyncio.CancelledError:
+        await _end_started(task, pipeline)
+        raise
+    await _end_started(task, pipeline)
+    # What the pipeline caught and did not raise again decides all the same.
+    if task.mismatch is not None:
+        return mismatched(task, task.mismatch)
+    return outcome if task.unknown is None else held(task, task.unknown)
+
+
+async def _end_started(task: Task[Any], pipeline: Pipeline) -> None:
+    """Nothing that the attempt started goes on beside the next one."""
+    if task.started is None:
+        return
+    left = await task.started.end(
+        pipeline.grace_seconds, lambda: task.is_lost, partial(ends_late, task)
+    )
+    if left:
+        task.lose()
+        left_running(task, left)
+
+
+async def _outcome(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
+    try:
         value = await pipeline.function(task)
         if value is None:
             return NOTHING
@@ -40,12 +69,8 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
         )
     except Exception as error:
         return classify(task, pipeline, error)
-    except LeaseLost:
-        return None
-    except Suspended as sleep:
-        return suspended(sleep)
-    except Held as hold:
-        return held(task, hold)
+    except ControlFlow as control:
+        return _from_control(task, control)
     except BaseExceptionGroup as group:
         return _from_group(task, pipeline, group)
     except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
@@ -74,15 +99,9 @@ def _classified(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Ou
     if isinstance(error, Skip):
         return Ended("skipped", "task_skipped", details={"reason": error.message, **error.details})
     if isinstance(error, Throttled):
-        failure = failure_of(task, "throttled", error)
-        wait = max(0.0, error.retry_after)
-        return Ended(
-            "queued",
-            "task_throttled",
-            delay_seconds=wait,
-            failure=failure,
-            details={"retry_after": wait},
-        )
+        return _throttled(task, error, max(0.0, error.retry_after))
+    if isinstance(error, DatabaseUnavailable):  # of a client's call in the pipeline
+        return _throttled(task, error, outage_wait_seconds(task.attempt))
     if isinstance(error, Fatal | InvalidInput):
         return Ended(
             "failed",
@@ -92,6 +111,16 @@ def _classified(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Ou
             details=_brief(error),
         )
     return failed_attempt(task, pipeline, failure_of(task, _class_of(error), error))
+
+
+def _throttled(task: Task[Any], error: BaseException, wait_seconds: float) -> Ended:
+    return Ended(
+        "queued",
+        "task_throttled",
+        delay_seconds=wait_seconds,
+        failure=failure_of(task, "throttled", error),
+        details={"retry_after": wait_seconds},
+    )
 
 
 def _class_of(error: BaseException) -> FailureClass:
@@ -134,6 +163,17 @@ def suspended(sleep: Suspended) -> Ended:
     )
 
 
+def waiting(wait: Waiting) -> Ended:
+    limit = {"seconds": wait.seconds} if math.isfinite(wait.seconds) else {}
+    return Ended(
+        "queued",
+        "task_waiting",
+        delay_seconds=wait.seconds,
+        wait_step=wait.step,
+        details={**wait.details, **limit},
+    )
+
+
 def held(task: Task[Any], hold: Held) -> Ended:
     failure = None if hold.error is None else failure_of(task, _class_of(hold.error), hold.error)
     return Ended(
@@ -145,12 +185,27 @@ def held(task: Task[Any], hold: Held) -> Ended:
     )
 
 
+def mismatched(task: Task[Any], mismatch: ReplayMismatch) -> Ended:
+    """A dead letter: another attempt would meet the same record."""
+    failure = Failure(
+        "fatal",
+        mismatch.code,
+        str(mismatch),
+        stack_of(mismatch),
+        mismatch.details["step"],
+        mismatch.details,
+        task.snapshots,
+    )
+    details = {"code": mismatch.code, "step": mismatch.details["step"]}
+    return Ended("failed", "task_failed", charged=1, failure=failure, details=details)
+
+
 def stopped(reason: StopReason) -> Ended | None:
     """The outcome of a task that the runner stopped; None when it has lost the task."""
     if reason == "cancel":
         return Ended("canceled", "task_canceled")
     if reason == "drain":
-        return Ended("queued", "task_handed_back")
+        return Ended("queued", "task_handed_back", delay_seconds=None)
     return None
 
 
@@ -163,16 +218,24 @@ def failure_of(task: Task[Any], failure_class: FailureClass, error: BaseExceptio
     )
 
 
+def _from_control(task: Task[Any], control: BaseException) -> Outcome | None:
+    """The outcome of an attempt that ended itself; None when it has lost its task."""
+    if isinstance(control, Suspended):
+        return suspended(control)
+    if isinstance(control, Waiting):
+        return waiting(control)
+    if isinstance(control, Held):
+        return held(task, control)
+    return mismatched(task, control) if isinstance(control, ReplayMismatch) else None
+
+
 def _from_group(
     task: Task[Any], pipeline: Pipeline, group: BaseExceptionGroup[BaseException]
 ) -> Outcome | None:
     """The outcome of an error from a TaskGroup in the pipeline: control flow inside it decides."""
     control, rest = group.split(ControlFlow)
     if control is not None:
-        first = _leaf(control)
-        if isinstance(first, Held):
-            return held(task, first)
-        return suspended(first) if isinstance(first, Suspended) else None
+        return _from_control(task, _leaf(control))
     if rest is not None and (cancelled := rest.subgroup(asyncio.CancelledError)) is not None:
         raise _leaf(cancelled)
     return classify(task, pipeline, _leaf(group))

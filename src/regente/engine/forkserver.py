@@ -22,6 +22,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from regente.engine.attempt_tasks import outside_attempts
+
 _REQUEST = struct.Struct(">Q248s")
 _REPORT = struct.Struct(">cQq")
 _STARTED, _ENDED, _REFUSED = b"B", b"D", b"R"
@@ -61,7 +63,9 @@ class ForkServer:
         if sys.platform == "win32" or len(name) > 248:
             return None
         async with self._starting:
-            await self._ensure_running()
+            # In no attempt's context: the server is shared, the attempt may end before it does.
+            starting = asyncio.create_task(self._ensure_running(), context=outside_attempts())
+            await starting
         assert self._control is not None
         ours, theirs = socket.socketpair()
         try:
@@ -134,8 +138,15 @@ class ForkServer:
             _settle(start, error=ChildProcessError("the module starts threads"))
 
 
+KEPT_VARIABLES = frozenset(
+    ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "TMPDIR", "TZ")
+)
+
+
 def child_environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    """What an interpreter needs. Keys and passwords stay here: the child may read hostile input."""
+    kept = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
+    return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def _settle(future: asyncio.Future[Any], value: int = 0, error: Exception | None = None) -> None:

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from regente.engine.codec import MAX_OUTPUT_BYTES, decode, encode, return_hint
+from regente.engine.codec import MAX_OUTPUT_BYTES, decode, encode
 from regente.engine.errors import (
     Blocked,
     Fatal,
@@ -34,10 +34,12 @@ from regente.engine.errors import (
     Transient,
 )
 from regente.engine.forkserver import ChildProcess, child_environment, current_forkserver
+from regente.engine.heartbeat import ChildBeats
 from regente.engine.outcome import storable, storable_details
 
 _HEADER = struct.Struct(">BQ")
-_VALUE, _ERROR = 0, 1
+_answering = threading.Lock()
+_VALUE, _ERROR, _BEAT = 0, 1, 2
 _RAISABLE: dict[str, type[TaskError]] = {
     kind.__name__: kind for kind in (Transient, Blocked, Throttled, Fatal, Skip)
 }
@@ -51,16 +53,17 @@ async def run_isolated(
     timeout_seconds: float | None,
     memory_mb: int | None,
     on_start: Callable[[int], None],
+    on_beat: Callable[[], None] = lambda: None,
 ) -> Any:
-    """The function's result, or `Transient` with code ISOLATED_CRASH, ISOLATED_TIMEOUT or
-    ISOLATED_MEMORY."""
+    """The function's result as JSON values, or `Transient` with code ISOLATED_CRASH,
+    ISOLATED_TIMEOUT or ISOLATED_MEMORY."""
     module, request = _request(function, args, kwargs, memory_mb)
     forkserver = current_forkserver.get()
     child = (await forkserver.child(module) if forkserver is not None else None) or await _started()
     on_start(child.pid)
     try:
         async with asyncio.timeout(timeout_seconds):
-            kind, text = await _converse(child, request)
+            kind, text = await _converse(child, request, on_beat)
     except TimeoutError:
         raise Transient(
             f"the isolated step took longer than {timeout_seconds:g} s", code="ISOLATED_TIMEOUT"
@@ -71,7 +74,7 @@ async def run_isolated(
         await _end(child)
     if kind == _ERROR:
         raise _error_of(decode(text))
-    return decode(text, return_hint(function))
+    return decode(text)
 
 
 async def _started() -> asyncio.subprocess.Process:
@@ -123,13 +126,16 @@ def _main_module() -> str:
 
 
 async def _converse(
-    child: ChildProcess | asyncio.subprocess.Process, request: bytes
+    child: ChildProcess | asyncio.subprocess.Process, request: bytes, on_beat: Callable[[], None]
 ) -> tuple[int, str]:
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(len(request).to_bytes(8, "big") + request)
     await child.stdin.drain()
     kind, length = _HEADER.unpack(await child.stdout.readexactly(_HEADER.size))
+    while kind == _BEAT and length == 0:
+        on_beat()
+        kind, length = _HEADER.unpack(await child.stdout.readexactly(_HEADER.size))
     if length > MAX_OUTPUT_BYTES:
         raise Fatal(
             f"the isolated step returned {length:,} bytes; at most {MAX_OUTPUT_BYTES:,} "
@@ -189,6 +195,7 @@ def main() -> None:
     length = int.from_bytes(header, "big")
     request = sys.stdin.buffer.read(length)
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    ChildBeats.send = lambda: _answer(answer, _BEAT, "")
     try:
         module, name, args, kwargs, memory_mb = pickle.loads(request)  # noqa: S301 - written by our own parent process
         function = _find(module, name)
@@ -259,8 +266,9 @@ def _described(error: BaseException) -> dict[str, Any]:
 
 def _answer(stream: BinaryIO, kind: int, text: str) -> None:
     body = text.encode("utf-8")
-    stream.write(_HEADER.pack(kind, len(body)) + body)
-    stream.flush()
+    with _answering:  # the step's threads may send heartbeats
+        stream.write(_HEADER.pack(kind, len(body)) + body)
+        stream.flush()
 
 
 def _die_with_parent() -> None:

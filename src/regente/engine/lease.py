@@ -1,16 +1,12 @@
 """Renews the runner's lease from a thread and a connection of its own, so that neither a blocked
-event loop nor an exhausted pool loses it.
-
-The same thread takes back tasks that stall or time out, because it still runs while the event loop
-is blocked.
-"""
+event loop nor an exhausted pool loses it. It does nothing else: no lock on a task delays it."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +14,12 @@ import psycopg
 
 from regente.engine import log
 from regente.engine.crashpoints import crash_point
-from regente.engine.outcome import Ended
+from regente.engine.database import FOREVER
 from regente.engine.queries import query
-from regente.engine.task import Task
-from regente.engine.task_store import Claim, Settlement, settle_params
+from regente.engine.silence import hang_up
 
-WATCH_EVERY_SECONDS = 1.0
+LOOK_EVERY_SECONDS = 1.0
+MARGIN_SECONDS = 1.0  # at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +34,13 @@ class LeaseConfig:
                 f"lease ({self.ttl_seconds} s)"
             )
 
+    @property
+    def usable_seconds(self) -> float:
+        """How long after a renewal the runner may work. The margin is for stopping its tasks: they
+        have stopped before another runner can start them."""
+        margin = (self.ttl_seconds - self.renew_every_seconds) / 10
+        return self.ttl_seconds - min(MARGIN_SECONDS, margin)
+
 
 @dataclass
 class LeaseRenewer:
@@ -48,9 +51,8 @@ class LeaseRenewer:
     connect_arguments: dict[str, Any]
     runner_id: int
     config: LeaseConfig
+    timeline: str
     counters: Callable[[], dict[str, Any]]
-    overdue: Callable[[], Iterable[tuple[Task[Any], Ended]]]
-    on_given_up: Callable[[Claim, Ended | None], None]
     on_lost: Callable[[str], None]
     revive: Callable[[], None]
 
@@ -60,6 +62,8 @@ class LeaseRenewer:
         self._verdict = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
         self._renewed_at = time.monotonic()
+        self._asked_at = FOREVER  # when the statement was sent that is under way
+        self._answer_seconds = self.config.ttl_seconds / 4
         self._thread = threading.Thread(target=self._keep, name="regente-lease", daemon=True)
 
     def start(self) -> None:
@@ -71,10 +75,8 @@ class LeaseRenewer:
 
     def _keep(self) -> None:
         next_renewal = time.monotonic() + self.config.renew_every_seconds
-        pause = min(WATCH_EVERY_SECONDS, self.config.renew_every_seconds / 2)
+        pause = min(LOOK_EVERY_SECONDS, self.config.renew_every_seconds / 2)
         while not self._stop.wait(pause) and not self.is_over():
-            with contextlib.suppress(psycopg.Error):
-                self._give_up_overdue()
             if time.monotonic() >= next_renewal:
                 next_renewal = time.monotonic() + (
                     self.config.renew_every_seconds
@@ -87,9 +89,13 @@ class LeaseRenewer:
         """True when other runners may have taken over. The event loop asks too: this thread may
         hang in a statement, and a process that was frozen must know before it acts. Once over, the
         lease stays over."""
-        if not self._lost and time.monotonic() - self._renewed_at > self.config.ttl_seconds:
+        if not self._lost and self.left_seconds() <= 0:
             self._declare_lost("it could not be renewed in time")
         return self._lost
+
+    def left_seconds(self) -> float:
+        """How long the runner may work when no further renewal succeeds."""
+        return self._renewed_at + self.config.usable_seconds - time.monotonic()
 
     def _renew(self) -> bool:
         sent_at = time.monotonic()
@@ -97,6 +103,9 @@ class LeaseRenewer:
             renewed = self._execute(
                 "renew_lease", {"ttl_seconds": self.config.ttl_seconds, **self.counters()}
             )
+        except psycopg.errors.LockNotAvailable:
+            self._log_lock()
+            return False
         except psycopg.Error as error:
             log.database_away("renewing the lease", error)
             self._close()
@@ -111,14 +120,10 @@ class LeaseRenewer:
                 self._renewed_at = sent_at
         return True
 
-    def _give_up_overdue(self) -> None:
-        for task, outcome in self.overdue():
-            claim = task.claim
-            if outcome.failure is not None:
-                log.task_overdue(task, outcome.failure)
-            passed = self._execute("settle", settle_params([Settlement(claim, outcome)]))
-            crash_point("stall.settled")
-            self.on_given_up(claim, outcome if passed else None)
+    def _log_lock(self) -> None:
+        with contextlib.suppress(psycopg.Error):
+            holders = self._execute("runner_lock_holders", {})
+            log.runner_locked(self.runner_id, [holder for (holder,) in holders])
 
     def _declare_lost(self, reason: str) -> None:
         with self._verdict:
@@ -130,15 +135,31 @@ class LeaseRenewer:
     def _execute(self, name: str, params: dict[str, Any]) -> list[Any]:
         if self._connection is None or self._connection.closed:
             # A server that does not answer must not block the thread for longer than the lease.
-            limit = max(2, int(self.config.ttl_seconds / 4))
+            limit = max(2, int(self._answer_seconds))
             arguments = {
                 **self.connect_arguments,
                 "connect_timeout": limit,
                 "tcp_user_timeout": limit * 1000,
             }
             self._connection = psycopg.connect(self.url, **arguments)
-        cursor = self._connection.execute(query(name), {"runner_id": self.runner_id, **params})
-        return cursor.fetchall()
+            [(timeline,)] = self._connection.execute(query("enter_timeline")).fetchall()
+            if timeline != self.timeline:
+                self._declare_lost("the database failed over or was restored")
+                return []
+        self._asked_at = time.monotonic()
+        try:
+            cursor = self._connection.execute(query(name), {"runner_id": self.runner_id, **params})
+            return cursor.fetchall()
+        finally:
+            self._asked_at = FOREVER
+
+    def hang_up_if_silent(self) -> None:
+        """Called by the event loop: this thread waits for an answer that does not come."""
+        connection = self._connection
+        silent_seconds = time.monotonic() - self._asked_at
+        if connection is not None and silent_seconds > self._answer_seconds:
+            log.connection_silent(connection.info.backend_pid, silent_seconds)
+            hang_up(connection)
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -14,8 +14,10 @@ from regente.engine import log
 from regente.engine.cancellation import cancel_all
 from regente.engine.database import Database
 from regente.engine.queries import query
+from regente.engine.silence import WatchedConnection
 
-QUEUED, CANCEL = "regente_queued", "regente_cancel"
+CHECK_SECONDS = 60.0  # after this time without a notification the connection is tried out
+QUEUED, CANCEL, LANES = "regente_queued", "regente_cancel", "regente_lanes"
 
 
 class Listener:
@@ -48,14 +50,21 @@ class Listener:
 
     async def _listen(self) -> None:
         arguments = self._database.connect_arguments()
-        async with await AsyncConnection.connect(self._database.url, **arguments) as connection:
+        async with await WatchedConnection.connect(self._database.url, **arguments) as connection:
             await connection.execute(query("listen_queued"))
             await connection.execute(query("listen_cancel"))
+            await connection.execute(query("listen_lanes"))
             self.listening = True
             self._hear(QUEUED, "")  # for the hints from before LISTEN
             await self._hear_until_lost(connection)
 
     async def _hear_until_lost(self, connection: AsyncConnection[Any]) -> None:
+        connection.add_notify_handler(lambda notice: self._hear(notice.channel, notice.payload))
+        while True:
+            await self._hear_for_a_while(connection)
+            await connection.execute(query("backend_pid"))
+
+    async def _hear_for_a_while(self, connection: AsyncConnection[Any]) -> None:
         """Read notifications in a callback of the event loop: with `notifies()` the waiting claim
         would run one turn of the loop later."""
         loop = asyncio.get_running_loop()
@@ -72,6 +81,8 @@ class Listener:
 
         loop.add_reader(socket, read)
         try:
-            await lost
+            await asyncio.wait([lost], timeout=CHECK_SECONDS)
         finally:
             loop.remove_reader(socket)
+        if lost.done():
+            lost.result()

@@ -10,6 +10,8 @@ import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from regente.engine.writable import why_unreachable
+
 if TYPE_CHECKING:
     from regente.engine.outcome import Failure
     from regente.engine.task import Task
@@ -58,6 +60,26 @@ def task_overdue(task: Task[Any], failure: Failure) -> None:
     )
 
 
+def taken_over(task: Task[Any]) -> None:
+    logger.warning("task stopped: another session put it back or ended it", extra=_which(task))
+
+
+def ends_late(task: Task[Any], what: list[str]) -> None:
+    logger.warning(
+        "the attempt has ended and waits for what it started: %s",
+        ", ".join(what),
+        extra=_which(task),
+    )
+
+
+def left_running(task: Task[Any], what: list[str]) -> None:
+    logger.warning(
+        "work that ignores its cancellation goes on after the end of its attempt: %s",
+        ", ".join(what),
+        extra=_which(task),
+    )
+
+
 def write_refused(task: Task[Any]) -> None:
     logger.info("write refused by the fence: the task is no longer ours", extra=_which(task))
 
@@ -86,6 +108,48 @@ def runner_stopped(runner_id: int, name: str, report: str) -> None:
     logger.info("runner stopped: %s", report, extra={"runner_id": runner_id, "runner": name})
 
 
+def registers_anew(runner: str) -> None:
+    logger.info("registering anew after a lost lease", extra={"runner": runner})
+
+
+def rows_locked(task_ids: list[int], holders: list[str]) -> None:
+    logger.warning(
+        "another session has locked the rows of tasks: only their own writes wait",
+        extra={"tasks": task_ids, "locked_by": holders or ["unknown"]},
+    )
+
+
+def runner_locked(runner_id: int, holders: list[str]) -> None:
+    logger.error(
+        "another session has locked the runner's row: the lease cannot be renewed",
+        extra={"runner_id": runner_id, "locked_by": holders or ["unknown"]},
+    )
+
+
+def session_ended(pid: int, user: str, ended: bool) -> None:
+    fields = {"pid": pid, "user": user}
+    if ended:
+        logger.info("ended a session of a lost runner and its transaction", extra=fields)
+    else:
+        logger.error(
+            "a lost runner's session could not be ended: its locks stay until its own timeouts",
+            extra=fields,
+        )
+
+
+def not_taken_back(task: Task[Any], error: BaseException) -> None:
+    logger.warning(
+        "an overdue task could not be taken back yet: %s", str(error).strip(), extra=_which(task)
+    )
+
+
+def timeline_over(runner_id: int) -> None:
+    logger.error(
+        "the database failed over or was restored: this runner gives up its tasks and begins anew",
+        extra={"runner_id": runner_id},
+    )
+
+
 def lease_lost(runner_id: int, reason: str) -> None:
     logger.error(
         "lease lost: this runner gives up all its tasks",
@@ -94,7 +158,22 @@ def lease_lost(runner_id: int, reason: str) -> None:
 
 
 def database_away(what: str, error: BaseException) -> None:
-    logger.warning("the database is away", extra={"during": what, "error": str(error).strip()})
+    reason = why_unreachable(error)
+    logger.warning("the database is away: %s", reason, extra={"during": what, "error": reason})
+
+
+def connection_silent(backend_pid: int, silent_seconds: float) -> None:
+    logger.warning(
+        "a connection is given up: the server does not work on its statement",
+        extra={"backend_pid": backend_pid, "silent_seconds": round(silent_seconds, 1)},
+    )
+
+
+def hints_lost(error: BaseException) -> None:
+    logger.warning(
+        "hints were not sent; runners find the tasks with their next poll",
+        extra={"error": str(error).strip()},
+    )
 
 
 def sweep(name: str, result: object) -> None:

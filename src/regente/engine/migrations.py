@@ -178,6 +178,19 @@ class Migrator:
         return True
 
     async def _step_outside(self, migration: Migration, script: str, record: str) -> bool:
+        while not await self._lock_outside():
+            await asyncio.sleep(0.2)
+        try:
+            return await self._apply_outside(migration, script, record)
+        finally:
+            if not self._connection.closed:
+                await self._connection.execute(query("unlock_outside"))
+
+    async def _lock_outside(self) -> bool:
+        row = await (await self._connection.execute(query("try_lock_outside"))).fetchone()
+        return row is not None and bool(row[0])
+
+    async def _apply_outside(self, migration: Migration, script: str, record: str) -> bool:
         if not await self._is_due(migration, record):
             return False
         for statement in statements(script):

@@ -70,11 +70,14 @@ class Ended:
     status: NextStatus
     event: str
     charged: int = 0
-    delay_seconds: float = 0.0
-    """Before it is due again; infinite for a task that is held."""
+    delay_seconds: float | None = 0.0
+    """Before it is due again; infinite for a task that is held, None for one that keeps its place
+    in the queue."""
     failure: Failure | None = None
     details: dict[str, Any] = field(default_factory=dict)
     sleep_step: str | None = None
+    wait_step: str | None = None
+    """The step that waits. When what it waits for is there meanwhile, the task is due at once."""
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
@@ -86,16 +89,18 @@ class Ended:
         return sum(len(snapshot.body) for snapshot in self.snapshots)
 
     def as_json(self, pipeline: str) -> dict[str, Any]:
+        held = self.delay_seconds is not None and math.isinf(self.delay_seconds)
         return {
             "status": self.status,
             "event": self.event,
             "charged": self.charged,
             "crashed": 0,
-            "run_at": HELD.isoformat() if math.isinf(self.delay_seconds) else None,
-            "delay_seconds": None if math.isinf(self.delay_seconds) else self.delay_seconds,
+            "run_at": HELD.isoformat() if held else None,
+            "delay_seconds": None if held else self.delay_seconds,
             "failure": self.failure.as_json(pipeline) if self.failure else None,
             "details": storable_details(self.details) or None,
             "sleep": {"step": self.sleep_step} if self.sleep_step else None,
+            "wait": self.wait_step,
         }
 
 

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from regente.engine.errors import UnknownPipeline
+from regente.engine.errors import InvalidInput, UnknownPipeline
+from regente.engine.lanes import LaneLimits, checked_lane
 from regente.engine.retry import Retry
 
 PipelineFunction = Callable[[Any], Awaitable[Any]]
+LaneFunction = Callable[[Any], str | None]
 Function = TypeVar("Function", bound=PipelineFunction)
+MAX_SECONDS = 100 * 365 * 86_400.0  # PostgreSQL's intervals reach further
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -30,6 +33,38 @@ class Pipeline:
     expire_after_seconds: float | None = None
     endless: bool = False
     grace_seconds: float = 2.0
+    keep: bool = False
+    lane: LaneFunction | None = None
+    lane_limits: LaneLimits | None = None
+
+    def __post_init__(self) -> None:
+        for limit in ("stall_after", "timeout", "expire_after"):
+            seconds = getattr(self, f"{limit}_seconds")
+            if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+                raise ValueError(
+                    f"{limit} of {self.name!r} is a time above 0 and up to 100 years, or None, "
+                    f"not {seconds!r} seconds"
+                )
+        if not 0 <= self.grace_seconds <= MAX_SECONDS:
+            raise ValueError(
+                f"grace of {self.name!r} is a time of 0 seconds or more, not {self.grace_seconds!r}"
+            )
+        if self.concurrency is not None and not is_count(self.concurrency):
+            raise ValueError(
+                f"concurrency of {self.name!r} is a whole number from 1, or None, "
+                f"not {self.concurrency!r}"
+            )
+
+    def lane_of(self, args: Any) -> str | None:
+        """The lane of a task with these arguments, which are of the pipeline's type."""
+        if self.lane is None:
+            return None
+        try:
+            return checked_lane(self.lane(args))
+        except InvalidInput:
+            raise
+        except Exception as error:
+            raise InvalidInput(f"the lane function of {self.name} failed: {error!r}") from error
 
 
 class Registry:
@@ -64,6 +99,9 @@ class Registry:
         expire_after: float | timedelta | None = None,
         endless: bool = False,
         grace: float | timedelta = 2.0,
+        keep: bool = False,
+        lane: LaneFunction | None = None,
+        lane_limits: LaneLimits | None = None,
     ) -> Callable[[Function], Function]:
         """Make an `async` function the pipeline called `name`.
 
@@ -75,7 +113,11 @@ class Registry:
 
         `endless` is for tasks that wait for other systems for hours: a runner that is told to stop
         hands them back at once, and the crash of a runner does not count against them. `grace` is
-        how long a task may take to clean up when it is stopped (`task.stopping` says why).
+        how long a task may take to clean up when it is stopped (`task.stopping` says why). With
+        `keep` finished tasks are deleted only when a retention time was set.
+
+        `lane` gets the arguments and returns the task's lane, or None: what shares a limit with
+        other tasks, such as a host. `lane_limits` are the limits of such a lane.
         """
         if not _NAME.fullmatch(name):
             raise ValueError(
@@ -93,7 +135,18 @@ class Registry:
             )
             grace_seconds = _in_seconds(grace) or 0.0
             self.add(
-                Pipeline(name, function, args, retry or Retry(), *limits, endless, grace_seconds)
+                Pipeline(
+                    name,
+                    function,
+                    args,
+                    retry or Retry(),
+                    *limits,
+                    endless,
+                    grace_seconds,
+                    keep,
+                    lane,
+                    lane_limits,
+                )
             )
             return function
 
@@ -121,6 +174,10 @@ class Registry:
 
 def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function)
+
+
+def is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _in_seconds(value: float | timedelta | None) -> float | None:

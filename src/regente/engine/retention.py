@@ -1,5 +1,5 @@
 """How long finished tasks and their events are kept: the setting in the database, or the process's
-default."""
+default. Pipelines with `keep` have no default: their tasks are kept until a time is set."""
 
 from __future__ import annotations
 
@@ -16,16 +16,26 @@ RETENTION = "retention_days"
 MIN_DAYS = 1 / 24
 """The sweep runs once an hour, so a shorter time would have no effect."""
 MAX_DAYS = 36_500.0
+AUDIT_DAYS = 5 * 365.0
+MIN_AUDIT_DAYS = 365.0
+"""What operators did is kept for so long in any case."""
 
 
 class RetentionTime:
-    def __init__(self, database: Database, default_days: float) -> None:
+    """`was_set`: a person set the process's default."""
+
+    def __init__(self, database: Database, default_days: float, *, was_set: bool = False) -> None:
         self._database = database
         self._default_days = default_days
+        self._was_set = was_set
 
     async def days(self) -> float:
+        return (await self.days_and_source())[0]
+
+    async def days_and_source(self) -> tuple[float, bool]:
+        """The time, and whether a person set it."""
         rows = await self._database.fetch(RETENTION)
-        return checked_days(rows[0][0]) if rows else self._default_days
+        return (checked_days(rows[0][0]), True) if rows else (self._default_days, self._was_set)
 
     async def set(self, value: Any, *, by: str) -> float:
         days = checked_days(value)

@@ -6,6 +6,8 @@ import math
 import random
 from dataclasses import dataclass
 
+MAX_ATTEMPTS = 32_767  # a smallint in the database
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -23,8 +25,12 @@ class Retry:
     jitter: bool = True
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ValueError("Retry.max_attempts must be at least 1")
+        whole = isinstance(self.max_attempts, int) and not isinstance(self.max_attempts, bool)
+        if not whole or not 1 <= self.max_attempts <= MAX_ATTEMPTS:
+            raise ValueError(
+                f"Retry.max_attempts is a whole number from 1 to {MAX_ATTEMPTS:,}, "
+                f"not {self.max_attempts!r}"
+            )
         if not (
             0 <= self.first < math.inf
             and 1 <= self.factor < math.inf
@@ -43,6 +49,12 @@ class Retry:
         return whole * random.uniform(0.5, 1.0) if self.jitter else whole  # noqa: S311 - spreads load, hides nothing
 
 
+def outage_wait_seconds(attempt: int) -> float:
+    """The wait after the n-th attempt that met a lost database, n from 1: growing, in case the
+    attempt itself overloads the server."""
+    return min(60.0, 0.5 * 2.0 ** min(attempt - 1, 7))
+
+
 def seconds(value: float) -> float:
     return float(value)
 
@@ -53,3 +65,7 @@ def minutes(value: float) -> float:
 
 def hours(value: float) -> float:
     return value * 3600.0
+
+
+def days(value: float) -> float:
+    return value * 86_400.0

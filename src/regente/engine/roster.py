@@ -39,6 +39,8 @@ class RunningTask:
             self.stop_reason = self.task.stopping = reason
             if reason == "lost":
                 self.task.lose()
+                if self.task.started is not None:
+                    self.task.started.cancel()
             if self.handle is not None:
                 self.handle.cancel()
 
@@ -87,7 +89,7 @@ class Roster:
 
     def overdue(self) -> Iterator[tuple[Task[Any], Ended]]:
         """Tasks past their timeout or silent past `stall_after`, each with its outcome. Called from
-        the lease's thread.
+        the thread of `overdue.py`.
 
         While one task blocks the event loop, the others cannot move: they are handed back, and only
         the blocking task is charged.
@@ -102,7 +104,8 @@ class Roster:
                 continue
             if loop is not None and running.handle is not guilty:
                 details = {"reason": "the loop of its runner is blocked"}
-                yield running.task, Ended("queued", "task_handed_back", details=details)
+                back = Ended("queued", "task_handed_back", delay_seconds=None, details=details)
+                yield running.task, back
             else:
                 yield running.task, _overdue(running, self._loop_thread_id, *complaint)
 

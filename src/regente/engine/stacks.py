@@ -1,5 +1,5 @@
-"""The current stack of a coroutine or thread, as text. Called from the lease's thread; it changes
-nothing."""
+"""The current stack of a coroutine or thread, as text. Called from the thread of `overdue.py`; it
+changes nothing."""
 
 from __future__ import annotations
 

@@ -9,41 +9,58 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, Literal, NoReturn, overload
 
-import psycopg
 from typing_extensions import TypeVar
 
-from regente.engine.codec import decode, encode, is_storable, return_hint, validate
+from regente.engine.attempt_tasks import StartedWork
+from regente.engine.calls import StepCall, step_call
+from regente.engine.children import Children, Failures, Spawned
+from regente.engine.codec import decode, encode, validate
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import TaskConnection, is_lost
+from regente.engine.database import TaskConnection
+from regente.engine.effects import EffectsConnection
 from regente.engine.errors import (
     Fatal,
     Held,
     InvalidArgs,
     InvalidInput,
     LeaseLost,
+    ReplayMismatch,
     Skip,
     Suspended,
     TaskError,
-    Throttled,
-    Transient,
 )
 from regente.engine.hooks import current_observer
-from regente.engine.isolation import run_isolated
+from regente.engine.intents import Intents, OnUnknown
+from regente.engine.loops import all_or_first_error, each_to_its_end, or_stop
 from regente.engine.outcome import Snapshot, storable
 from regente.engine.pipeline import Pipeline
-from regente.engine.task_store import Claim, StepRecord, TaskStore
-from regente.engine.threads import run_in_thread
+from regente.engine.replay import (
+    EFFECTS,
+    MAX_NAME_CHARACTERS,
+    WHOLE,
+    Memory,
+    Replay,
+    check_name,
+    each_scoped,
+    earlier_keys,
+    recorded_for,
+    scoped_key,
+    stored,
+)
+from regente.engine.signals import NOT_GIVEN, SignalWait, check_wait
+from regente.engine.step_work import Limits, run_step, run_with_connection
+from regente.engine.task_store import Claim, Recorded, StepRecord, TaskStore
+from regente.engine.transactions import OpenTransaction, fenced_transaction, ms_since
 
 ArgsT = TypeVar("ArgsT", default=Any)
 T = TypeVar("T")
 
-MAX_NAME_CHARACTERS = 200
 RESERVED_EVENTS = ("task_", "step_", "batch_", "runner_", "pipeline_")
 MAX_SNAPSHOTS = 10
 MAX_SNAPSHOT_BYTES = 2 * 1024 * 1024
@@ -58,18 +75,19 @@ class Task(Generic[ArgsT]):
     __slots__ = (
         "_args",
         "_beat_at",
-        "_calls",
         "_claim",
+        "_intents",
         "_lost",
         "_marked_at",
-        "_memory",
         "_pipeline",
+        "_replay",
         "_snapshots",
         "_started_at",
         "_store",
         "_thread_id",
         "context",
         "standing",
+        "started",
         "stopping",
     )
 
@@ -78,13 +96,14 @@ class Task(Generic[ArgsT]):
         self._pipeline = pipeline
         self._store = store
         self._args: Any = None
-        self._memory: dict[tuple[str, int], str | None] | None = None
-        self._calls: dict[str, int] | None = None
+        self._replay = Replay()
+        self._intents: Intents | None = None
         self._snapshots: list[Snapshot] = []
         self._lost = False
         self._thread_id: int | None = None
         self._started_at = self._beat_at = self._marked_at = time.monotonic()
         self.standing: str | None = None
+        self.started: StartedWork | None = None
         self.context: dict[str, Any] = {}
         self.stopping: StopReason | None = None  # why it is being cancelled, if it is
 
@@ -132,12 +151,18 @@ class Task(Generic[ArgsT]):
         return self._args  # type: ignore[no-any-return]
 
     def idempotency_key(self, step: str) -> str:
-        """The same key for every attempt at this step, for services that accept one."""
-        return f"regente-{self.id}-{step}"
+        """The same key for every attempt at this step, for services that accept one.
+
+        No other task has it: not in another installation, nor in one restored from a backup.
+        """
+        installation, claim = self._store.installation, self._claim
+        if claim.born_us <= installation.since_us:
+            return f"regente-{claim.id}-{step}"
+        return f"regente-{installation.id}-{claim.id}-{claim.born_us:x}-{step}"
 
     async def done(self, step: str) -> bool:
         """True when an earlier attempt finished this step."""
-        return (step, -1) in await self._recall()
+        return WHOLE in (await self._recall()).get(scoped_key(step), {})
 
     @overload
     async def step(
@@ -148,6 +173,8 @@ class Task(Generic[ArgsT]):
         isolated: bool = ...,
         timeout: float | None = ...,
         memory_mb: int | None = ...,
+        aliases: Sequence[str] = ...,
+        on_unknown: OnUnknown = ...,
         **kwargs: Any,
     ) -> T: ...
 
@@ -160,6 +187,8 @@ class Task(Generic[ArgsT]):
         isolated: bool = ...,
         timeout: float | None = ...,
         memory_mb: int | None = ...,
+        aliases: Sequence[str] = ...,
+        on_unknown: OnUnknown = ...,
         **kwargs: Any,
     ) -> T: ...
 
@@ -171,6 +200,8 @@ class Task(Generic[ArgsT]):
         isolated: bool = False,
         timeout: float | None = None,
         memory_mb: int | None = None,
+        aliases: Sequence[str] = (),
+        on_unknown: OnUnknown = "retry",
         **kwargs: Any,
     ) -> Any:
         """Call the function and store its result; later attempts get the stored result.
@@ -178,25 +209,43 @@ class Task(Generic[ArgsT]):
         A synchronous function runs in a thread; with `isolated` in a child process, limited by
         `timeout` (seconds) and `memory_mb`. The result must be storable as JSON and comes back as
         the function's declared return type.
+
+        A later attempt must ask for the same call: the same function with the same arguments. Else
+        the task ends as a dead letter, `REPLAY_MISMATCH`. `aliases` are earlier names of the step
+        and of the function.
+
+        When an attempt ends between the call and its record (a crash, a timeout, a lost lease),
+        it is unknown whether the call took effect. With `on_unknown="retry"` it is made again. With
+        `"hold"` the intent is committed before the call, and the task waits for a person
+        (`Regente.resolve`) instead of a second call.
         """
-        key = self._numbered(name)
-        memory = await self._recall()
-        if (key, -1) in memory:
-            return decode(memory[key, -1], return_hint(function))
+        key = self._replay.key(name)
+        call = step_call(function, args, kwargs, aliases)
+        recorded = recorded_for(await self._recall(), key, name, aliases)
+        if WHOLE in recorded:
+            return self._replay.result(key, recorded[WHOLE], call)
+        call_text = self._of_a_step(key, recorded, call)
         self._stand_at(key)
         started_at = time.monotonic()
-        value = await self._watched(
-            key, self._call(function, args, kwargs, isolated, timeout, memory_mb)
-        )
-        output = self._encoded(value, key)
+        work = partial(self._run, key, call, Limits(isolated, timeout, memory_mb))
+        if on_unknown == "hold":
+            names = [key, *earlier_keys(key, name, aliases)]
+            output, result = await self._once(names, WHOLE, call_text, call.hint, work)
+        else:
+            output, result = stored(await work(), call.hint, key)
         crash_point("step.before_record")
         await self._mark(
             StepRecord(
-                self._claim, key, output=output, duration_ms=_ms_since(started_at), checkpoint=key
+                self._claim,
+                key,
+                output=output,
+                duration_ms=ms_since(started_at),
+                checkpoint=key,
+                call=call_text,
             )
         )
         crash_point("step.recorded")
-        return decode(output, return_hint(function))
+        return result
 
     @overload
     async def each(
@@ -209,6 +258,9 @@ class Task(Generic[ArgsT]):
         isolated: bool = ...,
         timeout: float | None = ...,
         memory_mb: int | None = ...,
+        aliases: Sequence[str] = ...,
+        on_unknown: OnUnknown = ...,
+        checkpoint: str | None = ...,
     ) -> list[T]: ...
 
     @overload
@@ -222,6 +274,9 @@ class Task(Generic[ArgsT]):
         isolated: bool = ...,
         timeout: float | None = ...,
         memory_mb: int | None = ...,
+        aliases: Sequence[str] = ...,
+        on_unknown: OnUnknown = ...,
+        checkpoint: str | None = ...,
     ) -> list[T]: ...
 
     async def each(
@@ -234,94 +289,219 @@ class Task(Generic[ArgsT]):
         isolated: bool = False,
         timeout: float | None = None,
         memory_mb: int | None = None,
+        aliases: Sequence[str] = (),
+        on_unknown: OnUnknown = "retry",
+        checkpoint: str | None = None,
     ) -> list[Any]:
         """Call the function once per item, `concurrency` at a time; results in the items' order.
 
         Each finished item is durable: a later attempt continues with the missing ones. The items
-        must be the same at every attempt, so take them from a step.
+        must be the same at every attempt, so take them from a step; another item in the place of a
+        finished one is a `REPLAY_MISMATCH`. `on_unknown` is that of `step`, for each item; with
+        `"hold"` an error lets the calls under way end. The task shows `checkpoint`, by default the
+        loop's name, and how many items are done.
         """
-        key = self._numbered(name)
-        memory = await self._recall()
+        key = self._replay.key(name)
+        loop = step_call(function, aliases=aliases)
+        recorded = recorded_for(await self._recall(), key, name, aliases)
         todo = list(items)
-        hint = return_hint(function)
-        results: dict[int, Any] = {
-            index: decode(memory[key, index], hint)
-            for index in range(len(todo))
-            if (key, index) in memory
-        }
-        missing = iter([index for index in range(len(todo)) if index not in results])
+        results: dict[int, Any] = {}
+        for index, done in recorded.items():
+            if not 0 <= index < len(todo):
+                raise self._replay.changed(key, done, f"a loop over {len(todo)} items")
+            results[index] = self._replay.result(key, done, loop.with_item(todo[index]))
+        missing = each_scoped(key, [index for index in range(len(todo)) if index not in results])
         self._stand_at(key)
+        names = [key, *earlier_keys(key, name, aliases)]
+        limits = Limits(isolated, timeout, memory_mb)
 
         async def work() -> None:
             for index in missing:
                 started_at = time.monotonic()
-                called = self._call(function, (todo[index],), {}, isolated, timeout, memory_mb)
-                value = await self._watched(key, called)
-                output = self._encoded(value, key)
-                results[index] = decode(output, hint)
+                call = loop.with_item(todo[index])
+                text = call.text
+                run = partial(self._run, key, call, limits)
+                if on_unknown == "hold":
+                    run_or_stop = partial(or_stop, run, missing)
+                    output, result = await self._once(names, index, text, call.hint, run_or_stop)
+                else:
+                    output, result = stored(await run(), call.hint, key)
+                results[index] = result
                 share = len(results) / len(todo)
+                took_ms = ms_since(started_at)
                 await self._mark(
-                    StepRecord(self._claim, key, index, output, _ms_since(started_at), key, share)
+                    StepRecord(
+                        self._claim, key, index, output, took_ms, checkpoint or key, share, text
+                    )
                 )
 
-        await _all_or_first_error(
-            [work() for _ in range(max(1, min(concurrency, len(todo) - len(results))))]
-        )
+        count = max(1, min(concurrency, len(todo) - len(results)))
+        if on_unknown == "hold":
+            await each_to_its_end(work, count, missing)
+        else:
+            await all_or_first_error(work, count)
         return [results[index] for index in range(len(todo))]
 
-    @contextlib.asynccontextmanager
-    async def transaction(self, name: str | None = None) -> AsyncIterator[TaskConnection]:
-        """A database transaction that also records the step: both are committed, or neither.
+    async def transact(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[T]],
+        /,
+        *args: Any,
+        aliases: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> T:
+        """Call `function(connection, *args, **kwargs)` in a database transaction, and commit its
+        result with what it wrote: both, or neither. Later attempts get the recorded result; the
+        function is not called again.
 
-        Without a name no step is recorded: the block runs in every attempt, and is committed only
-        while the attempt holds the task.
-
-        When an earlier attempt committed the step, the block runs again in a transaction that is
-        rolled back: what it reads is there, and what it writes happens once. To skip the block,
-        check `done(name)` first.
+        The function is async and may read, write and enqueue with the connection, as often as it
+        likes. An error rolls everything back. Type, comparison and `aliases` are those of `step`.
         """
-        key = None if name is None else self._numbered(name)
-        replayed = key is not None and (key, -1) in await self._recall()
-        self._stand_at(key or self.standing)
-        started_at = time.monotonic()
-        try:
-            async with self._store.database.task_connection() as connection:
-                if replayed:
-                    async with _rolled_back(connection):
-                        yield connection
-                    return
-                async with connection.transaction():
-                    yield connection
-                    mark = StepRecord(
-                        self._claim, key, duration_ms=_ms_since(started_at), checkpoint=key
-                    )
-                    if self._lost or not await self._store.mark_on(connection, mark):
-                        raise LeaseLost(
-                            f"task {self.id} was taken over before {key or 'it'} was committed"
-                        )
-                    crash_point("transaction.before_commit")
-        except psycopg.Error as error:
-            if not is_lost(error) or isinstance(error, psycopg.errors.QueryCanceled):
-                raise
-            # Not the task's fault, so no try is charged. The wait grows, in case the block itself
-            # overloads the server.
-            wait_seconds = min(60.0, 0.5 * 2.0 ** min(self.attempt - 1, 7))
-            raise Throttled(
-                f"the database went away during {key or 'a transaction'}: {error}",
-                retry_after=wait_seconds,
-                code="DATABASE_LOST",
-            ) from error
-        self._beat_at = self._marked_at = time.monotonic()
-        crash_point("transaction.committed")
+        key = self._replay.key(name)
+        call = step_call(function, args, kwargs, aliases)
+        recorded = recorded_for(await self._recall(), key, name, aliases)
+        if WHOLE in recorded:
+            replayed: T = self._replay.transacted(key, recorded[WHOLE], call)
+            return replayed
+        result: T
+        async with self._transaction(key, self._of_a_step(key, recorded, call)) as opened:
+            called = run_with_connection(call, opened.connection)
+            opened.output, result = stored(await self._watched(key, called), call.hint, key)
+        return result
+
+    @overload
+    def transaction(
+        self, name: None = None
+    ) -> contextlib.AbstractAsyncContextManager[TaskConnection]: ...
+
+    @overload
+    def transaction(
+        self, name: str
+    ) -> contextlib.AbstractAsyncContextManager[EffectsConnection]: ...
+
+    def transaction(self, name: str | None = None) -> contextlib.AbstractAsyncContextManager[Any]:
+        """A database transaction as a block that has effects and no result.
+
+        With a name the step is recorded in the same commit: both, or neither. The connection
+        executes statements and returns nothing; when an earlier attempt committed the step, they
+        are not executed. For anything that the pipeline goes on with, use `transact`.
+
+        Without a name no step is recorded: the block has a full connection, runs in every attempt,
+        and is committed only while the attempt holds the task.
+        """
+        return self._full() if name is None else self._effects(name)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep durably: the task gives its slot back, and after the time an attempt, maybe in
         another runner, continues here."""
-        key = self._numbered("sleep")
+        key = self._replay.key("sleep")
         if not math.isfinite(seconds):
             raise InvalidInput(f"a task sleeps for a number of seconds, not {seconds}")
-        if seconds > 0 and (key, -1) not in await self._recall():
+        if seconds > 0 and key not in await self._recall():
             raise Suspended(key, seconds)
+
+    @overload
+    async def wait_for(
+        self, signal: str, of: type[T], *, timeout: float | None = ..., default: T = ...
+    ) -> T: ...
+
+    @overload
+    async def wait_for(
+        self, signal: str, of: Any = ..., *, timeout: float | None = ..., default: Any = ...
+    ) -> Any: ...
+
+    async def wait_for(
+        self,
+        signal: str,
+        of: Any = Any,
+        *,
+        timeout: float | None = None,
+        default: Any = NOT_GIVEN,
+    ) -> Any:
+        """Wait durably for a signal of this name (`Regente.signal`) and return its payload, as an
+        instance of the type `of`.
+
+        Each signal is received once, also one that was sent before. Meanwhile the task has no slot.
+        A payload of another type is refused, with an event that says why, and the wait goes on.
+        After `timeout` seconds the wait ends, for all attempts, with `default` or, without one,
+        with `SignalTimeout`.
+        """
+        check_wait(signal, timeout)
+        key = self._replay.key(f"signal:{signal}")
+        recorded = (await self._recall()).get(key, {}).get(WHOLE)
+        wait = SignalWait(self._claim, self._store, self._replay, key, signal, of)
+        if recorded is not None:
+            return wait.replayed(recorded, default)
+        self._stand_at(key)
+        return await wait.receive(timeout, default)
+
+    @overload
+    async def spawn(
+        self,
+        name: str,
+        pipeline: str,
+        args: Iterable[Any],
+        *,
+        of: type[T],
+        first: int | None = ...,
+        priority: int = ...,
+        max_attempts: int | None = ...,
+        stall_after: float = ...,
+        aliases: Sequence[str] = ...,
+    ) -> list[T]: ...
+
+    @overload
+    async def spawn(
+        self,
+        name: str,
+        pipeline: str,
+        args: Iterable[Any],
+        *,
+        of: Any = ...,
+        first: int | None = ...,
+        failures: Failures = ...,
+        priority: int = ...,
+        max_attempts: int | None = ...,
+        stall_after: float = ...,
+        aliases: Sequence[str] = ...,
+    ) -> list[Any]: ...
+
+    async def spawn(
+        self,
+        name: str,
+        pipeline: str,
+        args: Iterable[Any],
+        *,
+        of: Any = Any,
+        first: int | None = None,
+        failures: Failures = "raise",
+        priority: int = 0,
+        max_attempts: int | None = None,
+        stall_after: float = 300.0,
+        aliases: Sequence[str] = (),
+    ) -> list[Any]:
+        """Queue a task of the pipeline for each of the arguments, wait for them without a slot, and
+        return their results in the order of the arguments, as instances of the type `of`.
+
+        The children are stored once, also when a process crashes. With `first` the wait ends when
+        so many have completed, and the others are canceled. When children fail or are canceled it
+        raises `ChildrenFailed`; with `failures="return"` it returns a `Child` for each, with its
+        status.
+        Canceling the task cancels its children.
+        """
+        key = self._replay.key(name)
+        recorded = recorded_for(await self._recall(), key, name, aliases)
+        spawned = Spawned(
+            pipeline, list(args), first, failures, priority, max_attempts, stall_after, of
+        )
+        spawned.check()
+        names = [key, *earlier_keys(key, name, aliases)]
+        children = Children(self._claim, self._store, self._replay, names, spawned)
+        if WHOLE in recorded:
+            return children.replayed(recorded[WHOLE])
+        self._stand_at(key)
+        return await children.results()
 
     def hold(self, reason: str, error: TaskError | None = None) -> NoReturn:
         """Give the slot back until the task is released (`Regente.release`). Then a new attempt
@@ -336,7 +516,7 @@ class Task(Generic[ArgsT]):
         returns."""
         share = None if fraction is None else max(0.0, min(1.0, float(fraction)))
         if checkpoint is not None:
-            _check_name(checkpoint)
+            check_name(checkpoint)
         await self._mark(StepRecord(self._claim, checkpoint=checkpoint, progress=share))
 
     def check_lease(self) -> None:
@@ -351,8 +531,22 @@ class Task(Generic[ArgsT]):
         if self._beat_at - self._marked_at > HEARTBEAT_EVERY_SECONDS:
             await self._mark(StepRecord(self._claim))
 
+    def beat(self) -> None:
+        """As `heartbeat`, from any thread, and without waiting for the database."""
+        self._beat_at = time.monotonic()
+        loop = self._store.loop
+        if loop is not None and self._beat_at - self._marked_at > HEARTBEAT_EVERY_SECONDS:
+            self._marked_at = self._beat_at
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and the task with it
+                loop.call_soon_threadsafe(self._hand_in_beat)
+
     async def event(
-        self, name: str, /, *, connection: TaskConnection | None = None, **details: Any
+        self,
+        name: str,
+        /,
+        *,
+        connection: TaskConnection | EffectsConnection | None = None,
+        **details: Any,
     ) -> None:
         """Add an event of the pipeline to the task's log, once for all attempts.
 
@@ -369,8 +563,8 @@ class Task(Generic[ArgsT]):
                 connection, self._claim, name, encode(details, what=f"the details of {name}")
             )
             return
-        key = self._numbered(f"event:{name}")
-        if (key, -1) in await self._recall():
+        key = self._replay.key(f"event:{name}")
+        if key in await self._recall():
             return
         text = encode(details, what=f"the details of {name}")
         if not await self._store.add_event(self._claim, key, name, text):
@@ -394,7 +588,17 @@ class Task(Generic[ArgsT]):
         """End the task as skipped: there is nothing to do."""
         raise Skip(reason)
 
-    # For the executor and the lease's thread.
+    # For the executor and the thread of `overdue.py`.
+
+    @property
+    def mismatch(self) -> ReplayMismatch | None:
+        """A call that is not the one that was recorded."""
+        return self._replay.mismatch
+
+    @property
+    def unknown(self) -> Held | None:
+        """A call that a person has to decide on."""
+        return None if self._intents is None else self._intents.unknown
 
     @property
     def claim(self) -> Claim:
@@ -403,6 +607,12 @@ class Task(Generic[ArgsT]):
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         return tuple(self._snapshots)
+
+    def starts(self) -> StartedWork:
+        """Where what this attempt starts is noted."""
+        if self.started is None:
+            self.started = StartedWork()
+        return self.started
 
     @property
     def silent_seconds(self) -> float:
@@ -420,22 +630,28 @@ class Task(Generic[ArgsT]):
         """Refuse all further writes of this attempt."""
         self._lost = True
 
+    @property
+    def is_lost(self) -> bool:
+        return self._lost
+
     # Private, in call order.
 
-    def _numbered(self, name: str) -> str:
-        """The step's key. The n-th call of a name is a step of its own, so a loop may call
-        `step("PAGE", …)` repeatedly."""
-        _check_name(name)
-        if self._calls is None:
-            self._calls = {}
-        count = self._calls[name] = self._calls.get(name, 0) + 1
-        return name if count == 1 else f"{name}#{count}"
-
-    async def _recall(self) -> dict[tuple[str, int], str | None]:
+    async def _recall(self) -> Memory:
         self.check_lease()
-        if self._memory is None:
-            self._memory = await self._store.recall(self.id) if self.resumed else {}
-        return self._memory
+        if self.mismatch is not None:  # the pipeline caught it: it goes no further
+            raise self.mismatch
+        if self.unknown is not None:
+            raise self.unknown
+        if self._replay.memory is None:
+            self._replay.memory = await self._store.recall(self.id) if self.resumed else {}
+        return self._replay.memory
+
+    def _of_a_step(self, key: str, recorded: Mapping[int, Recorded], call: StepCall) -> str:
+        """The call's text, if the step is not recorded as a loop."""
+        text = call.text
+        if recorded:
+            raise self._replay.changed(key, next(iter(recorded.values())), f"{text}, not in a loop")
+        return text
 
     def _stand_at(self, key: str | None) -> None:
         self.standing = key
@@ -445,84 +661,71 @@ class Task(Generic[ArgsT]):
         observer = current_observer.get()
         return work if observer is None else observer.step(self, step, work)
 
-    async def _call(
+    async def _run(self, step: str, call: StepCall, limits: Limits) -> Any:
+        return await self._watched(step, run_step(call, limits, self._in_thread, self.beat))
+
+    def _hand_in_beat(self) -> None:
+        self._store.marked.hand_in(StepRecord(self._claim), self._beat_written, lambda *_: None)
+
+    def _beat_written(self, _: StepRecord, passed: bool) -> None:
+        if not passed:
+            self.lose()
+
+    async def _once(
         self,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        isolated: bool,
-        timeout: float | None,
-        memory_mb: int | None,
-    ) -> Any:
-        if isolated:
-            return await run_isolated(
-                function,
-                tuple(args),
-                kwargs,
-                timeout_seconds=timeout,
-                memory_mb=memory_mb,
-                on_start=lambda _: None,
-            )
-        called = self._called(function, args, kwargs)
-        if timeout is None:
-            return await called
-        try:
-            async with asyncio.timeout(timeout):
-                return await called
-        except TimeoutError as error:
-            raise Transient(
-                f"the step took longer than {timeout} s", code="STEP_TIMEOUT"
-            ) from error
+        names: Sequence[str],
+        item: int,
+        call: str,
+        hint: Any,
+        work: Callable[[], Awaitable[Any]],
+    ) -> tuple[str, Any]:
+        if self._intents is None:
+            self._intents = Intents(self._claim, self._store, self._replay, self.check_lease)
+        return await self._intents.once(names, item, call, hint, work)
 
-    async def _called(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        try:
-            if _is_async(function):
-                return await function(*args, **kwargs)
-            result = await run_in_thread(function, *args, on_start=self._in_thread, **kwargs)
-            return await result if inspect.isawaitable(result) else result
-        except SystemExit as error:  # asyncio would end the event loop with it
-            raise Transient(
-                f"the step called sys.exit({error.code!r})", code="SystemExit"
-            ) from error
-        finally:
-            self._thread_id = None
-
-    def _in_thread(self, thread_id: int) -> None:
+    def _in_thread(self, thread_id: int | None) -> None:
         self._thread_id = thread_id
 
-    def _encoded(self, value: Any, key: str) -> str:
-        try:
-            return encode(value, what=f"the result of {key}")
-        except InvalidInput as error:
-            raise Fatal(str(error), code="INVALID_OUTPUT") from error
+    @contextlib.asynccontextmanager
+    async def _full(self) -> AsyncIterator[TaskConnection]:
+        async with self._transaction(None) as opened:
+            yield opened.connection
+
+    @contextlib.asynccontextmanager
+    async def _effects(self, name: str) -> AsyncIterator[EffectsConnection]:
+        key = self._replay.key(name)
+        recorded = (await self._recall()).get(key)
+        if recorded:
+            done = next(iter(recorded.values()))
+            if done.call not in (None, EFFECTS):
+                raise self._replay.changed(key, done, EFFECTS)
+            self._stand_at(key)
+            effects = EffectsConnection(None)
+            yield effects
+            effects.end()
+            return
+        async with self._transaction(key, EFFECTS) as opened:
+            effects = EffectsConnection(opened.connection)
+            yield effects
+            effects.end()
+
+    @contextlib.asynccontextmanager
+    async def _transaction(
+        self, key: str | None, call: str | None = None
+    ) -> AsyncIterator[OpenTransaction]:
+        self.check_lease()
+        self._stand_at(key or self.standing)
+        record = StepRecord(self._claim, key, checkpoint=key, call=call)
+        async with fenced_transaction(self._store, record, lambda: self._lost) as opened:
+            yield opened
+        self._beat_at = self._marked_at = time.monotonic()
+        crash_point("transaction.committed")
 
     async def _mark(self, mark: StepRecord) -> None:
         if self._lost or not await _to_the_end(self._store.marked.begin(mark)):
             raise LeaseLost(f"task {self.id} was taken over")
         self._beat_at = self._marked_at = time.monotonic()
         crash_point("mark.committed")
-
-
-def _check_name(name: str) -> None:
-    if (
-        not isinstance(name, str)
-        or not 0 < len(name) <= MAX_NAME_CHARACTERS
-        or not is_storable(name)
-    ):
-        raise InvalidInput(
-            f"{name!r:.100} cannot name a step: 1 to {MAX_NAME_CHARACTERS} characters, no NUL"
-        )
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    called = getattr(function, "__call__", None)  # noqa: B004
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
-
-
-def _ms_since(started_at: float) -> float:
-    return round((time.monotonic() - started_at) * 1000, 3)
 
 
 async def _to_the_end(written: asyncio.Future[bool]) -> bool:
@@ -533,23 +736,3 @@ async def _to_the_end(written: asyncio.Future[bool]) -> bool:
         with contextlib.suppress(Exception):
             await written
         raise
-
-
-async def _all_or_first_error(work: list[Any]) -> None:
-    """Wait for all; on the first error cancel the others and raise it."""
-    running = [asyncio.ensure_future(one) for one in work]
-    try:
-        await asyncio.gather(*running)
-    except BaseException:
-        for one in running:
-            one.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        raise
-
-
-@contextlib.asynccontextmanager
-async def _rolled_back(connection: TaskConnection) -> AsyncIterator[None]:
-    """Roll back what the block writes; a conflict with the rows of its first run is no error."""
-    with contextlib.suppress(psycopg.errors.IntegrityError):
-        async with connection.transaction(force_rollback=True):
-            yield

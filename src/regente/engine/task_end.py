@@ -3,7 +3,8 @@
 Each task of a runner is in one state (`RunningTask.state`):
 
     running   its coroutine works
-    stopping  its coroutine was cancelled, for a cancel or a drain, and has the pipeline's grace
+    stopping  its coroutine was cancelled, for a cancel, a drain or because the task was taken over,
+              and has the pipeline's grace
     writing   its outcome is on the way to the database
     released  its slot is free
 
@@ -11,15 +12,21 @@ Each task of a runner is in one state (`RunningTask.state`):
     ─────────────────────────────────────────────────────────────────────────────────────────────
     ended: the coroutine returned or raised      running, stopping  the outcome           writing
     overran: the grace is over                   stopping           canceled, handed back writing
+    overran or ended after taken_over            stopping           nothing               released
     ended with LeaseLost                         running, stopping  nothing               released
     lease_lost: the runner may write no more     running, stopping  nothing               released
-    taken_back: stalled or timed out             any                (the lease's thread   released
-                                                                     wrote the outcome)
+    taken_over: another session put the task     running, stopping  nothing               stopping
+    back or ended it; the coroutine is cancelled
+    taken_back: stalled or timed out             any                (`overdue.py` wrote   released
+                                                                     the outcome)
     committed                                    writing            -                     released
     refused by the fence: taken over elsewhere   writing            -                     released
     not storable: PostgreSQL refuses the outcome writing            a failure that says so writing
     database away until the runner gives up      writing            nothing: the lease    released
                                                                      runs out
+
+A coroutine has ended when what it started has ended too, or when the grace for that is over
+(`executor.py`).
 
 What is committed is counted. What is refused or cannot be written is `left` to the lease.
 """
@@ -31,7 +38,7 @@ from collections.abc import Callable
 from regente.engine import log
 from regente.engine.counters import Counters
 from regente.engine.crashpoints import crash_point
-from regente.engine.errors import DatabaseUnavailable
+from regente.engine.errors import DatabaseUnavailable, StatementTimeout
 from regente.engine.executor import stopped
 from regente.engine.outcome import Completed, Ended, Failure, Outcome
 from regente.engine.roster import Roster, RunningTask
@@ -40,8 +47,9 @@ from regente.engine.watchdog.batches import TouchedBatches
 
 
 class TaskEnd:
-    """`on_released` is called with each task whose slot is free, `on_queued` with the delay in
-    seconds of each task that goes back to the queue."""
+    """`on_released` is called with each task whose slot is free, `on_queued` with each claim
+    whose task goes back to the queue, and the delay in seconds, `on_lane_end` with each claim from
+    a lane and its outcome, after the commit."""
 
     def __init__(
         self,
@@ -50,7 +58,8 @@ class TaskEnd:
         counters: Counters,
         touched_batches: TouchedBatches,
         on_released: Callable[[RunningTask], None],
-        on_queued: Callable[[float], None],
+        on_queued: Callable[[Claim, float], None],
+        on_lane_end: Callable[[Claim, Outcome], None],
     ) -> None:
         self.left = 0
         self._roster = roster
@@ -59,6 +68,7 @@ class TaskEnd:
         self._touched_batches = touched_batches
         self._on_released = on_released
         self._on_queued = on_queued
+        self._on_lane_end = on_lane_end
 
     # What ends an attempt.
 
@@ -81,7 +91,7 @@ class TaskEnd:
             self.ended(running, None)
 
     def taken_back(self, claim: Claim, outcome: Ended | None) -> None:
-        """The lease's thread has ended the attempt; without an outcome its write was refused."""
+        """`overdue.py` has ended the attempt; without an outcome its write was refused."""
         running = self._roster.holding(claim.id, claim.attempt)
         if running is None:
             return
@@ -95,6 +105,15 @@ class TaskEnd:
         running.stop("lost")
         if running.state != "writing":
             self._release(running)
+
+    def taken_over(self, running: RunningTask) -> None:
+        """Another session has put the task back or ended it."""
+        if running.state in ("running", "stopping"):
+            running.task.lose()
+            running.stop("lost")
+            running.stop_reason = "lost"  # also when it was stopping for another reason
+            self.left += 1
+            log.taken_over(running.task)
 
     # How it is written. The store writes the outcomes of many tasks in one statement.
 
@@ -120,7 +139,7 @@ class TaskEnd:
             self._count(running, ending.outcome)
 
     def _not_written(self, ending: Completion | Settlement, error: BaseException) -> None:
-        if isinstance(error, DatabaseUnavailable):
+        if isinstance(error, DatabaseUnavailable | StatementTimeout):
             self._leave(ending, error)
             return
         failure = Failure("fatal", "NOT_STORABLE", f"the outcome could not be stored: {error}")
@@ -146,6 +165,10 @@ class TaskEnd:
         self._counters.count(outcome, seconds)
         if claim.batch_id is not None:
             self._touched_batches.add(claim.batch_id)
+        if claim.lane is not None:
+            self._on_lane_end(claim, outcome)
+        if isinstance(outcome, Ended) and outcome.status == "canceled":
+            self._touched_batches.add_canceled(claim.id)
         if isinstance(outcome, Completed):
             log.task_ended(running.task, "completed", seconds)
             return
@@ -157,4 +180,4 @@ class TaskEnd:
         elif outcome.status == "queued":
             if outcome.sleep_step:
                 crash_point("sleep.committed")
-            self._on_queued(outcome.delay_seconds)
+            self._on_queued(claim, outcome.delay_seconds or 0.0)

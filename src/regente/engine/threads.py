@@ -1,18 +1,26 @@
 """Runs a synchronous step in a thread of its own, so that it does not block the event loop and can
-be cancelled.
+be cancelled; and tells attempts of the threads that they start with `asyncio.to_thread`.
 
-A thread cannot be killed. `StepCanceled` is raised in a cancelled step at its next Python
-instruction. A step in C code is left behind, and its result is dropped.
+A thread cannot be killed. `StepCanceled` is raised in it at its next Python instruction. The end of
+its attempt waits for one in C code (`attempt_tasks.py`), and its result is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any
+
+from regente.engine.log import current_task
+
+MADE_BY_ASYNCIO = "asyncio"  # the names of its threads begin with it
 
 
 class StepCanceled(BaseException):
@@ -42,7 +50,11 @@ async def run_in_thread(
     try:
         return await asyncio.shield(finished)
     except asyncio.CancelledError:
-        _interrupt(thread)
+        if thread.is_alive():
+            _interrupt(thread.ident)
+        attempt = current_task.get()
+        if attempt is not None:
+            attempt.starts().add_thread(finished, lambda: None)
         raise
 
 
@@ -53,9 +65,11 @@ def _report(
     error: BaseException | None,
 ) -> None:
     def settle() -> None:
-        if finished.done() or isinstance(error, StepCanceled):
+        if finished.done():
             return
-        if error is None:
+        if isinstance(error, StepCanceled):
+            finished.cancel()
+        elif error is None:
             finished.set_result(result)
         elif isinstance(error, StopIteration):  # a future refuses to carry it
             finished.set_exception(RuntimeError("the step raised StopIteration"))
@@ -68,8 +82,74 @@ def _report(
         return  # the loop is closed, and with it the waiting task
 
 
-def _interrupt(thread: threading.Thread) -> None:
-    if thread.is_alive() and thread.ident is not None:
+def _interrupt(thread_id: int | None) -> None:
+    if thread_id is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident), ctypes.py_object(StepCanceled)
+            ctypes.c_ulong(thread_id), ctypes.py_object(StepCanceled)
         )
+
+
+def _take_back_interrupt(thread_id: int) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), None)
+
+
+class AttemptThreads(ThreadPoolExecutor):
+    """A loop's default executor, the threads of `asyncio.to_thread`. It tells the attempt in whose
+    context a call is made."""
+
+    @classmethod
+    def serve(cls, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the place of the executor that asyncio makes by itself, not of one that the program
+        has set."""
+        there = getattr(loop, "_default_executor", None)
+        if there is None:
+            loop.set_default_executor(cls(thread_name_prefix=MADE_BY_ASYNCIO))
+        elif type(there) is ThreadPoolExecutor and there._thread_name_prefix == MADE_BY_ASYNCIO:
+            loop.set_default_executor(cls(thread_name_prefix=MADE_BY_ASYNCIO))
+            there.shutdown(wait=False)
+
+    def submit(
+        self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[Any]:
+        attempt = current_task.get()
+        if attempt is None:
+            return super().submit(function, *args, **kwargs)
+        call = _InterruptibleCall(partial(function, *args, **kwargs))
+        made = super().submit(call.run)
+        attempt.starts().add_thread(_end_of(made), call.interrupt)
+        return made
+
+
+class _InterruptibleCall:
+    """A call in a thread of a pool, which later calls will use."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._thread_id: int | None = None
+        self._turn = threading.Lock()
+
+    def run(self) -> Any:
+        self._thread_id = thread_id = threading.get_ident()
+        try:
+            return self._call()
+        finally:
+            with self._turn:
+                self._thread_id = None
+                _take_back_interrupt(thread_id)  # one that came too late
+
+    def interrupt(self) -> None:
+        with self._turn:
+            _interrupt(self._thread_id)
+
+
+def _end_of(made: concurrent.futures.Future[Any]) -> asyncio.Future[None]:
+    """Done when the call has really ended: a cancellation ends only the wait for it."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def tell(_: concurrent.futures.Future[Any]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the attempt
+            loop.call_soon_threadsafe(ended.set_result, None)
+
+    made.add_done_callback(tell)
+    return ended

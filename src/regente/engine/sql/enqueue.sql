@@ -5,7 +5,10 @@
 -- Ids for a COPY, which cannot return any. The sequence is looked up once for all of them.
 WITH sequence AS MATERIALIZED (SELECT pg_get_serial_sequence('regente.tasks', 'id')::regclass
                                AS name)
-SELECT string_agg(nextval(name)::text, ',') FROM sequence, generate_series(1, %(count)s::integer)
+SELECT string_agg(nextval(name)::text, ','),
+       extract(epoch FROM regente.clock())::double precision AS first,
+       pg_current_xact_id()::text
+FROM sequence, generate_series(1, %(count)s::integer)
 
 -- name: copy_tasks
 COPY regente.tasks (id, pipeline, args, priority, max_attempts, batch_id) FROM STDIN
@@ -37,14 +40,54 @@ logged AS (
   INSERT INTO regente.events (task_id, batch_id, event)
   SELECT id, batch_id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END
   FROM inserted ORDER BY id
-),
-woken AS (
-  SELECT pg_notify('regente_queued', pipeline || ' ' || priority || ' ' || extract(epoch
-      FROM first - regente.clock()))
-  FROM (SELECT pipeline, priority, min(greatest(run_at, regente.clock())) AS first FROM inserted
-        WHERE status = 'queued' GROUP BY pipeline, priority) AS w
 )
-SELECT id FROM inserted, (SELECT count(*) FROM woken) AS w ORDER BY id
+SELECT id, pipeline, priority,
+       CASE status WHEN 'queued' THEN extract(epoch FROM run_at)::double precision END AS first,
+       pg_current_xact_id()::text
+FROM inserted ORDER BY id
+
+-- name: copy_laned_tasks
+COPY regente.tasks (id, pipeline, args, priority, max_attempts, batch_id, run_at, lane_run_at, lane)
+FROM STDIN
+
+-- name: insert_laned_tasks
+-- As `insert_tasks`, for tasks of which some have a lane.
+WITH wanted AS (
+  SELECT w.* FROM unnest(%(pipelines)s::text[], %(args)s::text[], %(keys)s::text[],
+                         %(priorities)s::smallint[],
+                         %(run_ats)s::timestamptz[], %(max_attempts)s::smallint[],
+                         %(batch_ids)s::bigint[], %(drafts)s::boolean[], %(lanes)s::text[])
+    WITH ORDINALITY AS w (pipeline, args, key, priority, run_at, max_attempts, batch_id, draft,
+                          lane, place)
+),
+inserted AS (
+  INSERT INTO regente.tasks (pipeline, args, key, priority, run_at, lane_run_at, lane,
+                             max_attempts, batch_id, status, queued_at)
+  SELECT pipeline, args::jsonb, key, priority,
+         CASE WHEN lane IS NULL THEN coalesce(run_at, regente.clock()) ELSE regente.in_lane() END,
+         CASE WHEN lane IS NOT NULL THEN coalesce(run_at, regente.clock()) END, lane,
+         max_attempts, batch_id,
+         CASE WHEN draft THEN 'draft' ELSE 'queued' END::regente.task_status,
+         CASE WHEN NOT draft THEN regente.clock() END
+  FROM wanted ORDER BY place
+  ON CONFLICT (pipeline, key) WHERE key IS NOT NULL DO NOTHING
+  RETURNING id, batch_id, status, pipeline, priority, coalesce(lane_run_at, run_at) AS run_at, lane
+),
+logged AS (
+  INSERT INTO regente.events (task_id, batch_id, event)
+  SELECT id, batch_id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END
+  FROM inserted ORDER BY id
+)
+SELECT id, pipeline, priority,
+       CASE status WHEN 'queued' THEN extract(epoch FROM run_at)::double precision END AS first,
+       lane, pg_current_xact_id()::text
+FROM inserted ORDER BY id
+
+-- name: store_task
+-- One task without key and batch, and its hint after the commit, in one round trip. Only outside
+-- of a transaction.
+CALL regente.store_task(%(pipeline)s, %(args)s::jsonb, %(priority)s::smallint,
+                        %(run_at)s::timestamptz, %(max_attempts)s::smallint, NULL)
 
 -- name: insert_task
 -- One task without key and batch, as `insert_tasks` would store it; faster for a single one.
@@ -61,18 +104,39 @@ logged AS (
   INSERT INTO regente.events (task_id, event)
   SELECT id, CASE status WHEN 'draft' THEN 'task_drafted' ELSE 'task_queued' END FROM inserted
 )
-SELECT id, CASE WHEN status = 'queued' THEN pg_notify('regente_queued',
-                                                      pipeline || ' ' || priority || ' '
-                  || extract(epoch FROM greatest(run_at, regente.clock()) - regente.clock())) END
+SELECT id, CASE status WHEN 'queued' THEN extract(epoch FROM run_at)::double precision END AS first
 FROM inserted
 
 -- name: tasks_by_key
 SELECT pipeline, key, id FROM regente.tasks
 WHERE (pipeline, key) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(keys)s::text[]))
 
--- name: notify_queued
--- The payload: pipeline, priority, and the seconds until the first task is due.
-SELECT pg_notify('regente_queued', %(pipeline)s || ' ' || %(priority)s || ' 0')
+-- name: send_hints
+-- Tell runners of priority levels with new tasks: those without a transaction's id, and those whose
+-- transaction has committed. The result names the transactions that have ended. Nothing waits
+-- for this commit: it writes nothing, and flushed to disk it would keep back every other NOTIFY.
+WITH hint AS MATERIALIZED (
+  SELECT h.xid, h.pipeline, h.priority, h.first,
+         CASE WHEN h.xid IS NULL THEN 'committed' ELSE pg_xact_status(h.xid) END AS state
+  FROM unnest(%(xids)s::xid8[], %(pipelines)s::text[], %(priorities)s::smallint[],
+              %(firsts)s::double precision[]) AS h (xid, pipeline, priority, first)
+),
+level AS (
+  SELECT pipeline, priority, min(first) AS first FROM hint WHERE state = 'committed'
+  GROUP BY pipeline, priority
+),
+sent AS MATERIALIZED (
+  SELECT set_config('synchronous_commit', 'off', true),
+         pg_notify('regente_queued', concat_ws(' ', pipeline, priority,
+           greatest(0, first - extract(epoch FROM regente.clock())), first))
+  FROM level
+)
+SELECT DISTINCT hint.xid::text FROM hint, (SELECT count(*) FROM sent) AS s
+WHERE hint.xid IS NOT NULL AND hint.state IS DISTINCT FROM 'in progress'
+
+-- name: ended_transactions
+SELECT xid::text FROM unnest(%(xids)s::xid8[]) AS t (xid)
+WHERE pg_xact_status(xid) IS DISTINCT FROM 'in progress'
 
 -- name: call_runners
 -- An empty payload: every runner surveys its queue.
@@ -87,9 +151,10 @@ WITH home AS MATERIALIZED (
 ),
 queued AS (
   UPDATE regente.tasks SET status = 'queued', queued_at = regente.clock(),
-         run_at = greatest(run_at, regente.clock())
+         run_at = greatest(run_at, regente.clock()),
+         lane_run_at = CASE WHEN lane IS NOT NULL THEN greatest(lane_run_at, regente.clock()) END
   WHERE id = ANY (%(ids)s::bigint[]) AND status = 'draft' AND (SELECT count(*) FROM home) >= 0
-  RETURNING id, batch_id, pipeline
+  RETURNING id, batch_id, pipeline, priority, coalesce(lane_run_at, run_at) AS run_at, lane
 ),
 reopened AS (
   UPDATE regente.batches b SET status = 'running', finished_at = NULL, progress_at = regente.clock()
@@ -100,10 +165,10 @@ logged AS (
   INSERT INTO regente.events (task_id, batch_id, event, details)
   SELECT id, batch_id, 'task_queued', %(details)s::jsonb FROM queued
   UNION ALL SELECT NULL, id, 'batch_reopened', NULL FROM reopened
-),
-woken AS (SELECT pg_notify('regente_queued', pipeline)
-          FROM (SELECT DISTINCT pipeline FROM queued) AS p)
-SELECT id FROM queued, (SELECT count(*) FROM woken) AS w
+)
+SELECT id, pipeline, priority, extract(epoch FROM run_at)::double precision AS first, lane,
+       pg_current_xact_id()::text
+FROM queued
 
 -- name: known_pipelines
 SELECT name FROM regente.pipelines

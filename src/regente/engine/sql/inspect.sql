@@ -3,7 +3,8 @@
 -- name: get_tasks
 SELECT t.id, t.pipeline, t.status::text AS status, t.key, t.batch_id, t.priority, t.args, t.result,
        t.attempt, t.tries,
-       t.crashes, t.max_attempts, t.run_at, t.created_at, t.queued_at, t.started_at, t.claimed_at,
+       t.crashes, t.max_attempts, coalesce(t.lane_run_at, t.run_at) AS run_at, t.lane,
+       t.created_at, t.queued_at, t.started_at, t.claimed_at,
        t.heartbeat_at,
        t.finished_at, t.cancel_requested_at, t.checkpoint, t.progress, t.error_code,
        t.error_message, t.runner_id,
@@ -12,10 +13,15 @@ FROM regente.tasks t LEFT JOIN regente.runners r ON r.id = t.runner_id
 WHERE t.id = ANY (%(ids)s::bigint[])
 ORDER BY t.id
 
+-- name: ended_tasks
+SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w (id) LEFT JOIN regente.tasks t ON t.id = w.id
+WHERE t.id IS NULL OR t.status >= 'completed'
+
 -- name: list_tasks
 SELECT t.id, t.pipeline, t.status::text AS status, t.key, t.batch_id, t.priority, t.args, t.result,
        t.attempt, t.tries,
-       t.crashes, t.max_attempts, t.run_at, t.created_at, t.queued_at, t.started_at, t.claimed_at,
+       t.crashes, t.max_attempts, coalesce(t.lane_run_at, t.run_at) AS run_at, t.lane,
+       t.created_at, t.queued_at, t.started_at, t.claimed_at,
        t.heartbeat_at,
        t.finished_at, t.cancel_requested_at, t.checkpoint, t.progress, t.error_code,
        t.error_message, t.runner_id,
@@ -38,7 +44,8 @@ SELECT name, item, attempt, duration_ms, finished_at, output FROM regente.steps
 WHERE task_id = %(task_id)s ORDER BY finished_at, name, item LIMIT %(limit)s
 
 -- name: events_of_task
-SELECT id, txid::text AS txid, at, task_id, batch_id, runner_id, attempt, event, details
+SELECT id, txid::text AS txid, txid::text || '-' || id AS position, at, task_id, batch_id,
+       runner_id, attempt, event, details
 FROM regente.events
 WHERE task_id = %(task_id)s ORDER BY id LIMIT %(limit)s
 
@@ -57,10 +64,37 @@ SELECT content_type, truncated, body FROM regente.snapshots WHERE failure_id = %
 -- name: why
 SELECT t.id, t.status::text AS status, t.pipeline, t.attempt, t.tries, t.crashes, t.checkpoint,
        t.error_code, t.error_message,
-       t.run_at, t.heartbeat_at, t.runner_id, r.name AS runner, r.lease_until,
+       coalesce(t.lane_run_at, t.run_at) AS run_at, t.heartbeat_at, t.runner_id,
+       r.name AS runner, r.lease_until,
+       r.status < 'stopped' AND r.lease_until > regente.clock() AS runner_alive,
        t.cancel_requested_at,
-       extract(epoch FROM t.run_at - regente.clock())::double precision AS due_in_seconds,
-       regente.is_held(t.run_at) AS held,
+       extract(epoch FROM coalesce(t.lane_run_at, t.run_at) - regente.clock())::double precision
+         AS due_in_seconds,
+       regente.is_held(coalesce(t.lane_run_at, t.run_at)) AS held,
+       t.lane, l.concurrency AS lane_concurrency, l.pace_rate AS lane_rate,
+       l.breaker_state::text AS lane_breaker_state,
+       coalesce(l.parked_until > regente.clock(), false) AS lane_parked,
+       nullif(l.parked_until, 'infinity') AS lane_parked_until, l.parked_because
+         AS lane_parked_because,
+       (SELECT count(*) FROM regente.tasks b WHERE b.status = 'running' AND b.lane = t.lane)
+         AS lane_running,
+       (SELECT q.per_second FROM regente.lane_queues q
+        WHERE q.lane = t.lane AND q.pipeline = t.pipeline) AS lane_per_second,
+       (SELECT count(*) FROM (SELECT FROM regente.tasks b
+        WHERE t.status = 'queued' AND b.status = 'queued' AND b.lane = t.lane
+          AND b.pipeline = t.pipeline AND b.lane_run_at <= regente.clock()
+          AND (regente.claim_rank(b.priority, b.attempt)
+                 > regente.claim_rank(t.priority, t.attempt)
+               OR regente.claim_rank(b.priority, b.attempt)
+                 = regente.claim_rank(t.priority, t.attempt)
+                  AND (b.lane_run_at, b.id) < (t.lane_run_at, t.id))
+        LIMIT 10001) AS ahead) AS lane_ahead,
+       i.name AS unknown_step, i.item AS unknown_item, i.attempt AS unknown_attempt,
+       i.called_at AS unknown_at,
+       w.signal AS awaited_signal, w.until AS awaited_until, w.batch_id AS awaited_batch,
+       (SELECT count(*) FROM regente.tasks c WHERE c.batch_id = w.batch_id
+        AND c.status >= 'completed') AS children_ended,
+       (SELECT b.total FROM regente.batches b WHERE b.id = w.batch_id) AS children,
        extract(epoch FROM regente.clock() - t.heartbeat_at)::double precision AS silent_seconds,
        extract(epoch FROM p.stall_after)::double precision AS stall_after_seconds,
        coalesce(p.paused, false) AS paused,
@@ -73,29 +107,56 @@ SELECT t.id, t.status::text AS status, t.pipeline, t.attempt, t.tries, t.crashes
        (SELECT count(*) FROM regente.tasks b JOIN regente.runners a ON a.id = b.runner_id
         WHERE b.status = 'running' AND t.pipeline = ANY (a.pipelines)) AS busy,
        (SELECT count(*) FROM (SELECT FROM regente.tasks b
-        WHERE t.status = 'queued' AND b.status = 'queued' AND b.pipeline = t.pipeline
+        WHERE t.status = 'queued' AND t.lane IS NULL AND b.status = 'queued'
+          AND b.pipeline = t.pipeline
           AND b.run_at <= regente.clock()
-          AND (b.priority > t.priority OR b.priority = t.priority
+          AND (regente.claim_rank(b.priority, b.attempt)
+                 > regente.claim_rank(t.priority, t.attempt)
+               OR regente.claim_rank(b.priority, b.attempt)
+                 = regente.claim_rank(t.priority, t.attempt)
                AND (b.run_at, b.id) < (t.run_at, t.id))
         LIMIT 10001) AS ahead) AS ahead,
        (SELECT e.event FROM regente.events e WHERE e.task_id = t.id AND e.event LIKE 'task\_%%'
         ORDER BY e.id DESC LIMIT 1) AS last_event
 FROM regente.tasks t LEFT JOIN regente.runners r ON r.id = t.runner_id LEFT
 JOIN regente.pipelines p ON p.name = t.pipeline
+LEFT JOIN LATERAL (
+  SELECT
+  -- include: lane_settings
+  FROM regente.lanes l LEFT JOIN regente.pipelines p ON p.name = l.pipeline
+  WHERE l.name = t.lane) AS l ON true
+LEFT JOIN LATERAL (
+  SELECT i.name, i.item, i.attempt, i.called_at FROM regente.intents i
+  WHERE i.task_id = t.id AND i.asked_at IS NOT NULL AND i.decision IS NULL
+    AND NOT EXISTS (SELECT FROM regente.steps s
+                    WHERE s.task_id = i.task_id AND s.name = i.name AND s.item = i.item)
+  ORDER BY i.called_at LIMIT 1) AS i ON true
+LEFT JOIN LATERAL (
+  SELECT w.signal, w.until, w.batch_id FROM regente.waits w
+  WHERE w.task_id = t.id AND w.attempt = t.attempt AND t.status = 'queued'
+    AND coalesce(t.lane_run_at, t.run_at) > regente.clock()
+  ORDER BY w.since LIMIT 1) AS w ON true
 WHERE t.id = %(task_id)s
 
 -- name: read_feed
--- Only events that no running transaction can precede. Order and position are (txid, id).
-SELECT e.id, e.txid::text AS txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event,
-       e.details FROM regente.events e
-WHERE (e.txid, e.id) > (%(after_txid)s::xid8, %(after_id)s::bigint)
-  AND e.txid < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY e.txid, e.id LIMIT %(limit)s  -- `txid` alone would be the output column, a text
+-- Only events that no running transaction can precede. Order and position are (txid, id). The first
+-- row tells the timeline, also when there is no event.
+WITH page AS MATERIALIZED (
+  SELECT e.id, e.txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event, e.details
+  FROM regente.events e
+  WHERE (e.txid, e.id) > (%(after_txid)s::xid8, %(after_id)s::bigint)
+    AND e.txid < pg_snapshot_xmin(pg_current_snapshot())
+  ORDER BY e.txid, e.id LIMIT %(limit)s
+)
+SELECT here.timeline, here.timelines, e.id, e.txid::text AS txid,
+       e.txid::text || '-' || e.id || '-' || here.timeline AS position, e.at, e.task_id,
+       e.batch_id, e.runner_id, e.attempt, e.event, e.details
+FROM (SELECT regente.timeline() AS timeline, count(*) AS timelines FROM regente.timelines) AS here
+LEFT JOIN page e ON true
+ORDER BY e.txid, e.id  -- `txid` alone would be the output column, a text
 
--- name: rebase_feed
--- After a restore into another cluster transaction ids start again, below the stored ones. Old
--- events keep their order by id.
-UPDATE regente.events SET txid = '0' WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())
+-- name: enter_timeline
+SELECT regente.enter_timeline()
 
 -- name: pipelines
 SELECT name, paused, paused_at, seen_at, max_attempts,
@@ -109,11 +170,24 @@ SELECT regente.clock()
 -- Differs from the pid that the connection got at its start when a pooler is in between.
 SELECT pg_backend_pid()
 
+-- name: backend_is_busy
+-- Not when it waits for its client: then it has answered, or never got the statement. Without
+-- track_activities the state is unknown, and counts as busy.
+SELECT coalesce(bool_or(coalesce(state, '') NOT LIKE 'idle%%'
+                        AND wait_event IS DISTINCT FROM 'ClientRead'), false)
+FROM pg_stat_activity WHERE pid = %(pid)s
+
 -- name: listen_queued
 LISTEN regente_queued
 
 -- name: listen_cancel
 LISTEN regente_cancel
+
+-- name: listen_lanes
+LISTEN regente_lanes
+
+-- name: limit_lock_wait
+SELECT set_config('lock_timeout', %(limit)s, true)
 
 -- name: plan_for_these_values
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true)

@@ -33,6 +33,14 @@ FROM regente.migrations m ORDER BY component, version
 -- name: lock_migrations
 SELECT pg_advisory_xact_lock(hashtext('regente.migrations'))
 
+-- name: try_lock_outside
+-- For migrations outside of a transaction. Without waiting: an index that is built concurrently
+-- waits for every statement that was there before.
+SELECT pg_try_advisory_lock(hashtext('regente.migrations.outside'))
+
+-- name: unlock_outside
+SELECT pg_advisory_unlock(hashtext('regente.migrations.outside'))
+
 -- name: short_locks
 SELECT set_config('lock_timeout', '2s', true)
 

@@ -2,13 +2,18 @@
 
 -- name: cancel
 -- A waiting task is canceled at once. For a running one the request is stored, and its runner ends
--- it.
+-- it. The statement holds the tasks that it has locked while it waits for the next: not for long.
+-- One that ran before the lock and waits now is ended, too: PostgreSQL checks constraints on the
+-- row that the statement began with, so the owner is taken off it.
 WITH target AS MATERIALIZED (
   SELECT id, status, cancel_requested_at IS NOT NULL AS asked FROM regente.tasks
-  WHERE id = ANY (%(ids)s::bigint[]) ORDER BY id FOR UPDATE
+  WHERE id = ANY (%(ids)s::bigint[])
+    AND (SELECT set_config('lock_timeout', '1s', true)) IS NOT NULL
+  ORDER BY id FOR UPDATE
 ),
 ended AS (
-  UPDATE regente.tasks t SET status = 'canceled', finished_at = regente.clock()
+  UPDATE regente.tasks t
+  SET status = 'canceled', runner_id = NULL, finished_at = regente.clock()
   FROM target WHERE t.id = target.id AND target.status IN ('draft', 'queued')
   RETURNING t.id, t.batch_id, t.attempt
 ),
@@ -24,37 +29,54 @@ logged AS (
       FROM asked
 ),
 woken AS (SELECT pg_notify('regente_cancel', runner_id::text)
-          FROM (SELECT DISTINCT runner_id FROM asked) AS r)
+          FROM (SELECT DISTINCT runner_id FROM asked) AS r),
+children AS (
+  SELECT regente.cancel_children(array_agg(e.id)) FROM ended e
+  WHERE EXISTS (SELECT FROM regente.batches b WHERE b.parent_id = e.id) HAVING count(*) > 0
+)
 SELECT target.id, target.status::text AS before,
        CASE WHEN target.status IN ('draft', 'queued') THEN 'canceled'
             ELSE target.status::text END AS after,
-       target.status = 'running' AS requested, (SELECT count(*) FROM woken) AS woken
+       target.status = 'running' AS requested, (SELECT count(*) FROM woken) AS woken,
+       (SELECT count(*) FROM children) AS children
 FROM target
 
 -- name: retry
 -- A failed, canceled or skipped task is queued again with all its tries. Its finished steps stay
--- finished. Its batch is locked first, until the commit, so that no review closes it in between.
+-- finished, except those that failed because tasks that they spawned did: they look at those again.
+-- Its batch is locked first, until the commit, so that no review closes it in between. It does not
+-- wait long for what another session has locked, as it keeps others waiting.
 WITH home AS MATERIALIZED (
   SELECT b.id, b.status FROM regente.batches b
   WHERE b.id IN (SELECT t.batch_id FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[]))
+    AND (SELECT set_config('lock_timeout', '1s', true)) IS NOT NULL
   ORDER BY b.id FOR UPDATE
 ),
 target AS MATERIALIZED (
   SELECT id, status FROM regente.tasks
-  WHERE id = ANY (%(ids)s::bigint[]) AND (SELECT count(*) FROM home) >= 0 ORDER BY id FOR UPDATE
+  WHERE id = ANY (%(ids)s::bigint[]) AND (SELECT count(*) FROM home) >= 0
+    AND (SELECT set_config('lock_timeout', '1s', true)) IS NOT NULL
+  ORDER BY id FOR UPDATE
 ),
 requeued AS (
   UPDATE regente.tasks t
-  SET status = 'queued', tries = 0, crashes = 0, run_at = regente.clock(),
+  SET status = 'queued', runner_id = NULL, tries = 0, crashes = 0,
+      run_at = CASE WHEN t.lane IS NULL THEN regente.clock() ELSE t.run_at END,
+      lane_run_at = CASE WHEN t.lane IS NOT NULL THEN regente.clock() END,
       queued_at = regente.clock(), finished_at = NULL,
       error_code = NULL, error_message = NULL, cancel_requested_at = NULL
   FROM target WHERE t.id = target.id AND target.status IN ('failed', 'canceled', 'skipped')
-  RETURNING t.id, t.batch_id, t.pipeline, t.attempt
+  RETURNING t.id, t.batch_id, t.pipeline, t.attempt, t.lane
 ),
 reopened AS (
   UPDATE regente.batches b SET status = 'running', finished_at = NULL, progress_at = regente.clock()
   FROM home WHERE b.id = home.id AND home.status >= 'completed'
       AND b.id IN (SELECT batch_id FROM requeued) RETURNING b.id
+),
+asked_again AS (
+  DELETE FROM regente.steps s USING requeued
+  WHERE s.task_id = requeued.id AND s.call LIKE 'spawn(%%'
+    AND json_typeof(s.output) = 'object' AND s.output ->> 'spawned' = 'failed'
 ),
 logged AS (
   INSERT INTO regente.events (task_id, batch_id, attempt, event, details)
@@ -64,20 +86,19 @@ logged AS (
 woken AS (SELECT pg_notify('regente_queued', pipeline)
           FROM (SELECT DISTINCT pipeline FROM requeued) AS p)
 SELECT target.id, target.status::text AS before, requeued.id IS NOT NULL AS done,
-       (SELECT count(*) FROM woken) AS woken
+       requeued.lane, requeued.pipeline, (SELECT count(*) FROM woken) AS woken
 FROM target LEFT JOIN requeued ON requeued.id = target.id
 
 -- name: release
 -- Held tasks are due now.
-WITH released AS (
-  UPDATE regente.tasks SET run_at = regente.clock()
-  WHERE id = ANY (%(ids)s::bigint[]) AND status = 'queued'
-    AND regente.is_held(run_at)
-  RETURNING id, pipeline
-),
-woken AS (SELECT pg_notify('regente_queued', pipeline)
-          FROM (SELECT DISTINCT pipeline FROM released) AS p)
-SELECT id, (SELECT count(*) FROM woken) FROM released
+UPDATE regente.tasks
+SET run_at = CASE WHEN lane IS NULL THEN regente.clock() ELSE run_at END,
+    lane_run_at = CASE WHEN lane IS NOT NULL THEN regente.clock() END
+WHERE id = ANY (%(ids)s::bigint[]) AND status = 'queued'
+  AND regente.is_held(coalesce(lane_run_at, run_at))
+RETURNING id, pipeline, priority,
+          extract(epoch FROM coalesce(lane_run_at, run_at))::double precision AS first, lane,
+          pg_current_xact_id()::text
 
 -- name: discard
 WITH discarded AS (
@@ -107,7 +128,8 @@ logged AS (
 SELECT name, pg_notify('regente_queued', name) FROM changed
 
 -- name: recover_stuck
--- Queue running tasks again. The fence refuses the writes of their former attempts.
+-- Queue running tasks again, in their former place. The fence refuses the writes of their former
+-- attempts, and their runners are told to stop them.
 WITH stuck AS MATERIALIZED (
   SELECT t.id, t.runner_id AS holder FROM regente.tasks t LEFT
   JOIN regente.pipelines p ON p.name = t.pipeline
@@ -120,7 +142,7 @@ WITH stuck AS MATERIALIZED (
 ),
 recovered AS (
   UPDATE regente.tasks t
-  SET runner_id = NULL, run_at = regente.clock(), cancel_requested_at = NULL,
+  SET runner_id = NULL, cancel_requested_at = NULL,
       status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled'
           ELSE 'queued' END::regente.task_status,
       finished_at = CASE WHEN t.cancel_requested_at IS NOT NULL THEN regente.clock() END
@@ -133,9 +155,13 @@ logged AS (
       ELSE 'task_canceled' END,
          jsonb_build_object('reason', 'operator', 'by', %(by)s::text) FROM recovered
 ),
+interrupted AS (SELECT pg_notify('regente_cancel', holder::text)
+                FROM (SELECT DISTINCT holder FROM recovered) AS h),
 woken AS (SELECT pg_notify('regente_queued', pipeline)
           FROM (SELECT DISTINCT pipeline FROM recovered WHERE status = 'queued') AS p)
-SELECT id, (SELECT count(*) FROM woken) AS woken FROM recovered ORDER BY id
+SELECT id, (SELECT count(*) FROM interrupted) AS interrupted,
+       (SELECT count(*) FROM woken) AS woken
+FROM recovered ORDER BY id
 
 -- name: give_up_old
 -- Tasks that were first started too long ago become dead letters; those that wait for another
@@ -167,8 +193,10 @@ logged AS (
   SELECT id, batch_id, holder, attempt, 'task_failed',
          jsonb_build_object('reason', 'expired', 'code', 'EXPIRED', 'checkpoint', checkpoint, 'by',
                             %(by)s::text) FROM ended
-)
-SELECT id FROM ended ORDER BY id
+),
+interrupted AS (SELECT pg_notify('regente_cancel', holder::text)
+                FROM (SELECT DISTINCT holder FROM ended WHERE holder IS NOT NULL) AS h)
+SELECT id, (SELECT count(*) FROM interrupted) FROM ended ORDER BY id
 
 -- name: retention_days
 SELECT value FROM regente.settings WHERE key = 'retention_days'

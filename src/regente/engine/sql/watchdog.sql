@@ -1,20 +1,101 @@
 -- Recovery. Each statement re-checks state and owner in its own UPDATE, so any number of runners
 -- may sweep at once.
 
--- name: mark_lost_runners
-WITH lost AS (
-  UPDATE regente.runners SET status = 'lost', stopped_at = regente.clock()
-  WHERE status < 'stopped' AND lease_until < regente.clock()
-  RETURNING id, name
+-- name: take_turn
+-- Take the turn of a sweep that was not begun for its interval; otherwise learn in how many
+-- seconds it is due. Of processes that ask at once one gets the turn and none waits. A process that
+-- dies in its turn costs one interval. A time far ahead is that of a clock that was set back.
+WITH due AS MATERIALIZED (
+  SELECT name FROM regente.sweeps
+  WHERE name = %(name)s
+    AND (begun_at <= regente.clock() - make_interval(secs => %(every_seconds)s::double precision)
+         OR begun_at > regente.clock()
+             + make_interval(secs => %(every_seconds)s::double precision))
+  FOR UPDATE SKIP LOCKED
+),
+taken AS (
+  UPDATE regente.sweeps s SET begun_at = regente.clock() FROM due WHERE s.name = due.name
+  RETURNING s.name
+),
+first AS (
+  INSERT INTO regente.sweeps (name, begun_at) SELECT %(name)s, regente.clock()
+  WHERE NOT EXISTS (SELECT FROM regente.sweeps WHERE name = %(name)s)
+  ON CONFLICT DO NOTHING RETURNING name
 )
-INSERT INTO regente.events (runner_id, event, details)
-SELECT id, 'runner_lost', jsonb_build_object('name', name) FROM lost
-RETURNING runner_id
+SELECT EXISTS (SELECT FROM taken UNION ALL SELECT FROM first) AS taken,
+       (SELECT extract(epoch FROM begun_at - regente.clock())::double precision
+               + %(every_seconds)s::double precision
+        FROM regente.sweeps WHERE name = %(name)s) AS due_seconds
+
+-- name: mark_lost_runners
+-- Runners whose lease is over, unless nobody could renew; those get another 30 s (see
+-- nobody_could_renew). A row that its runner is renewing, or another session has locked, is left.
+WITH late AS MATERIALIZED (
+  SELECT r.id, r.name,
+         r.amnesties < 2 AND (SELECT max(a.heartbeat_at) FROM regente.runners a
+                              WHERE a.status < 'stopped') < regente.clock() - r.lease / 2 AS spared
+  FROM regente.runners r
+  WHERE r.status < 'stopped' AND r.lease_until < regente.clock()
+  ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
+),
+spared AS (
+  UPDATE regente.runners r SET amnesties = r.amnesties + 1,
+         lease_until = greatest(r.lease_until,
+                                regente.clock() + least(r.lease, interval '30 seconds'))
+  FROM late WHERE r.id = late.id AND late.spared RETURNING r.id
+),
+lost AS (
+  UPDATE regente.runners r SET status = 'lost', stopped_at = regente.clock()
+  FROM late WHERE r.id = late.id AND NOT late.spared RETURNING r.id, r.name
+),
+logged AS (
+  INSERT INTO regente.events (runner_id, event, details)
+  SELECT id, 'runner_lost', jsonb_build_object('name', name) FROM lost
+  UNION ALL SELECT id, 'runner_spared', NULL FROM spared
+)
+SELECT id AS runner_id FROM lost
+
+-- name: count_lost_work
+-- What lost runners did after their last renewal, which brought their counters.
+UPDATE regente.runners r
+SET claimed = r.claimed + done.claimed, completed = r.completed + done.completed,
+    failed = r.failed + done.failed, retried = r.retried + done.retried,
+    handed_back = r.handed_back + done.handed_back
+FROM (
+  SELECT e.runner_id,
+         count(*) FILTER (WHERE e.event = 'task_claimed') AS claimed,
+         count(*) FILTER (WHERE e.event = 'task_completed') AS completed,
+         count(*) FILTER (WHERE e.event = 'task_failed'
+                          AND e.details ->> 'reason' IS NULL) AS failed,
+         count(*) FILTER (WHERE e.event = 'task_retried') AS retried,
+         count(*) FILTER (WHERE e.event = 'task_handed_back') AS handed_back
+  FROM regente.events e JOIN regente.runners l ON l.id = e.runner_id AND e.at >= l.heartbeat_at
+  WHERE l.id = ANY (%(ids)s::bigint[])
+    AND e.at >= (SELECT min(heartbeat_at) FROM regente.runners
+                 WHERE id = ANY (%(ids)s::bigint[]))
+  GROUP BY e.runner_id) AS done
+WHERE r.id = done.runner_id AND r.status = 'lost'
+
+-- name: end_sessions
+-- Ends the transactions of lost runners, whose locks would make the next attempts wait. In the same
+-- transaction as `mark_lost_runners`, so that no task is queued before. Only those of this database
+-- and user may be ended; a pooler may append the client's address to the name.
+SELECT a.pid, a.usename::text,
+       CASE WHEN a.usename = current_user THEN pg_terminate_backend(a.pid, 2000) ELSE false END
+           AS ended
+FROM regente.runners r JOIN pg_stat_activity a
+  ON a.application_name || ' ' LIKE r.connections || ' %%'
+WHERE r.id = ANY (%(ids)s::bigint[]) AND a.datname = current_database()
+  AND (a.xact_start IS NOT NULL OR a.usename <> current_user) AND a.pid <> pg_backend_pid()
+  AND NOT EXISTS (SELECT FROM regente.runners again
+                  WHERE again.connections = r.connections AND again.status < 'stopped')
 
 -- name: reap
--- Running tasks of a lost runner are queued again, or become dead letters after too many crashes.
--- When suspects were among them, only these are blamed. Ordered by runner, because the tasks of one
--- runner are judged together, and ordered by id the scan of the primary key would read the history.
+-- Running tasks of a lost runner are queued again, in their former place, or become dead letters
+-- after too many crashes. When suspects were among them, only these are blamed; none is when the
+-- runner stopped in order and could only not write the outcome. Ordered by runner, because the
+-- tasks of one runner are judged together, and ordered by id the scan of the primary key would read
+-- the history.
 WITH orphan AS MATERIALIZED (
   SELECT t.id, t.pipeline, t.runner_id AS gone, t.cancel_requested_at IS NOT NULL AS unwanted,
          t.crashes
@@ -27,6 +108,8 @@ verdict AS (
   SELECT o.id, o.gone, o.unwanted,
          CASE WHEN EXISTS (SELECT FROM regente.pipelines p WHERE p.name = o.pipeline AND p.endless)
              THEN 0
+              WHEN EXISTS (SELECT FROM regente.runners r
+                           WHERE r.id = o.gone AND r.status = 'stopped') THEN 0
               WHEN o.crashes >= 2 OR NOT EXISTS (SELECT FROM orphan s
                                                  WHERE s.gone = o.gone AND s.crashes >= 2)
               THEN 1 ELSE 0 END AS blame
@@ -34,7 +117,7 @@ verdict AS (
 ),
 reaped AS (
   UPDATE regente.tasks t
-  SET runner_id = NULL, crashes = t.crashes + v.blame, run_at = regente.clock(),
+  SET runner_id = NULL, crashes = t.crashes + v.blame,
       status = CASE WHEN v.unwanted THEN 'canceled'
           WHEN t.crashes + v.blame >= %(max_crashes)s THEN 'failed'
                     ELSE 'queued' END::regente.task_status,
@@ -69,14 +152,15 @@ SELECT id, status::text, (SELECT count(*) FROM woken) FROM reaped
 
 -- name: release_stalled
 -- Stalled tasks of a live runner that does not take them back itself. The runner has one more
--- stall_after to do it.
+-- stall_after to do it. While a runner lives on an amnesty, its tasks could not show progress.
 WITH silent AS MATERIALIZED (
   SELECT r.id, p.max_attempts AS allowed, p.stall_after
   FROM regente.runners alive
        CROSS JOIN LATERAL (SELECT id, pipeline, heartbeat_at FROM regente.tasks t
                            WHERE t.runner_id = alive.id AND t.status = 'running' OFFSET 0) AS r
        JOIN regente.pipelines p ON p.name = r.pipeline
-  WHERE alive.status < 'stopped' AND r.heartbeat_at < regente.clock() - 2 * p.stall_after
+  WHERE alive.status < 'stopped' AND alive.amnesties = 0
+    AND r.heartbeat_at < regente.clock() - 2 * p.stall_after
   LIMIT %(limit)s
 ),
 stuck AS MATERIALIZED (
@@ -87,7 +171,9 @@ stuck AS MATERIALIZED (
 ),
 released AS (
   UPDATE regente.tasks t
-  SET runner_id = NULL, tries = t.tries + 1, run_at = regente.clock(),
+  SET runner_id = NULL, tries = t.tries + 1,
+      run_at = CASE WHEN t.lane IS NULL THEN regente.clock() ELSE t.run_at END,
+      lane_run_at = CASE WHEN t.lane IS NOT NULL THEN regente.clock() END,
       status = CASE WHEN t.cancel_requested_at IS NOT NULL THEN 'canceled'
                     WHEN t.tries + 1 >= coalesce(t.max_attempts, s.allowed) THEN 'failed'
                         ELSE 'queued' END::regente.task_status,
@@ -113,9 +199,12 @@ logged AS (
          jsonb_build_object('reason', 'stalled', 'checkpoint', checkpoint)
   FROM released
 ),
+interrupted AS (SELECT pg_notify('regente_cancel', holder::text)
+                FROM (SELECT DISTINCT holder FROM released) AS h),
 woken AS (SELECT pg_notify('regente_queued', pipeline)
           FROM (SELECT DISTINCT pipeline FROM released WHERE status = 'queued') AS p)
-SELECT id, status::text, (SELECT count(*) FROM woken) FROM released
+SELECT id, status::text, (SELECT count(*) FROM interrupted), (SELECT count(*) FROM woken)
+FROM released
 
 -- name: expire
 -- Queued and running tasks that were first started too long ago become dead letters. Searched for
@@ -162,31 +251,43 @@ logged AS (
   SELECT id, batch_id, holder, attempt, 'task_failed',
          jsonb_build_object('reason', 'expired', 'checkpoint', checkpoint)
   FROM expired
-)
-SELECT id FROM expired
+),
+interrupted AS (SELECT pg_notify('regente_cancel', holder::text)
+                FROM (SELECT DISTINCT holder FROM expired WHERE holder IS NOT NULL) AS h)
+SELECT id, (SELECT count(*) FROM interrupted) FROM expired
 
 -- name: forget_tasks
 -- Retention: delete finished tasks older than the limit, with their steps. Dead letters and tasks
--- of open batches are kept. A deleted task is subtracted from its batch's total, so the ledger
--- still adds up. Ids rise with time: the statement reads a page from the oldest on, until a page
--- has no task that is old enough, and never reads younger ones. The limit is a constant, so that
--- the planner sees that it is small.
-WITH page AS MATERIALIZED (
-  SELECT id, created_at, finished_at FROM regente.tasks WHERE id > %(after)s::bigint ORDER BY id
-  LIMIT 1000
+-- of open batches are kept, and children whose parent may still ask for them. A deleted task is
+-- subtracted from its batch's total, so the ledger still adds up. Ids rise with time: the statement
+-- reads a page from the oldest on, until a page has no task that is old enough, and never reads
+-- younger ones. The limit is a constant, so that the planner sees that it is small. The last column
+-- says whether the page has nothing but tasks that are kept: the next sweep need not read it.
+WITH kept AS MATERIALIZED (
+  SELECT name FROM regente.pipelines WHERE kept AND NOT %(kept_too)s::boolean
+),
+page AS MATERIALIZED (
+  SELECT id, created_at, finished_at, pipeline FROM regente.tasks WHERE id > %(after)s::bigint
+  ORDER BY id LIMIT 1000
 ),
 old AS MATERIALIZED (
   SELECT t.id, t.batch_id
   FROM page JOIN regente.tasks t ON t.id = page.id
-  WHERE page.finished_at < regente.clock()
+  WHERE page.pipeline NOT IN (SELECT name FROM kept)
+    AND page.finished_at < regente.clock()
       - make_interval(secs => %(keep_seconds)s::double precision)
     AND t.status IN ('completed', 'canceled', 'skipped')
     AND t.finished_at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
     AND NOT EXISTS (SELECT FROM regente.batches b WHERE b.id = t.batch_id
-                    AND b.status < 'completed')
+                    AND (b.status < 'completed' OR EXISTS (
+                         SELECT FROM regente.tasks p WHERE p.id = b.parent_id
+                         AND p.status NOT IN ('completed', 'canceled', 'skipped'))))
   ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
 ),
 steps AS (DELETE FROM regente.steps WHERE task_id IN (SELECT id FROM old)),
+intents AS (DELETE FROM regente.intents WHERE task_id IN (SELECT id FROM old)),
+signals AS (DELETE FROM regente.signals WHERE task_id IN (SELECT id FROM old)),
+waits AS (DELETE FROM regente.waits WHERE task_id IN (SELECT id FROM old)),
 failures AS (DELETE FROM regente.failures WHERE task_id IN (SELECT id FROM old)),
 counted AS (
   UPDATE regente.batches b SET total = b.total - f.forgotten
@@ -196,7 +297,8 @@ counted AS (
 gone AS (DELETE FROM regente.tasks WHERE id IN (SELECT id FROM old) RETURNING id)
 SELECT (SELECT count(*) FROM gone), max(id),
        coalesce(min(created_at) < regente.clock()
-           - make_interval(secs => %(keep_seconds)s::double precision), false)
+           - make_interval(secs => %(keep_seconds)s::double precision), false),
+       coalesce(bool_and(pipeline IN (SELECT name FROM kept)), false)
 FROM page
 
 -- name: forget_batches
@@ -207,15 +309,21 @@ WHERE b.status >= 'completed' AND b.total = 0
 RETURNING id
 
 -- name: forget_events
--- Delete the oldest events, except those of tasks that still exist. The position is stored: a
--- reader of the feed before it has missed events. In pages, as in forget_tasks.
-WITH page AS MATERIALIZED (
-  SELECT txid, id, at, task_id FROM regente.events
+-- Delete the oldest events, except those of tasks that still exist; what operators did is kept
+-- longer. The position is stored: a reader of the feed before it has missed events. In pages, as in
+-- forget_tasks.
+WITH kept AS MATERIALIZED (
+  SELECT name FROM regente.pipelines WHERE kept AND NOT %(kept_too)s::boolean
+),
+page AS MATERIALIZED (
+  SELECT txid, id, at, task_id, event FROM regente.events
   WHERE (txid, id) > (%(after_txid)s::xid8, %(after_id)s::bigint) ORDER BY txid, id LIMIT 1000
 ),
 old AS MATERIALIZED (
   SELECT txid, id FROM page
-  WHERE at < regente.clock() - make_interval(secs => %(keep_seconds)s::double precision)
+  WHERE at < regente.clock() - make_interval(secs => CASE event
+          WHEN 'operator_action' THEN %(audit_seconds)s ELSE %(keep_seconds)s
+        END::double precision)
     AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.id = page.task_id)
 ),
 floor AS (
@@ -227,12 +335,23 @@ floor AS (
       < ((excluded.value ->> 'txid')::xid8, (excluded.value ->> 'id')::bigint)
 ),
 gone AS (DELETE FROM regente.events e USING old WHERE e.txid = old.txid AND e.id = old.id
-         RETURNING e.id),
+         RETURNING e.id, e.details -> 'audit' AS audit),
+audit_floor AS (
+  INSERT INTO regente.settings (key, value)
+  SELECT 'audit_floor', audit - 'previous' FROM gone WHERE audit IS NOT NULL
+  ORDER BY (audit ->> 'number')::bigint DESC LIMIT 1
+  ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = regente.clock()
+  WHERE (settings.value ->> 'number')::bigint < (excluded.value ->> 'number')::bigint
+),
 last AS (SELECT txid, id FROM page ORDER BY txid DESC, id DESC LIMIT 1)
 SELECT (SELECT count(*) FROM gone), (SELECT txid::text FROM last), (SELECT id FROM last),
        coalesce(min(at) < regente.clock()
            - make_interval(secs => %(keep_seconds)s::double precision),
-                                                          false)
+                                                          false),
+       EXISTS (SELECT FROM kept) AND NOT EXISTS (
+         SELECT FROM page p WHERE NOT EXISTS (
+           SELECT FROM regente.tasks t
+           WHERE t.id = p.task_id AND t.pipeline IN (SELECT name FROM kept)))
 FROM page
 
 -- name: forget_runners
@@ -244,14 +363,17 @@ WHERE status >= 'stopped'
 RETURNING id
 
 -- name: due_schedules
-SELECT name, pipeline, args::text, cron, timezone, priority, next_at, regente.clock() AS now
+SELECT name, pipeline, args::text, cron, timezone, priority, next_at, lane,
+       regente.clock() AS now
 FROM regente.schedules WHERE enabled AND next_at <= regente.clock()
 ORDER BY next_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
 -- name: fire_schedule
 WITH fired AS (
-  INSERT INTO regente.tasks (pipeline, args, priority, key, queued_at)
-  VALUES (%(pipeline)s, %(args)s::jsonb, %(priority)s, %(key)s, regente.clock())
+  INSERT INTO regente.tasks (pipeline, args, priority, key, queued_at, lane, run_at, lane_run_at)
+  VALUES (%(pipeline)s, %(args)s::jsonb, %(priority)s, %(key)s, regente.clock(), %(lane)s::text,
+          CASE WHEN %(lane)s::text IS NULL THEN regente.clock() ELSE regente.in_lane() END,
+          CASE WHEN %(lane)s::text IS NOT NULL THEN regente.clock() END)
   ON CONFLICT (pipeline, key) WHERE key IS NOT NULL DO NOTHING
   RETURNING id
 ),
@@ -274,11 +396,12 @@ FROM disabled
 RETURNING id
 
 -- name: put_schedule
-INSERT INTO regente.schedules (name, pipeline, args, cron, timezone, priority, next_at)
-VALUES (%(name)s, %(pipeline)s, %(args)s::jsonb, %(cron)s, %(timezone)s, %(priority)s, %(next_at)s)
+INSERT INTO regente.schedules (name, pipeline, args, cron, timezone, priority, next_at, lane)
+VALUES (%(name)s, %(pipeline)s, %(args)s::jsonb, %(cron)s, %(timezone)s, %(priority)s, %(next_at)s,
+        %(lane)s)
 ON CONFLICT (name) DO UPDATE
 SET pipeline = excluded.pipeline, args = excluded.args, timezone = excluded.timezone,
-    priority = excluded.priority,
+    priority = excluded.priority, lane = excluded.lane,
     enabled = schedules.enabled OR (schedules.cron, schedules.timezone)
         <> (excluded.cron, excluded.timezone),
     next_at = CASE WHEN schedules.cron = excluded.cron
@@ -290,5 +413,5 @@ SET pipeline = excluded.pipeline, args = excluded.args, timezone = excluded.time
 DELETE FROM regente.schedules WHERE name = %(name)s RETURNING name
 
 -- name: list_schedules
-SELECT name, pipeline, args, cron, timezone, priority, enabled, next_at, last_at, last_task
+SELECT name, pipeline, args, cron, timezone, priority, lane, enabled, next_at, last_at, last_task
 FROM regente.schedules ORDER BY name

@@ -14,6 +14,7 @@ from cronsim import CronSim, CronSimError
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import Database, fetch_on
 from regente.engine.errors import InvalidInput
+from regente.engine.lanes import LaneQueue, look_at_lanes
 
 LIMIT = 100
 
@@ -27,8 +28,9 @@ class ScheduleSweep:
 
     async def run_once(self) -> list[str]:
         fired: list[str] = []
+        lanes: list[LaneQueue] = []
         async with self._database.transaction() as connection:
-            for name, pipeline, args, cron, timezone, priority, due_at, now in await fetch_on(
+            for name, pipeline, args, cron, timezone, priority, due_at, lane, now in await fetch_on(
                 connection, "due_schedules", {"limit": LIMIT}
             ):
                 try:
@@ -45,13 +47,18 @@ class ScheduleSweep:
                     "pipeline": pipeline,
                     "args": args,
                     "priority": priority,
+                    "lane": lane,
                     "key": f"schedule:{name}:{due_at.isoformat()}",
                     "next_at": next_at,
                 }
                 if await fetch_on(connection, "fire_schedule", params):
                     fired.append(name)
+                    if lane is not None:
+                        lanes.append((lane, pipeline))
         if fired:
             crash_point("schedule.fired")
+        if lanes:
+            await look_at_lanes(self._database.fetch, lanes)
         return fired
 
 

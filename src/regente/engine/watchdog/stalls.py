@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from regente.engine.database import Database
+from regente.engine.watchdog.lanes import sweep_lanes
 
 LIMIT = 1000
 
@@ -22,5 +23,6 @@ class StallSweep:
     async def run_once(self) -> int:
         released = await self._database.fetch("release_stalled", {"limit": LIMIT})
         if released:
+            await sweep_lanes(self._database)
             self._recovered(len(released))
         return len(released)

@@ -1,0 +1,1 @@
+DROP PROCEDURE regente.store_task;

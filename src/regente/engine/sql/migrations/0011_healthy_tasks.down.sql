@@ -1,0 +1,1 @@
+DROP FUNCTION regente.healthy_tasks(bigint);

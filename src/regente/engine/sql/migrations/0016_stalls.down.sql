@@ -1,0 +1,2 @@
+DROP FUNCTION regente.stall_of(bigint);
+ALTER TABLE regente.batches DROP COLUMN stall;

@@ -1,0 +1,1 @@
+ALTER TABLE regente.events ALTER COLUMN at SET DEFAULT regente.clock();

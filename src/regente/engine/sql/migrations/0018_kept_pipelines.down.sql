@@ -1,0 +1,1 @@
+ALTER TABLE regente.pipelines DROP COLUMN kept;
