@@ -28,7 +28,7 @@ DECLARE found record;
 BEGIN
   FOR found IN SELECT relname FROM pg_class
                WHERE relnamespace = 'regente'::regnamespace AND relkind = 'r'
-                 AND relname <> 'migrations' LOOP
+                 AND relname NOT IN ('migrations', 'installation') LOOP
     EXECUTE format('DELETE FROM regente.%I', found.relname);
   END LOOP;
   FOR found IN SELECT relname FROM pg_class WHERE relnamespace = 'regente'::regnamespace

@@ -15,9 +15,16 @@ from regente import Regente
 from regente.engine.counters import DrainReport
 from regente.engine.database import number_array, text_array
 from regente.engine.outcome import Completed, Ended
-from regente.engine.priority_levels import BEGINNING
+from regente.engine.priority_levels import BEGINNING, AskedLevel, rank_of
 from regente.engine.queries import query
-from regente.engine.task_store import Claim, Completion, Settlement, StepRecord, TaskStore
+from regente.engine.task_store import (
+    Claim,
+    Completion,
+    Settlement,
+    StepRecord,
+    TaskStore,
+    claim_params,
+)
 from tests.support.eventually import TIMEOUT_SECONDS, eventually_async
 
 Sql = psycopg.Connection[DictRow]
@@ -97,7 +104,18 @@ def events_of(sql: Sql, task_id: int) -> list[str]:
 
 
 async def claims_of(store: TaskStore, pipeline: str, count: int) -> list[Claim]:
-    return sorted(await store.claim([(pipeline, 0, BEGINNING, count)], count))
+    return sorted(await store.claim(levels_of_priority_0([pipeline], count), count))
+
+
+COUNTERS = (
+    "claimed",
+    "completed",
+    "failed",
+    "retried",
+    "recovered",
+    "handed_back",
+    "busy_seconds",
+)
 
 
 class Clock:
@@ -112,6 +130,12 @@ class Clock:
     ) -> None:
         self._ahead_seconds += seconds + 60 * minutes + 3600 * hours + 86_400 * days
         self._replace(f"SELECT now() + interval '{self._ahead_seconds} seconds'")
+
+    def advance_beside(self, alive: SqlRunner, *, seconds: int) -> None:
+        """Moves on while this runner renews its lease, so that it is no outage for the others."""
+        for step in [10] * (seconds // 10) + [seconds % 10]:
+            self.advance(seconds=step)
+            assert alive.renew() == [alive.id]
 
     def stop_at(self, moment: str) -> None:
         """Stops the clock at this time."""
@@ -144,6 +168,7 @@ class SqlRunner:
             "version": "0",
             "pipelines": text_array(pipelines),
             "concurrency": 1000,
+            "connections": None,
             "ttl_seconds": ttl_seconds,
         }
         row = connection.execute(query("register_runner"), params).fetchone()
@@ -152,7 +177,7 @@ class SqlRunner:
 
     def claim(self, count: int = 1) -> list[int]:
         """Claim up to `count` tasks of priority 0; their ids."""
-        params = claim_params(self.id, self.pipelines, count)
+        params = claim_one_level(self.id, self.pipelines, count)
         return [_first(row) for row in self.connection.execute(query("claim"), params).fetchall()]
 
     def claim_suspect(self) -> list[int]:
@@ -167,6 +192,11 @@ class SqlRunner:
             self.connection, "finish", finish_params(self.id, task_id, attempt, result)
         )
 
+    def renew(self) -> list[int]:
+        counters = dict.fromkeys(COUNTERS, 0)
+        params = {"runner_id": self.id, "ttl_seconds": 60.0, **counters}
+        return run_query(self.connection, "renew_lease", params)
+
     def expire_lease(self) -> None:
         """Moves the end of its lease into the past; the reaper has not run yet."""
         self.connection.execute(
@@ -176,15 +206,17 @@ class SqlRunner:
         )
 
 
-def claim_params(runner_id: int, pipelines: list[str], count: int) -> dict[str, Any]:
-    return {
-        "runner_id": runner_id,
-        "pipelines": text_array(pipelines),
-        "priorities": number_array([0] * len(pipelines)),
-        "floors": text_array([BEGINNING] * len(pipelines)),
-        "limits": number_array([count] * len(pipelines)),
-        "free": count,
-    }
+def claim_one_level(runner_id: int, pipelines: list[str], count: int) -> dict[str, Any]:
+    levels = levels_of_priority_0(pipelines, count)
+    return {"runner_id": runner_id, **claim_params(levels), "free": count}
+
+
+def levels_of_priority_0(pipelines: list[str], count: int) -> list[AskedLevel]:
+    """Of returned and of new tasks."""
+    ranks = (rank_of(0, 1), rank_of(0, 0))
+    return [
+        AskedLevel(pipeline, rank, BEGINNING, count) for pipeline in pipelines for rank in ranks
+    ]
 
 
 def finish_params(
@@ -210,7 +242,8 @@ def step_params(runner_id: int, task_id: int, step: str, attempt: int = 1) -> di
         "items": number_array([-1]),
         "outputs": text_array(["1"]),
         "durations_ms": number_array([1]),
-        "commit_within": "5s",
+        "calls": text_array([None]),
+        "within": "5s",
     }
 
 

@@ -8,10 +8,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import regente
 from regente import Blocked, Fatal, Skip, Throttled, Transient
 
 
@@ -121,3 +123,15 @@ def sleep_forever(pid_file: str) -> None:
     path.with_suffix(".new").write_text(f"{os.getpid()} {child.pid}", "utf-8")
     path.with_suffix(".new").rename(path)
     signal.pause()
+
+
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def beat_until_there(path: str) -> str:
+    """Sends heartbeats until the file exists."""
+    while not Path(path).exists():
+        regente.heartbeat()
+        time.sleep(0.01)
+    return "done"

@@ -15,8 +15,8 @@ from regente.engine.queries import query
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 # A hundredth of the tasks wait for a runner, a tenth for their time (at the head of the queue, in
-# five levels of priority), a few run, a few are dead; the rest is history, a fifth of it in
-# batches.
+# five priorities, each with new and returned tasks), a few run, a few are dead; the rest is
+# history, a fifth of it in batches.
 _FILL = """
 INSERT INTO regente.tasks (id, pipeline, status, priority, run_at, runner_id, attempt, started_at,
                            claimed_at, heartbeat_at,
@@ -26,7 +26,8 @@ SELECT n, CASE n % 4 WHEN 0 THEN 'other' ELSE 'main' END, kind::regente.task_sta
        CASE WHEN kind = 'queued' THEN n % 5 ELSE 0 END,
        CASE WHEN kind = 'queued' AND n % 100 < 10 THEN now() + interval '1 day'
             ELSE now() - interval '1 hour' END,
-       CASE WHEN kind = 'running' THEN 1 + n / 100 % 50 END, 1, now(), now(), now(),
+       CASE WHEN kind = 'running' THEN 1 + n / 100 % 50 END,
+       CASE WHEN kind = 'queued' THEN n / 100 % 2 ELSE 1 END, now(), now(), now(),
        CASE WHEN kind IN ('completed', 'failed') THEN now() - n * interval '1 second' END,
        CASE WHEN kind = 'running' AND n % 1000 = 11 THEN now() END,
        CASE WHEN n % 100 = 10 THEN 1 WHEN n % 5 = 2 THEN 2 + n % 97 END,
@@ -42,8 +43,9 @@ INSERT INTO regente.events (task_id, batch_id, event)
   FROM generate_series(1, %(rows)s::bigint) AS g (n);
 INSERT INTO regente.steps (task_id, name, attempt, output)
   SELECT n * 11, 'A', 1, '1' FROM generate_series(1, %(rows)s::bigint / 20) AS g (n);
-INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, lease_until, status)
-  SELECT 'r' || n, 'h', n, '0', '{main,other}', 100, now() + interval '1 day',
+INSERT INTO regente.runners (id, name, host, pid, version, pipelines, concurrency, lease_until,
+                             status)
+  SELECT n, 'r' || n, 'h', n, '0', '{main,other}', 100, now() + interval '1 day',
          CASE WHEN n > 50 THEN 'stopped' ELSE 'running' END::regente.runner_status
   FROM generate_series(1, 1000) AS g (n);
 INSERT INTO regente.batches (name, total, status, finished_at)

@@ -105,6 +105,68 @@ async def test_no_progress_stalls_it_and_progress_brings_it_back(
     assert events(sql) == ["batch_running", "batch_stalled", "batch_running"]
 
 
+async def test_what_caused_a_stall_is_recorded_and_stays(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
+    """W2, W5: the task that the batch waited for, its step, its runner and its last error."""
+    app.registry.declare("p")
+    batch_id = await app.open_batch("b", stall_after=300, max_resumes=0)
+    first, *_ = await app.enqueue_many("p", [{}, {}, {}], batch=batch_id, keys=["a", "b", "c"])
+    runner = SqlRunner.register(sql, ["p"], ttl_seconds=86_400)
+    assert runner.claim() == [first]
+    sql.execute(
+        "INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, "
+        "fingerprint) VALUES (%s, 1, 'p', 'transient', 'HTTP_503', 'it is away', '')",
+        (first,),
+    )
+    sql.execute("UPDATE regente.tasks SET checkpoint = 'READ' WHERE id = %s", (first,))
+    assert await review(app) == ["b: pending → running"]
+    assert (await app.batch("b")).stall is None
+    clock.advance(seconds=301)
+    assert await review(app) == ["b: running → failed"]
+    found = await app.batch("b")
+    assert found.status == "failed"
+    stall = found.stall
+    assert stall is not None
+    assert (stall.reason, stall.task_id, stall.key, stall.step, stall.status) == (
+        "no_progress",
+        first,
+        "a",
+        "READ",
+        "running",
+    )
+    assert (stall.runner, stall.runner_alive) == ("sql-runner", True)
+    assert (stall.error_code, stall.error_message) == ("HTTP_503", "it is away")
+    details = one(sql, "SELECT details FROM regente.events WHERE event = 'batch_failed'")["details"]
+    assert (details["reason"], details["task_id"]) == ("no_progress", first)
+    await app.reprocess_batch("b")
+    again = await app.batch("b")
+    assert (again.status, again.stall) == ("running", stall)
+
+
+async def test_a_slow_task_that_is_healthy_for_its_pipeline_is_no_stall(
+    app: Regente, sql: Sql, clock: Clock
+) -> None:
+    """W1: a batch gives no task less time than its pipeline; nor does a resume take it back."""
+    sql.execute("INSERT INTO regente.pipelines (name, stall_after) VALUES ('slow', '10 minutes')")
+    app.registry.declare("slow")
+    sql_runner = SqlRunner.register(sql, ["slow", "p"], ttl_seconds=86_400)
+    batch_id = await app.open_batch("b", stall_after=300)
+    slow = await app.enqueue("slow", {}, batch=batch_id)
+    await app.enqueue("p", {}, batch=batch_id)
+    assert len(sql_runner.claim(2)) == 2
+    await review(app)
+    clock.advance(seconds=500)
+    assert await review(app) == []
+    sql.execute("UPDATE regente.batches SET status = 'stalled'")
+    assert (await app.resume_batch("b")).released == 1, "the other one"
+    assert task_row(sql, slow)["status"] == "running"
+    clock.advance(seconds=200)
+    assert await review(app) == []
+    clock.advance(seconds=200)
+    assert await review(app) == ["b: running → stalled"]
+
+
 async def test_waiting_for_its_time_or_in_a_paused_pipeline_is_no_stall(
     app: Regente, sql: Sql, clock: Clock
 ) -> None:
@@ -240,6 +302,7 @@ async def test_more_tasks_open_an_ended_batch_again(
         case "canceled":
             await app.cancel_batch("b")
         case "failed":
+            SqlRunner.register(sql, ["p"], ttl_seconds=3600)
             clock.advance(minutes=1)
             await review(app)
     assert (await store(app)).status == ended

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from regente import Fatal, Regente, Retry, Transient
+from regente.engine.database import TaskConnection
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.helpers import Sql, column, one, task_row
@@ -173,3 +174,70 @@ async def test_two_thousand_items_in_one_task(app: Regente, registry: Registry, 
     await app.run(until_idle=True)
     assert (await app.get(task_id)).result == sum(range(2_000))
     assert one(sql, "SELECT count(*) FROM regente.steps")["count"] == 2_000
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_steps_inside_an_item_are_the_items_own(
+    app: Regente, registry: Registry, sql: Sql, concurrency: int
+) -> None:
+    """I1, I2: the replay leaves finished items out; the others do not get their results."""
+    sql.execute("CREATE TABLE public.sink (id int GENERATED ALWAYS AS IDENTITY, item int)")
+
+    @registry.pipeline("p", retry=FAST)
+    async def run(task: Task) -> list[list[int]]:
+        async def handle(item: int) -> list[int]:
+            doubled = await task.step("DOUBLE", lambda: item * 2)
+            if task.attempt == 1 and item == 2:
+                raise Transient("once")
+
+            async def store(connection: TaskConnection) -> int:
+                await connection.execute("INSERT INTO public.sink (item) VALUES (%s)", [item])
+                return item
+
+            stored = await task.transact("STORE", store)
+            async with task.transaction("AGAIN") as connection:
+                await connection.execute("INSERT INTO public.sink (item) VALUES (%s)", [10 + item])
+            await task.event("handled", item=item)
+            inner = await task.each("INNER", [1, 2], lambda number: number * item)
+            assert await task.done("OTHER") is False
+            return [doubled, stored, *inner]
+
+        return await task.each("HANDLE", [0, 1, 2, 3], handle, concurrency=concurrency)
+
+    task_id = await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    row = task_row(sql, task_id)
+    assert row["result"] == [[2 * n, n, n, 2 * n] for n in range(4)], row["error_message"]
+    assert sorted(column(sql, "SELECT item FROM public.sink")) == [0, 1, 2, 3, 10, 11, 12, 13]
+    told = "SELECT details -> 'item' FROM regente.events WHERE event = 'handled' ORDER BY 1"
+    assert column(sql, told) == [0, 1, 2, 3]
+    steps = column(sql, "SELECT name FROM regente.steps WHERE name LIKE '%%DOUBLE' ORDER BY name")
+    assert steps == [f"HANDLE[{n}].DOUBLE" for n in range(4)]
+
+
+def double(item: int) -> int:
+    return item * 2
+
+
+def triple(item: int) -> int:
+    return item * 3
+
+
+async def test_a_step_inside_an_item_is_renamed_by_an_alias(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """I2: the earlier name is looked for in the same item."""
+
+    @registry.pipeline("p", retry=FAST)
+    async def run(task: Task) -> list[int]:
+        async def handle(item: int) -> int:
+            if task.attempt == 1:
+                await task.step("OLD", double, item)
+                raise Transient("once")
+            return await task.step("NEW", triple, item, aliases=["OLD", "double"])
+
+        return await task.each("HANDLE", [7, 8], handle)
+
+    task_id = await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    assert task_row(sql, task_id)["result"] == [14, 24]

@@ -226,3 +226,22 @@ async def test_a_pipeline_cannot_write_the_engines_events(app: Regente, registry
         "task_claimed",
         "task_failed",
     ]
+
+
+async def test_events_of_one_transaction_have_rising_times(
+    app: Regente, registry: Registry
+) -> None:
+    """O17: sorted by time alone they are in the order in which they were written."""
+
+    @registry.pipeline("p")
+    async def run(task: Task[dict[str, Any]]) -> None:
+        async with task.transaction() as connection:
+            for number in range(50):
+                await task.event("own_event", connection=connection, number=number)
+
+    task_id = await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    events = [one for one in await app.task_events(task_id) if one.event == "own_event"]
+    times = [one.at for one in sorted(events, key=lambda one: (one.details or {})["number"])]
+    assert len(set(times)) == 50
+    assert times == sorted(times)

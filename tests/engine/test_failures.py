@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regente import Blocked, Fatal, Regente, Retry, Skip, Throttled, Transient
-from regente.engine.errors import InvalidInput, LeaseLost
+from regente.engine.errors import DatabaseUnavailable, InvalidInput, LeaseLost
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.helpers import Clock, Sql, events_of, many, one, running, status_is, task_row
@@ -297,3 +297,36 @@ async def app_is_free(app: Regente) -> None:
     from tests.engine.helpers import until
 
     await until(lambda: app._runner is not None and app._runner.running_count == 0)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_an_unavailable_database_costs_no_try(
+    app: Regente, registry: Registry, sql: Sql, grouped: bool
+) -> None:
+    """Z2: a client's call inside a pipeline that found it away is not the task's fault."""
+    error: Exception = DatabaseUnavailable("PostgreSQL is away")
+    raising(registry, ExceptionGroup("calls", [error]) if grouped else error)
+    task_id = await ran(app)
+    row = task_row(sql, task_id)
+    assert (row["status"], row["attempt"], row["tries"]) == ("completed", 2, 0)
+    (failure,) = failures(sql, task_id)
+    assert (failure["class"], failure["code"]) == ("throttled", "DATABASE_UNAVAILABLE")
+
+
+async def test_endless_throttling_keeps_the_first_and_the_last_failure(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """I10: and how many there were; another code or class is a failure of its own."""
+    slow = [Throttled(f"slow {n}", retry_after=0, code="HTTP_429") for n in range(6)]
+    later = [Throttled(f"full {n}", retry_after=0, code="FULL") for n in range(3)]
+    raising(registry, *slow, Transient("broken", code="HTTP_500"), *later)
+    task_id = await ran(app)
+    assert task_row(sql, task_id)["attempt"] == 11
+    kept = [(one["code"], one["message"], one["details"]) for one in failures(sql, task_id)]
+    assert kept == [
+        ("HTTP_429", "slow 0", {}),
+        ("HTTP_429", "slow 5", {"throttled_times": 6}),
+        ("HTTP_500", "broken", {}),
+        ("FULL", "full 0", {}),
+        ("FULL", "full 2", {"throttled_times": 3}),
+    ]

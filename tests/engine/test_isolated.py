@@ -68,6 +68,17 @@ async def test_a_result_comes_back(
     assert got == [value]
 
 
+async def test_its_environment_holds_no_secret(
+    app: Regente, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W8: hostile input that takes over the parser finds no key of ours."""
+    for name in ("REGENTE_SECRET_KEY", "REGENTE_DATABASE_URL", "PGPASSWORD", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "canary-7f3a9c")
+    _, got = await isolated(app, registry, work.environment)
+    assert got[0]["PATH"] == os.environ["PATH"]
+    assert "canary-7f3a9c" not in str(got)
+
+
 async def test_it_runs_in_another_process_with_keyword_arguments(
     app: Regente, registry: Registry
 ) -> None:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from regente import Regente, UnknownPipeline
+from regente.engine.errors import TaskError, Throttled, Transient
 from regente.engine.pipeline import Registry
+from regente.engine.priority_levels import KEEPS_PLACE_ATTEMPTS, rank_of
+from regente.engine.retry import Retry
 from regente.engine.task import Task
 from tests.engine.conftest import OpenApp
-from tests.engine.helpers import Clock, Sql, column, many, one, running, task_row, until
+from tests.engine.helpers import (
+    Clock,
+    Sql,
+    SqlRunner,
+    column,
+    many,
+    one,
+    running,
+    task_row,
+    until,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +55,98 @@ async def test_higher_priority_comes_first(app: Regente, ran: list[Any]) -> None
         await app.enqueue("p", {"n": n}, priority=priority)
     await app.run(until_idle=True, concurrency=1)
     assert ran == [4, 1, 3, 0, 5, 2, 6]
+
+
+async def test_a_task_that_comes_back_keeps_its_place(
+    app: Regente, registry: Registry, sql: Sql, open_app: OpenApp
+) -> None:
+    """S3, I8: what a dead runner held is next in one that has claimed younger tasks and knows a
+    floor."""
+    order: list[int] = []
+    step = asyncio.Event()
+
+    @registry.pipeline("slow")
+    async def slow(task: Task[dict[str, Any]]) -> None:
+        order.append(task.args["n"])
+        await step.wait()
+        step.clear()
+
+    dead = SqlRunner.register(sql, ["slow"], ttl_seconds=3600)
+    await app.enqueue_many("slow", [{"n": n} for n in range(8)])
+    first = dead.claim(3)
+    async with running(await open_app(), concurrency=1):
+        await until(lambda: order == [3])
+        dead.expire_lease()
+        await until(lambda: [task_row(sql, one)["status"] for one in first] == ["queued"] * 3)
+        while len(order) < 8:
+            begun = len(order)
+            step.set()
+            await until(functools.partial(has_more, order, begun))
+        step.set()
+    assert order == [3, 0, 1, 2, 4, 5, 6, 7]
+
+
+def has_more(found: list[int], than: int) -> bool:
+    return len(found) > than
+
+
+@pytest.mark.parametrize("error", [Throttled("later", retry_after=0.1), Transient("again")])
+async def test_a_due_retry_comes_before_tasks_that_never_ran(
+    app: Regente, registry: Registry, sql: Sql, error: TaskError
+) -> None:
+    """S3: oldest first is by age; the time of the last attempt does not count."""
+    order: list[int] = []
+    step = asyncio.Event()
+
+    @registry.pipeline("slow", retry=Retry(first=0.1))
+    async def slow(task: Task[dict[str, Any]]) -> None:
+        order.append(task.args["n"])
+        if task.args["n"] == 0 and task.attempt == 1:
+            raise error
+        await step.wait()
+        step.clear()
+
+    first, *_ = await app.enqueue_many("slow", [{"n": n} for n in range(6)])
+    async with running(app, concurrency=1):
+        await until(lambda: order == [0, 1])
+        # A little later than due, because the runner counts from when it heard of the retry.
+        late = "SELECT run_at < regente.clock() - interval '0.5 s' AS late FROM regente.tasks"
+        await until(lambda: one(sql, f"{late} WHERE id = {first}")["late"])
+        while len(order) < 7:
+            begun = len(order)
+            step.set()
+            await until(functools.partial(has_more, order, begun))
+        step.set()
+    assert order == [0, 1, 0, 2, 3, 4, 5]
+
+
+async def test_retries_without_end_starve_no_other_task(app: Regente, registry: Registry) -> None:
+    """S3, I8: after ten attempts a task has no precedence over those that never ran."""
+    order: list[str] = []
+    stop = asyncio.Event()
+
+    @registry.pipeline("busy")
+    async def busy(task: Task[dict[str, Any]]) -> None:
+        order.append(task.args["name"])
+        if task.args["name"] == "new":
+            stop.set()
+        if not stop.is_set():
+            raise Throttled("again", retry_after=0)
+
+    await app.enqueue_many("busy", [{"name": "old"}] * 3)
+    await app.enqueue("busy", {"name": "new"})
+    await app.run(["busy"], until_idle=True, concurrency=1)
+    assert order.index("new") <= 3 * (1 + KEEPS_PLACE_ATTEMPTS)
+
+
+def test_the_database_and_the_runner_know_the_same_ranks(sql: Sql) -> None:
+    """S3: the index has the expression, the runner's levels the number."""
+    for priority in (-32768, -1, 0, 1, 32767):
+        for attempt in (0, 1, KEEPS_PLACE_ATTEMPTS, KEEPS_PLACE_ATTEMPTS + 1):
+            found = one(
+                sql, f"SELECT regente.claim_rank(({priority})::smallint, {attempt}) AS rank"
+            )["rank"]
+            assert found == rank_of(priority, attempt)
 
 
 async def test_a_task_waits_for_its_time(

@@ -6,6 +6,7 @@ and with one for any), with statistics and without, in a transaction that is rol
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from psycopg.conninfo import make_conninfo
 
 from regente.engine.database import number_array, text_array
 from regente.engine.outcome import Ended, Failure
-from regente.engine.task_store import Claim, Settlement, settle_params
+from regente.engine.priority_levels import BEGINNING, AskedLevel, Place
+from regente.engine.task_store import Claim, Settlement, claim_params, settle_params
 from tests.engine.plans import explain, fill
 
 RUNNER = 1
@@ -38,7 +40,7 @@ def large(
         )
         url = make_conninfo(server_url, dbname=name)
         fill(url, request.param)
-        with psycopg.connect(url) as connection:
+        with psycopg.connect(url, autocommit=True) as connection:
             yield connection
         server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
@@ -60,16 +62,13 @@ class Case:
         return f"{self.name} {self.label}".strip()
 
 
-def claim(count: int, levels: tuple[int, ...] = (4, 3, 2, 1, 0)) -> dict[str, Any]:
-    both = [(pipeline, level) for pipeline in ("main", "other") for level in levels]
-    return {
-        "runner_id": RUNNER,
-        "pipelines": text_array([pipeline for pipeline, _ in both]),
-        "priorities": number_array([level for _, level in both]),
-        "floors": text_array(["-infinity"] * len(both)),
-        "limits": number_array([count] * len(both)),
-        "free": count,
-    }
+def claim(
+    count: int, ranks: tuple[int, ...] = tuple(range(9, -1, -1)), floor: Place = BEGINNING
+) -> dict[str, Any]:
+    asked = [
+        AskedLevel(pipeline, rank, floor, count) for pipeline in ("main", "other") for rank in ranks
+    ]
+    return {"runner_id": RUNNER, **claim_params(asked), "free": count}
 
 
 LIST = {
@@ -82,12 +81,33 @@ LIST = {
 }
 PIPELINES = {"pipelines": "{main,other}"}
 
+
+NEW_BATCH = (
+    "INSERT INTO regente.batches (id, name, total, status) OVERRIDING SYSTEM VALUE "
+    "VALUES (1000, 'new', 5000, 'running'); "
+    "INSERT INTO regente.tasks (pipeline, batch_id) SELECT 'main', 1000 "
+    "FROM generate_series(1, 5000)"
+)
+
+
+def known_levels(floor: Place) -> dict[str, Any]:
+    """The parameters of a survey of the levels that exist."""
+    levels = [(pipeline, rank) for pipeline in ("main", "other") for rank in range(10)]
+    return {
+        "pipelines": text_array([pipeline for pipeline, _ in levels]),
+        "ranks": number_array([rank for _, rank in levels]),
+        "floors": number_array([floor[0]] * len(levels)),
+        "floor_ids": number_array([floor[1]] * len(levels)),
+    }
+
+
 CASES = [
     Case("claim", 400, claim(1), label="1"),
     Case("claim", 6_000, claim(100), label="100"),
     Case("claim", 30_000, claim(500), label="500"),
     Case("claim_suspect", 150, {"runner_id": RUNNER, **PIPELINES}),
-    Case("survey", 200, PIPELINES),
+    Case("survey", 300, PIPELINES),
+    Case("survey_levels", 100, known_levels(BEGINNING)),
     Case("anything_running", 50, PIPELINES),
     Case("finish", 300, running=1, label="1"),
     Case("finish", 25_000, running=BATCH, label=str(BATCH)),
@@ -106,10 +126,28 @@ CASES = [
         before="UPDATE regente.runners SET status = 'lost' WHERE id = 1",
     ),
     Case("mark_lost_runners", 50),
-    Case("canceled_here", 400, {"runner_id": RUNNER}),
+    Case("to_be_stopped", 10, running=1, label="1"),
+    Case("to_be_stopped", 2_500, running=BATCH, label=str(BATCH)),
     Case("hand_back", 15_000, {"runner_id": RUNNER, "except": "{}"}),
     Case("review_batches", 2_500, {"touched": "{3,4}", "all_open": False}, label="touched"),
     Case("review_batches", 2_500, {"touched": "{1}", "all_open": False}, label="a large one"),
+    Case(
+        "review_batches",
+        200,
+        {"touched": "{1000}", "all_open": False},
+        label="a young one with many queued tasks",
+        before=NEW_BATCH,
+    ),
+    Case(
+        "review_batches",
+        4_000,  # of all open batches the running tasks, for progress and for their health; one of
+        # them stalls, and the task that it waits for is recorded
+        {"touched": "{}", "all_open": True},
+        label="one without progress whose tasks are due tomorrow",
+        before=f"{NEW_BATCH}; UPDATE regente.batches SET progress_at = now() - interval '1 hour'; "
+        "INSERT INTO regente.tasks (pipeline, batch_id, run_at) "
+        "SELECT 'main', 1000, now() + interval '1 day' FROM generate_series(1, 5000)",
+    ),
     Case(
         "resume_batch",
         60_000,
@@ -121,15 +159,22 @@ CASES = [
     Case(
         "forget_tasks",
         2_000,
-        {"after": 0, "keep_seconds": 86400.0 * 30},
+        {"after": 0, "keep_seconds": 86400.0 * 30, "kept_too": False},
         label="nothing is old",
-        thrown_away=20_000,
+        thrown_away=20_010,
     ),
     Case(
         "forget_events",
         2_000,
-        {"after_txid": "0", "after_id": 0, "keep_seconds": 86400.0 * 30},
+        {
+            "after_txid": "0",
+            "after_id": 0,
+            "keep_seconds": 86400.0 * 30,
+            "audit_seconds": 86400.0 * 365,
+            "kept_too": False,
+        },
         label="nothing is old",
+        thrown_away=1_010,
     ),
     Case("forget_runners", 100, {"keep_seconds": 86400.0 * 30}),
     Case("forget_batches", 100, {"keep_seconds": 86400.0 * 30}),
@@ -144,7 +189,7 @@ CASES = [
     ),
     Case("release_stalled", 25_000, {"limit": 1000}, thrown_away=5_000),
     Case("due_schedules", 20, {"limit": 100}),
-    Case("read_feed", 20, {"after_txid": "0", "after_id": 0, "limit": 100}),
+    Case("read_feed", 120, {"after_txid": "0", "after_id": 0, "limit": 100}),
     Case("get_tasks", 300, {"ids": number_array(list(range(1, 20_000, 400)))}),
     Case("cancel", 4_000, {"ids": number_array(list(range(1, 20_000, 400))), "details": None}),
     Case("retry", 5_000, {"ids": number_array(list(range(13, 20_000, 400))), "details": None}),
@@ -212,7 +257,14 @@ QUESTIONS = [
     Case(
         "batch_ledger",
         6_000,
-        {"id": 50, "name": None, "statuses": None, "before_id": None, "limit": 1},
+        {
+            "id": 50,
+            "name": None,
+            "statuses": None,
+            "before_id": None,
+            "parent_id": None,
+            "limit": 1,
+        },
     ),
 ]
 
@@ -245,12 +297,24 @@ def params_for(case: Case, connection: psycopg.Connection[Any]) -> dict[str, Any
                 "items": number_array([-1] * len(ids)),
                 "outputs": text_array(["1"] * len(ids)),
                 "durations_ms": number_array([1] * len(ids)),
-                "commit_within": "5s",
+                "calls": text_array(["f()"] * len(ids)),
+                "within": "5s",
             }
 
 
+@contextlib.contextmanager
+def rolled_back(large: psycopg.Connection[Any], *, inserts: bool) -> Iterator[None]:
+    """A transaction whose rows leave no dead index entries behind: autovacuum is off here."""
+    try:
+        with large.transaction(force_rollback=True):
+            yield
+    finally:
+        if inserts:
+            large.execute("VACUUM (INDEX_CLEANUP ON) regente.tasks")
+
+
 def looked_at(large: psycopg.Connection[Any], case: Case, statistics: str, mode: str) -> None:
-    with large.transaction(force_rollback=True):
+    with rolled_back(large, inserts="INSERT INTO regente.tasks" in case.before):
         if statistics == "none":
             large.execute(
                 "DELETE FROM pg_statistic WHERE starelid IN ('regente.tasks'::regclass, "
@@ -305,19 +369,48 @@ def test_a_claim_does_not_read_tasks_of_a_later_time(
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
-def test_a_claim_from_a_floor_skips_dead_index_entries(
-    large: psycopg.Connection[Any], mode: str
+@pytest.mark.parametrize("name", ["claim", "survey_levels"])
+def test_nothing_from_a_floor_on_steps_over_dead_index_entries(
+    large: psycopg.Connection[Any], name: str, mode: str
 ) -> None:
-    """S3: before a vacuum the index still has the entries of claimed tasks."""
-    with large.transaction(force_rollback=True):
+    """S3: the index has the entries of claimed tasks until a vacuum, which an old snapshot of
+    another session may prevent. All tasks of a bulk enqueue have one `run_at`."""
+    with rolled_back(large, inserts=True):
+        large.execute(
+            "INSERT INTO regente.tasks (pipeline, run_at) SELECT 'main', now() - "
+            "interval '1 minute' FROM generate_series(1, 10010)"
+        )
+        last = one_value(large, "SELECT max(id) FROM regente.tasks") - 10
         large.execute(
             "UPDATE regente.tasks SET status = 'canceled', finished_at = now() WHERE "
-            "status = 'queued' AND run_at <= now()"
+            "status = 'queued' AND run_at <= now() AND id <= %s",
+            (last,),
         )
-        large.execute(
-            "INSERT INTO regente.tasks (pipeline, run_at) SELECT 'main', now() FROM "
-            "generate_series(1, 10)"
+        run_at = one_value(
+            large, "SELECT extract(epoch FROM now() - interval '1 minute')::double precision"
         )
-        floor = one_value(large, "SELECT now()::text")
-        plan = explain(large, "claim", {**claim(10), "floors": text_array([floor] * 10)}, mode)
-    assert plan.pages <= 800
+        floor = (run_at, last)
+        params = claim(10, floor=floor) if name == "claim" else known_levels(floor)
+        plan = explain(large, name, params, mode)
+    assert plan.pages <= (800 if name == "claim" else 100)
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+@pytest.mark.parametrize("name", ["claim", "survey_levels", "survey"])
+def test_the_cost_of_a_look_at_many_pipelines_is_linear(
+    large: psycopg.Connection[Any], name: str, mode: str
+) -> None:
+    """S3: 2,000 pipelines without a task are one index probe each, or a few; they are not compared
+    with each other."""
+    names = [f"p{n}" for n in range(2_000)]
+    asked = [AskedLevel(pipeline, 0, BEGINNING, 100) for pipeline in names]
+    levels = dict.fromkeys(("ranks", "floors", "floor_ids"), number_array([0] * 2_000))
+    params: dict[str, dict[str, Any]] = {
+        "claim": {"runner_id": RUNNER, **claim_params(asked), "free": 100},
+        "survey_levels": {"pipelines": text_array(names), **levels},
+        "survey": {"pipelines": text_array(names)},
+    }
+    with large.transaction(force_rollback=True):
+        plan = explain(large, name, params[name], mode)
+    assert plan.rows_thrown_away <= 2_000
+    assert plan.pages <= 2_000 * 10

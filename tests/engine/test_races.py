@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from regente import IllegalTransition, Regente
-from regente.engine.database import number_array
+from regente.engine.database import TaskConnection, number_array
 from regente.engine.models import Resumed
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
@@ -53,6 +53,14 @@ def settings() -> Settings:
     )
 
 
+INSERT_EFFECT = "INSERT INTO public.sink VALUES (%s, %s)"
+
+
+async def insert_effect(connection: TaskConnection, task: Task) -> int:
+    await connection.execute(INSERT_EFFECT, [task.id, task.attempt])
+    return task.attempt
+
+
 class Gate:
     """A pipeline that stops where the test wants it to."""
 
@@ -70,9 +78,9 @@ class Gate:
                     await task.step("A", lambda: "a")
                 case "transaction":
                     async with task.transaction("T") as connection:
-                        await connection.execute(
-                            "INSERT INTO public.sink VALUES (%s, %s)", [task.id, task.attempt]
-                        )
+                        await connection.execute(INSERT_EFFECT, [task.id, task.attempt])
+                case "transact":
+                    assert await task.transact("T", insert_effect, task) == task.attempt
             return f"attempt {task.attempt}"
 
 
@@ -124,6 +132,22 @@ async def test_reap_wins_over_complete(app: Regente, sql: Sql, holder: Sql, gate
         await status_is(app, task_id, "completed")
     row = task_row(sql, task_id)
     assert (row["attempt"], row["result"], row["crashes"], gate.ran) == (2, "attempt 2", 1, [1, 2])
+    assert events_of(sql, task_id).count("task_completed") == 1
+
+
+async def test_recover_wins_over_complete(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
+    """I3, I4: the completion under way meets the fence; the hint to stop finds nothing left."""
+    task_id = await app.enqueue("p", {})
+    async with running(app):
+        await gate.reached.wait()
+        everything = {"stuck_seconds": 0, "pipeline": None, "id": None, "by": None}
+        assert run_query(holder, "recover_stuck", everything) == [task_id]
+        gate.open.set()
+        await waits_for(sql, holder)
+        holder.commit()
+        await status_is(app, task_id, "completed")
+    row = task_row(sql, task_id)
+    assert (row["attempt"], row["result"], gate.ran) == (2, "attempt 2", [1, 2])
     assert events_of(sql, task_id).count("task_completed") == 1
 
 
@@ -209,6 +233,28 @@ async def test_claim_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> No
     assert (row["status"], row["runner_id"]) == ("running", sql_runner.id)
     assert row["cancel_requested_at"] is not None
     assert events_of(sql, task_id) == ["task_claimed", "task_cancel_requested"]
+
+
+async def test_the_end_of_an_attempt_wins_over_cancel(app: Regente, sql: Sql, holder: Sql) -> None:
+    """I5, O12: the task that was running when cancel began is queued when cancel has its lock."""
+    runner = SqlRunner.register(sql, ["p"])
+    sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
+    (task_id,) = runner.claim()
+    ended = "UPDATE regente.tasks SET status = 'queued', runner_id = NULL WHERE id = %s"
+    holder.execute(ended, (task_id,))
+    assert await loses(sql, holder, app.cancel(task_id)) == "canceled"
+    assert task_row(sql, task_id)["status"] == "canceled"
+
+
+async def test_a_dead_letter_wins_over_its_retry(app: Regente, sql: Sql, holder: Sql) -> None:
+    """I5: the task that was running when the retry began is a dead letter when it has the lock."""
+    runner = SqlRunner.register(sql, ["p"])
+    sql.execute("INSERT INTO regente.tasks (pipeline) VALUES ('p')")
+    (task_id,) = runner.claim()
+    died = "UPDATE regente.tasks SET status = 'failed', runner_id = NULL, finished_at = now()"
+    holder.execute(died)
+    assert await loses(sql, holder, app.retry(task_id)) is None
+    assert task_row(sql, task_id)["status"] == "queued"
 
 
 async def test_cancel_wins_over_claim(app: Regente, sql: Sql, holder: Sql) -> None:
@@ -297,10 +343,13 @@ async def test_step_wins_over_reap(app: Regente, sql: Sql, holder: Sql) -> None:
     )
 
 
-async def test_reap_wins_over_transaction(app: Regente, sql: Sql, holder: Sql, gate: Gate) -> None:
+@pytest.mark.parametrize("form", ["transaction", "transact"])
+async def test_reap_wins_over_transaction(
+    app: Regente, sql: Sql, holder: Sql, gate: Gate, form: str
+) -> None:
     """I2, Z6: the effect of an attempt that lost its task is rolled back with the step."""
     sql.execute("CREATE TABLE public.sink (task_id bigint, attempt int)")
-    task_id = await app.enqueue("p", {"do": "transaction"})
+    task_id = await app.enqueue("p", {"do": form})
     async with running(app):
         await gate.reached.wait()
         declare_lost(holder)
@@ -314,7 +363,10 @@ async def test_reap_wins_over_transaction(app: Regente, sql: Sql, holder: Sql, g
     ]
 
 
-async def test_transaction_commit_wins_over_reap(app: Regente, sql: Sql, gate: Gate) -> None:
+@pytest.mark.parametrize("form", ["transaction", "transact"])
+async def test_transaction_commit_wins_over_reap(
+    app: Regente, sql: Sql, gate: Gate, form: str
+) -> None:
     """I2, Z6: a transaction at its commit keeps the task; effect and step are stored once."""
     sql.execute("CREATE TABLE public.sink (task_id bigint, attempt int)")
     sql.execute(
@@ -325,7 +377,7 @@ async def test_transaction_commit_wins_over_reap(app: Regente, sql: Sql, gate: G
         "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON public.sink DEFERRABLE INITIALLY DEFERRED "
         "FOR EACH ROW EXECUTE FUNCTION public.slow_commit()"
     )
-    task_id = await app.enqueue("p", {"do": "transaction"})
+    task_id = await app.enqueue("p", {"do": form})
     async with running(app):
         await gate.reached.wait()
         sql.execute("SELECT pg_advisory_lock(4711)")
@@ -366,7 +418,7 @@ async def test_mark_lost_wins_over_renewal(app: Regente, sql: Sql, holder: Sql, 
 
 
 async def test_renewal_wins_over_mark_lost(app: Regente, sql: Sql, holder: Sql) -> None:
-    """I4: the reaper checks the lease again after waiting for its row."""
+    """I4: the reaper leaves a runner that is renewing."""
     sql_runner = SqlRunner.register(sql, ["p"])
     sql_runner.expire_lease()
     renewal = {
@@ -381,8 +433,9 @@ async def test_renewal_wins_over_mark_lost(app: Regente, sql: Sql, holder: Sql) 
         "busy_seconds": 0,
     }
     assert run_query(holder, "renew_lease", renewal) == [sql_runner.id]
-    reaped = await loses(sql, holder, reaper(app).run_once())
-    assert reaped.lost_runners == 0
+    assert (await reaper(app).run_once()).lost_runners == 0
+    holder.commit()
+    assert (await reaper(app).run_once()).lost_runners == 0
     assert (
         one(sql, "SELECT status::text FROM regente.runners WHERE id = %s", sql_runner.id)["status"]
         == "running"
@@ -416,7 +469,8 @@ async def test_enqueue_into_a_batch_wins_over_its_closing(
     )
     sql.execute("UPDATE regente.batches SET total = 1, status = 'running'")
     holder.execute("INSERT INTO regente.tasks (pipeline, batch_id) VALUES ('p', %s)", (batch_id,))
-    assert run_query(holder, "add_to_batch", {"batch_id": batch_id, "count": 1}) == [batch_id]
+    more = {"batch_id": batch_id, "count": 1, "within": None}
+    assert run_query(holder, "add_to_batch", more) == [batch_id]
     assert await BatchReview(app.database, 1).run_once() == []
     holder.commit()
     assert await BatchReview(app.database, 1).run_once() == []

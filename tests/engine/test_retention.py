@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from regente import Fatal, Regente, Retry
@@ -120,3 +122,72 @@ async def test_an_unreadable_setting_deletes_nothing(app: Regente, sql: Sql, clo
         with pytest.raises(InvalidInput, match="retention_days is a number of days"):
             await forget(app)
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1
+
+
+async def test_what_is_kept_is_deleted_only_after_a_time_was_set(
+    app: Regente, registry: Registry, sql: Sql, clock: Clock
+) -> None:
+    """O17, O18: by the setting or the environment; other pipelines have the default."""
+
+    @registry.pipeline("history", keep=True)
+    async def run(task: Task[dict[str, str]]) -> None:
+        return None
+
+    kept = await app.enqueue_many("history", [{}] * 3)
+    await app.enqueue_many("p", [{}] * 2)
+    await app.run(until_idle=True)
+    clock.advance(days=400)
+    sweep = RetentionSweep(app.database, 3600, 30 * DAY)
+    assert (await sweep.run_once()).tasks == 2
+    assert (await sweep.run_once()).tasks == 0
+    assert column(sql, "SELECT id FROM regente.tasks ORDER BY id") == kept
+    logged = "SELECT DISTINCT task_id FROM regente.events WHERE task_id IS NOT NULL ORDER BY 1"
+    assert column(sql, logged) == kept
+    by_environment = RetentionSweep(app.database, 3600, 30 * DAY, was_set=True)
+    await app.discard(kept[:1])
+    sql.execute("UPDATE regente.tasks SET finished_at = regente.clock() WHERE id = %s", [kept[0]])
+    assert (await by_environment.run_once()).tasks == 2
+    await app.runtime_settings.set("retention_days", 1, by="ana")
+    clock.advance(days=2)
+    assert (await sweep.run_once()).tasks == 1
+    assert column(sql, logged) == []
+
+
+async def test_a_kept_history_is_not_read_by_every_sweep(
+    app: Regente, registry: Registry, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I10: the next sweep begins after it, and finds what became old meanwhile."""
+
+    @registry.pipeline("history", keep=True)
+    async def run(task: Task[dict[str, str]]) -> None:
+        return None
+
+    await app.enqueue_many("history", [{}] * 4_000)
+    await app.run(until_idle=True, concurrency=50)
+    await app.enqueue_many("p", [{}] * 2)
+    clock.advance(days=400)
+    sweep = RetentionSweep(app.database, 3600, 30 * DAY)
+    pages: list[str] = []
+    fetch = app.database.fetch
+
+    async def counted(name: str, *params: Any, **options: Any) -> Any:
+        pages.append(name)
+        return await fetch(name, *params, **options)
+
+    monkeypatch.setattr(app.database, "fetch", counted)
+    await sweep.run_once()  # deletes the runner's events among them
+    await sweep.run_once()
+    first = len(pages) / 2
+    assert first > 10
+    await app.run(until_idle=True)
+    clock.advance(days=31)
+    pages.clear()
+    assert (await sweep.run_once()).tasks == 2
+    assert len(pages) < first / 2
+
+
+async def test_settings_know_whether_a_time_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """O16: in the environment, even to the default."""
+    assert not Settings().runner_config().watchdog.keep_was_set
+    monkeypatch.setenv("REGENTE_RETENTION_DAYS", "30")
+    assert Settings().runner_config().watchdog.keep_was_set

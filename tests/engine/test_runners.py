@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from regente import Fatal, Regente, Retry, Transient
+import pytest
+
+from regente import Fatal, InvalidInput, Regente, Retry, Transient
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
+from regente.engine.watchdog.reaper import Reaper
 from tests.engine.conftest import OpenApp
 from tests.engine.helpers import Sql, SqlRunner, column, many, one, running, until
+
+DONE = "SELECT count(*) FROM regente.tasks WHERE status = 'completed'"
 
 
 async def test_three_runners_and_a_hundred_tasks_make_a_hundred_completions(
@@ -58,6 +63,63 @@ async def test_the_counters_of_a_runner(app: Regente, registry: Registry, sql: S
     assert found.average_seconds is not None
     assert 0 < found.average_seconds < 5
     assert (found.pipelines, found.alive, found.stopped_at is not None) == (["p"], False, True)
+
+
+async def test_what_a_killed_runner_did_after_its_last_renewal_is_counted(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """S6: from its events, once, however many look after it; a dead letter of the reaper is not
+    its work."""
+    registry.declare("p")
+    killed = SqlRunner.register(sql, ["p"])
+    beside = SqlRunner.register(sql, ["p"])
+    ids = await app.enqueue_many("p", [{}] * 5)
+    killed.claim(4)
+    for task_id in ids[:2]:
+        killed.finish(task_id)
+    sql.execute("UPDATE regente.tasks SET crashes = 2 WHERE id = %s", (ids[3],))
+    beside.claim()
+    beside.finish(ids[4])
+    killed.expire_lease()
+    for _ in range(2):
+        await Reaper(app.database, 60, 3, lambda _: None).run_once()
+    found = {runner.id: runner for runner in await app.runners(everyone=True)}
+    counted = found[killed.id]
+    assert (counted.status, counted.claimed, counted.completed, counted.failed) == ("lost", 4, 2, 0)
+    assert (found[beside.id].claimed, found[beside.id].completed) == (0, 0)  # not renewed yet
+
+
+async def test_a_runner_that_registers_again_counts_from_zero(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """S6: the sum over all registrations is what was done."""
+
+    @registry.pipeline("p")
+    async def run(_: Task) -> None: ...
+
+    await app.enqueue_many("p", [{}] * 10)
+    lives = "SELECT id FROM regente.runners WHERE status = 'running'"
+    async with running(app):
+        await until(lambda: one(sql, DONE)["count"] == 10)
+        before = column(sql, lives)
+        sql.execute("UPDATE regente.runners SET status = 'lost', stopped_at = regente.clock()")
+        await until(lambda: column(sql, lives) not in ([], before), within_seconds=30)
+        await app.enqueue_many("p", [{}] * 5)
+        await until(lambda: one(sql, DONE)["count"] == 15)
+    shares = {runner.id: runner.completed for runner in await app.runners(everyone=True)}
+    assert shares.pop(before[0]) <= 10
+    assert sum(shares.values()) == 5
+
+
+@pytest.mark.parametrize("slots", [0, -1, 1.5, True])
+async def test_a_runner_needs_slots(app: Regente, registry: Registry, slots: int) -> None:
+    """F15: else it would wait for one for ever."""
+
+    @registry.pipeline("p")
+    async def run(_: Task) -> None: ...
+
+    with pytest.raises(InvalidInput, match="concurrency of a runner"):
+        await app.run(concurrency=slots)
 
 
 async def test_timeouts_count_as_failed_or_retried(

@@ -7,16 +7,18 @@ import os
 import subprocess
 import sys
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from regente import Regente, Retry
-from regente.engine import lease
+from regente import Regente, Retry, heartbeat
+from regente.engine import overdue
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.stalls import StallSweep
+from tests.engine import isolated_work
 from tests.engine.helpers import (
     Clock,
     Sql,
@@ -38,7 +40,7 @@ ONCE = Retry(max_attempts=1)
 @pytest.fixture(autouse=True)
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runner looks for overdue tasks all the time instead of every second."""
-    monkeypatch.setattr(lease, "WATCH_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(overdue, "WATCH_EVERY_SECONDS", 0.05)
 
 
 async def stuck_in_an_await() -> None:
@@ -176,8 +178,8 @@ async def test_a_blocked_event_loop_loses_its_task_to_another_runner(
     program = f"""
 import asyncio, pathlib, sys
 from regente import Regente, Retry, pipeline
-from regente.engine import lease
-lease.WATCH_EVERY_SECONDS = 0.05
+from regente.engine import overdue
+overdue.WATCH_EVERY_SECONDS = 0.05
 
 def blocks_the_loop():
     pathlib.Path({str(release)!r}).read_bytes()  # blocks until the test writes
@@ -226,8 +228,8 @@ async def test_only_the_task_that_blocks_the_loop_is_charged(
     program = f"""
 import asyncio, pathlib, sys
 from regente import Regente, Retry, pipeline
-from regente.engine import lease
-lease.WATCH_EVERY_SECONDS = 0.05
+from regente.engine import overdue
+overdue.WATCH_EVERY_SECONDS = 0.05
 beside = asyncio.Event()
 
 @pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=1.5)
@@ -319,3 +321,48 @@ async def test_a_stall_whose_record_is_refused_does_not_hide_the_next(
     async with running(app):
         for task_id in ids:
             await status_is(app, task_id, "failed")
+
+
+@pytest.mark.parametrize("where", ["thread", "child", "coroutine"])
+async def test_a_step_shows_that_it_is_alive(
+    app: Regente,
+    registry: Registry,
+    sql: Sql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    """W1, W6: `regente.heartbeat()` reaches the task and its row, wherever the step runs."""
+    monkeypatch.setattr("regente.engine.task.HEARTBEAT_EVERY_SECONDS", 0.0)
+    told, tasks = tmp_path / "told", list[Task]()
+
+    async def in_coroutine(_: str) -> str:
+        while not told.exists():
+            heartbeat()
+            await asyncio.sleep(0.01)
+        return "done"
+
+    @registry.pipeline("p", stall_after=None)
+    async def run(task: Task) -> str:
+        tasks.append(task)
+        function: Any = in_coroutine if where == "coroutine" else isolated_work.beat_until_there
+        result: str = await task.step("WORK", function, str(told), isolated=where == "child")
+        return result
+
+    def heartbeats() -> datetime | None:
+        at: datetime | None = task_row(sql, task_id)["heartbeat_at"]
+        return at
+
+    task_id = await app.enqueue("p", {})
+    async with running(app):
+        await until(lambda: tasks)
+        before, silent_since = heartbeats(), tasks[0]._beat_at
+        await until(lambda: tasks[0]._beat_at > silent_since and heartbeats() != before)
+        told.touch()
+        await status_is(app, task_id, "completed")
+    assert task_row(sql, task_id)["attempt"] == 1
+
+
+def test_a_heartbeat_outside_a_task_does_nothing() -> None:
+    """So that functions of steps can be called in any program."""
+    heartbeat()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -339,7 +340,8 @@ async def test_the_task_object_has_its_own_data(app: Regente, registry: Registry
     batch_id = await app.open_batch("b")
     task_id = await app.enqueue("p", {}, batch=batch_id)
     await app.run(until_idle=True)
-    key = f"regente-{task_id}-A"
+    key = seen[0][-1]
+    assert re.fullmatch(rf"regente-[0-9a-f-]{{36}}-{task_id}-[0-9a-f]+-A", key)
     assert seen == [
         (task_id, "p", 1, 0, False, batch_id, key),
         (task_id, "p", 2, 1, True, batch_id, key),

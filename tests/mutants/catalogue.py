@@ -76,6 +76,21 @@ MUTANTS: tuple[Mutant, ...] = (
         " AND status = 'stalled'",
         " AND b.status = 'stalled'",
     ),
+    # What must stop.
+    without(
+        "stale attempts that go on",
+        "to_be_stopped",
+        " AND t.attempt = a.attempt",
+    ),
+    without(
+        "attempts that go on after their task was taken back",
+        "to_be_stopped",
+        f"{RUNNER} {RUNNING}",
+        instead=ANY_STATE,
+    ),
+    without(
+        "cancels that no runner finds", "to_be_stopped", " OR t.cancel_requested_at IS NOT NULL"
+    ),
     # The lease.
     without("claim without a lease", "claim", " AND r.lease_until > regente.clock()"),
     without("claim by a runner that has left", "claim", " AND r.status = 'running'"),
@@ -83,8 +98,34 @@ MUTANTS: tuple[Mutant, ...] = (
         "reap of living runners' tasks", "reap", "AND r.status < 'stopped'", instead="AND false"
     ),
     without(
-        "runners lost before their time", "mark_lost_runners", " AND lease_until < regente.clock()"
+        "runners lost before their time",
+        "mark_lost_runners",
+        " AND r.lease_until < regente.clock()",
     ),
+    without(
+        "runners forgiven without an outage",
+        "mark_lost_runners",
+        "AND (SELECT max(a.heartbeat_at) FROM regente.runners a WHERE a.status < 'stopped') "
+        "< regente.clock() - r.lease / 2",
+    ),
+    without(
+        "transactions of lost runners that go on",
+        "end_sessions",
+        "WHERE r.id = ANY (%(ids)s::bigint[])",
+        instead="WHERE r.id = ANY (%(ids)s::bigint[]) AND false",
+    ),
+    without(
+        "transactions of other runners ended",
+        "end_sessions",
+        "a.application_name || ' ' LIKE r.connections || ' %%'",
+        instead="a.application_name LIKE 'regente runner%%'",
+    ),
+    without("no amnesty by the reaper", "mark_lost_runners", "r.amnesties < 2", instead="false"),
+    without("no end of amnesties by the reaper", "mark_lost_runners", "r.amnesties < 2 AND"),
+    without("no amnesty by a new runner", "register_runner", "r.id = silent.id", instead="false"),
+    without("no end of amnesties by new runners", "register_runner", "AND r.amnesties < 2"),
+    without("no amnesty by a renewal", "renew_lease", "r.id = silent.id", instead="false"),
+    without("stalls of forgiven runners", "release_stalled", "AND alive.amnesties = 0"),
     without("renewal by a lost runner", "renew_lease", " AND status < 'stopped'"),
     # Idempotency.
     without(
@@ -93,6 +134,78 @@ MUTANTS: tuple[Mutant, ...] = (
         "= %(task_id)s",
         instead="= -%(task_id)s::bigint",
     ),
+    without(
+        "results that are not recorded",
+        "record_steps",
+        "s.output::json,",
+        instead="NULL::json,",
+    ),
+    without(
+        "results that jsonb reorders",
+        "record_steps",
+        "s.output::json,",
+        instead="s.output::jsonb,",
+    ),
+    without(
+        "intents without the fence",
+        "record_intent",
+        "AND t.attempt = %(attempt)s",
+        instead="AND %(attempt)s IS NOT NULL",
+    ),
+    without("intents in any state", "record_intent", f"{RUNNER} {RUNNING}", instead=ANY_STATE),
+    without("open questions", "ask_about_intents", f"{RUNNER} {RUNNING}", instead=ANY_STATE),
+    without("intents forgotten by all", "forget_intent", f"{RUNNER} {RUNNING}", instead=ANY_STATE),
+    without(
+        "intents that are not remembered",
+        "recall_intents",
+        "= %(task_id)s",
+        instead="= -%(task_id)s::bigint",
+    ),
+    without("decisions on a canceled task", "resolve", "AND t.status = 'queued'"),
+    without(
+        "second decisions",
+        "resolve",
+        "AND i.asked_at IS NOT NULL AND i.decision IS NULL RETURNING",
+        instead="RETURNING",
+    ),
+    without(
+        "signals received by any attempt",
+        "receive_signal",
+        "AND t.attempt = %(attempt)s",
+        instead="AND %(attempt)s IS NOT NULL",
+    ),
+    without(
+        "signals received in any state", "receive_signal", f"{RUNNER} {RUNNING}", instead=ANY_STATE
+    ),
+    without("signals received twice", "receive_signal", "AND s.ended_at IS NULL"),
+    without(
+        "children awaited by any attempt",
+        "await_children",
+        "AND t.attempt = %(attempt)s",
+        instead="AND %(attempt)s IS NOT NULL",
+    ),
+    without(
+        "children awaited in any state", "await_children", f"{RUNNER} {RUNNING}", instead=ANY_STATE
+    ),
+    without(
+        "children recorded by any attempt",
+        "record_children",
+        "AND t.attempt = %(attempt)s",
+        instead="AND %(attempt)s IS NOT NULL",
+    ),
+    without(
+        "children recorded in any state",
+        "record_children",
+        f"{RUNNER} {RUNNING}",
+        instead=ANY_STATE,
+    ),
+    without(
+        "children that go on",
+        "cancel",
+        "SELECT regente.cancel_children(array_agg(e.id)) FROM ended e",
+        instead="SELECT 1",
+    ),
+    without("calls that are not compared", "record_steps", "s.call FROM", instead="NULL FROM"),
     without(
         "transactions that record no step",
         "record_steps",
@@ -119,11 +232,144 @@ MUTANTS: tuple[Mutant, ...] = (
         instead="crashes = t.crashes",
     ),
     without(
+        "crashes charged for a runner that stopped", "reap", "r.status = 'stopped'", instead="false"
+    ),
+    without(
         "tries that are not counted",
         "settle",
         "tries = t.tries + o.charged",
         instead="tries = t.tries",
     ),
     without("batches that close early", "review_batches", "NOT l.live AND "),
+    without(
+        "batches that fail for want of a runner",
+        "review_batches",
+        " AND regente.batch_is_served(open.id, open.stall_after)",
+    ),
+    without(
+        "batches that stall beside a healthy task",
+        "review_batches",
+        " AND NOT EXISTS (SELECT FROM regente.healthy_tasks(open.id))",
+    ),
+    # Sweeps.
+    without(
+        "sweeps without a pause",
+        "take_turn",
+        "begun_at <= regente.clock() - make_interval(secs => %(every_seconds)s::double precision)",
+        instead="begun_at <= regente.clock() AND %(every_seconds)s > 0",
+    ),
+    without("throttled failures that pile up", "settle", "f.id > t.first", instead="false"),
+    # The place in the queue.
+    without(
+        "handed back to the end of the queue",
+        "settle",
+        "coalesce(o.run_at, t.run_at)",
+        instead="coalesce(o.run_at, regente.clock())",
+    ),
     without("suspects run beside others", "claim", " AND t.crashes < 2"),
+    # Lanes.
+    without(
+        "lanes without a limit",
+        "claim_lanes",
+        "greatest(0, least( k.concurrency - r.running,",
+        instead="greatest(0, least( k.concurrency,",
+    ),
+    without("claims from parked lanes", "claim_lanes", "k.parked_until > regente.clock() OR"),
+    without("two probes of a breaker", "claim_lanes", "OR k.breaker_state = 'probing'"),
+    without(
+        "breakers that probe with all",
+        "claim_lanes",
+        "CASE k.breaker_state WHEN 'open' THEN 1 END,",
+    ),
+    without(
+        "tokens that are not taken",
+        "claim_lanes",
+        "+ make_interval(secs => v.took / v.pace_rate)",
+    ),
+    without(
+        "lanes that do not take turns",
+        "claim_lanes",
+        "WHEN v.took < v.room THEN regente.clock()",
+        instead="WHEN v.took < v.room THEN v.ready_at",
+    ),
+    without(
+        "claims from lanes that do not raise the fence",
+        "claim_lanes",
+        "attempt = attempt + 1",
+        instead="attempt = greatest(attempt, 1)",
+    ),
+    without(
+        "claims from lanes without a lease", "claim_lanes", " AND r.lease_until > regente.clock()"
+    ),
+    without(
+        "claims from lanes by a runner that has left", "claim_lanes", " AND r.status = 'running'"
+    ),
+    without(
+        "claims from lanes of paused pipelines",
+        "claim_lanes",
+        "AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = w.pipeline AND p.paused)",
+    ),
+    without("suspects of lanes beside others", "claim_lanes", " AND t.crashes < 2"),
+    without(
+        "suspects past a full lane",
+        "claim_lane_suspect",
+        "coalesce(k.concurrency > r.running, true) AND",
+    ),
+    without(
+        "lanes that are throttled and not parked",
+        "report_lanes",
+        "regente.clock() + make_interval(secs => j.park_seconds),",
+    ),
+    without("rates that do not fall", "report_lanes", "k.pace / 2", instead="k.pace"),
+    without("rates that do not rise", "report_lanes", "+ k.passed * 0.05"),
+    without(
+        "breakers that do not open",
+        "report_lanes",
+        "WHEN p.breaker_state = 'closed' AND p.new_failures >= p.breaker THEN 'open'",
+    ),
+    without(
+        "breakers that do not close",
+        "report_lanes",
+        "p.probe = 'passed' THEN 'closed'",
+        instead="p.probe = 'passed' THEN 'open'",
+    ),
+    without(
+        "lanes that no sweep finds",
+        "lanes_to_look_at",
+        "NOT EXISTS (SELECT FROM regente.lane_queues q",
+        instead="EXISTS (SELECT FROM regente.lane_queues q",
+    ),
+    without(
+        "probes that end while they run",
+        "end_lost_probes",
+        "AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.id = l.probe_id "
+        "AND t.status IS NOT DISTINCT FROM 'running')",
+    ),
+    without(
+        "lost probes that never end",
+        "end_lost_probes",
+        "l.breaker_state = 'probing'",
+        instead="false",
+    ),
+    without(
+        "retries that are due at once in a lane",
+        "settle",
+        "ELSE coalesce(o.run_at, t.lane_run_at) END",
+        instead="ELSE t.lane_run_at END",
+    ),
+    # The queue.
+    without(
+        "claims from paused pipelines",
+        "claim",
+        "WHERE NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = w.pipeline AND p.paused)",
+    ),
+    without(
+        "claims that ignore the floor's id",
+        "claim",
+        "(%(floor_ids)s::bigint[])[level.place])",
+        instead="0 * (%(floor_ids)s::bigint[])[level.place])",
+    ),
+    without(
+        "hints before the commit", "send_hints", "WHERE state = 'committed'", instead="WHERE true"
+    ),
 )

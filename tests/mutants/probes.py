@@ -5,21 +5,28 @@ On the engine as it is all of them pass; on each mutant at least one must not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 from regente import IllegalTransition, Task
-from regente.engine.errors import Suspended
-from regente.engine.outcome import Ended
+from regente.engine.database import number_array, text_array
+from regente.engine.errors import Held, ReplayMismatch, Suspended, UnknownOutcome
+from regente.engine.lanes import look_at_lanes
+from regente.engine.outcome import Ended, Failure
+from regente.engine.priority_levels import AskedLevel
 from regente.engine.task_store import Claim
+from regente.engine.watchdog.lanes import sweep_lanes
 from tests.engine.model.engine import Engine
-from tests.engine.model.model import LEASE_SECONDS
-from tests.support.sinks import ARRIVE, create_sink, sink_arrivals
+from tests.engine.model.model import LEASE_SECONDS, STALL_SECONDS
+from tests.support.sinks import ARRIVE, create_sink, sink_arrivals, store_arrival
 
 Probe = Callable[[Engine], None]
-HANDED_BACK = Ended("queued", "task_handed_back")
+HANDED_BACK = Ended("queued", "task_handed_back", delay_seconds=None)
+HELD_BACK = Ended("queued", "task_held", delay_seconds=math.inf)
 CANCELED = Ended("canceled", "task_canceled")
 
 
@@ -39,6 +46,18 @@ def a_runner_that_does_not_hold_the_task_is_refused(engine: Engine) -> None:
     _, claim = held(engine)
     refuse_everything(engine, engine.register(), claim)
     assert state(engine) == [("running", 1, 0, 0)]
+
+
+def a_runner_is_told_what_to_stop(engine: Engine) -> None:
+    """I3, I4, O12: an attempt that lost its task, and one whose task was asked to be canceled."""
+    runner, stale = held(engine)
+    assert engine.settle(runner, stale, HANDED_BACK)
+    (current,) = engine.claim(runner, 1)
+    assert stops(engine, runner, stale, current) == [(stale.id, stale.attempt, True)]
+    engine.run(engine.client.cancel(current.id))
+    assert stops(engine, runner, current) == [(current.id, current.attempt, False)]
+    assert engine.finish(runner, current)
+    assert stops(engine, runner, current) == [(current.id, current.attempt, True)]
 
 
 def an_ended_task_does_not_end_again(engine: Engine) -> None:
@@ -97,7 +116,7 @@ def a_living_runner_keeps_its_tasks(engine: Engine) -> None:
 def a_lost_runner_cannot_renew(engine: Engine) -> None:
     """I3."""
     runner, _ = held(engine)
-    engine.advance(LEASE_SECONDS + 1)
+    engine.outlive_lease()
     engine.reap()
     assert not engine.renew(runner)
     assert state(engine) == [("queued", 1, 0, 1)]
@@ -114,6 +133,135 @@ def a_finished_step_is_not_done_again(engine: Engine) -> None:
     assert calls == [1]
 
 
+def a_result_is_recalled_as_it_was(engine: Engine) -> None:
+    """I2: the keys of a dict keep their order."""
+    runner, claim = held(engine)
+    found = lambda: {"z": 1e22, "a": 1}  # noqa: E731 - the same function at both attempts
+    for _ in range(2):
+        result = engine.run(task_of(engine, runner, claim).step("STEP", found))
+        assert str(result) == "{'z': 1e+22, 'a': 1}"
+        engine.settle(runner, claim, HANDED_BACK)
+        (claim,) = engine.claim(runner, 1)
+
+
+def a_result_is_recalled_for_its_own_call(engine: Engine) -> None:
+    """I2: another call does not get it."""
+    runner, claim = held(engine)
+    engine.run(task_of(engine, runner, claim).step("STEP", abs, -1))
+    engine.settle(runner, claim, HANDED_BACK)
+    (claim,) = engine.claim(runner, 1)
+    with pytest.raises(ReplayMismatch):
+        engine.run(task_of(engine, runner, claim).step("STEP", abs, -2))
+
+
+def a_call_of_unknown_outcome_is_not_repeated(engine: Engine) -> None:
+    """I2: a person decides, and what was decided is done."""
+    runner, first = held(engine)
+    calls: list[int] = []
+
+    def lost() -> None:
+        calls.append(1)
+        raise UnknownOutcome("no answer")
+
+    def paying(claim: Claim) -> Any:
+        return task_of(engine, runner, claim).step("PAY", lost, on_unknown="hold")
+
+    with pytest.raises(Held):
+        engine.run(paying(first))
+    engine.settle(runner, first, HELD_BACK)
+    assert undecided(engine) == ["PAY"]
+    engine.run(engine.client.release([first.id]))
+    (second,) = engine.claim(runner, 1)
+    with pytest.raises(IllegalTransition):
+        engine.run(engine.client.resolve(first.id, "PAY", retry=True))
+    with pytest.raises(Held):
+        engine.run(paying(second))
+    engine.settle(runner, second, HELD_BACK)
+    engine.run(engine.client.resolve(first.id, "PAY", result=None))
+    (third,) = engine.claim(runner, 1)
+    engine.run(paying(third))
+    assert calls == [1]
+
+
+def an_intent_is_written_under_the_fence(engine: Engine) -> None:
+    """I3, I4: not by another runner, an earlier attempt, or for a task that has ended."""
+    runner, first = held(engine)
+    store, other = engine.ledgers[runner], engine.ledgers[engine.register()]
+    assert engine.run(store.record_intent(first, "PAY", -1, "pay()"))
+    engine.settle(runner, first, HANDED_BACK)
+    (second,) = engine.claim(runner, 1)
+    for stale, claim in ((store, first), (other, second)):
+        assert not engine.run(stale.record_intent(claim, "LATE", -1, "late()"))
+        assert not engine.run(stale.ask_about_intents(claim, "PAY", -1))
+        engine.run(stale.forget_intent(claim, "PAY", -1))
+    engine.settle(runner, second, HELD_BACK)
+    assert not engine.run(store.record_intent(second, "LATE", -1, "late()"))
+    assert not engine.run(store.ask_about_intents(second, "PAY", -1))
+    engine.run(store.forget_intent(second, "PAY", -1))
+    assert engine.query("SELECT name, asked_at IS NULL FROM regente.intents") == [("PAY", True)]
+
+
+def a_signal_is_received_once_and_under_the_fence(engine: Engine) -> None:
+    """I2, I3, I4."""
+    runner, first = held(engine)
+    store, other = engine.ledgers[runner], engine.ledgers[engine.register()]
+    sent = engine.run(engine.client.signal(first.id, "go", 1))
+    what = {"signal": "go", "signal_id": sent, "output": "1", "call": None}
+    engine.settle(runner, first, HANDED_BACK)
+    (second,) = engine.claim(runner, 1)
+    for stale, claim in ((store, first), (other, second)):
+        assert not engine.run(stale.receive_signal(claim, step="LATE", **what))
+    assert engine.run(store.receive_signal(second, step="A", **what)) == [(True,)]
+    assert engine.run(store.receive_signal(second, step="B", **what)) == [(False,)]
+    engine.settle(runner, second, HELD_BACK)
+    assert not engine.run(store.receive_signal(second, step="LATE", **what))
+    assert engine.query("SELECT name FROM regente.steps") == [("A",)]
+
+
+def children_belong_to_the_attempt_that_holds_the_parent(engine: Engine) -> None:
+    """I3, I4: waited for and recorded under the fence; canceled with their parent."""
+    runner, first = held(engine)
+    store, other = engine.ledgers[runner], engine.ledgers[engine.register()]
+    (batch,) = engine.query(
+        "INSERT INTO regente.batches (name, parent_id, parent_step, total, status)"
+        f" VALUES ('children', {first.id}, 'A', 1, 'running') RETURNING id"
+    )[0]
+    engine.run(engine.client.enqueue("alpha", batch=batch))
+    engine.settle(runner, first, HANDED_BACK)
+    (second,) = [one for one in engine.claim(runner, 1) if one.id == first.id]
+    for stale, claim in ((store, first), (other, second)):
+        assert engine.run(stale.await_children(claim, "A", batch)) is None
+        assert not engine.run(stale.record_children(claim, "A", "[]", "spawn()"))
+    assert engine.run(store.await_children(second, "A", batch)) is False
+    engine.settle(runner, second, HELD_BACK)
+    assert engine.run(store.await_children(second, "A", batch)) is None
+    assert not engine.run(store.record_children(second, "A", "[]", "spawn()"))
+    assert engine.run(engine.client.cancel(first.id)) == "canceled"
+    assert [row[0] for row in state(engine)] == ["canceled", "canceled"]
+
+
+def a_decision_is_made_once_and_about_what_waits(engine: Engine) -> None:
+    """I2, I5."""
+    runner, first = held(engine)
+    store = engine.ledgers[runner]
+    for step in ("PAY", "SHIP"):
+        engine.run(store.record_intent(first, step, -1, f"{step}()"))
+        engine.run(store.ask_about_intents(first, step, -1))
+    engine.settle(runner, first, HELD_BACK)
+    assert undecided(engine) == ["PAY", "SHIP"]
+    engine.run(engine.client.resolve(first.id, "PAY", result=1))
+    with pytest.raises(IllegalTransition):
+        engine.run(engine.client.resolve(first.id, "PAY", retry=True))
+    assert undecided(engine) == ["SHIP"]
+    assert engine.run(engine.client.cancel(first.id)) == "canceled"
+    with pytest.raises(IllegalTransition):
+        engine.run(engine.client.resolve(first.id, "SHIP", retry=True))
+
+
+def undecided(engine: Engine) -> list[str]:
+    return sorted(one.step for one in engine.run(engine.client.decisions()))
+
+
 def a_transaction_takes_effect_once(engine: Engine) -> None:
     """I2."""
     create_sink(engine.connection)
@@ -124,6 +272,74 @@ def a_transaction_takes_effect_once(engine: Engine) -> None:
         engine.settle(runner, claim, HANDED_BACK)
         (claim,) = engine.claim(runner, 1)
     assert sink_arrivals(engine.connection) == {(claim.id, "STORE"): 1}
+
+
+def the_result_of_a_transaction_is_what_was_committed(engine: Engine) -> None:
+    """I2."""
+    create_sink(engine.connection)
+    engine.connection.execute("TRUNCATE public.sink RESTART IDENTITY")
+    runner, claim = held(engine)
+    for _ in range(2):
+        assert engine.run(store_arrival(task_of(engine, runner, claim), "STORE")) == 1
+        engine.settle(runner, claim, HANDED_BACK)
+        (claim,) = engine.claim(runner, 1)
+    assert sink_arrivals(engine.connection) == {(claim.id, "STORE"): 1}
+
+
+def endless_throttling_is_bounded(engine: Engine) -> None:
+    """I10."""
+    runner, claim = held(engine)
+    slow = Ended("queued", "task_throttled", failure=Failure("throttled", "SLOW", "wait"))
+    for _ in range(4):
+        assert engine.settle(runner, claim, slow)
+        (claim,) = engine.claim(runner, 1)
+    assert engine.query("SELECT attempt FROM regente.failures ORDER BY id") == [(1,), (4,)]
+
+
+def a_task_keeps_its_place(engine: Engine) -> None:
+    """I8: handed back or reaped, it is as old as before."""
+    runner, claim = held(engine)
+    (place,) = engine.query("SELECT run_at FROM regente.tasks")
+    engine.advance(1)
+    assert engine.settle(runner, claim, HANDED_BACK)
+    assert engine.query("SELECT run_at FROM regente.tasks") == [place]
+    engine.claim(runner, 1)
+    engine.outlive_lease()
+    engine.reap()
+    assert engine.query("SELECT status::text, run_at FROM regente.tasks") == [("queued", *place)]
+
+
+def a_batch_without_a_runner_does_not_fail(engine: Engine) -> None:
+    """I1."""
+    batch = engine.run(engine.client.open_batch("b", stall_after=10, max_resumes=0))
+    engine.run(engine.client.enqueue("alpha", batch=batch))
+    engine.advance(11)
+    engine.register()  # this moment
+    engine.review()
+    assert engine.run(engine.client.batch(batch)).status == "stalled"
+
+
+def a_batch_with_a_healthy_task_does_not_stall(engine: Engine) -> None:
+    """W1: the pipeline allows it STALL_SECONDS."""
+    batch = engine.run(engine.client.open_batch("b", stall_after=10))
+    engine.run(engine.client.enqueue("alpha", batch=batch))
+    engine.claim(engine.register(), 1)
+    engine.review()
+    engine.advance(STALL_SECONDS - 10)
+    engine.review()
+    assert engine.run(engine.client.batch(batch)).status == "running"
+
+
+def a_sweep_is_done_once_per_interval(engine: Engine) -> None:
+    """S5."""
+    assert [takes_turn(engine), takes_turn(engine)] == [True, False]
+    engine.advance(61)
+    assert takes_turn(engine)
+
+
+def takes_turn(engine: Engine) -> bool:
+    turn = {"name": "reaper", "every_seconds": 60.0}
+    return bool(engine.run(engine.database.fetch("take_turn", turn))[0][0])
 
 
 def a_key_is_stored_once(engine: Engine) -> None:
@@ -150,7 +366,7 @@ def three_crashes_make_a_dead_letter(engine: Engine) -> None:
     """I7: from the second crash on the task runs alone."""
     held(engine)
     for crashes in (1, 2):
-        engine.advance(LEASE_SECONDS + 1)
+        engine.outlive_lease()
         engine.reap()
         assert state(engine) == [("queued", crashes, 0, crashes)]
         runner = engine.register()
@@ -158,9 +374,69 @@ def three_crashes_make_a_dead_letter(engine: Engine) -> None:
             assert len(engine.claim(runner, 1)) == 1
     assert engine.claim(runner, 1) == []
     assert len(engine.claim_suspect(runner)) == 1
-    engine.advance(LEASE_SECONDS + 1)
+    engine.outlive_lease()
     engine.reap()
     assert state(engine) == [("failed", 3, 0, 3)]
+
+
+def a_runner_that_stops_charges_no_crash(engine: Engine) -> None:
+    """I7: also for a task that it could not hand back."""
+    runner, _ = held(engine)
+    engine.stop_runner(runner)
+    engine.reap()
+    assert state(engine) == [("queued", 1, 0, 0)]
+
+
+def an_outage_charges_no_crash(engine: Engine) -> None:
+    """F4, I7: no runner could renew for longer than the lease."""
+    for first_back in (engine.reap, engine.register, None):
+        engine.empty()
+        held(engine)
+        other = engine.register()
+        engine.advance(LEASE_SECONDS + 1)
+        if first_back is None:
+            assert engine.renew(other)
+        else:
+            first_back()
+        engine.reap()
+        assert state(engine) == [("running", 1, 0, 0)]
+
+
+def a_lost_runners_transaction_ends(engine: Engine) -> None:
+    """F5, I7: and no other runner's."""
+    held(engine)
+    engine.query(
+        "UPDATE regente.runners SET connections = 'regente runner of the lost' RETURNING 1"
+    )
+    with (
+        engine.session("regente runner of the lost") as lost,
+        engine.session("regente runner of the others") as other,
+    ):
+        engine.outlive_lease()
+        engine.reap()
+        assert (lost.closed, other.closed) == (True, False)
+
+
+def silence_is_forgiven_twice(engine: Engine) -> None:
+    """I8: also when the one that speaks for all comes back again and again."""
+    for comes_back in (engine.reap, engine.register):
+        engine.empty()
+        held(engine)
+        for _ in range(3):
+            engine.advance(LEASE_SECONDS + 1)
+            comes_back()
+        engine.reap()
+        assert state(engine) == [("queued", 1, 0, 1)]
+
+
+def a_forgiven_runners_tasks_do_not_stall(engine: Engine) -> None:
+    """F4, I7."""
+    runner, claim = held(engine)
+    engine.advance(2 * LEASE_SECONDS)
+    engine.reap()
+    engine.release_stalled()
+    assert state(engine) == [("running", 1, 0, 0)]
+    assert engine.finish(runner, claim)
 
 
 def tries_are_bounded(engine: Engine) -> None:
@@ -181,9 +457,181 @@ def a_batch_with_a_living_task_is_open(engine: Engine) -> None:
     assert engine.run(engine.client.batch(batch)).status == "pending"
 
 
+def a_paused_pipeline_is_not_claimed_from(engine: Engine) -> None:
+    """W1."""
+    engine.run(engine.client.enqueue("alpha"))
+    engine.run(engine.client.pause("alpha"))
+    assert engine.claim(engine.register(), 5) == []
+
+
+def a_claim_goes_on_after_its_floor(engine: Engine) -> None:
+    """S3: a bulk enqueue gives all its tasks one `run_at`, so the floor has an id."""
+    first, *others = engine.run(engine.client.enqueue_many("alpha", [{}] * 3))
+    runner = engine.register()
+    floor = (engine.run(engine.ledgers[runner].survey(["alpha"]))[0][0].first or 0.0, first + 1)
+    claims = engine.run(engine.ledgers[runner].claim([AskedLevel("alpha", 0, floor, 5)], 5))
+    assert sorted(claim.id for claim in claims) == others
+
+
+def a_hint_waits_for_the_commit(engine: Engine) -> None:
+    """I8: the task would not be visible yet; what is heard next is not the hint."""
+    engine.connection.execute("LISTEN regente_queued")
+    with psycopg.connect(engine.database.url) as open_one:
+        row = open_one.execute("SELECT pg_current_xact_id()::text").fetchone()
+        assert row is not None
+        hint = {"xids": f"{{{row[0]}}}", "pipelines": "{alpha}", "priorities": "{0}"}
+        sent = engine.run(engine.database.fetch("send_hints", {**hint, "firsts": "{0}"}))
+    assert sent == []
+    engine.connection.execute("NOTIFY regente_queued, 'end'")
+    heard = next(engine.connection.notifies(timeout=10.0, stop_after=1))
+    engine.connection.execute("UNLISTEN *")
+    assert heard.payload == "end"
+
+
+def a_lane_runs_no_more_than_its_limit(engine: Engine) -> None:
+    """Q2."""
+    runner = laned(engine, 9, concurrency=2)
+    first, second = claim_lanes(engine, runner)
+    engine.query("UPDATE regente.lane_queues SET ready_at = regente.clock() RETURNING lane")
+    assert claim_lanes(engine, runner) == []
+    assert engine.finish(runner, first)
+    look(engine)
+    assert len(claim_lanes(engine, runner)) == 1
+    assert engine.finish(runner, second)
+
+
+def a_lane_starts_no_more_than_its_rate(engine: Engine) -> None:
+    """Q2."""
+    runner = laned(engine, 9, rate=0.5, burst=2)
+    assert len(claim_lanes(engine, runner)) == 2
+    engine.query("UPDATE regente.lane_queues SET ready_at = regente.clock() RETURNING lane")
+    assert claim_lanes(engine, runner) == []
+    engine.advance(2)
+    assert len(claim_lanes(engine, runner)) == 1
+
+
+def lanes_take_turns(engine: Engine) -> None:
+    """Q2: after a whole turn the other lane is first."""
+    laned(engine, 40, "a")
+    engine.advance(1)
+    runner = laned(engine, 40, "b")
+    seen = []
+    for _ in range(4):
+        seen += [claim.lane for claim in claim_lanes(engine, runner, 16)]
+        engine.advance(1)
+    assert seen.count("a") == seen.count("b") == 32
+
+
+def a_claim_from_a_lane_is_a_claim(engine: Engine) -> None:
+    """I3, I4, O16."""
+    runner = laned(engine, 3)
+    engine.run(engine.client.pause("alpha"))
+    assert claim_lanes(engine, runner) == []
+    engine.run(engine.client.resume("alpha"))
+    (claim,) = claim_lanes(engine, runner, 1)
+    assert claim.attempt == 1
+    assert engine.settle(runner, claim, HANDED_BACK)
+    look(engine)
+    assert {found.attempt for found in claim_lanes(engine, runner, 3)} == {1, 2}
+    assert not engine.finish(runner, claim)
+    engine.run(engine.client.enqueue_many("alpha", [{}], lane="a"))
+    look(engine)
+    stopped = engine.register()
+    engine.stop_runner(stopped)
+    assert claim_lanes(engine, stopped) == []
+    engine.advance(LEASE_SECONDS)
+    assert claim_lanes(engine, runner) == []
+
+
+def a_throttled_lane_is_parked_and_slowed(engine: Engine) -> None:
+    """Q9."""
+    runner = laned(engine, 9, rate=10.0, min_rate=1.0)
+    first, second = claim_lanes(engine, runner, 2)
+    report(engine, first, "throttled", 30.0)
+    assert engine.run(engine.client.lanes.show("a")).rate_now == 5.0
+    engine.query("UPDATE regente.lane_queues SET ready_at = regente.clock() RETURNING lane")
+    assert claim_lanes(engine, runner) == []
+    engine.advance(30)
+    report(engine, second, "passed")
+    assert engine.run(engine.client.lanes.show("a")).rate_now == 5.5
+    assert len(claim_lanes(engine, runner)) == 7
+
+
+def a_breaker_probes_with_one_task(engine: Engine) -> None:
+    """Q9."""
+    runner = laned(engine, 9, breaker=2)
+    first, second = claim_lanes(engine, runner, 2)
+    report(engine, first, "failed")
+    report(engine, second, "failed")
+    assert claim_lanes(engine, runner) == []
+    engine.advance(30)
+    (probe,) = claim_lanes(engine, runner)
+    engine.query("UPDATE regente.lane_queues SET ready_at = regente.clock() RETURNING lane")
+    assert claim_lanes(engine, runner) == []
+    engine.run(sweep_lanes(engine.database))
+    assert engine.run(engine.client.lanes.show("a")).breaker_state == "probing"
+    report(engine, probe, "passed")
+    assert len(claim_lanes(engine, runner, 5)) == 5
+
+
+def a_lane_that_was_not_announced_is_found(engine: Engine) -> None:
+    """I8: also one whose probe was lost."""
+    runner = laned(engine, 0, breaker=1)
+    engine.query(
+        "INSERT INTO regente.tasks (pipeline, lane, run_at, lane_run_at) SELECT 'alpha', 'a', "
+        "regente.in_lane(), regente.clock() FROM generate_series(1, 3) RETURNING id"
+    )
+    engine.run(sweep_lanes(engine.database))
+    (first,) = claim_lanes(engine, runner, 1)
+    report(engine, first, "failed")
+    engine.advance(30)
+    (probe,) = claim_lanes(engine, runner)
+    assert engine.settle(runner, probe, HANDED_BACK)
+    engine.run(sweep_lanes(engine.database))
+    assert len(claim_lanes(engine, runner)) == 1
+
+
+def suspects_of_lanes_keep_the_limits(engine: Engine) -> None:
+    """F7."""
+    runner = laned(engine, 3, concurrency=1)
+    engine.query(
+        "UPDATE regente.tasks SET crashes = 2 "
+        "WHERE id IN (SELECT id FROM regente.tasks ORDER BY id LIMIT 2) RETURNING id"
+    )
+    (healthy,) = claim_lanes(engine, runner)
+    store = engine.ledgers[runner]
+    assert engine.run(store.claim_lane_suspect(["alpha"])) == []
+    assert engine.finish(runner, healthy)
+    look(engine)
+    assert claim_lanes(engine, runner) == []
+    assert len(engine.run(store.claim_lane_suspect(["alpha"]))) == 1
+    assert engine.run(store.claim_lane_suspect(["alpha"])) == []
+
+
+def a_task_that_comes_back_stays_in_its_lane(engine: Engine) -> None:
+    """O12: a retry, a sleep, a handed back one, an operator's retry."""
+    runner = laned(engine, 1)
+    (claim,) = claim_lanes(engine, runner)
+    waits = Ended("queued", "task_retried", delay_seconds=20.0)
+    assert engine.settle(runner, claim, waits)
+    look(engine)
+    assert engine.claim(runner, 5) == claim_lanes(engine, runner) == []
+    engine.advance(20)
+    (claim,) = claim_lanes(engine, runner)
+    assert engine.settle(runner, claim, CANCELED)
+    engine.run(engine.client.retry(claim.id))
+    look(engine)
+    assert engine.claim(runner, 5) == []
+    assert len(claim_lanes(engine, runner)) == 1
+
+
 PROBES: tuple[Probe, ...] = (
+    a_paused_pipeline_is_not_claimed_from,
+    a_claim_goes_on_after_its_floor,
+    a_hint_waits_for_the_commit,
     a_stale_attempt_of_the_same_runner_is_refused,
     a_runner_that_does_not_hold_the_task_is_refused,
+    a_runner_is_told_what_to_stop,
     an_ended_task_does_not_end_again,
     a_running_task_is_not_claimed,
     operators_cannot_break_the_state_machine,
@@ -192,13 +640,70 @@ PROBES: tuple[Probe, ...] = (
     a_living_runner_keeps_its_tasks,
     a_lost_runner_cannot_renew,
     a_finished_step_is_not_done_again,
+    a_result_is_recalled_as_it_was,
+    a_result_is_recalled_for_its_own_call,
+    a_call_of_unknown_outcome_is_not_repeated,
+    an_intent_is_written_under_the_fence,
+    a_signal_is_received_once_and_under_the_fence,
+    children_belong_to_the_attempt_that_holds_the_parent,
+    a_decision_is_made_once_and_about_what_waits,
     a_transaction_takes_effect_once,
+    the_result_of_a_transaction_is_what_was_committed,
+    endless_throttling_is_bounded,
+    a_task_keeps_its_place,
+    a_batch_without_a_runner_does_not_fail,
+    a_batch_with_a_healthy_task_does_not_stall,
+    a_sweep_is_done_once_per_interval,
+    a_lane_runs_no_more_than_its_limit,
+    a_lane_starts_no_more_than_its_rate,
+    lanes_take_turns,
+    a_claim_from_a_lane_is_a_claim,
+    a_throttled_lane_is_parked_and_slowed,
+    a_breaker_probes_with_one_task,
+    a_lane_that_was_not_announced_is_found,
+    suspects_of_lanes_keep_the_limits,
+    a_task_that_comes_back_stays_in_its_lane,
     a_key_is_stored_once,
     a_sleep_is_slept_once,
     three_crashes_make_a_dead_letter,
+    a_runner_that_stops_charges_no_crash,
+    an_outage_charges_no_crash,
+    a_lost_runners_transaction_ends,
+    silence_is_forgiven_twice,
+    a_forgiven_runners_tasks_do_not_stall,
     tries_are_bounded,
     a_batch_with_a_living_task_is_open,
 )
+
+
+def laned(engine: Engine, count: int, lane: str = "a", **limits: Any) -> int:
+    """A runner, and so many tasks in a lane with these limits."""
+    limits = {"weight": 1, **limits}
+    engine.run(engine.client.lanes.set(lane, pipeline="alpha", **limits))
+    engine.run(engine.client.enqueue_many("alpha", [{}] * count, lane=lane))
+    look(engine, lane)
+    return engine.register()
+
+
+def look(engine: Engine, lane: str = "a") -> None:
+    engine.run(look_at_lanes(engine.database.fetch, [(lane, "alpha")]))
+
+
+def claim_lanes(engine: Engine, runner: int, free: int = 100) -> list[Claim]:
+    found = engine.run(engine.ledgers[runner].claim_lanes({"alpha": free}, free, 10))
+    engine.run(look_at_lanes(engine.database.fetch, found.to_look_at))
+    return found.claims
+
+
+def report(engine: Engine, claim: Claim, verdict: str, seconds: float = 0.0) -> None:
+    params = {
+        "lanes": text_array([claim.lane]),
+        "ids": number_array([claim.id]),
+        "verdicts": text_array([verdict]),
+        "seconds": number_array([seconds]),
+    }
+    engine.run(engine.database.fetch("report_lanes", params))
+    look(engine, claim.lane or "")
 
 
 def held(engine: Engine) -> tuple[int, Claim]:
@@ -207,6 +712,10 @@ def held(engine: Engine) -> tuple[int, Claim]:
     runner = engine.register()
     (claim,) = engine.claim(runner, 1)
     return runner, claim
+
+
+def stops(engine: Engine, runner: int, *claims: Claim) -> list[tuple[int, int, bool]]:
+    return engine.run(engine.ledgers[runner].to_be_stopped(claims))
 
 
 def refuse_everything(engine: Engine, runner: int, claim: Claim) -> None:

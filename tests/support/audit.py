@@ -38,6 +38,8 @@ BACK_IN_QUEUE = {
     "task_throttled",
     "task_sleeping",
     "task_handed_back",
+    "task_held",
+    "task_waiting",
     "task_recovered",
     "task_stalled",
 }
@@ -86,6 +88,10 @@ class Folded:
         elif event == "task_discarded":
             self._expect(before == "failed", event, "I5")
             self.status = "canceled"
+        elif event == "task_resolved":
+            self._expect(before == "queued", event, "I5")
+        elif event == "task_signaled":
+            self._expect(before not in TERMINAL, event, "I5")
         elif event in BACK_IN_QUEUE or event in ENDED:
             self._release(at, runner_id, attempt, event, details)
         else:

@@ -47,6 +47,7 @@ class Peer:
         self.calls: list[tuple[str, str]] = []
         self.bodies: list[tuple[str, str, Any]] = []
         self.faults: list[Fault] = []
+        self.open_paths = "/health"  # those that need no key
 
     def fault(
         self,
@@ -78,7 +79,8 @@ class Peer:
         self.calls.append((request.method, request.url.path))
         if body:
             self.bodies.append((request.method, request.url.path, json.loads(body)))
-        if request.url.path != "/health" and request.headers.get("x-api-key") != API_KEY:
+        is_open = re.fullmatch(self.open_paths, request.url.path) is not None
+        if not is_open and request.headers.get("x-api-key") != API_KEY:
             return JSONResponse({"error": {"code": "UNAUTHORIZED", "message": "wrong key"}}, 401)
         for fault in self.faults:
             if fault.matches(request):
@@ -136,7 +138,7 @@ class ScriptedWorker(Peer):
         self.session: list[dict[str, Any]] | None = None
         self.jobs: dict[str, Job] = {}
         self.proxies: list[dict[str, Any]] = []
-        self.knows_keys = True
+        self.knows_keys = True  # and says so: its session names a running job's key, or none
         self.obeys_cancel = True
         self.default_job: list[dict[str, Any]] = [{"status": "completed", "ads_count": 3}]
         self.gate = asyncio.Event()  # while it is clear, the default job stays running
@@ -179,12 +181,12 @@ class ScriptedWorker(Peer):
             return JSONResponse({"status": "terminated"})
         status = self.session.pop(0) if len(self.session) > 1 else self.session[0]
         running = next((job for job in self.jobs.values() if self._runs(job)), None)
+        known: dict[str, Any] = {"job_id": None, "job_key": None} if self.knows_keys else {}
         if running is not None and status["status"] == "ready":
-            return JSONResponse(
-                {"status": "scraping"}
-                | ({"job_id": running.id, "job_key": running.key} if self.knows_keys else {})
-            )
-        return JSONResponse(status)
+            if self.knows_keys:
+                known = {"job_id": running.id, "job_key": running.key}
+            return JSONResponse({"status": "scraping"} | known)
+        return JSONResponse(status | known)
 
     def _runs(self, job: Job) -> bool:
         if job.statuses is self.default_job:

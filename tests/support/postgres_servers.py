@@ -61,7 +61,7 @@ def install_postgres(major: int) -> Path | None:
     for programs in (
         _in_wheel(major),
         Path(f"/usr/lib/postgresql/{major}/bin"),
-        _cache_folder() / str(major) / "bin",
+        cache_folder("postgres") / str(major) / "bin",
     ):
         if programs is not None and (programs / "postgres").is_file():
             return programs
@@ -76,12 +76,12 @@ def _in_wheel(major: int) -> Path | None:
     return Path(spec.submodule_search_locations[0], names.get(major, "-"), "bin")
 
 
-def _cache_folder() -> Path:
+def cache_folder(name: str) -> Path:
+    """Where programs for tests are kept, readable for the account that has to run them."""
     if os.geteuid() != 0:
-        return platformdirs.user_cache_path() / "regente-tests" / "postgres"
-    # Root's own cache is closed to the account that has to run the programs; here the umask must
-    # not close it either.
-    folder = Path("/var/cache/regente-tests/postgres")
+        return platformdirs.user_cache_path() / "regente-tests" / name
+    # Root's own cache is closed to that account; here the umask must not close it either.
+    folder = Path("/var/cache/regente-tests") / name
     for part in (folder.parent, folder):
         part.mkdir(exist_ok=True)
         part.chmod(0o755)
@@ -92,7 +92,7 @@ def _install_from_npm(major: int) -> Path | None:
     package, version = _npm_package(), _newest_in_npm(major)
     if package is None or version is None:
         return None
-    target = _cache_folder() / str(major)
+    target = cache_folder("postgres") / str(major)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         if _npm("pack", "--pack-destination", scratch, f"{package}@{version}") is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = (
+    "tests/contract/scraping_orchestrator/",  # one day of missions
     "tests/e2e/",  # one demo and one browser
     "tests/engine/test_plans.py",  # a million rows
 )

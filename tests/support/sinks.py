@@ -12,9 +12,13 @@ from typing import Any
 
 import psycopg
 
+from regente import Task
+from regente.engine.database import TaskConnection
+
 CREATE_SINK = """
 CREATE TABLE IF NOT EXISTS public.sink (
-  task_id bigint NOT NULL, step text NOT NULL, attempt integer NOT NULL,
+  id integer GENERATED ALWAYS AS IDENTITY, task_id bigint NOT NULL, step text NOT NULL,
+  attempt integer NOT NULL,
   at timestamptz NOT NULL DEFAULT clock_timestamp()
 )
 """
@@ -31,6 +35,25 @@ def sink_arrivals(connection: psycopg.Connection[Any]) -> Counter[tuple[int, str
         "SELECT task_id, step, count(*) FROM public.sink GROUP BY task_id, step"
     ).fetchall()
     return Counter({(task_id, step): count for task_id, step, count in rows})
+
+
+async def store_arrival(task: Task, step: str) -> int:
+    """Record an effect in the database; the id of its row, the same at every attempt."""
+
+    async def arrive(connection: TaskConnection) -> int:
+        cursor = await connection.execute(f"{ARRIVE} RETURNING id", (task.id, step, task.attempt))
+        return int((await cursor.fetchone())[0])
+
+    return await task.transact(step, arrive)
+
+
+def results_that_were_not_committed(connection: psycopg.Connection[Any]) -> list[Any]:
+    """The steps of `store_arrival` that recorded another id than that of their effect."""
+    return connection.execute(
+        "SELECT s.task_id, s.name, s.output::text, k.id FROM regente.steps s "
+        "JOIN public.sink k ON k.task_id = s.task_id AND k.step = s.name "
+        "WHERE s.output IS NOT NULL AND s.output::text <> k.id::text"
+    ).fetchall()
 
 
 class ExternalSink:

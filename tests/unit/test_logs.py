@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import structlog
 
 from regente.logs import adopt_structlog, configure_logs
+from regente.redaction import HIDDEN
 
 LOGGER = logging.getLogger("shop")
 
@@ -52,6 +53,12 @@ def test_a_line_is_json_with_its_own_fields_before_those_of_its_task_and_process
         "task": 2,
         "match_id": 77,
         "of": "{1}",
+        "workerId": "r1",
+        "jobId": 2,
+        "jobType": None,
+        "attempts": None,
+        "status": "running",
+        "durationMs": None,
     }
 
 
@@ -111,3 +118,30 @@ def test_logs_work_without_structlog(monkeypatch: pytest.MonkeyPatch) -> None:
     before = structlog.get_config()
     adopt_structlog()
     assert structlog.get_config() == before
+
+
+def test_a_message_is_one_line_of_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """S7: a line break in what a client sent does not begin a line of its own."""
+    configure_logs(log_format="text")
+    LOGGER.warning("job %s: done", "7\n12:00:00 info     job 8: done\r", extra={"job": "a\nb"})
+    out = capsys.readouterr().err
+    assert out.count("\n") == 1
+    assert "\r" not in out
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_secrets_are_hidden_in_every_part_of_a_line(
+    capsys: pytest.CaptureFixture[str], log_format: Literal["json", "text"]
+) -> None:
+    """O18: in the message, in fields by their names and shapes, and in a stack."""
+    configure_logs(log_format=log_format)
+    secret = "canary-7f3a9c"
+    try:
+        raise ValueError(f"no answer of postgresql://ana:{secret}@db/x?password={secret}")
+    except ValueError:
+        LOGGER.exception(
+            "calling %s", f"https://x/?api_key={secret}", extra={"of": {"api_key": secret}}
+        )
+    line = capsys.readouterr().err
+    assert secret not in line
+    assert HIDDEN in line or "\\u2022" in line

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,9 @@ def test_no_number_of_failures_overflows(failed: int) -> None:
     "options",
     [
         {"max_attempts": 0},
+        {"max_attempts": 32_768},
+        {"max_attempts": 1_000_000},
+        {"max_attempts": 2.5},
         {"first": -1},
         {"factor": 0.5},
         {"maximum": -1},
@@ -48,6 +53,34 @@ def test_nonsense_is_refused_at_import(options: dict[str, float]) -> None:
     """F15: a delay that PostgreSQL cannot store is refused when the policy is defined."""
     with pytest.raises(ValueError, match=r"Retry"):
         Retry(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"stall_after": math.inf},
+        {"stall_after": math.nan},
+        {"stall_after": 1e300},
+        {"stall_after": 0},
+        {"expire_after": -1},
+        {"timeout": timedelta(days=-1)},
+        {"grace": math.inf},
+        {"grace": -1},
+        {"concurrency": 0},
+        {"concurrency": -1},
+        {"concurrency": 1.5},
+        {"concurrency": True},
+    ],
+    ids=str,
+)
+def test_limits_that_no_runner_could_keep_are_refused_at_registration(
+    limits: dict[str, Any],
+) -> None:
+    """F15: instead of a runner that stops at its start, or a pipeline that never runs."""
+    with pytest.raises(ValueError, match=rf"{next(iter(limits))} of 'p'"):
+
+        @Registry().pipeline("p", **limits)
+        async def run(_: Any) -> None: ...
 
 
 def test_words_for_time() -> None:

@@ -47,7 +47,8 @@ class Exit:
             self.counters,
             TouchedBatches(database),
             self.released.append,
-            self.delays.append,
+            lambda _, delay: self.delays.append(delay),
+            lambda *_: None,
         )
         claim = Claim(7, "p", 1, 0, 0, None, None, "{}")
         self.running = RunningTask(Task(claim, self.pipeline, self.store), self.pipeline)

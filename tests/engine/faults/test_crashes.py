@@ -4,6 +4,7 @@ that only ran beside the cause are not blamed."""
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -45,11 +46,12 @@ async def reap(app: Regente) -> ReaperResult:
 async def test_tasks_of_an_expired_lease_are_requeued(app: Regente, sql: Sql, clock: Clock) -> None:
     """S4, O14, I4: only after the lease has expired; the runner is lost, no try is charged."""
     sql_runner = SqlRunner.register(sql, ["p"], ttl_seconds=60)
+    alive = SqlRunner.register(sql, ["p"])
     ids = await app.enqueue_many("p", [{}] * 3)
     assert sql_runner.claim(2) == ids[:2]
-    clock.advance(seconds=55)
+    clock.advance_beside(alive, seconds=55)
     assert await reap(app) == ReaperResult(0, 0, 0)
-    clock.advance(seconds=10)
+    clock.advance_beside(alive, seconds=10)
     assert await reap(app) == ReaperResult(1, 2, 0)
     assert await reap(app) == ReaperResult(0, 0, 0)
     for task_id in ids[:2]:
@@ -65,7 +67,8 @@ async def test_tasks_of_an_expired_lease_are_requeued(app: Regente, sql: Sql, cl
         "crash",
         "crash",
     ]
-    assert (await app.runners(everyone=True))[0].status == "lost"
+    found = await app.runner(sql_runner.id)
+    assert found.status == "lost"
 
 
 async def test_a_lost_runner_claims_nothing_and_changes_nothing(
@@ -73,12 +76,12 @@ async def test_a_lost_runner_claims_nothing_and_changes_nothing(
 ) -> None:
     """I3, F5: every write of a woken runner is refused."""
     sql_runner = SqlRunner.register(sql, ["p"])
+    other = SqlRunner.register(sql, ["p"])
     task_id = await app.enqueue("p", {})
     sql_runner.claim()
-    clock.advance(minutes=2)
+    clock.advance_beside(other, seconds=120)
     assert sql_runner.claim() == [], "its lease has expired, although no reaper ran"
     await reap(app)
-    other = SqlRunner.register(sql, ["p"])
     assert other.claim() == [task_id]
     assert sql_runner.finish(task_id, attempt=1) == []
     assert sql_runner.finish(task_id, attempt=2) == [], "the right attempt, the wrong runner"
@@ -119,6 +122,39 @@ async def test_neighbours_of_a_suspect_are_not_blamed(app: Regente, sql: Sql) ->
     assert await reap(app) == ReaperResult(1, 5, 1)
     assert [task_row(sql, task_id)["crashes"] for task_id in neighbours] == [0] * 5
     assert task_row(sql, suspect)["status"] == "failed"
+
+
+async def test_suspects_respect_the_concurrency_of_their_pipeline(
+    app: Regente, registry: Registry, sql: Sql
+) -> None:
+    """S3, I7: a suspect waits while another task of a pipeline with one slot runs, and the other
+    way round."""
+    at_once: list[int] = []
+    order: list[int] = []
+    go_on = asyncio.Event()
+
+    @registry.pipeline("alone", concurrency=1)
+    async def alone(task: Task) -> None:
+        order.append(task.id)
+        at_once.append(len(order))
+        await go_on.wait()
+        order.remove(task.id)
+
+    healthy = await app.enqueue("alone", {})
+    async with running(app):
+        await until(lambda: order == [healthy])
+        ids = await app.enqueue_many("alone", [{}, {}, {}])
+        sql.execute("UPDATE regente.tasks SET crashes = 2 WHERE id = ANY (%s)", [ids[:2]])
+        beside = await app.enqueue("p", {})  # wakes the claim loop, and the suspects with it
+        await status_is(app, beside, "completed")
+        runner: Any = app._runner
+        for _ in range(3):
+            runner._suspects.set()
+            await until(lambda: not runner._suspects.is_set())
+        go_on.set()
+        for task_id in (healthy, *ids):
+            await status_is(app, task_id, "completed")
+    assert set(at_once) == {1}
 
 
 async def test_suspects_run_one_at_a_time_and_none_is_forgotten(

@@ -8,11 +8,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from regente import DatabaseUnavailable, Regente, Retry
 from regente.engine import database as database_module
 from regente.engine import runner as runner_module
-from regente.engine.database import Database
+from regente.engine.database import FOREVER, Database, TaskConnection
+from regente.engine.errors import StatementTimeout
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.conftest import OpenApp
@@ -97,8 +99,11 @@ async def test_all_tasks_complete_while_backends_are_killed(
 
     @registry.pipeline("p", retry=Retry(max_attempts=1))
     async def run(task: Task) -> None:
-        async with task.transaction("STORE") as connection:
+        async def store(connection: TaskConnection) -> int:
             await connection.execute("INSERT INTO public.sink VALUES (%s)", [task.id])
+            return task.id
+
+        assert await task.transact("STORE", store) == task.id
 
     ids = await app.enqueue_many("p", [{}] * 2_000)
     runs = [
@@ -110,7 +115,7 @@ async def test_all_tasks_complete_while_backends_are_killed(
         await until(lambda least=share * 300: one(sql, done)["count"] >= least, within_seconds=60)  # type: ignore[misc]
         sql.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND application_name = 'regente'"
+            "WHERE datname = current_database() AND application_name LIKE 'regente%'"
         )
     await asyncio.gather(*runs)
     assert sorted(column(sql, "SELECT task_id FROM public.sink")) == ids
@@ -129,7 +134,7 @@ async def test_calls_survive_connections_that_died_in_the_pool(
 
     kill = (
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND application_name = 'regente'"
+        "WHERE datname = current_database() AND application_name LIKE 'regente%'"
     )
     task_id = await app.enqueue("p", {}, draft=True)
     for call in (
@@ -196,7 +201,11 @@ async def test_a_call_without_a_database_fails_after_its_time_limit(
     async def run(task: Task) -> None:
         return None
 
-    async def away(*_: Any, **__: Any) -> None:
+    original = database_module.fetch_on
+
+    async def away(*given: Any, **_: Any) -> Any:
+        if "enter_timeline" in given:  # the pool asks it when it connects
+            return await original(*given)
         raise psycopg.OperationalError("connection refused")
 
     monkeypatch.setattr(database_module, "RETRY_SECONDS", 0.2)
@@ -238,3 +247,23 @@ async def test_a_runner_gives_its_lease_up_when_it_cannot_renew_it(
     row = task_row(sql, task_id)
     assert (row["tries"], row["attempt"] > 1) == (0, True)
     assert events_of(sql, task_id)[-1] == "task_completed"
+
+
+async def test_a_statement_timeout_of_the_server_is_a_clear_error(
+    database_url: str, holder: Sql
+) -> None:
+    """F11, I8: not retried for ever, as a lost connection is; one canceled statement is."""
+    holder.execute("LOCK TABLE regente.sweeps IN ACCESS EXCLUSIVE MODE")
+    database = Database(make_conninfo(database_url, options="-c statement_timeout=50ms"))
+    await database.open()
+    turn = {"name": "reaper", "every_seconds": 60.0}
+    try:
+        async with asyncio.timeout(20):
+            with pytest.raises(StatementTimeout, match="statement_timeout"):
+                await database.fetch("take_turn", turn, give_up_at=lambda: FOREVER)
+            waiting = asyncio.create_task(database.fetch("take_turn", turn))
+            await asyncio.sleep(0)
+            holder.rollback()
+            assert [taken for taken, _ in await waiting] == [True]
+    finally:
+        await database.close()

@@ -15,11 +15,11 @@ import psycopg
 
 from regente import Task
 from regente.engine.client import Client
-from regente.engine.database import Database, number_array, text_array
+from regente.engine.database import ClientDatabase, TaskConnections, number_array, text_array
 from regente.engine.executor import failed_attempt
 from regente.engine.outcome import Completed, Ended, Failure
 from regente.engine.pipeline import Pipeline, Registry
-from regente.engine.priority_levels import BEGINNING
+from regente.engine.priority_levels import BEGINNING, AskedLevel, rank_of
 from regente.engine.retry import Retry
 from regente.engine.task_store import Claim, Completion, Settlement, StepRecord, TaskStore
 from regente.engine.watchdog.batches import BatchReview, review_batches
@@ -32,9 +32,22 @@ T = TypeVar("T")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PIPELINES = ("alpha", "beta")
 PRIORITIES = (5, 0)
-LEVELS = [(pipeline, priority) for pipeline in PIPELINES for priority in PRIORITIES]
+LEVELS = [
+    (pipeline, rank_of(priority, attempt))
+    for pipeline in PIPELINES
+    for priority in PRIORITIES
+    for attempt in (1, 0)
+]
 FIGURES = dict.fromkeys(
     ("claimed", "completed", "failed", "retried", "recovered", "handed_back", "busy_seconds"), 0
+)
+LANE_LIMITS = (
+    "lane_concurrencies",
+    "lane_rates",
+    "lane_bursts",
+    "lane_min_rates",
+    "lane_weights",
+    "lane_breakers",
 )
 FREEZE_CLOCK = """
 CREATE TABLE public.clock_of_test (now timestamptz NOT NULL);
@@ -43,14 +56,31 @@ CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE sql STAB
   AS 'SELECT now FROM public.clock_of_test';
 """
 EMPTY = """
-TRUNCATE regente.tasks, regente.steps, regente.events, regente.failures, regente.snapshots,
+TRUNCATE regente.tasks, regente.steps, regente.intents, regente.events,
+    regente.failures, regente.snapshots,
     regente.batches, regente.runners,
-  regente.pipelines CASCADE;
+  regente.pipelines, regente.lanes, regente.lane_queues CASCADE;
 UPDATE public.clock_of_test SET now = '2026-01-01 00:00:00+00';
 """
 
 
+class Session:
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server has ended it."""
+        try:
+            self._connection.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return True
+        return False
+
+
 class Engine:
+    name_of_sessions = "regente runner of the model"
+
     def __init__(self, url: str) -> None:
         self.connection = psycopg.connect(url, autocommit=True)
         self.connection.execute(FREEZE_CLOCK)
@@ -61,7 +91,8 @@ class Engine:
             self.registry.add(
                 Pipeline(name, _never_run, retry=retry, stall_after_seconds=model.STALL_SECONDS)
             )
-        self.database = Database(url)
+        self.database = ClientDatabase(url)
+        self.transactions = TaskConnections(self.database, 4)
         self.client = Client(self.database, self.registry)
         self.ledgers: dict[int, TaskStore] = {}
         self.run(self._open())
@@ -71,11 +102,13 @@ class Engine:
 
     async def _open(self) -> None:
         await self.database.open()
+        await self.transactions.open()
         self.client.start()
 
     def close(self) -> None:
         self.forget_runners()
         self.run(self.client.stop())
+        self.run(self.transactions.close())
         self.run(self.database.close())
         self._loop.close()
         self.connection.close()
@@ -89,6 +122,8 @@ class Engine:
             "expire_afters": number_array([None] * 2),
             "max_attempts": number_array([model.MAX_ATTEMPTS] * 2),
             "endless": text_array(["f"] * 2),
+            "kept": text_array(["f"] * 2),
+            **dict.fromkeys(LANE_LIMITS, number_array([None] * 2)),
         }
         self.run(self.database.fetch("register_pipelines", params))
 
@@ -102,6 +137,20 @@ class Engine:
             "UPDATE public.clock_of_test SET now = now + make_interval(secs => %s)", (seconds,)
         )
 
+    @contextlib.contextmanager
+    def session(self, name: str) -> Iterator[Session]:
+        """A transaction of a session with this name."""
+        with psycopg.connect(self.database.url, application_name=name) as connection:
+            connection.execute("SELECT 1")
+            yield Session(connection)
+
+    def outlive_lease(self) -> None:
+        """Time in which another runner renews, until the leases of all others are over."""
+        witness = self.register()
+        for _ in range(4):
+            self.advance(model.LEASE_SECONDS // 4 + 1)
+            self.renew(witness)
+
     def query(self, text: str) -> list[tuple[Any, ...]]:
         return self.connection.execute(text).fetchall()
 
@@ -113,14 +162,17 @@ class Engine:
             "host": "h",
             "pid": 1,
             "version": "0",
-            "pipelines": "{}",
+            "pipelines": text_array(PIPELINES),
             "concurrency": 1,
+            "connections": self.name_of_sessions,
         }
         return self.run(self._register({**params, "ttl_seconds": model.LEASE_SECONDS}))
 
     async def _register(self, params: dict[str, Any]) -> int:
         runner_id = int((await self.database.fetch("register_runner", params))[0][0])
-        self.ledgers[runner_id] = TaskStore(self.database, runner_id)
+        self.ledgers[runner_id] = TaskStore(
+            self.database, runner_id, transactions=self.transactions
+        )
         self.ledgers[runner_id].start()
         return runner_id
 
@@ -136,7 +188,7 @@ class Engine:
         self.run(self.database.fetch("hand_back", {"runner_id": runner_id, "except": "{}"}))
 
     def claim(self, runner_id: int, free: int) -> list[Claim]:
-        asked = [(pipeline, priority, BEGINNING, free) for pipeline, priority in LEVELS]
+        asked = [AskedLevel(pipeline, rank, BEGINNING, free) for pipeline, rank in LEVELS]
         return self.run(self.ledgers[runner_id].claim(asked, free))
 
     def claim_suspect(self, runner_id: int) -> list[Claim]:

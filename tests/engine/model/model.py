@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 LEASE_SECONDS = 60
+SPARED_SECONDS = 30
 STALL_SECONDS = 50
 BATCH_STALL_SECONDS = 100
 MAX_CRASHES = 3
 MAX_ATTEMPTS = 2
 MAX_RESUMES = 1
 SUSPICIOUS = 2
+MAX_AMNESTIES = 2
 
+KEEPS_PLACE_ATTEMPTS = 10
 LIVE = ("draft", "queued", "running")
 ENDED_BATCH = ("completed", "failed", "canceled")
 
@@ -36,15 +39,24 @@ class ModelTask:
     unwanted: bool = False
     steps: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def rank(self) -> int:
+        return 2 * self.priority + (1 if 1 <= self.attempt <= KEEPS_PLACE_ATTEMPTS else 0)
+
     def leave(self, status: str) -> None:
         self.status, self.runner, self.unwanted = status, None, False
 
 
 @dataclass
 class ModelRunner:
+    """It serves every pipeline."""
+
     id: int
+    heartbeat: int
     lease_until: int
+    started_at: int
     status: str = "running"
+    amnesties: int = 0
 
 
 @dataclass
@@ -100,12 +112,49 @@ class Model:
 
     # Runners.
 
+    def register(self, runner_id: int) -> None:
+        for silent in self._silent():
+            self._spare(silent)
+        self.runners[runner_id] = ModelRunner(
+            runner_id, self.now, self.now + LEASE_SECONDS, self.now
+        )
+
+    def renew(self, runner: ModelRunner) -> bool:
+        if runner.heartbeat < self.now - LEASE_SECONDS / 2:
+            for silent in self._silent():
+                if silent is not runner:
+                    self._spare(silent)
+        if runner.status != "running":
+            return False
+        runner.heartbeat, runner.amnesties = self.now, 0
+        runner.lease_until = self.now + LEASE_SECONDS
+        return True
+
+    def _nobody_renewed(self) -> bool:
+        """Whether no runner has renewed for half a lease: the database was away."""
+        alive = [runner for runner in self.runners.values() if runner.status == "running"]
+        newest = max((runner.heartbeat for runner in alive), default=self.now)
+        return newest < self.now - LEASE_SECONDS / 2
+
+    def _silent(self) -> list[ModelRunner]:
+        if not self._nobody_renewed():
+            return []
+        return [
+            runner
+            for runner in self.runners.values()
+            if runner.status == "running"
+            and runner.amnesties < MAX_AMNESTIES
+            and runner.lease_until < self.now + (LEASE_SECONDS / 2 if runner.amnesties == 0 else 0)
+        ]
+
+    def _spare(self, runner: ModelRunner) -> None:
+        runner.lease_until = self.now + SPARED_SECONDS
+        runner.amnesties += 1
+
     def claim(self, runner_id: int, levels: list[tuple[str, int]], free: int) -> list[ClaimedTask]:
         picked: list[ModelTask] = []
-        for pipeline, priority in levels:
-            due = [
-                t for t in self._due(pipeline) if t.priority == priority and t.crashes < SUSPICIOUS
-            ]
+        for pipeline, rank in levels:
+            due = [t for t in self._due(pipeline) if t.rank == rank and t.crashes < SUSPICIOUS]
             picked += sorted(due, key=lambda t: (t.run_at, t.id))[:free]
         return self._take(runner_id, picked[:free])
 
@@ -159,7 +208,12 @@ class Model:
         return True
 
     def settle(
-        self, held: ClaimedTask, status: str, charged: int, delay: int, sleep: str | None = None
+        self,
+        held: ClaimedTask,
+        status: str,
+        charged: int,
+        delay: float | None,
+        sleep: str | None = None,
     ) -> bool:
         if not self.holds(held):
             return False
@@ -169,30 +223,33 @@ class Model:
             task.steps.setdefault(sleep, held.attempt)
         if status == "queued" and task.unwanted:
             status = "canceled"
-        if status == "queued":
-            task.run_at = self.now + delay
+        if status == "queued" and delay is not None:  # else it keeps its place
+            task.run_at = self.now + int(delay)
         task.leave(status)
         return True
 
     def hand_back_all(self, runner_id: int) -> None:
         for task in self._held_by(runner_id):
-            task.run_at = self.now
             task.leave("canceled" if task.unwanted else "queued")
 
     def reap(self) -> None:
+        outage = self._nobody_renewed()
         for runner in self.runners.values():
             if runner.status == "running" and runner.lease_until < self.now:
-                runner.status = "lost"
+                if outage and runner.amnesties < MAX_AMNESTIES:
+                    self._spare(runner)
+                else:
+                    runner.status = "lost"
             if runner.status != "running":
-                self._bury(runner.id)
+                self._bury(runner)
 
-    def _bury(self, runner_id: int) -> None:
-        orphans = self._held_by(runner_id)
+    def _bury(self, runner: ModelRunner) -> None:
+        orphans = self._held_by(runner.id)
         suspects = [task for task in orphans if task.crashes >= SUSPICIOUS]
-        for task in suspects or orphans:
-            task.crashes += 1
+        if runner.status == "lost":
+            for task in suspects or orphans:
+                task.crashes += 1
         for task in orphans:
-            task.run_at = self.now
             task.leave(
                 "canceled"
                 if task.unwanted
@@ -203,7 +260,10 @@ class Model:
 
     def release_stalled(self) -> None:
         for task in self.tasks.values():
-            if task.status == "running" and task.heartbeat < self.now - 2 * STALL_SECONDS:
+            if task.status != "running" or task.runner is None:
+                continue
+            spared = self.runners[task.runner].amnesties > 0
+            if not spared and task.heartbeat < self.now - 2 * STALL_SECONDS:
                 task.tries += 1
                 task.run_at = self.now
                 task.leave(
@@ -266,12 +326,21 @@ class Model:
         elif max(
             batch.progress_at, *beats, batch.progress_at
         ) < silent_since and self._waits_in_vain(children):
-            batch.status = "failed" if batch.resumes >= MAX_RESUMES else "stalled"
+            in_vain = batch.resumes >= MAX_RESUMES and self._was_served()
+            batch.status = "failed" if in_vain else "stalled"
         batch.progress_at = max(batch.progress_at, *beats, batch.progress_at)
         if batch.status == "failed":
             for task in children:
                 if task.status in ("queued", "running"):
                     task.leave("failed")
+
+    def _was_served(self) -> bool:
+        return any(
+            runner.status == "running"
+            and runner.heartbeat > self.now - LEASE_SECONDS
+            and runner.started_at <= self.now - BATCH_STALL_SECONDS
+            for runner in self.runners.values()
+        )
 
     def _waits_in_vain(self, children: list[ModelTask]) -> bool:
         late = self.now - BATCH_STALL_SECONDS
@@ -291,7 +360,6 @@ class Model:
                 and task.heartbeat < self.now - BATCH_STALL_SECONDS
                 and not task.unwanted
             ):
-                task.run_at = self.now
                 task.leave("queued")
         return True
 

@@ -56,7 +56,7 @@ ENDS: dict[str, Ended] = {
         "queued", "task_throttled", delay_seconds=30, failure=Failure("throttled", "SLOW", "wait")
     ),
     "sleeping": Ended("queued", "task_sleeping", delay_seconds=20, sleep_step="sleep"),
-    "handed back": Ended("queued", "task_handed_back"),
+    "handed back": Ended("queued", "task_handed_back", delay_seconds=None),
     "skipped": Ended("skipped", "task_skipped", details={"reason": "nothing to do"}),
     "canceled": Ended("canceled", "task_canceled"),
     "fatal": Ended("failed", "task_failed", charged=1, failure=FAILURE, details={"code": "FAILED"}),
@@ -125,15 +125,12 @@ class EngineFollowsModel(RuleBasedStateMachine):
     @rule()
     def start_runner(self) -> None:
         runner_id = self.engine.register()
-        self.model.runners[runner_id] = ModelRunner(runner_id, self.model.now + LEASE_SECONDS)
+        self.model.register(runner_id)
 
     @rule(pick=picks)
     def renew(self, pick: int) -> None:
         runner = self._runner(pick)
-        lives = runner.status == "running"
-        assert self.engine.renew(runner.id) == lives
-        if lives:
-            runner.lease_until = self.model.now + LEASE_SECONDS
+        assert self.engine.renew(runner.id) == self.model.renew(runner)
 
     @rule(pick=picks, hands_back=st.booleans())
     def stop_runner(self, pick: int, hands_back: bool) -> None:
@@ -176,9 +173,8 @@ class EngineFollowsModel(RuleBasedStateMachine):
     def settle(self, pick: int, end: str) -> None:
         claim, held = self._claim(pick)
         outcome = ENDS[end]
-        delay = int(outcome.delay_seconds)
         expected = self.model.settle(
-            held, outcome.status, outcome.charged, delay, outcome.sleep_step
+            held, outcome.status, outcome.charged, outcome.delay_seconds, outcome.sleep_step
         )
         assert self.engine.settle(held.runner_id, claim, outcome) == expected
 
@@ -187,7 +183,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
     def fail_by_its_own_fault(self, pick: int) -> None:
         claim, held = self._claim(pick)
         outcome = self.engine.failed_attempt(held.runner_id, claim)
-        expected = self.model.settle(held, outcome.status, 1, int(outcome.delay_seconds))
+        expected = self.model.settle(held, outcome.status, 1, outcome.delay_seconds)
         assert self.engine.settle(held.runner_id, claim, outcome) == expected
 
     @precondition(lambda self: self.claims)
@@ -349,7 +345,7 @@ class EngineFollowsModel(RuleBasedStateMachine):
             (b.id, b.status, b.total, b.resumes, b.progress_at) for b in self.model.batches.values()
         ]
         runners = self.engine.query("SELECT id, status::text FROM regente.runners ORDER BY id")
-        assert runners == [(r.id, r.status) for r in self.model.runners.values()]
+        assert runners == sorted((r.id, r.status) for r in self.model.runners.values())
 
     @invariant()
     def the_audit_finds_nothing(self) -> None:

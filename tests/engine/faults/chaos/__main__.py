@@ -9,12 +9,11 @@ import logging
 import sys
 
 from rich.console import Console
-from rich.table import Table
 
-from tests.engine.faults.chaos.campaign import Campaign
+from tests.engine.faults.chaos.campaign import Campaign, new_folder
+from tests.engine.faults.chaos.environment import TwoServers
 from tests.engine.faults.chaos.plan import make_plan
-
-EVIDENCE_LINES = 10
+from tests.engine.faults.chaos.report import show_findings, show_plan
 
 
 def main() -> int:
@@ -33,26 +32,10 @@ def main() -> int:
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # connections are broken on purpose
     console = Console(width=150, highlight=False)
     plan = make_plan(options.seed, options.tasks, options.kills)
-    console.print(
-        f"seed {plan.seed}: {plan.tasks} tasks, {len(plan.faults)} faults over "
-        f"{plan.feed_seconds:.0f} s"
-    )
-    for fault in plan.faults:
-        console.print(f"  {fault}")
-    findings = asyncio.run(Campaign(plan, console.print, skew=options.skew).run())
-    table = Table(title=f"seed {plan.seed}", show_lines=False)
-    for heading in ("", "check", "found"):
-        table.add_column(heading)
-    for finding in findings:
-        evidence = "\n".join(finding.faults[:EVIDENCE_LINES])
-        more = f"\n… {len(finding.faults)} in all" if len(finding.faults) > EVIDENCE_LINES else ""
-        verdict = "[green]holds[/]" if finding.holds else "[red]BROKEN[/]"
-        table.add_row(
-            verdict,
-            finding.check,
-            finding.detail + (f"\n{evidence}{more}" if finding.faults else ""),
-        )
-    console.print(table)
+    show_plan(console, plan)
+    environment = TwoServers(new_folder(), skew=options.skew)
+    findings = asyncio.run(Campaign(plan, console.print, environment).run())
+    show_findings(console, plan, findings)
     return 0 if all(finding.holds for finding in findings) else 1
 
 

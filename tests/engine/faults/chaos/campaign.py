@@ -31,13 +31,18 @@ TIMEOUT_SECONDS = 180.0
 Say = Callable[[str], None]
 
 
+def new_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="regente-chaos-"))
+    folder.chmod(0o755)  # the server of a root user runs as another one
+    return folder
+
+
 class Campaign:
-    def __init__(self, plan: Plan, say: Say, *, skew: bool = False) -> None:
+    def __init__(self, plan: Plan, say: Say, environment: Environment) -> None:
+        """The environment is closed at the end of the run."""
         self.plan = plan
         self._say = say
-        folder = Path(tempfile.mkdtemp(prefix="regente-chaos-"))
-        folder.chmod(0o755)  # the server of a root user runs as another one
-        self._environment = Environment(folder, skew=skew)
+        self._environment = environment
         self._drawn = draw_tasks(plan.seed, plan.tasks)
         self._repeated = 0
         self._fed = 0
@@ -132,8 +137,8 @@ class Campaign:
             ) as connection:
                 found = await connection.execute(
                     "SELECT count(*) FILTER (WHERE status >= 'completed'), count(*),"
-                    " (SELECT count(*) FROM pg_stat_activity WHERE application_name = "
-                    "'regente') FROM regente.tasks"
+                    " (SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE "
+                    "'regente%') FROM regente.tasks"
                 )
                 row = await found.fetchone()
                 assert row is not None
@@ -187,7 +192,9 @@ class Campaign:
         )
 
     def _connections(self) -> Finding:
-        """I10: each runner has pools of 4 + 6, a lease and a listen connection; the feeder 4."""
-        most, bound = self._environment.record.most_connections, 3 * (4 + 6 + 2) + 4 + 6
+        """I10: each runner has pools of 4 (statements), 4 (calls), 6 (transactions) and 6 (calls
+        inside them), and four connections for claims, lease, notifications and stalls; the feeder
+        has pools of 4 and 6."""
+        most, bound = self._environment.record.most_connections, 3 * (4 + 4 + 6 + 6 + 4) + 4 + 6
         faults = () if most <= bound else (f"{most} connections at once",)
         return Finding("I10 connections", f"{most} at most, bound {bound}", faults)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from tests.engine.faults.chaos.environment import Death, Record
 from tests.engine.faults.chaos.plan import LEASE_SECONDS, SWEEP_SECONDS
 from tests.engine.faults.chaos.workload import EXPECTED
 from tests.support.audit import audit
-from tests.support.sinks import ExternalSink, sink_arrivals
+from tests.support.sinks import ExternalSink, results_that_were_not_committed, sink_arrivals
 
 # A statement takes a moment, and the loops of a loaded machine are late by another.
 STATEMENT_SECONDS = 0.5
@@ -98,6 +99,10 @@ class Checker:
     def _nothing_doubled(self) -> Finding:
         arrivals = sink_arrivals(self._connection)
         faults = [f"{key} arrived {count} times" for key, count in arrivals.items() if count != 1]
+        faults += [
+            f"task {task_id} recorded {output} for {step}, whose row is {row_id}"
+            for task_id, step, output, row_id in results_that_were_not_committed(self._connection)
+        ]
         for task_id, pipeline, status, *_ in self._tasks.values():
             wanted = EXPECTED[pipeline].stored if status == "completed" else ()
             faults += [
@@ -122,14 +127,17 @@ class Checker:
             by_key[key].append(attempt)
         faults = []
         for key, attempts in by_key.items():
-            _, number, step = key.split("-", 2)
+            number, step = task_and_step(key)
             if len(set(attempts)) != len(attempts):
                 faults.append(f"{key}: one attempt called twice: {attempts}")
-            if max(attempts) > recorded.get((int(number), step), 10**9):
+            if max(attempts) > recorded.get((number, step), 10**9):
                 faults.append(f"{key}: called again after it was recorded: {attempts}")
+        called = {task_and_step(key) for key in by_key}
+        if len(called) < len(by_key):
+            faults.append("a step was called under several keys")
         for task_id, pipeline, status, *_ in self._tasks.values():
             for step in EXPECTED[pipeline].external:
-                if status == "completed" and f"regente-{task_id}-{step}" not in by_key:
+                if status == "completed" and (task_id, step) not in called:
                     faults.append(f"task {task_id} completed without calling {step}")
         repeated = sum(len(attempts) > 1 for attempts in by_key.values())
         return Finding(
@@ -216,9 +224,16 @@ class Checker:
     def _recovered_at(self, death: Death) -> list[float]:
         rows: list[Any] = self._connection.execute(
             "SELECT extract(epoch FROM e.at)::double precision FROM regente.events e"
-            " WHERE e.details ->> 'reason' = 'runner_lost' AND e.runner_id = (SELECT "
-            "max(r.id) FROM regente.runners r"
-            " WHERE r.pid = %s AND r.started_at <= to_timestamp(%s))",
+            " WHERE e.details ->> 'reason' = 'runner_lost' AND e.runner_id = (SELECT r.id"
+            " FROM regente.runners r WHERE r.pid = %s AND r.started_at <= to_timestamp(%s)"
+            " ORDER BY r.started_at DESC LIMIT 1)",
             (death.pid, death.at),
         ).fetchall()
         return [at for (at,) in rows]
+
+
+def task_and_step(key: str) -> tuple[int, str]:
+    """What an idempotency key is for."""
+    found = re.fullmatch(r"regente-[0-9a-f-]{36}-(\d+)-[0-9a-f]+-(\w+)", key)
+    assert found is not None, key
+    return int(found[1]), found[2]

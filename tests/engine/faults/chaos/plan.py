@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Kind = Literal[
-    "kill runner", "pause runner", "deploy runner", "end backend", "kill backend", "kill postmaster"
+    "kill runner",
+    "pause runner",
+    "deploy runner",
+    "end backend",
+    "kill backend",
+    "kill postmaster",
+    "fail over",
 ]
 
 RUNNERS = 3
@@ -15,7 +21,7 @@ LEASE_SECONDS = 3.0
 HEARTBEAT_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 FIRST_FAULT_SECONDS = 2.5
-# How often each kind is drawn, beyond the one of each that a run of six or more always has.
+# How often each kind is drawn, beyond the one of each that a run of seven or more always has.
 WEIGHTS: dict[Kind, int] = {
     "kill runner": 40,
     "pause runner": 22,
@@ -23,13 +29,14 @@ WEIGHTS: dict[Kind, int] = {
     "end backend": 16,
     "kill backend": 7,
     "kill postmaster": 7,
+    "fail over": 8,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     at_seconds: float
-    kind: Kind
+    kind: str
     runner: int
     seconds: float  # how long the target stays away
     pick: int  # which of the backends found at that moment

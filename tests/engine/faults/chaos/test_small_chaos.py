@@ -9,10 +9,11 @@ from typing import get_args
 
 import pytest
 
-from tests.engine.faults.chaos.campaign import Campaign
+from tests.engine.faults.chaos.campaign import Campaign, new_folder
+from tests.engine.faults.chaos.environment import TwoServers
 from tests.engine.faults.chaos.plan import Kind, make_plan
 
-SEED, TASKS, FAULTS = 7, 2000, 6
+SEED, TASKS, FAULTS = 7, 2000, 7
 
 
 @pytest.mark.timeout(180)
@@ -22,7 +23,9 @@ async def test_no_task_is_lost_doubled_or_late_under_all_faults(
     """F1, F3, F4, F5, F20."""
     caplog.set_level(logging.CRITICAL, logger="psycopg")
     said: list[str] = []
-    findings = await Campaign(make_plan(SEED, TASKS, FAULTS), said.append).run()
+    findings = await Campaign(
+        make_plan(SEED, TASKS, FAULTS), said.append, TwoServers(new_folder())
+    ).run()
     broken = [
         f"{finding.check}: {finding.detail} {finding.faults[:5]}"
         for finding in findings
@@ -38,7 +41,7 @@ def test_the_same_seed_gives_the_same_faults() -> None:
 
 def test_every_kind_of_fault_is_in_every_plan() -> None:
     for seed in range(20):
-        assert {fault.kind for fault in make_plan(seed, 100, 6).faults} == set(get_args(Kind))
+        assert {fault.kind for fault in make_plan(seed, 100, 7).faults} == set(get_args(Kind))
 
 
 def test_at_least_one_runner_is_never_paused() -> None:

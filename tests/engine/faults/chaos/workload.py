@@ -8,8 +8,8 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from regente import Fatal, Retry, Task, Throttled, Transient, pipeline
-from tests.support.sinks import ARRIVE, ExternalSink
+from regente import Fatal, LaneLimits, Retry, Task, Throttled, Transient, pipeline
+from tests.support.sinks import ARRIVE, ExternalSink, store_arrival
 
 LONGEST_BACKOFF_SECONDS = 0.5
 LONGEST_TASK_SECONDS = 2.0
@@ -57,7 +57,12 @@ async def noop(task: Task) -> None:
     """Returns at once."""
 
 
-@pipeline("chaos.steps", retry=RETRY)
+def of_ten(args: dict[str, int]) -> str:
+    """One of ten lanes."""
+    return f"lane {args['n'] % 10}"
+
+
+@pipeline("chaos.steps", retry=RETRY, lane=of_ten, lane_limits=LaneLimits(concurrency=5, breaker=0))
 async def steps(task: Task) -> int:
     seen = await task.step("READ", work, task.args["ms"] / 2)
     await store(task, "STORE")
@@ -66,9 +71,9 @@ async def steps(task: Task) -> int:
     return seen
 
 
-@pipeline("chaos.external", retry=RETRY)
+@pipeline("chaos.external", retry=RETRY, lane=of_ten)
 async def external(task: Task) -> str:
-    await task.step("CALL", call, task.idempotency_key("CALL"), task.attempt, task.args["ms"])
+    await task.step("CALL", call, task.idempotency_key("CALL"), task, task.args["ms"])
     return "called"
 
 
@@ -82,10 +87,10 @@ async def flaky(task: Task) -> str:
     return "done"
 
 
-@pipeline("chaos.throttled", retry=RETRY)
+@pipeline("chaos.throttled", retry=RETRY, lane=lambda args: f"throttled {args['n'] % 50}")
 async def throttled(task: Task) -> str:
     if not await task.done("TOLD"):
-        await task.step("TOLD", call, task.idempotency_key("TOLD"), task.attempt, 0)
+        await task.step("TOLD", call, task.idempotency_key("TOLD"), task, 0)
         raise Throttled("slow down", retry_after=LONGEST_BACKOFF_SECONDS)
     await store(task, "STORE")
     return "done"
@@ -107,6 +112,9 @@ async def fatal(task: Task) -> None:
 
 async def store(task: Task, step: str) -> None:
     """An effect inside the database."""
+    if task.id % 2:
+        await store_arrival(task, step)
+        return
     async with task.transaction(step) as connection:
         await connection.execute(ARRIVE, (task.id, step, task.attempt))
 
@@ -116,9 +124,9 @@ async def work(milliseconds: float) -> int:
     return int(milliseconds)
 
 
-async def call(key: str, attempt: int, milliseconds: int) -> int:
+async def call(key: str, task: Task, milliseconds: int) -> int:
     """An effect outside the database, done as soon as the line is written."""
     await asyncio.sleep(milliseconds / 2000)
-    ExternalSink(Path(os.environ["EXTERNAL_SINK"])).arrive(key, attempt)
+    ExternalSink(Path(os.environ["EXTERNAL_SINK"])).arrive(key, task.attempt)
     await asyncio.sleep(milliseconds / 2000)
-    return attempt
+    return task.attempt

@@ -6,9 +6,9 @@ import asyncio
 import os
 from pathlib import Path
 
-from regente import Retry, Task, Throttled, Transient, pipeline
+from regente import LaneLimits, Retry, Task, Throttled, Transient, pipeline
 from tests.support.current_app import application
-from tests.support.sinks import ARRIVE, ExternalSink
+from tests.support.sinks import ARRIVE, ExternalSink, store_arrival
 
 SOON = Retry(max_attempts=2, first=0.01, jitter=False)
 
@@ -20,30 +20,52 @@ def external_sink() -> ExternalSink:
 @pipeline("crash.work", retry=SOON)
 async def work(task: Task) -> dict[str, int]:
     """An external effect, then a database effect."""
-    number = await task.step("FETCH", fetch, task.idempotency_key("FETCH"), task.attempt)
-    async with task.transaction("STORE") as connection:
-        await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
-    return {"number": number}
+    number = await task.step("FETCH", fetch, task.idempotency_key("FETCH"), task)
+    return {"number": number, "stored": await store_arrival(task, "STORE")}
 
 
 @pipeline("crash.sleepy", retry=SOON)
 async def sleepy(task: Task) -> str:
-    await task.step("BEFORE", fetch, task.idempotency_key("BEFORE"), task.attempt)
+    await task.step("BEFORE", fetch, task.idempotency_key("BEFORE"), task)
     await task.sleep(0.05)
     async with task.transaction("AFTER") as connection:
         await connection.execute(ARRIVE, (task.id, "AFTER", task.attempt))
     return "slept"
 
 
+@pipeline("crash.laned", retry=SOON, lane=lambda args: "a", lane_limits=LaneLimits(concurrency=2))
+async def laned(task: Task) -> dict[str, int]:
+    """As `crash.work`, two at a time."""
+    return await work(task)
+
+
 @pipeline("crash.throttled", retry=SOON)
 async def throttled(task: Task) -> str:
     """Throttled once; only a recorded step remembers it after a crash."""
     if not await task.done("TOLD"):
-        await task.step("TOLD", fetch, task.idempotency_key("TOLD"), task.attempt)
+        await task.step("TOLD", fetch, task.idempotency_key("TOLD"), task)
         raise Throttled("slow down", retry_after=0.01)
     async with task.transaction("STORE") as connection:
         await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
     return "served"
+
+
+@pipeline("crash.paying", retry=SOON)
+async def paying(task: Task) -> str:
+    """Makes no call a second time without a person's word."""
+    await task.step("PAY", fetch, task.idempotency_key("PAY"), task, on_unknown="hold")
+    async with task.transaction("STORE") as connection:
+        await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
+    return "paid"
+
+
+@pipeline("crash.signaled", retry=SOON)
+async def signaled(task: Task) -> str:
+    """Receives the first of two signals, once."""
+    if await task.wait_for("go", int) == 1:
+        async with task.transaction("STORE") as connection:
+            await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
+    return "told"
 
 
 @pipeline("crash.flaky", retry=SOON)
@@ -76,8 +98,7 @@ async def slow(task: Task) -> str:
     """Many small writes, so that a pause hits it between any two."""
     for number in range(10):
         await task.step(f"PART_{number}", pause)
-    async with task.transaction("STORE") as connection:
-        await connection.execute(ARRIVE, (task.id, "STORE", task.attempt))
+    await store_arrival(task, "STORE")
     return "at last"
 
 
@@ -94,8 +115,14 @@ async def child(task: Task) -> str:
     return "stored"
 
 
-async def fetch(key: str, attempt: int) -> int:
-    external_sink().arrive(key, attempt)
+@pipeline("crash.spawning", retry=SOON)
+async def spawning(task: Task) -> list[str]:
+    """Spawns three tasks and waits for them."""
+    return await task.spawn("SPREAD", "crash.child", [{}, {}, {}], of=str)
+
+
+async def fetch(key: str, task: Task) -> int:
+    external_sink().arrive(key, task.attempt)
     return 42
 
 

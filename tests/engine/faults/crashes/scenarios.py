@@ -33,6 +33,7 @@ class Scenario:
     prepare: Prepare = nothing
     provoke: Provoke = wait
     batch: bool = True
+    lease_ms: int = 1000
     children: int = 0  # tasks that these enqueue
     crashes: int = 1  # deaths of a runner that a task may meet on the way
     tries: int = 0  # attempts that fail by the task's own fault, crash or no crash
@@ -65,6 +66,12 @@ def leave_orphans(connection: Connection) -> None:
         )
 
 
+def send_signals(connection: Connection) -> None:
+    """Two for each task: a crash between them must not change which one is received."""
+    for payload in ("1", "2"):
+        connection.execute("SELECT regente.signal(id, 'go', %s) FROM regente.tasks", (payload,))
+
+
 def make_schedule_due(connection: Connection) -> None:
     connection.execute(
         "INSERT INTO regente.schedules (name, pipeline, cron, next_at)"
@@ -77,6 +84,17 @@ def drain(connection: Connection, runner: RunnerProcess) -> None:
     runner.send(signal.SIGTERM)
 
 
+def lock_running_rows(connection: Connection, runner: RunnerProcess) -> None:
+    """Another session locks the tasks' rows until their writes are set aside."""
+    eventually(lambda: _count(connection, "status = 'running'") == 3)
+    with psycopg.connect(connection.info.dsn) as holder:
+        holder.execute("SELECT FROM regente.tasks FOR UPDATE")
+        waiting = "FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+        ours = (holder.info.backend_pid,)
+        eventually(lambda: connection.execute(f"SELECT {waiting}", ours).rowcount > 0)
+        eventually(lambda: connection.execute(f"SELECT {waiting}", ours).rowcount == 0)
+
+
 def _count(connection: Connection, condition: str) -> int:
     row = connection.execute(f"SELECT count(*) FROM regente.tasks WHERE {condition}").fetchone()
     assert row is not None
@@ -84,6 +102,7 @@ def _count(connection: Connection, condition: str) -> int:
 
 
 WORK: dict[str, Any] = {"pipeline": "crash.work", "stored": {"STORE": 1}, "external": ("FETCH",)}
+LANED: dict[str, Any] = {**WORK, "pipeline": "crash.laned", "count": 5}
 PARENT: dict[str, Any] = {
     "pipeline": "crash.parent",
     "count": 1,
@@ -91,23 +110,34 @@ PARENT: dict[str, Any] = {
     "stored": {"STORE": 1},
 }
 
+SPAWNING: dict[str, Any] = {**PARENT, "pipeline": "crash.spawning"}
+
 SCENARIOS: dict[str, Scenario] = {
     "enqueue.before_commit": Scenario(**PARENT),
     "enqueue.committed": Scenario(**PARENT),
     "register.committed": Scenario(**WORK),
-    "lease.renewed": Scenario("crash.long"),
+    # A second is short for a renewal on a busy machine: the lease would be lost before.
+    "lease.renewed": Scenario("crash.long", lease_ms=4000),
     "claim.committed": Scenario(**WORK),
+    "claim.lanes_committed": Scenario(**LANED),
+    "lanes.before_report": Scenario(**LANED),
     "mark.committed": Scenario(**WORK),
+    "intent.committed": Scenario("crash.paying", stored={"STORE": 1}, external=("PAY",)),
     "step.before_record": Scenario(**WORK),
     "step.recorded": Scenario(**WORK, passage=2),
     "transaction.before_commit": Scenario(**WORK),
     "transaction.committed": Scenario(**WORK, passage=2),
     "sleep.committed": Scenario("crash.sleepy", stored={"AFTER": 1}, external=("BEFORE",)),
+    "signal.received": Scenario("crash.signaled", stored={"STORE": 1}, prepare=send_signals),
+    "children.spawned": Scenario(**SPAWNING),
+    "children.recorded": Scenario(**SPAWNING),
     "finish.before": Scenario(**WORK),
     "finish.committed": Scenario(**WORK),
     "settle.before": Scenario("crash.throttled", stored={"STORE": 1}, external=("TOLD",)),
     "settle.committed": Scenario("crash.flaky", tries=1),
+    "locked.committed": Scenario("crash.slow", stored={"STORE": 1}, provoke=lock_running_rows),
     "stall.settled": Scenario("crash.silent", count=1, tries=1),
+    "lost.committed": Scenario(**WORK, prepare=leave_orphans, crashes=2),
     "reap.committed": Scenario(**WORK, prepare=leave_orphans, crashes=2),
     "schedule.fired": Scenario(**WORK, count=0, children=1, batch=False, prepare=make_schedule_due),
     "batch.closed": Scenario(**WORK),

@@ -14,6 +14,7 @@ from regente import Regente, Task
 from regente.engine.pipeline import Registry
 from regente.engine.queries import query
 from regente.engine.watchdog.batches import BatchReview
+from tests.engine.helpers import SqlRunner
 from tests.support.audit import audit
 from tests.support.eventually import eventually_async
 
@@ -114,6 +115,8 @@ async def test_queueing_a_draft_reopens_a_batch_that_was_given_up(
     await app.enqueue("job", batch="b")
     other.execute("UPDATE regente.batches SET progress_at = progress_at - interval '1 hour'")
     other.execute("UPDATE regente.tasks SET run_at = run_at - interval '1 hour'")
+    SqlRunner.register(other, ["job"])
+    other.execute("UPDATE regente.runners SET started_at = started_at - interval '1 hour'")
     other.commit()
     await BatchReview(app.database, 1).run_once()
     assert (await app.batch("b")).status == "failed"

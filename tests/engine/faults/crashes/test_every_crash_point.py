@@ -21,10 +21,15 @@ from tests.engine.faults.crashes import pipelines as _registered  # noqa: F401 -
 from tests.engine.faults.crashes.scenarios import SCENARIOS, Connection, Scenario
 from tests.support.audit import audit
 from tests.support.current_app import set_application
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_async
 from tests.support.runner_process import ROOT, RunnerProcess
 from tests.support.running import runner_in
-from tests.support.sinks import ExternalSink, create_sink, sink_arrivals
+from tests.support.sinks import (
+    ExternalSink,
+    create_sink,
+    results_that_were_not_committed,
+    sink_arrivals,
+)
 
 MODULE = "tests.engine.faults.crashes.pipelines"
 MIGRATION_POINT = "migrate.statement"
@@ -61,9 +66,7 @@ async def test_a_crash_at_a_crash_point_loses_and_doubles_nothing(
             external_before = Counter(key for key, _ in external.arrivals())
             expire_leases(connection)
             async with runner_in(app):
-                await asyncio.to_thread(
-                    eventually, lambda: everything_ended(connection, scenario), within_seconds=20
-                )
+                await all_end(app, connection, scenario)
             check_tasks(connection, scenario)
             check_effects(connection, scenario, external, external_before)
             assert audit(connection) == []
@@ -121,6 +124,17 @@ def expire_leases(connection: Connection) -> None:
     )
 
 
+async def all_end(app: Regente, connection: Connection, scenario: Scenario) -> None:
+    """Wait until all tasks have ended; a person lets unknown calls be repeated."""
+
+    async def ended() -> bool:
+        for asked in await app.decisions():
+            await app.resolve(asked.task_id, asked.step, retry=True)
+        return await asyncio.to_thread(everything_ended, connection, scenario)
+
+    await eventually_async(ended, within_seconds=60)
+
+
 def everything_ended(connection: Connection, scenario: Scenario) -> bool:
     live = connection.execute(
         "SELECT count(*) FILTER (WHERE status < 'completed'), count(*) FROM regente.tasks"
@@ -154,6 +168,12 @@ def check_effects(
     doers = scenario.children or scenario.count
     arrivals = sink_arrivals(connection)
     assert set(arrivals.values()) <= {1}, arrivals
+    assert results_that_were_not_committed(connection) == []
+    told = connection.execute(
+        "SELECT t.result ->> 'stored', k.id::text FROM regente.tasks t "
+        "JOIN public.sink k ON k.task_id = t.id WHERE t.result ->> 'stored' IS NOT NULL"
+    ).fetchall()
+    assert all(stored == row_id for stored, row_id in told), told
     assert Counter(step for _, step in arrivals) == Counter(
         {step: doers * n for step, n in scenario.stored.items()}
     )

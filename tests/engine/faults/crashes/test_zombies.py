@@ -94,6 +94,6 @@ def count(connection: Connection, condition: str) -> int:
 
 def tenures(connection: Connection, pid: int) -> list[str]:
     rows = connection.execute(
-        "SELECT status::text FROM regente.runners WHERE pid = %s ORDER BY id", (pid,)
+        "SELECT status::text FROM regente.runners WHERE pid = %s ORDER BY started_at", (pid,)
     ).fetchall()
     return [status for (status,) in rows]

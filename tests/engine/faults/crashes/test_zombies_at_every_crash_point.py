@@ -17,10 +17,10 @@ from regente.settings import Settings
 from tests.engine.faults.crashes.scenarios import SCENARIOS, Connection
 from tests.engine.faults.crashes.test_every_crash_point import (
     MODULE,
+    all_end,
     check_effects,
     check_tasks,
     enqueue,
-    everything_ended,
 )
 from tests.support.audit import audit
 from tests.support.current_app import set_application
@@ -28,8 +28,6 @@ from tests.support.eventually import eventually
 from tests.support.runner_process import RunnerProcess
 from tests.support.running import runner_in
 from tests.support.sinks import ExternalSink, create_sink
-
-LEASE = {"JOB_LOCK_TTL_MS": "1000"}
 
 
 @pytest.mark.parametrize("point", sorted(SCENARIOS))
@@ -47,7 +45,7 @@ async def test_a_runner_frozen_at_a_crash_point_is_replaced_and_does_no_harm(
     armed = {
         "REGENTE_CRASH_POINT": f"{point}:{scenario.passage}",
         "REGENTE_CRASH_SIGNAL": "SIGSTOP",
-        **LEASE,
+        "JOB_LOCK_TTL_MS": str(scenario.lease_ms),
     }
     async with Regente(database_url, settings=settings) as app:
         set_application(app)
@@ -58,18 +56,14 @@ async def test_a_runner_frozen_at_a_crash_point_is_replaced_and_does_no_harm(
             with RunnerProcess(database_url, MODULE, armed) as zombie:
                 scenario.provoke(connection, zombie)
                 await asyncio.to_thread(
-                    eventually, lambda: is_frozen(zombie.pid), within_seconds=20
+                    eventually, lambda: is_frozen(zombie.pid), within_seconds=60
                 )
                 before = Counter(key for key, _ in external.arrivals())
                 async with runner_in(app):
-                    await asyncio.to_thread(
-                        eventually,
-                        lambda: everything_ended(connection, scenario),
-                        within_seconds=20,
-                    )
+                    await all_end(app, connection, scenario)
                     woken_at = connection.execute("SELECT clock_timestamp()").fetchone()
                     zombie.send(signal.SIGCONT)
-                    if scenario.provoke.__name__ == "wait":
+                    if scenario.provoke.__name__ != "drain":
                         await asyncio.to_thread(
                             eventually, lambda: is_back(connection, zombie.pid, woken_at)
                         )
