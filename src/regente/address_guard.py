@@ -16,7 +16,9 @@ import httpcore2
 import httpx2
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-
+_IPV4_COMPATIBLE = IPv6Network("::/96")
+_NOT_PUBLIC = (_IPV4_COMPATIBLE, IPv6Network("fec0::/10"), IPv6Network("64:ff9b:1::/48"))
+"""Networks that Python 3.11 takes for public: compatible, site-local and local NAT64 addresses."""
 
 Origin = tuple[str, int]
 """A host and its port."""
@@ -53,7 +55,8 @@ def check_url(url: str, *, allow_private: bool) -> None:
 def check_address(address: str, *, allow_private: bool) -> None:
     for one in _addresses_in(ip_address(address.split("%")[0])):
         always_refused = one.is_link_local or one.is_multicast or one.is_unspecified
-        if always_refused or not (allow_private or one.is_global):
+        is_public = one.is_global and not any(one in network for network in _NOT_PUBLIC)
+        if always_refused or not (allow_private or is_public):
             raise AddressRefused(f"{address} is not a public address; nothing is read from it")
 
 
@@ -62,7 +65,7 @@ def _addresses_in(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | 
     if isinstance(address, IPv4Address):
         return [address]
     inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64:
+    if address in _NAT64 or (address in _IPV4_COMPATIBLE and int(address) > 1):
         inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
     found: list[IPv4Address | IPv6Address] = [one for one in inner if one is not None]
     return found if address.ipv4_mapped else [address, *found]

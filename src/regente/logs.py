@@ -1,7 +1,8 @@
 """Formats every `logging` record as one line, from the engine and from pipelines.
 
 Every line gets the fields of the current task (`regente.engine.log.task_fields`). Lines go to
-stderr: JSON for machines, text for a terminal. Only the composition root calls this.
+stderr: JSON for machines, text for a terminal. What looks like a secret is hidden. Only the
+composition root calls this.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from regente.engine.log import task_fields
+from regente.engine.log import current_task, task_fields
+from regente.redaction import redacted, redacted_text
 
 LogFormat = Literal["json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-# Control characters of a scraped page must not reach the terminal.
+# Control characters of a scraped page must not reach the terminal, nor what ends or turns a line.
 ESCAPES = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
-}
+} | {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
 
 _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _COLOURS = {"debug": 2, "info": 32, "warning": 33, "error": 31, "critical": 31}
@@ -105,20 +107,40 @@ class _LineFormatter(logging.Formatter):
             own["stack"] = record.stack_info
         if record.exc_info:
             own["exception"] = self.formatException(record.exc_info)
-        return {**self._fields, **task_fields(), **context, **own}
+        shown: dict[str, Any] = redacted({**self._fields, **task_fields(), **context, **own})
+        return shown
 
 
 class _JsonFormatter(_LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
         standard = {
-            "event": record.getMessage(),
+            "event": redacted_text(record.getMessage()),
             "level": record.levelname.lower(),
             "logger": record.name,
             "timestamp": datetime.fromtimestamp(record.created, UTC)
             .isoformat(timespec="microseconds")
             .replace("+00:00", "Z"),
         }
-        return json.dumps(standard | self._fields_of(record) | standard, default=str)
+        fields = self._fields_of(record)
+        return json.dumps(standard | _job_fields(fields) | fields | standard, default=str)
+
+
+def _job_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """The original specification's names of what every line about a task tells."""
+    if "task" not in fields:
+        return {}
+    duration_ms = fields.get("duration_ms")
+    task = current_task.get()
+    if duration_ms is None and task is not None and task.id == fields["task"]:
+        duration_ms = round(task.running_seconds * 1000, 1)
+    return {
+        "workerId": fields.get("runner"),
+        "jobId": fields["task"],
+        "jobType": fields.get("pipeline"),
+        "attempts": fields.get("attempt"),
+        "status": "running",
+        "durationMs": duration_ms,
+    }
 
 
 class _TextFormatter(_LineFormatter):
@@ -128,7 +150,8 @@ class _TextFormatter(_LineFormatter):
         context = [f"{name}={_quoted(value)}" for name, value in fields.items()]
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         level = record.levelname.lower()
-        first = " ".join([record.getMessage(), *context])
+        message = redacted_text(record.getMessage()).replace("\r", "\\r").replace("\n", "\\n")
+        first = " ".join([message, *context])
         text = "\n".join([first, *tracebacks]).translate(ESCAPES)
         if sys.stderr.isatty():
             return f"\x1b[2m{clock}\x1b[0m \x1b[{_COLOURS.get(level, 0)}m{level:<8}\x1b[0m {text}"

@@ -7,17 +7,43 @@ import contextlib
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from regente.asgi.sockets import listen
+from regente.asgi.connections import ConnectionLimits, ConnectionTable, LimitedProtocol
+from regente.asgi.sockets import BACKLOG, listen
 
 DRAIN_SECONDS = 5
 _START_POLL_SECONDS = 0.005
 _TICK_SECONDS = 1.0
+_TLS_1_2_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Those with forward secrecy and authenticated encryption; TLS 1.3 has no others."""
+_ACCEPTED_AT_ONCE = 32
+"""Connections that asyncio accepts before any of them can be refused; each is an open file."""
 # Longer than a client's usual poll interval, so that polls reuse a connection.
 _KEEP_ALIVE_SECONDS = 65
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How clients reach the server: directly or through proxies, with or without TLS."""
+
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks whose X-Forwarded-For and X-Forwarded-Proto are believed."""
+    certificate: Path | None = None
+    private_key: Path | None = None
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.certificate else "http"
+
+
+DIRECT = Front()
 
 
 class ServiceNotStarted(RuntimeError):
@@ -35,6 +61,8 @@ async def serving(
     *,
     drain_seconds: int = DRAIN_SECONDS,
     before_stop: Callable[[], Awaitable[None]] | None = None,
+    limits: ConnectionLimits | None = None,
+    front: Front = DIRECT,
 ) -> AsyncIterator[str]:
     """Serve the application and yield its base URL; port 0 takes a free one. Signals are not
     handled.
@@ -42,7 +70,7 @@ async def serving(
     `before_stop` is called before the stop, to end responses that would never end.
     """
     listener = listen(host, port)
-    server = _Server(_config(app, drain_seconds))
+    server = _Server(_config(app, drain_seconds, limits or ConnectionLimits(), front))
     running = asyncio.create_task(_run(server, listener), name=f"serving {host}:{port}")
     try:
         while not server.started and not running.done():
@@ -50,7 +78,8 @@ async def serving(
         if running.done():
             running.result()
             raise ServiceNotStarted
-        yield _base_url(listener)
+        listener.listen(BACKLOG)  # uvicorn has set it to _ACCEPTED_AT_ONCE
+        yield _base_url(listener, front.scheme)
     finally:
         if before_stop is not None:
             await before_stop()
@@ -68,12 +97,13 @@ async def serve_until_stopped(
     *,
     drain_seconds: int = DRAIN_SECONDS,
     before_stop: Callable[[], Awaitable[None]] | None = None,
+    front: Front = DIRECT,
 ) -> None:
     """Serve until SIGTERM or SIGINT. `announce` gets the base URL once the application answers."""
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
         async with serving(
-            app, host, port, drain_seconds=drain_seconds, before_stop=before_stop
+            app, host, port, drain_seconds=drain_seconds, before_stop=before_stop, front=front
         ) as url:
             announce(url)
             await stopped.wait()
@@ -121,19 +151,28 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
         raise ServiceNotStarted from None
 
 
-def _config(app: ASGIApp, drain_seconds: int) -> uvicorn.Config:
+def _config(
+    app: ASGIApp, drain_seconds: int, limits: ConnectionLimits, front: Front
+) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, ConnectionTable(limits))),
         log_config=None,
         log_level="warning",
         access_log=False,
+        backlog=_ACCEPTED_AT_ONCE,
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=drain_seconds,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        proxy_headers=bool(front.trusted_proxies),
+        forwarded_allow_ips=list(front.trusted_proxies),
+        ssl_certfile=front.certificate,
+        ssl_keyfile=front.private_key,
+        ssl_ciphers=_TLS_1_2_CIPHERS,
     )
 
 
-def _base_url(listener: socket.socket) -> str:
+def _base_url(listener: socket.socket, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

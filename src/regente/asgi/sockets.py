@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 
-_BACKLOG = 1024
+BACKLOG = 1024
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes a free one."""
     listener = bind(host, port)
-    listener.listen(_BACKLOG)
+    listener.listen(BACKLOG)
     return listener
 
 

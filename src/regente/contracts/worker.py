@@ -10,7 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 API_KEY_HEADER = "x-api-key"
 IDEMPOTENCY_HEADER = "idempotency-key"
-"""*Ours*, on `POST /scrape`: the same key twice is one job. A worker may ignore it."""
+"""*Ours*, on `POST /scrape`: the same key twice is one job. A worker may ignore it. One that obeys
+it has `job_key` in every answer of `GET /session/status`."""
+WITHOUT_DATA = {"prefer": "return=minimal"}
+"""*Ours*, on `GET /scrape/{job_id}` (RFC 7240): the caller does not need `data`. A worker may
+ignore it."""
 
 
 class SessionStatus(StrEnum):
@@ -120,7 +124,7 @@ class ScrapeAccepted(BaseModel):
 
 
 class ScrapeJob(BaseModel):
-    """`data` may hold every ad and is not read here."""
+    """`data` holds every ad once the job is completed, and is not read here."""
 
     status: ScrapeStatus
     ads_count: int | None = Field(None, ge=0, le=2**31 - 1)

@@ -1,38 +1,46 @@
 """One HTTP call to a service; a failed one raises CallFailed with its kind.
 
-Responses are bounded and read as a stream: a worker may put every ad into its status. Their
-texts are made storable and secrets in them are masked.
+Responses are bounded and read as a stream: a worker may put every ad into its status
+(`large_json.py`). Their texts are made storable and secrets in them are masked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import math
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+import re
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
 import httpx2
-import ijson
 from pydantic import BaseModel, ValidationError
 
+from regente.compression import ACCEPTED, NotDecodable, decompressed
 from regente.contracts.worker import API_KEY_HEADER
 from regente.engine.errors import RegenteError
 from regente.engine.hooks import Call, current_observer
 from regente.engine.outcome import storable
+from regente.http_client.large_json import LargeObject, NotReadable
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-MAX_PARSED_BYTES = 1024 * 1024 * 1024
 MAX_SHOWN_CHARACTERS = 300
 MAX_ERROR_BYTES = 65_536
 CHUNK_BYTES = 65_536
-MAX_DEPTH = 200
 MAX_TIMEOUTS_PER_ANSWER = 4
 """A complete response may take this many timeouts; each byte restarts the timeout."""
+
+_CHARSET = re.compile(r"charset=[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_PAGE_CODECS = re.compile(
+    r"ascii|utf-(8|16|16-le|16-be)|cp125\d|cp(437|85\d|866|874|932|949|950)|iso8859-\d+|koi8-[ru]"
+    r"|mac-(roman|cyrillic)|big5|gbk|gb2312|gb18030|euc_(jp|kr)|shift_jis|iso2022_jp"
+)
+"""Of web pages. Python has others, some of which take hours for a page: `charset=punycode`."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -57,6 +65,7 @@ TRANSIENT = frozenset(
     {CallFailure.REFUSED, CallFailure.TIMEOUT, CallFailure.BROKEN, CallFailure.SERVER}
 )
 """Failures that a restart of the service explains."""
+_ANSWER_LOST = frozenset({CallFailure.TIMEOUT, CallFailure.BROKEN, CallFailure.PROTOCOL})
 
 
 class CallFailed(RegenteError):
@@ -70,13 +79,28 @@ class CallFailed(RegenteError):
         status: int | None = None,
         retry_after: float | None = None,
         body: str | None = None,
+        sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.failure = failure
+        self.sent = sent
+        """False if the service cannot have got the request."""
         self.status = status
         self.retry_after = retry_after
         self.body = body
         """The text of an error response, up to MAX_ERROR_BYTES."""
+
+    @property
+    def lost_answer(self) -> bool:
+        """True if the service may have done what was asked, and its answer is not known."""
+        return self.sent and self.status is None and self.failure in _ANSWER_LOST
+
+    @property
+    def may_have_acted(self) -> bool:
+        """True if its answer is lost, or if it (or a gateway before it) failed while answering. 503
+        says that the request was not handled."""
+        failed = self.failure is CallFailure.SERVER and self.status != 503
+        return self.lost_answer or failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +129,7 @@ class HttpClient:
                 max_connections=500, max_keepalive_connections=500, keepalive_expiry=60.0
             ),
             transport=transport,
+            headers={"accept-encoding": ACCEPTED},
             trust_env=False,
         )
 
@@ -123,7 +148,7 @@ class HttpClient:
     ) -> Answer:
         """Call the service and return its validated response; any failure raises CallFailed."""
         try:
-            fields = await self._fields_of(method, url, api_key, body, headers)
+            fields = await self._fields_of(method, url, api_key, body, headers, answer)
             return self._validated(fields, answer, f"{method} {url}")
         except CallFailed as error:
             raise self._masked(error) from None
@@ -136,8 +161,9 @@ class HttpClient:
                 "GET", url, headers or {}, None, follow_redirects=True
             ) as response:
                 body = await _read_page(response, what)
-                text = storable(body.decode(response.charset_encoding or "utf-8", "replace"))
-                return WebPage(str(response.url), response.headers.get("content-type", ""), text)
+                content_type = response.headers.get("content-type", "")[:MAX_SHOWN_CHARACTERS]
+                text = storable(body.decode(_codec_of(content_type), "replace"))
+                return WebPage(str(response.url), content_type, text)
         except CallFailed as error:
             raise self._masked(error) from None
 
@@ -148,13 +174,14 @@ class HttpClient:
         api_key: str | None,
         body: BaseModel | None,
         headers: dict[str, str] | None,
+        answer: type[BaseModel],
     ) -> Any:
         sent = {**(headers or {}), **({API_KEY_HEADER: api_key} if api_key is not None else {})}
         content = (
             None if body is None else body.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
         async with self._answer(method, url, sent, content) as response:
-            return await _read_json(response, f"{method} {url}")
+            return await _read_json(response, f"{method} {url}", answer.model_fields.keys())
 
     @asynccontextmanager
     async def _answer(
@@ -182,12 +209,14 @@ class HttpClient:
                         yield response
         except (httpx2.TimeoutException, TimeoutError) as error:
             raise CallFailed(
-                CallFailure.TIMEOUT, f"{what}: no answer in time ({type(error).__name__})"
+                CallFailure.TIMEOUT,
+                f"{what}: no answer in time ({type(error).__name__})",
+                sent=not isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout),
             ) from None
         except httpx2.ConnectError as error:
             raise CallFailed(CallFailure.REFUSED, f"{what}: cannot connect: {error}") from None
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError) as error:
-            raise CallFailed(CallFailure.PROTOCOL, f"{what}: {error}") from None
+            raise CallFailed(CallFailure.PROTOCOL, f"{what}: {error}", sent=False) from None
         except httpx2.TransportError as error:
             raise CallFailed(
                 CallFailure.BROKEN,
@@ -203,7 +232,12 @@ class HttpClient:
         message = self._mask(storable(error.message))
         body = None if error.body is None else self._mask(storable(error.body))
         return CallFailed(
-            error.failure, message, status=error.status, retry_after=error.retry_after, body=body
+            error.failure,
+            message,
+            status=error.status,
+            retry_after=error.retry_after,
+            body=body,
+            sent=error.sent,
         )
 
     def _validated(self, fields: Any, answer: type[Answer], what: str) -> Answer:
@@ -254,7 +288,7 @@ async def _refuse_errors(response: httpx2.Response, what: str) -> None:
     status = response.status_code
     if status < 300:
         return
-    body = await _error_text(response)
+    body = await _error_text(response, what)
     text = " ".join(body.split())[:MAX_SHOWN_CHARACTERS]
     message = f"{what} answered {status}" + (f": {text}" if text else "")
     if status == 429:
@@ -276,13 +310,23 @@ async def _refuse_errors(response: httpx2.Response, what: str) -> None:
     raise CallFailed(known.get(status, other), message, status=status, body=body)
 
 
-async def _error_text(response: httpx2.Response) -> str:
+async def _body(response: httpx2.Response, what: str) -> AsyncIterator[bytes]:
+    raw = response.aiter_raw(CHUNK_BYTES)
+    try:
+        async for piece in decompressed(raw, response.headers, piece_bytes=CHUNK_BYTES):
+            yield piece
+    except NotDecodable as error:
+        raise CallFailed(CallFailure.PROTOCOL, f"{what}: the answer {error}") from None
+
+
+async def _error_text(response: httpx2.Response, what: str) -> str:
     """Read the first MAX_ERROR_BYTES of an error response."""
     read = b""
-    async for chunk in response.aiter_bytes():
-        read += chunk
-        if len(read) > MAX_ERROR_BYTES:
-            break
+    with suppress(CallFailed):  # its status counts, not its text
+        async for chunk in _body(response, what):
+            read += chunk
+            if len(read) > MAX_ERROR_BYTES:
+                break
     return read[:MAX_ERROR_BYTES].decode("utf-8", "replace")
 
 
@@ -305,7 +349,7 @@ def _retry_after(response: httpx2.Response) -> float | None:
 
 async def _read_page(response: httpx2.Response, what: str) -> bytes:
     read = bytearray()
-    async for chunk in response.aiter_bytes(CHUNK_BYTES):
+    async for chunk in _body(response, what):
         read += chunk
         if len(read) > MAX_ANSWER_BYTES:
             raise CallFailed(
@@ -314,13 +358,23 @@ async def _read_page(response: httpx2.Response, what: str) -> bytes:
     return bytes(read)
 
 
-async def _read_json(response: httpx2.Response, what: str) -> Any:
-    chunks = response.aiter_bytes(CHUNK_BYTES)
+def _codec_of(content_type: str) -> str:
+    """The codec of a page's charset; UTF-8 for one that web pages do not have."""
+    named = _CHARSET.search(content_type)
+    try:
+        codec = codecs.lookup(named[1] if named else "utf-8").name
+    except LookupError:
+        return "utf-8"
+    return codec if _PAGE_CODECS.fullmatch(codec) else "utf-8"
+
+
+async def _read_json(response: httpx2.Response, what: str, names: Collection[str]) -> Any:
+    chunks = _body(response, what)
     read = bytearray()
     async for chunk in chunks:
         read += chunk
         if len(read) > MAX_ANSWER_BYTES:
-            return await _parse_large(bytes(read), chunks, what)
+            return await _read_large(bytes(read), chunks, what, names)
     if not read.strip():
         return {}
     try:
@@ -338,66 +392,17 @@ def _refuse_constant(text: str) -> None:
     raise ValueError(f"{text} is not JSON")
 
 
-async def _parse_large(first_bytes: bytes, rest: AsyncIterator[bytes], what: str) -> dict[str, Any]:
-    """Return the plain top-level fields of a large object; its lists and objects are skipped."""
-    events: list[tuple[int, str, Any]] = []
-    parser = ijson.basic_parse_coro(_TopLevelEvents(events))
-    found: dict[str, Any] = {}
-    total = 0
+async def _read_large(
+    first_bytes: bytes, rest: AsyncIterator[bytes], what: str, names: Collection[str]
+) -> dict[str, Any]:
+    """The plain top-level fields of an object that is too large to be kept."""
+    fields = LargeObject(names)
     try:
         for start in range(0, len(first_bytes), CHUNK_BYTES):
-            parser.send(first_bytes[start : start + CHUNK_BYTES])
-            _collect(events, found)
+            fields.read(first_bytes[start : start + CHUNK_BYTES])
             await asyncio.sleep(0)  # let other tasks run
         async for chunk in rest:
-            total += len(chunk)
-            if total > MAX_PARSED_BYTES:
-                raise CallFailed(
-                    CallFailure.PROTOCOL, f"{what} answered more than {MAX_PARSED_BYTES:,} bytes"
-                )
-            parser.send(chunk)
-            _collect(events, found)
-        parser.close()
-    except ijson.JSONError as error:
-        raise CallFailed(
-            CallFailure.PROTOCOL,
-            f"{what} answered {len(first_bytes) + total:,} bytes that are not JSON: {error}",
-        ) from None
-    return found
-
-
-class _TopLevelEvents:
-    """Receives the parser's events and keeps those of the outermost object."""
-
-    def __init__(self, events: list[tuple[int, str, Any]]) -> None:
-        self._events = events
-        self._depth = 0
-
-    def send(self, event: tuple[str, Any]) -> None:
-        kind, value = event
-        if kind in ("start_map", "start_array"):
-            self._depth += 1
-            if self._depth > MAX_DEPTH:
-                raise ijson.JSONError("nested too deeply")
-        elif kind in ("end_map", "end_array"):
-            self._depth -= 1
-        elif self._depth == 1:
-            self._events.append((self._depth, kind, value))
-
-    def close(self) -> None:
-        """Do nothing; ijson's protocol requires the method."""
-
-
-def _collect(events: list[tuple[int, str, Any]], found: dict[str, Any]) -> None:
-    key: str | None = None
-    while events:
-        _, kind, value = events.pop(0)
-        if kind == "map_key":
-            key = value
-            if not events:
-                events.insert(
-                    0, (1, kind, value)
-                )  # its value is in the next chunk, or is not plain
-                return
-        elif key is not None:
-            found[key], key = value, None
+            fields.read(chunk)
+        return fields.end()
+    except NotReadable as error:
+        raise CallFailed(CallFailure.PROTOCOL, f"{what} answered {error}") from None

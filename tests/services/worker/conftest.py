@@ -18,7 +18,7 @@ from regente.services.worker import WorkerSettings, create_app
 from tests.services.filters import payload
 from tests.support.eventually import eventually_async
 
-KEY = "a key for tests"
+KEY = "a key for tests only"
 QUICK: dict[str, Any] = {
     "api_key": KEY,
     "request_timeout_seconds": 5.0,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+from datetime import date
 from typing import Any
 
 import pytest
 
+from regente.contracts.worker import Cause, DateRange, Filters
 from regente.services.sandbox import FaultKind, Sandbox
+from regente.services.worker.ad_library import MAX_PAGE_BYTES, AdLibrary
+from regente.services.worker.source import SourceFailed
 from tests.services.filters import filters
 from tests.services.worker.conftest import Client, StartWorker
+from tests.services.writer.source_server import SourceServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -114,3 +120,31 @@ async def test_a_session_whose_proxy_is_lost_takes_no_more_jobs_until_it_is_repl
     await worker.finished(await worker.start(WANTED))
     await worker.ready_session(second)
     assert (await worker.finished(await worker.start(WANTED)))["ads_count"] == sandbox.total(WANTED)
+
+
+@pytest.mark.parametrize(
+    ("page", "encoding", "told"),
+    [
+        (b" " * (MAX_PAGE_BYTES + 1), "identity", "a page of more than"),
+        (gzip.compress(b" " * (MAX_PAGE_BYTES * 10)), "gzip", "a page of more than"),
+        (
+            b'<main id="library" data-total="' + b"9" * 5_000 + b'"></main><nav></nav>',
+            "identity",
+            "not a number",
+        ),
+    ],
+    ids=["large", "inflated", "a long number"],
+)
+async def test_a_page_made_to_fill_the_worker_is_refused(
+    page: bytes, encoding: str, told: str
+) -> None:
+    """F8, F15: 200 kB of gzip would be 200 MB; integers have at most 4,300 digits in Python."""
+    async with SourceServer().running() as target:
+        page_url = target.serve(page, content_encoding=encoding, content_type="text/html")
+        library = AdLibrary(target.url, timeout_seconds=30, connect_timeout_seconds=10).open(None)
+        days = DateRange(start=date(2025, 1, 1), end=date(2025, 1, 1))
+        wanted = Filters(date_range=days, format="all", languages=["pt"])
+        with pytest.raises(SourceFailed, match=told) as failed:
+            await library.read_page(wanted, 50, page_url)
+        await library.close()
+        assert failed.value.problem.cause is Cause.LAYOUT

@@ -210,3 +210,13 @@ async def test_an_internal_error_shows_no_stack(sandbox: Sandbox, tmp_path: Path
         assert "secret" not in answer.text
         assert "Traceback" not in answer.text
         await worker.http.aclose()
+
+
+async def test_wrong_keys_do_not_lock_the_right_one_out(start_worker: StartWorker) -> None:
+    """O21: guesses are slowed down, the client of the same address is not."""
+    async with start_worker(requests_per_minute=600) as worker:
+        wrong = {"x-api-key": "a-guess"}
+        answers = [await worker.http.get("/session/status", headers=wrong) for _ in range(300)]
+        assert {one.status_code for one in answers} == {401, 429}
+        assert error(answers[-1]) == (429, "too_many_requests")
+        assert (await worker.http.get("/session/status")).status_code == 200

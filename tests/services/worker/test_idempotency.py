@@ -23,7 +23,7 @@ async def test_the_same_key_is_the_same_job(sandbox: Sandbox, worker: Client) ->
     )
     ids = {answer.json()["job_id"] for answer in answers}
     assert len(ids) == 1
-    assert re.fullmatch("scrape_[0-9a-f]{8}", ids.pop())
+    assert re.fullmatch("scrape_[0-9a-f]{32}", ids.pop())
 
 
 async def test_another_key_is_another_job(sandbox: Sandbox, worker: Client) -> None:

@@ -101,10 +101,25 @@ async def test_progress_is_reported_while_the_job_runs(sandbox: Sandbox, worker:
     assert (await worker.results(job_id)).status_code == 404
 
 
-async def test_data_is_returned_only_on_request(sandbox: Sandbox, worker: Client) -> None:
+async def test_a_completed_job_has_its_ads_as_data_unless_the_status_is_enough(
+    sandbox: Sandbox, worker: Client
+) -> None:
+    """O21: 9.1; `Prefer: return=minimal` and `?data=false` leave them out."""
     await worker.ready_session(sandbox.proxies[0])
     job_id = await worker.start(filters())
     done = await worker.finished(job_id)
-    assert "data" not in done
-    whole = (await worker.http.get(f"/scrape/{job_id}", params={"data": "true"})).json()
-    assert whole == done | {"data": [ad.as_dict() for ad in sandbox.catalogue.ads(filters())]}
+    assert done["data"] == [ad.as_dict() for ad in sandbox.catalogue.ads(filters())]
+    path = f"/scrape/{job_id}"
+    minimal = (await worker.http.get(path, headers={"Prefer": "return=minimal"})).json()
+    assert minimal == {name: value for name, value in done.items() if name != "data"}
+    assert (await worker.http.get(path, params={"data": "false"})).json() == minimal
+
+
+async def test_a_job_without_results_has_no_data(sandbox: Sandbox, worker: Client) -> None:
+    """O21: 9.1: an empty list while it runs, and after a cancel."""
+    sandbox.break_with(FaultKind.HANG, from_page=2)
+    await worker.ready_session(sandbox.proxies[0])
+    job_id = await worker.start(filters("2025-01-10", "2025-01-12"), batch_size=10)
+    assert (await worker.until_job(job_id, "running"))["data"] == []
+    await worker.http.post(f"/scrape/{job_id}/cancel")
+    assert (await worker.until_job(job_id, "cancelled"))["data"] == []

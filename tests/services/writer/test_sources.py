@@ -117,7 +117,11 @@ async def test_the_connection_goes_to_the_address_that_was_checked(source: Sourc
 
 @pytest.mark.parametrize(
     "address",
-    ["127.0.0.1", "10.0.0.1", "172.16.0.1", "100.64.0.1", "::1", "fc00::1", "2002:7f00:1::"],
+    [
+        *("127.0.0.1", "10.0.0.1", "172.16.0.1", "100.64.0.1", "::1", "fc00::1", "2002:7f00:1::"),
+        *("::127.0.0.1", "::93.184.216.34", "fec0::1", "64:ff9b::7f00:1", "64:ff9b:1::1"),
+        *("::ffff:10.0.0.1", "::", "fe80::1", "ff02::1", "169.254.169.254", "0.0.0.0", "224.0.0.1"),
+    ],
 )
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused):

@@ -85,12 +85,17 @@ class AdLibrarySession:
         await self._http.close()
 
     async def _get(self, url: str) -> bytes:
+        page = bytearray()
         try:
-            response = await self._http.get(url)
+            async with self._http.stream("GET", url) as response:
+                _check_status(response)
+                async for chunk in response.aiter_content():  # decompressed
+                    page += chunk
+                    if len(page) > MAX_PAGE_BYTES:
+                        raise _too_large()
         except RequestException as error:
             raise _failed_exchange(error, self._by_proxy) from None
-        _check_status(response)
-        return response.content
+        return bytes(page)
 
     def _same_site(self, url: str, link: str) -> str:
         """Resolve a link, and refuse one that leads to another site."""
@@ -130,10 +135,7 @@ def _failed_exchange(error: RequestException, by_proxy: bool) -> SourceFailed:
             Cause.TARGET, "no complete answer in time", transient=True, timed_out=True
         )
     if error.code == CurlECode.FILESIZE_EXCEEDED:
-        return SourceFailed(
-            Cause.LAYOUT,
-            f"a page of more than {MAX_PAGE_BYTES} bytes is not a page of the ad library",
-        )
+        return _too_large()
     if not by_proxy or response_began or isinstance(error, SSLError):
         return SourceFailed(
             Cause.TARGET,
@@ -144,6 +146,12 @@ def _failed_exchange(error: RequestException, by_proxy: bool) -> SourceFailed:
         return SourceFailed(Cause.PROXY, f"the proxy cannot be reached (curl {int(error.code)})")
     return SourceFailed(
         Cause.PROXY, f"the proxy closed the connection (curl {int(error.code)})", transient=True
+    )
+
+
+def _too_large() -> SourceFailed:
+    return SourceFailed(
+        Cause.LAYOUT, f"a page of more than {MAX_PAGE_BYTES} bytes is not a page of the ad library"
     )
 
 

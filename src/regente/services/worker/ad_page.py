@@ -7,6 +7,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from regente.contracts.worker import Cause
 from regente.services.worker.source import Ad, Page, SourceFailed
 
+MAX_DIGITS = 15
+
 
 def parse_page(html: bytes) -> Page:
     tree = LexborHTMLParser(html.decode("utf-8", errors="replace"))
@@ -46,7 +48,7 @@ def _child(node: LexborNode, selector: str) -> LexborNode:
 
 
 def _number(text: str | None, what: str) -> int:
-    if text is None or not (text.isascii() and text.isdigit()):
+    if text is None or len(text) > MAX_DIGITS or not (text.isascii() and text.isdigit()):
         raise _changed(f"the {what} is not a number")
     return int(text)
 

@@ -10,7 +10,13 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from regente.contracts.worker import IDEMPOTENCY_HEADER, ScrapeAccepted, Session
+from regente.contracts.worker import (
+    IDEMPOTENCY_HEADER,
+    WITHOUT_DATA,
+    ScrapeAccepted,
+    ScrapeStatus,
+    Session,
+)
 from regente.services.worker.ad_library import AdLibrary
 from regente.services.worker.errors import Refused, add_error_handlers
 from regente.services.worker.files import FolderLock
@@ -99,12 +105,18 @@ def _add_scrape_routes(app: FastAPI, worker: Worker, storage: Storage) -> None:
 
     @app.get("/scrape/{job_id}", response_model=None)
     async def scrape_status(
-        job_id: str, data: Annotated[bool, Query()] = False
+        job_id: str,
+        data: Annotated[bool | None, Query()] = None,
+        prefer: Annotated[str, Header()] = "",
     ) -> dict[str, Any] | StreamingResponse:
+        """With the ads as `data`, unless the caller prefers the status alone."""
         job = worker.jobs.get(job_id)
-        results = storage.find(job_id) if data else None
-        if results is None:
+        if data is False or (data is None and prefer == WITHOUT_DATA["prefer"]):
             return job.as_response()
+        results = storage.find(job_id) if job.finished else None
+        if results is None:
+            has_none = job.status is not ScrapeStatus.COMPLETED  # otherwise they are gone
+            return job.as_response() | ({"data": []} if has_none else {})
         return StreamingResponse(
             _with_data(job.as_response(), job_id, storage, results), media_type="application/json"
         )

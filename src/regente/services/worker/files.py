@@ -30,7 +30,7 @@ class FolderLock:
     """An exclusive lock on the folder, held until `close` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = (folder / "worker.lock").open("wb")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

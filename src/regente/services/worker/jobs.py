@@ -63,7 +63,7 @@ class Job(ScrapeJob):
 
 class JobStore:
     def __init__(self, folder: Path, storage: Storage) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
         self._storage = storage
         self._jobs: dict[str, Job] = {}
@@ -94,11 +94,8 @@ class JobStore:
         return job
 
     def create(self, request: ScrapeRequest, key: str | None) -> Job:
-        job_id = f"scrape_{secrets.token_hex(4)}"
-        while job_id in self._jobs:
-            job_id = f"scrape_{secrets.token_hex(4)}"
         job = Job(
-            job_id=job_id,
+            job_id=f"scrape_{secrets.token_hex(16)}",  # its results are open to who knows it
             request=request,
             key=key,
             status=ScrapeStatus.PENDING,

@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class WorkerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="REGENTE_WORKER_", frozen=True, extra="ignore")
 
-    api_key: SecretStr = Field(min_length=8, description="the required value of `x-api-key`")
+    api_key: SecretStr = Field(min_length=16, description="the required value of `x-api-key`")
     data_dir: Path = Field(description="folder of jobs and results; one worker at a time uses it")
     target: str = Field(
         pattern=r"^https?://[^\s]+$", max_length=2000, description="base URL of the ad library"

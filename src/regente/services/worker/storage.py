@@ -65,7 +65,7 @@ class FolderStorage:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def draft(self, job_id: str) -> FileDraft:
         return FileDraft(self._path(job_id))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 DEFAULT_TARGET = "public.ads"
+MIN_KEY_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,11 @@ class WriterConfig:
     backoff_seconds: float = 0.5
     connect_seconds: float = 10.0
     read_seconds: float = 60.0
+    least_bytes_per_second: int = 1024
+    """A source that is slower on average, after `read_seconds` of waiting for it, fails the job."""
+    wrong_keys_per_second: float = 1.0
+    wrong_key_burst: int = 20
+    """Per address."""
 
     lease_seconds: float = 20.0
     poll_seconds: float = 1.0
@@ -45,8 +51,10 @@ class WriterConfig:
     """How long ended jobs are kept."""
 
     def __post_init__(self) -> None:
-        if not self.api_key:
-            raise ValueError("the writer needs an API key")
+        if len(self.api_key) < MIN_KEY_CHARACTERS:
+            raise ValueError(
+                f"the writer needs an API key of at least {MIN_KEY_CHARACTERS} characters"
+            )
         for target in self.targets:
             if target.count(".") != 1 or not all(target.split(".")):
                 raise ValueError(f"a target is written as schema.table, not {target!r}")

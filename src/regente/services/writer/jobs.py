@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from regente.contracts.writer import ProcessRequest, Target, WriterStatus
 from regente.services.writer.batch import Failed
 from regente.services.writer.config import WriterConfig
 from regente.services.writer.failures import JobFailure, LeaseLost
+from regente.services.writer.header_cipher import HeaderCipher
 from regente.services.writer.queries import QUERIES
 from regente.services.writer.source import Version, safe_url
 
@@ -47,7 +48,7 @@ class Job:
     job_id: str
     target: Target
     url: str
-    headers: dict[str, str]
+    headers: dict[str, str] = field(repr=False)
     json_path: str
     claims: int
     processed: int = 0
@@ -66,42 +67,54 @@ class Jobs:
         self._pool = pool
         self._config = config
         self._owner = uuid.uuid4().hex
+        self._headers = HeaderCipher(config.api_key)
+        self._writer = self._headers.key_id
         self._lease = timedelta(seconds=config.lease_seconds)
 
     async def accept(self, request: ProcessRequest) -> Accepted:
         job_id = request.job_id or str(uuid.uuid4())
         fingerprint = _fingerprint(request)
         async with self._cursor() as cursor:
-            await cursor.execute(QUERIES["known_job"], {"job_id": job_id})
+            which = {"job_id": job_id, "writer": self._writer}
+            await cursor.execute(QUERIES["known_job"], which)
             known = await cursor.fetchone()
             if known is None:
                 await self._make_room(cursor)
-                await cursor.execute(QUERIES["accept_job"], _row(job_id, fingerprint, request))
+                row = _row(request) | which | {"fingerprint": fingerprint}
+                row["headers"] = Jsonb(self._headers.encrypt(request.source.headers))
+                await cursor.execute(QUERIES["accept_job"], row)
                 made = await cursor.fetchone()
                 if made:
                     return Accepted(job_id, WriterStatus.PROCESSING, made["created_at"])
-                await cursor.execute(QUERIES["known_job"], {"job_id": job_id})
+                await cursor.execute(QUERIES["known_job"], which)
                 known = await cursor.fetchone()
         assert known is not None
-        if known["fingerprint"] != fingerprint:
+        if known["fingerprint"] != fingerprint or not known["own"]:
             raise JobIdConflict(job_id)
         return Accepted(job_id, WriterStatus(known["status"]), known["created_at"])
 
     async def _make_room(self, cursor: AsyncCursor[DictRow]) -> None:
-        await cursor.execute(QUERIES["count_unfinished"], {"limit": self._config.waiting_jobs})
+        which = {"limit": self._config.waiting_jobs, "writer": self._writer}
+        await cursor.execute(QUERIES["count_unfinished"], which)
         found = await cursor.fetchone()
         if found and found["count"] >= self._config.waiting_jobs:
             raise TooManyWaiting
 
     async def claim(self) -> Job | None:
         async with self._cursor() as cursor:
-            await cursor.execute(QUERIES["claim_job"], {"owner": self._owner, "lease": self._lease})
+            which = {"owner": self._owner, "lease": self._lease, "writer": self._writer}
+            await cursor.execute(QUERIES["claim_job"], which)
             row = await cursor.fetchone()
         if row is None:
             return None
         target = Target.model_validate(row["target"])
         job = Job(
-            row["job_id"], target, row["url"], row["headers"], row["json_path"], row["claims"]
+            row["job_id"],
+            target,
+            row["url"],
+            self._headers.decrypt(row["headers"]),
+            row["json_path"],
+            row["claims"],
         )
         _set_progress(job, row)
         return job
@@ -180,7 +193,8 @@ class Jobs:
 
     async def status(self, job_id: str) -> tuple[DictRow, list[DictRow]] | None:
         async with self._cursor() as cursor:
-            await cursor.execute(QUERIES["job_status"], {"job_id": job_id})
+            which = {"job_id": job_id, "writer": self._writer}
+            await cursor.execute(QUERIES["job_status"], which)
             found = await cursor.fetchone()
             if found is None:
                 return None
@@ -213,13 +227,10 @@ def _fingerprint(request: ProcessRequest) -> bytes:
     return hashlib.sha256(known.encode()).digest()
 
 
-def _row(job_id: str, fingerprint: bytes, request: ProcessRequest) -> dict[str, Any]:
+def _row(request: ProcessRequest) -> dict[str, Any]:
     return {
-        "job_id": job_id,
-        "fingerprint": fingerprint,
         "target": Jsonb(request.config.model_dump(by_alias=True)),
         "url": request.source.url,
-        "headers": Jsonb(request.source.headers),
         "json_path": request.source.json_path,
     }
 

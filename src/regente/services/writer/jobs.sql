@@ -2,17 +2,19 @@ The life of a job: accepted → claimed (a lease) → progress with every batch 
 changes a job only under its lease and from the progress that it last read.
 
 -- name: accept_job
-INSERT INTO regente_writer.jobs (job_id, fingerprint, target, url, headers, json_path)
-VALUES (%(job_id)s, %(fingerprint)s, %(target)s, %(url)s, %(headers)s, %(json_path)s)
+INSERT INTO regente_writer.jobs (job_id, writer, fingerprint, target, url, headers, json_path)
+VALUES (%(job_id)s, %(writer)s, %(fingerprint)s, %(target)s, %(url)s, %(headers)s, %(json_path)s)
 ON CONFLICT (job_id) DO NOTHING
 RETURNING created_at
 
 -- name: known_job
-SELECT fingerprint, status, created_at FROM regente_writer.jobs WHERE job_id = %(job_id)s
+SELECT fingerprint, status, created_at, coalesce(writer = %(writer)s, true) AS own
+FROM regente_writer.jobs WHERE job_id = %(job_id)s
 
 -- name: count_unfinished
 SELECT count(*) FROM (
-  SELECT FROM regente_writer.jobs WHERE status = 'processing' LIMIT %(limit)s
+  SELECT FROM regente_writer.jobs
+  WHERE status = 'processing' AND coalesce(writer = %(writer)s, true) LIMIT %(limit)s
 ) AS unfinished
 
 -- name: claim_job
@@ -22,6 +24,7 @@ SET lease_owner = %(owner)s, lease_until = now() + %(lease)s, claims = claims + 
 FROM (
   SELECT job_id FROM regente_writer.jobs
   WHERE status = 'processing' AND (lease_until IS NULL OR lease_until < now())
+    AND coalesce(writer = %(writer)s, true)
   ORDER BY created_at
   LIMIT 1
   FOR UPDATE SKIP LOCKED
@@ -69,7 +72,7 @@ WHERE job_id = %(job_id)s AND lease_owner = %(owner)s AND status = 'processing'
 -- name: job_status
 SELECT job_id, status, total, processed, success_count, failed_count, error, error_code, started_at,
        completed_at
-FROM regente_writer.jobs WHERE job_id = %(job_id)s
+FROM regente_writer.jobs WHERE job_id = %(job_id)s AND coalesce(writer = %(writer)s, true)
 
 -- name: job_failed_items
 SELECT index, data, error FROM regente_writer.failed_items WHERE job_id = %(job_id)s ORDER BY index

@@ -33,6 +33,9 @@ CREATE TABLE IF NOT EXISTS regente_writer.jobs (
   CHECK (status = 'processing' OR headers IS NULL)
 );
 
+-- Writers with the same key share their jobs; others in the same database do not see them.
+ALTER TABLE regente_writer.jobs ADD COLUMN IF NOT EXISTS writer text;
+
 CREATE INDEX IF NOT EXISTS jobs_unfinished ON regente_writer.jobs (created_at)
     WHERE status = 'processing';
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import zlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -11,11 +11,11 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import httpx2
 
 from regente.address_guard import AddressRefused, GuardedTransport, check_url
+from regente.compression import ACCEPTED, NotDecodable, decompressed
 from regente.services.writer.config import WriterConfig
 from regente.services.writer.failures import JobFailure, SourceError, WriterCode, first_line
 
 MAX_REDIRECTS = 5
-_INFLATED_BYTES = 1024 * 1024
 _REDIRECTS = {301, 302, 303, 307, 308}
 _TRANSIENT_STATUSES = {408, 425, 429}
 # Headers that the client sets itself, or that describe a body.
@@ -46,9 +46,10 @@ class Version:
 
 
 class OpenSource:
-    def __init__(self, response: httpx2.Response, limit_bytes: int) -> None:
+    def __init__(self, response: httpx2.Response, config: WriterConfig) -> None:
         self._response = response
-        self._limit_bytes = limit_bytes
+        self._limit_bytes = config.source_bytes
+        self._pace = _Pace(config.read_seconds, config.least_bytes_per_second)
         length = response.headers.get("content-length", "")
         self.version = Version(
             response.headers.get("etag"), int(length) if length.isdigit() else None
@@ -57,7 +58,8 @@ class OpenSource:
     async def chunks(self) -> AsyncGenerator[bytes]:
         taken = 0
         with source_errors():
-            async for chunk in _inflated(self._response):
+            raw = self._pace.watch(self._response.aiter_raw())
+            async for chunk in decompressed(raw, self._response.headers):
                 taken += len(chunk)
                 if taken > self._limit_bytes:
                     raise JobFailure(
@@ -77,7 +79,7 @@ class Sources:
             headers={
                 "user-agent": "regente-writer",
                 "accept": "application/json",
-                "accept-encoding": "gzip, identity",
+                "accept-encoding": ACCEPTED,
             },
             trust_env=False,
         )
@@ -100,7 +102,7 @@ class Sources:
             try:
                 if response.status_code not in _REDIRECTS:
                     _check_response(response)
-                    yield OpenSource(response, self._config.source_bytes)
+                    yield OpenSource(response, self._config)
                     return
                 url = urljoin(url, response.headers.get("location", ""))
             finally:
@@ -131,6 +133,8 @@ def source_errors() -> Iterator[None]:
         yield
     except AddressRefused as error:
         raise JobFailure(WriterCode.GENERIC, error.message) from None
+    except NotDecodable as error:
+        raise JobFailure(WriterCode.STORAGE, f"the source {error}") from None
     except httpx2.TimeoutException as error:
         kind = "connect" if isinstance(error, httpx2.ConnectTimeout) else "answer"
         raise SourceError(WriterCode.TIMEOUT, f"the source did not {kind} in time") from None
@@ -163,29 +167,27 @@ def _check_response(response: httpx2.Response) -> None:
         raise JobFailure(WriterCode.STORAGE, f"the source answers HTTP {status}")
     if response.headers.get("content-type", "").lower().startswith("text/html"):
         raise JobFailure(WriterCode.STORAGE, "the source answered HTML, not JSON")
-    encoding = response.headers.get("content-encoding", "identity").lower()
-    if encoding not in ("identity", "gzip"):
-        raise JobFailure(
-            WriterCode.STORAGE,
-            f"the source is encoded as {encoding!r}; only gzip is supported",
-        )
 
 
-async def _inflated(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """Decompress in chunks of a bounded size, however far a chunk expands."""
-    raw = response.aiter_raw()
-    if response.headers.get("content-encoding", "identity").lower() == "identity":
-        async for chunk in raw:
+class _Pace:
+    """Ends a source that drips: each byte comes in time, but all of them never would."""
+
+    def __init__(self, grace_seconds: float, least_bytes_per_second: int) -> None:
+        self._grace_seconds = grace_seconds
+        self._least = least_bytes_per_second
+
+    async def watch(self, raw: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same chunks. Only the time spent waiting for them counts, not that of storing."""
+        waited = taken = 0.0
+        while True:
+            began = time.monotonic()
+            chunk = await anext(raw, None)
+            if chunk is None:
+                return
+            waited += time.monotonic() - began
+            taken += len(chunk)
+            if waited > self._grace_seconds and taken < waited * self._least:
+                raise JobFailure(
+                    WriterCode.TIMEOUT, f"the source sent {taken:,.0f} bytes in {waited:.0f} s"
+                )
             yield chunk
-        return
-    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    try:
-        async for chunk in raw:
-            rest = chunk
-            while rest:
-                yield inflater.decompress(rest, _INFLATED_BYTES)
-                rest = inflater.unconsumed_tail
-    except zlib.error as error:
-        raise JobFailure(WriterCode.STORAGE, f"the source is not valid gzip: {error}") from None
-    if not inflater.eof:
-        raise JobFailure(WriterCode.STORAGE, "the source's gzip data is cut off")
