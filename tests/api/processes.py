@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -17,9 +18,19 @@ import httpx2
 
 @asynccontextmanager
 async def command(
-    url: str, folder: Path, *words: str, kill: bool = False, port: int | None = 0
+    url: str,
+    folder: Path,
+    *words: str,
+    kill: bool = False,
+    port: int | None = 0,
+    open_files: int | None = None,
 ) -> AsyncIterator[dict[str, Any]]:
     """Runs the command and yields its output; at the end the process is stopped or killed."""
+
+    def limit_files() -> None:
+        if open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+
     environment = {**os.environ, "REGENTE_DATABASE_URL": url, "REGENTE_DATA_DIR": str(folder)}
     with (folder / "serve.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
@@ -34,6 +45,7 @@ async def command(
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             env=environment,
+            preexec_fn=limit_files,
         )
     assert process.stdout is not None
     try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 
 from regente import Regente
@@ -14,9 +18,11 @@ from regente.api.access.principal import Role
 from regente.api.access.sessions import COOKIE, ConsoleSessions
 from regente.api.app import create_app
 from regente.api.config import ApiConfig
-from regente.api.queries import LimitedDatabase
+from regente.api.queries import QUERIES, LimitedDatabase
 from regente.asgi.server import serving
+from regente.engine.errors import IllegalTransition
 from tests.api.conftest import Served, body_of, events_of, with_config
+from tests.support.eventually import eventually_async
 
 
 async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Served) -> None:
@@ -42,8 +48,10 @@ async def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(api: Ser
         ).fetchall()
     assert made["api_key"] not in str(rows)
     noted = await events_of(api.app, "operator_action")
-    assert [one["action"] for one in noted] == ["keys.create", "keys.revoke"]
-    assert {one["by"] for one in noted} == {"the-admin"}
+    done, denied = noted[:2], noted[2:]
+    assert [one["action"] for one in done] == ["keys.create", "keys.revoke"]
+    assert {one["by"] for one in done} == {"the-admin"}
+    assert [one["action"] for one in denied] == ["access.denied"]
     assert made["api_key"] not in str(noted)
 
 
@@ -109,9 +117,8 @@ async def test_the_first_start_makes_one_admin_key_and_only_one(app: Regente) ->
     assert first.role is Role.ADMIN
     assert first.secret not in repr(first)
     assert await ring.first() is None
-    link = await ConsoleSessions(
-        LimitedDatabase(app.database), session_hours=1, sign_in_minutes=1
-    ).new_link(first.id, by="test")
+    sessions = ConsoleSessions(LimitedDatabase(app.database), ApiConfig())
+    link = await sessions.new_link(first.id, by="test")
     assert link.token not in repr(link)
 
 
@@ -208,3 +215,27 @@ async def test_no_key_reaches_the_log(api: Served, caplog: pytest.LogCaptureFixt
     assert made["api_key"] not in str(lines)
     (line,) = [one for one in lines if one.get("request_id") == "trace-1"]
     assert (line["by"], line["status"], line["path"]) == ("ana", 200, "/api/missions")
+
+
+async def test_of_two_revocations_of_the_last_admins_one_is_refused(
+    app: Regente, database_url: str
+) -> None:
+    """O18: the second waits for the first, and sees that its key is the last."""
+    ring = ApiKeys(LimitedDatabase(app.database))
+    first, second = [await ring.create(name, Role.ADMIN, by="test") for name in ("a", "b")]
+    async with await psycopg.AsyncConnection.connect(database_url) as holder:
+        await holder.execute(QUERIES["revoke_key"], {"id": first.id, "by": "test"})
+        waiting = asyncio.create_task(ring.revoke(second.id, by="test"))
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as beside:
+            await eventually_async(partial(_is_waiting, beside))
+        await holder.commit()
+    with pytest.raises(IllegalTransition, match="last valid admin"):
+        await waiting
+
+
+async def _is_waiting(connection: psycopg.AsyncConnection[Any]) -> bool:
+    found = await connection.execute(
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND datname = current_database()"
+    )
+    return found.rowcount > 0

@@ -112,7 +112,10 @@ async def check_pages(api: Served, positions: list[str]) -> None:
     rows = list(csv.reader(io.StringIO(text)))
     assert rows[0][:3] == ["position", "at", "event"]
     assert [row[0] for row in rows[1:]] == positions
-    exported = body_of(await api.viewer.get("/api/events/export", params={"format": "json"}))
+    audited, *exported = body_of(
+        await api.viewer.get("/api/events/export", params={"format": "json"})
+    )
+    assert audited["details"]["action"] == "events.export"
     assert [one["position"] for one in exported] == positions
 
 

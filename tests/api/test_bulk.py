@@ -7,13 +7,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from regente import Regente
 from regente.api.access.keys import ApiKeys
 from regente.api.access.principal import Role
-from regente.api.bulk import actions
-from regente.api.bulk.actions import ActionKind, BulkAction
+from regente.api.bulk.actions import BulkAction, BulkActions
 from regente.api.bulk.runner import BulkRunner
 from regente.api.config import ApiConfig
 from regente.api.queries import LimitedDatabase
@@ -158,17 +155,15 @@ async def test_an_action_continues_after_a_kill_and_a_restart(
     assert rows == [(count, count)]
 
 
-async def test_an_action_that_cannot_continue_is_marked_as_failed(
-    app: Regente, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_action_that_cannot_continue_is_marked_as_failed(app: Regente) -> None:
     """O18."""
 
     async def breaks(_: Regente, __: LimitedDatabase, ___: Sequence[int], ____: str) -> int:
         raise ValueError("no more")
 
-    monkeypatch.setitem(actions.ACTIONS, ActionKind.QUEUE_MISSIONS, BulkAction(breaks, ("draft",)))
-    runner = BulkRunner(app, LimitedDatabase(app.database), ApiConfig())
-    action = await runner.submit(ActionKind.QUEUE_MISSIONS, [1], by="ana")
+    actions = BulkActions(added={"test.break": BulkAction(breaks, ("draft",))})
+    runner = BulkRunner(app, LimitedDatabase(app.database), ApiConfig(), actions)
+    action = await runner.submit("test.break", [1], by="ana")
     assert (action["status"], action["error"], action["done"]) == (
         "failed",
         "ValueError: no more",

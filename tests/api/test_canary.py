@@ -19,9 +19,15 @@ from tests.api.test_every_route import concrete, operations
 from tests.support.eventually import eventually_async
 
 CANARY = "canary-7f3a9c"
-SECRETS = dict.fromkeys(
-    ("api_key", "password", "token", "secret", "authorization", "credentials"), CANARY
-)
+NAMES = ("api_key", "password", "token", "secret", "authorization", "credentials")
+SECRETS = dict.fromkeys(NAMES, CANARY) | {
+    "x-api-key": CANARY,
+    "aws_secret_access_key": [CANARY],
+    "accessToken": {"value": CANARY},
+    "clientSecret": [{"of": CANARY}],
+    "headers": [["Authorization", CANARY], {"name": "Set-Cookie", "value": CANARY}],
+    "note": f"sk-{CANARY}-0123456789abcdef and postgresql://u:{CANARY}@h/d",
+}
 BY_FORMAT = {"date": "2025-01-15", "date-time": "2030-01-15T00:00:00Z"}
 
 

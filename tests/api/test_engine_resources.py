@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 
-from regente import Fatal, Regente, Skip, Task
+from regente import Fatal, Regente, Retry, Skip, Task, UnknownOutcome
 from regente.engine.pipeline import Registry
-from tests.api.conftest import Served, body_of, events_of
+from tests.api.conftest import Served, body_of, events_of, with_config
 from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
@@ -196,3 +197,124 @@ async def test_pipelines_are_paused_and_resumed(api: Served, app: Regente) -> No
     assert (body_of(await api.operator.post("/api/pipelines/shop/resume")))["paused"] is False
     assert (await api.operator.post("/api/pipelines/nothing/pause")).status_code == 404
     assert [one["name"] for one in body_of(await api.viewer.get("/api/pipelines"))] == ["shop"]
+
+
+@with_config(statement_seconds=0.3)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/batches",
+        "/api/batches/{batch}",
+        "/api/runners",
+        "/api/runners/1",
+        "/api/tasks",
+        "/api/tasks/{task}",
+        "/api/tasks/{task}/why",
+        "/api/failures/{task}",
+        "/api/pipelines",
+    ],
+)
+async def test_a_question_that_takes_too_long_is_ended(
+    api: Served, app: Regente, database_url: str, path: str
+) -> None:
+    """Every list and lookup of the engine's tables has the API's statement limit, so that a slow
+    one cannot keep its connection; here they wait for locks of another session."""
+    batch = await app.open_batch("b")
+    task = await app.enqueue("shop", {}, batch=batch)
+    with psycopg.connect(database_url) as other:
+        other.execute(
+            "LOCK TABLE regente.tasks, regente.batches, regente.runners, regente.pipelines"
+            " IN ACCESS EXCLUSIVE MODE"
+        )
+        answer = await api.viewer.get(path.format(batch=batch, task=task))
+    assert body_of(answer, 503)["code"] == "QUERY_TOO_SLOW"
+
+
+async def test_a_person_decides_on_a_call_of_unknown_outcome(api: Served, app: Regente) -> None:
+    """I2, O18: listed for viewers, decided by operators, with the name in the event."""
+    registry = app.registry
+
+    @registry.pipeline("paying", retry=Retry(max_attempts=1))
+    async def paying(task: Task) -> int:
+        def lost() -> int:
+            raise UnknownOutcome("no answer")
+
+        return await task.step("PAY", lost, on_unknown="hold")
+
+    task_id = await app.enqueue("paying", {})
+    await app.run(["paying"], until_idle=True)
+    (asked,) = (await api.viewer.get("/api/tasks/decisions")).json()
+    assert (asked["task_id"], asked["step"], asked["item"]) == (task_id, "PAY", None)
+    path = f"/api/tasks/{task_id}/resolve"
+    for wrong in ({"step": "PAY"}, {"step": "PAY", "retry": True, "result": 1}, {"retry": True}):
+        assert (await api.operator.post(path, json=wrong)).status_code == 422, wrong
+    given = {"step": "PAY", "result": 7}
+    assert (await api.viewer.post(path, json=given)).status_code == 403
+    assert (await api.operator.post(path, json=given)).status_code == 200
+    assert (await api.operator.post(path, json=given)).status_code == 409
+    await app.run(["paying"], until_idle=True)
+    assert (await app.get(task_id)).result == 7
+    assert (await api.viewer.get("/api/tasks/decisions")).json() == []
+
+
+async def test_a_signal_is_sent_by_operators_and_received_once(api: Served, app: Regente) -> None:
+    """I2, O18: with its key it may be sent again; the name is in the event."""
+
+    @app.registry.pipeline("approving")
+    async def approving(task: Task) -> Any:
+        return await task.wait_for("approval")
+
+    task_id = await app.enqueue("approving", {})
+    path = f"/api/tasks/{task_id}/signals"
+    given = {"name": "approval", "payload": {"approved": True}, "key": "form 7"}
+    assert (await api.viewer.post(path, json=given)).status_code == 403
+    first = await api.operator.post(path, json=given)
+    assert first.status_code == 201
+    assert (await api.operator.post(path, json=given)).json() == first.json()
+    assert (await api.operator.post(path, json={"payload": 1})).status_code == 422
+    unknown = await api.operator.post("/api/tasks/4711/signals", json=given)
+    assert body_of(unknown, 404)["code"] == "NOT_FOUND"
+    await app.run(["approving"], until_idle=True)
+    assert (await app.get(task_id)).result == {"approved": True}
+    late = await api.operator.post(path, json={"name": "approval"})
+    assert body_of(late, 409)["code"] == "ILLEGAL_TRANSITION"
+    events = (await api.viewer.get(f"/api/tasks/{task_id}/events")).json()
+    told = [one["details"]["by"] for one in events if one["event"] == "task_signaled"]
+    assert len(told) == 1
+
+
+async def test_tasks_that_wait_for_a_signal_are_listed(api: Served, app: Regente) -> None:
+    """O18: with the signal, since when, and until when."""
+
+    @app.registry.pipeline("approving")
+    async def approving(task: Task) -> Any:
+        return await task.wait_for("approval", timeout=3600)
+
+    task_id = await app.enqueue("approving", {})
+    async with runner_in(app):
+        await eventually_async(lambda: app.waiting(task_id=task_id))
+    (wait,) = (await api.viewer.get("/api/tasks/waiting?signal=approval")).json()
+    assert (wait["task_id"], wait["signal"], wait["refused"]) == (task_id, "approval", None)
+    assert wait["until"] is not None
+    assert (await api.viewer.get("/api/tasks/waiting?signal=other")).json() == []
+    why = (await api.viewer.get(f"/api/tasks/{task_id}/why")).json()
+    assert why["code"] == "WAITING_FOR_SIGNAL"
+
+
+async def test_the_tasks_that_a_task_has_spawned_are_listed(api: Served, app: Regente) -> None:
+    """I9: as a batch that names its parent."""
+
+    @app.registry.pipeline("leaf")
+    async def leaf(task: Task) -> int:
+        return 1
+
+    @app.registry.pipeline("parent")
+    async def parent(task: Task) -> int:
+        return len(await task.spawn("LEAVES", "leaf", [{}, {}]))
+
+    task_id = await app.enqueue("parent", {})
+    async with runner_in(app):
+        assert await app.wait(task_id, timeout=30) == 2
+    (batch,) = (await api.viewer.get(f"/api/tasks/{task_id}/children")).json()
+    assert (batch["parent_id"], batch["parent_step"], batch["completed"]) == (task_id, "LEAVES", 2)
+    assert (await api.viewer.get("/api/tasks/4711/children")).status_code == 404

@@ -66,7 +66,8 @@ async def test_a_member_is_added_edited_switched_and_removed_and_its_secret_neve
     noted = await events_of(app, "operator_action")
     single = {"workers": "worker", "proxies": "proxy", "writers": "writer"}[kind]
     assert [one["action"] for one in noted] == [
-        f"{kind}.{verb}" for verb in ("add", "edit", "deactivate", "activate", "remove")
+        *(f"{kind}.{verb}" for verb in ("add", "edit", "deactivate", "activate", "remove")),
+        "events.export",
     ]
     assert noted[1]["before"] == {"name": NEW[kind]["name"]}
     assert noted[1]["after"] == {"name": "renamed", SECRET[kind]: "•••"} | {}

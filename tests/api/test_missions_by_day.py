@@ -60,3 +60,15 @@ def _matches(mission: dict[str, Any], chosen: dict[str, str]) -> bool:
     return in_range and bool(
         chosen.get("media_type", mission["media_type"]) == mission["media_type"]
     )
+
+
+async def test_days_without_missions_cost_nothing(api: Served) -> None:
+    """O18, O19: two missions, 3,652,058 days apart, are listed at once; each day took a look."""
+    ends = ("0001-01-01", "9999-12-31")
+    apart = [{**MISSIONS[0], "date_start": day, "date_end": day} for day in ends]
+    created = await api.operator.post("/api/missions", json={"missions": apart})
+    ids = created.json()["ids"]
+    for chosen in ({"date_from": ends[0], "date_to": ends[1]}, {"date_from": ends[0]}):
+        page = await api.viewer.get("/api/missions", params=chosen)
+        assert page.status_code == 200, page.text
+        assert [one["id"] for one in page.json()["items"]] == ids[::-1]

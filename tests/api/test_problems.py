@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from regente import Regente
-from regente.api.limits import depth_exceeds
+from regente.api.errors import BodyTooLarge, JsonTooDeep
+from regente.api.limits import check_nesting
 from regente.api.problems import problem_of
 from regente.engine.errors import DatabaseUnavailable, InvalidInput, PayloadTooLarge, SchemaOutdated
 from tests.api.conftest import DAY, Served, body_of, with_config
@@ -91,9 +93,13 @@ async def test_bodies_that_are_too_large_too_deep_or_no_json_are_refused(api: Se
 
 def test_brackets_in_texts_are_not_depth() -> None:
     """O18: brackets inside JSON strings do not count."""
-    assert not depth_exceeds(json.dumps(["[" * 100, '"[[[[\\"', "\\"]).encode(), 2)
-    assert depth_exceeds(json.dumps([[[1]]]).encode(), 2)
-    assert depth_exceeds(b"[" * 10_000, 50)
+    check_nesting(json.dumps(["[" * 100, '"[[[[\\"', "\\"]).encode(), 2)
+    for deep, limit in ((json.dumps([[[1]]]).encode(), 2), (b"[" * 10_000, 50)):
+        with pytest.raises(JsonTooDeep):
+            check_nesting(deep, limit)
+    check_nesting(b"[" + b"{}," * 200_000 + b"1]", 2)
+    with pytest.raises(BodyTooLarge):
+        check_nesting(b"[" + b"{}," * 300_000 + b"1]", 2)
 
 
 async def test_hostile_input_is_refused_and_never_an_internal_error(api: Served) -> None:
@@ -127,6 +133,13 @@ async def test_an_unknown_method_is_a_problem_too(api: Served) -> None:
     """O18: also errors of the framework."""
     answer = await api.admin.put("/api/missions", json={})
     assert (answer.status_code, answer.json()["code"]) == (405, "METHOD_NOT_ALLOWED")
+
+
+@pytest.mark.parametrize("wrong", [{"ids": [True]}, {"ids": True}, {"ids": [1, False]}])
+async def test_a_boolean_is_no_number(api: Served, wrong: dict[str, Any]) -> None:
+    """O18: `true` would be the mission 1."""
+    refused = body_of(await api.operator.post("/api/missions/cancel", json=wrong), 422)
+    assert refused["code"] == "VALIDATION"
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -36,6 +38,24 @@ async def test_the_first_start_prints_a_key_and_a_link_and_later_ones_do_not(
     async with command(database_url, tmp_path, "--sign-in") as again:
         assert "sign_in" in again
         assert "api_key" not in again
+
+
+async def test_silent_connections_by_the_hundred_leave_room_for_others(
+    database_url: str, tmp_path: Path
+) -> None:
+    """F19: more half requests than the process may open files; the health check still answers."""
+    async with (
+        command(database_url, tmp_path, open_files=256) as told,
+        AsyncExitStack() as stack,
+    ):
+        host, port = urlsplit(told["url"]).netloc.split(":")
+        for number in range(400):
+            _, writer = await asyncio.open_connection(host, int(port))
+            stack.callback(writer.close)
+            writer.write(b"GET /api/health HTTP/1.1\r\nx-half: ")
+            if number % 50 == 49:
+                async with caller(told["url"], {}) as client:
+                    assert body_of(await client.get("/api/health")) == {"status": "ok"}
 
 
 async def said(capsys: pytest.CaptureFixture[str], url: str, *words: str) -> tuple[int, Any]:

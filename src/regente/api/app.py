@@ -27,11 +27,14 @@ from regente.pipelines.builtins import switched_on
 
 
 def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
-    """Create the application. `regente` must be open for as long as it is served."""
+    """Create the application. `regente` must be open for as long as it is served, with the tables
+    of the API and of every enabled built-in."""
     config = config or ApiConfig()
-    api = Api.over(regente, config)
-    feed = Feed(regente.database, config.stream)
-    metrics = MetricsExporter(regente.database, feed, config.metrics_seconds)
+    builtins = switched_on(regente.settings.builtins)
+    additions = [added for one in builtins for added in one.api_additions()]
+    api = Api.over(regente, config, additions)
+    feed = Feed(regente.database, config.stream, config.session_idle_minutes * 60)
+    metrics = MetricsExporter(regente.database, feed, config.metrics_seconds, additions)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -41,6 +44,8 @@ def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
         finally:
             await api.bulk.stop()
             await feed.close()
+            if api.oidc is not None:
+                await api.oidc.close()
 
     app = FastAPI(
         title="Regente",
@@ -53,7 +58,6 @@ def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
         servers=[{"url": config.path_prefix}] if config.path_prefix else None,
     )
     app.state.api, app.state.feed, app.state.metrics = api, feed, metrics
-    builtins = switched_on(regente.settings.builtins)
     routers = routers_of(builtins)
     for router in routers:
         # `include_router` would copy every route at the application's first request.
@@ -69,9 +73,10 @@ def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
         keys=api.keys,
         sessions=api.sessions,
         wrong_keys=api.wrong_keys,
+        denials=api.denials,
     )
     app.add_middleware(Console, shown=[one.page for one in builtins if one.page])
-    app.add_middleware(RequestMiddleware)
+    app.add_middleware(RequestMiddleware, is_https=config.is_https)
     app.add_middleware(RequestTimes, histogram=metrics.requests)
     if config.path_prefix:
         app.add_middleware(PathPrefix, prefix=config.path_prefix)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from regente.api.models.tasks import Event, EventFilter
+from regente.api.additions import EventScope
+from regente.api.models.tasks import EventFilter
 from regente.api.queries import QUERIES
-from regente.api.redaction import redacted
 from regente.api.state import Api
+from regente.engine.models import Event
 from regente.queries import Row
+from regente.redaction import redacted
 
 PAGE = 500
 AUDIT = ["operator_action"]
@@ -64,24 +66,22 @@ def _after(cursor: str | None) -> dict[str, Any]:
 
 
 async def _params(api: Api, chosen: EventFilter) -> dict[str, Any]:
-    among = None
-    if chosen.mission_id is not None:
-        among = [
-            row["id"]
-            for row in await QUERIES.fetch_all(
-                api.database, "tasks_of_mission", mission_id=chosen.mission_id
-            )
-        ]
-    elif chosen.worker_id is not None:
-        among = [
-            row["id"]
-            for row in await QUERIES.fetch_all(
-                api.database, "tasks_of_worker", worker_id=chosen.worker_id
-            )
-        ]
+    scope = await _scope(api, chosen)
     fields = ("mission_id", "task_id", "batch_id", "types", "worker_id", "since", "until")
     # `only_operators` is a constant in the statement, so that the partial index serves it.
     return {name: getattr(chosen, name) for name in fields} | {
-        "among": among,
+        "among": scope and list(scope.tasks),
+        "sessions": list(scope.sessions) if scope else [],
         "only_operators": chosen.types == AUDIT,
     }
+
+
+async def _scope(api: Api, chosen: EventFilter) -> EventScope | None:
+    """What the filter by mission or worker selects; None without one."""
+    if chosen.mission_id is None and chosen.worker_id is None:
+        return None
+    for one in api.additions:
+        found = await one.event_scope(api.database, chosen.mission_id, chosen.worker_id)
+        if found is not None:
+            return found
+    return EventScope(tasks=[] if chosen.mission_id is None else [chosen.mission_id])

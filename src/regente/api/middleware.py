@@ -34,10 +34,15 @@ SECURITY_HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 
+HSTS = "max-age=31536000"
+"""Over HTTPS: browsers come back over HTTPS only."""
+
 
 class RequestMiddleware:
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, is_https: bool = False) -> None:
+        """`is_https`: browsers come over HTTPS, also where a proxy does not say so."""
         self._app = app
+        self._is_https = is_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,7 +50,7 @@ class RequestMiddleware:
         request = Request(scope)
         request.state.request_id = _request_id(Headers(scope=scope))
         current_request.set(request.state.request_id)
-        sender = _HeaderSender(send, request)
+        sender = _HeaderSender(send, request, self._is_https)
         try:
             await self._app(scope, receive, sender)
         except Exception as error:
@@ -60,9 +65,10 @@ class RequestMiddleware:
 class _HeaderSender:
     """Sends the response with the security headers, and records its status."""
 
-    def __init__(self, send: Send, request: Request) -> None:
+    def __init__(self, send: Send, request: Request, is_https: bool) -> None:
         self._send = send
         self._request = request
+        self._is_https = is_https or request.url.scheme == "https"
         self._started = time.monotonic()
         self.status: int | None = None
 
@@ -73,6 +79,8 @@ class _HeaderSender:
             headers[REQUEST_ID_HEADER] = self._request.state.request_id
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
+            if self._is_https:
+                headers.setdefault("strict-transport-security", HSTS)
             if not get_route_path(self._request.scope).startswith("/pages/"):
                 headers.setdefault("cache-control", "no-store")
         await self._send(message)

@@ -22,6 +22,7 @@ TAGS = {
     "failures": "Dead letters: tasks that failed for good.",
     "runners": "Processes that run tasks.",
     "pipelines": "Known pipelines; pause and resume.",
+    "lanes": "What shares a limit: hosts, tenants, API keys; set, park and open.",
     "settings": "Runtime settings.",
     "events": "The event log, the audit log and exports.",
     "stream": "Live events.",
@@ -30,6 +31,7 @@ TAGS = {
     "actions": "Bulk actions and their progress.",
     "session": "Sign in and out.",
     "keys": "API keys.",
+    "people": "People who signed in with the OpenID Connect provider.",
     "health": "Health check.",
 }
 _READING_ORDER = (
@@ -42,6 +44,7 @@ _READING_ORDER = (
     "writers",
     "runners",
     "pipelines",
+    "lanes",
     "settings",
     "orchestrator",
     "events",
@@ -52,6 +55,7 @@ _READING_ORDER = (
     "actions",
     "session",
     "keys",
+    "people",
     "system",
     "scrape",
 )

@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse
 
 from regente.api import errors as refusals
 from regente.engine import errors
+from regente.engine.database import TIES
 from regente.fleet.secrets import SecretsUnreadable
 from regente.http_client.client import CallFailed
 
@@ -30,6 +31,9 @@ logger = logging.getLogger("regente.api")
 MEDIA_TYPE = "application/problem+json"
 TYPE_START = "urn:regente:problem:"
 RETRY_SECONDS = 5.0
+MAX_FIELDS = 100
+"""Invalid fields that one answer names."""
+MAX_SHOWN_CHARACTERS = 500
 
 # The first matching class decides.
 _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
@@ -81,7 +85,9 @@ class Problem(BaseModel):
     request_id: str | None = Field(
         None, description="Also in the header `x-request-id` and in the log."
     )
-    errors: list[FieldError] | None = Field(None, description="The invalid fields.")
+    errors: list[FieldError] | None = Field(
+        None, description=f"The invalid fields, the first {MAX_FIELDS}."
+    )
 
 
 def problem_of(error: Exception) -> tuple[Problem, dict[str, str]]:
@@ -97,6 +103,9 @@ def problem_of(error: Exception) -> tuple[Problem, dict[str, str]]:
     if isinstance(error, psycopg.errors.QueryCanceled):
         detail = "the query takes too long: narrow its filter or its time range"
         return _problem("QUERY_TOO_SLOW", 503, detail), _retry_after(RETRY_SECONDS)
+    if isinstance(error, TIES):
+        detail = "another request changed the same rows at that moment: send it again"
+        return _problem("TRY_AGAIN", 503, detail), _retry_after(RETRY_SECONDS)
     if isinstance(error, psycopg.DataError):
         return _problem(
             "INVALID_INPUT",
@@ -160,7 +169,14 @@ def _of_validation(error: RequestValidationError) -> Problem:
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return _problem("INVALID_JSON", 400, "the body is not valid JSON")
-    fields = [FieldError(field=_path(one), message=one["msg"], code=one["type"]) for one in found]
+    fields = [
+        FieldError(
+            field=_path(one)[:MAX_SHOWN_CHARACTERS],
+            message=one["msg"][:MAX_SHOWN_CHARACTERS],
+            code=one["type"],
+        )
+        for one in found[:MAX_FIELDS]
+    ]
     return _problem("VALIDATION", 422, "a field is invalid: see errors").model_copy(
         update={"errors": fields}
     )

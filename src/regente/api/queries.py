@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection
 
-from regente.engine.database import Database
-from regente.queries import Queries
+from regente.engine.database import Database, fetch_dicts_on
+from regente.queries import Queries, Row
 
 T = TypeVar("T")
 
@@ -27,3 +27,7 @@ class LimitedDatabase:
         async with self._database.transaction() as connection:
             await QUERIES.execute(connection, "with_limits", milliseconds=self._milliseconds)
             return await work(connection)
+
+    async def fetch_dicts(self, name: str, params: Mapping[str, Any] | None = None) -> list[Row]:
+        """The rows of one of the engine's queries."""
+        return await self.run(lambda connection: fetch_dicts_on(connection, name, params or {}))

@@ -26,6 +26,7 @@ OURS = (
     "NoRunner",
     "OldestWaiting",
     "DeadLettersGrow",
+    "MatchFailed",
     "ProxiesMostlyInactive",
     "ProxyBreakerOpen",
     "FeedLag",

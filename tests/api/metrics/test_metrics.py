@@ -91,7 +91,8 @@ async def test_the_fleets_health_is_shown(api: Served, app: Regente, database_ur
             "'h', true, 0), ('b', 'h', false, 3)"
         )
         await connection.execute(
-            "INSERT INTO regente.workers (name, url, api_key) VALUES ('w', 'http://w', 'x')"
+            "INSERT INTO regente.workers (name, url, api_key) "
+            "VALUES ('w', 'http://w', 'rg2.00000000.' || repeat('A', 40))"
         )
         await connection.execute(
             "INSERT INTO regente.settings (key, value) VALUES ('proxy_breaker', '{}')"
@@ -153,9 +154,9 @@ async def _pretend_runner(connection: psycopg.AsyncConnection[Any], ids: list[in
     )
     row = await connection.execute(
         "INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, "
-        "heartbeat_at, lease_until) "
+        "heartbeat_at, lease_until, amnesties) "
         "VALUES ('silent', 'h', 1, '0', '{quotes}', 4, now() - interval '1 hour', now() - "
-        "interval '59 minutes') RETURNING id"
+        "interval '59 minutes', 2) RETURNING id"
     )
     (runner_id,) = await row.fetchone() or (None,)
     await connection.execute(

@@ -11,11 +11,20 @@ import pytest
 
 from regente.api.metrics import cache
 from regente.api.stream import reader
+from regente.pipelines.missions.queries import ADDITIONS
+from regente.pipelines.quotes.queries import SYSTEM
 from tests.engine import plans
 from tests.support.clean_database import clean_database
 
 ROWS = 20_000
-QUERIES = cache.QUERIES.statements | reader.QUERIES.statements
+OF_MISSIONS = ("oldest_waiting", "running", "missions_by_checkpoint", "fleet")
+OF_QUOTES = ("processing_stats", "pending", "average_seconds")
+QUERIES = (
+    cache.QUERIES.statements
+    | reader.QUERIES.statements
+    | {name: ADDITIONS[name] for name in OF_MISSIONS}
+    | {name: SYSTEM[name] for name in OF_QUOTES}
+)
 PARAMS: dict[str, Any] = {
     "cap": 1000,
     "events": 500,
@@ -26,6 +35,10 @@ PARAMS: dict[str, Any] = {
     "after_txid": "1",
     "limit": 100,
     "ids": "{key_1}",
+    "idle_seconds": 7200.0,
+    "others": ["missions"],
+    "pipeline": "quotes",
+    "stuck_seconds": 600.0,
 }
 
 

@@ -77,6 +77,7 @@ async def positions(url: str) -> list[str]:
     """The position of every event in the database, in the order of the feed."""
     async with await psycopg.AsyncConnection.connect(url) as connection:
         rows = await connection.execute(
-            "SELECT txid::text || '-' || id FROM regente.events ORDER BY txid, id"
+            "SELECT txid::text || '-' || id || '-' || regente.timeline() FROM regente.events "
+            "ORDER BY txid, id"
         )
         return [row[0] for row in await rows.fetchall()]

@@ -21,6 +21,7 @@ from tests.api.stream.sse import Frame, connect, next_named, stream, take
 from tests.support.eventually import eventually_async
 
 CLIENTS = 500
+KEYS = 10
 
 
 async def test_a_client_that_does_not_read_is_dropped_and_loses_nothing(
@@ -55,18 +56,21 @@ async def test_five_hundred_clients_take_little_memory(
     app: Regente, database_url: str, tmp_path: Path
 ) -> None:
     """I10: an event is kept once for all clients, also when 100 of them do not read."""
-    key = (
-        await ApiKeys(LimitedDatabase(app.database)).create("crowd", Role.VIEWER, by="test")
-    ).secret
+    made = ApiKeys(LimitedDatabase(app.database))
+    keys = [
+        (await made.create(f"crowd-{number}", Role.VIEWER, by="test")).secret
+        for number in range(KEYS)
+    ]
     process = ApiProcess(database_url, tmp_path)
     await process.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(process.kill)
-        (await connect(process.url, key))[1].close()  # the first client loads modules and caches
+        _, first = await connect(process.url, keys[0])  # it loads modules and caches
+        first.close()
         before = process.resident_bytes()
         readers = []
         for number in range(CLIENTS):
-            reader, writer = await connect(process.url, key)
+            reader, writer = await connect(process.url, keys[number % KEYS])
             stack.callback(writer.close)
             if number % 5 == 0:
                 writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -117,6 +121,24 @@ async def test_clients_above_the_limit_are_refused_with_retry_after(opened: Open
         await next_named(source, "heartbeat")
         answer = await stream_api.client.get("/api/stream")
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+
+
+async def test_one_key_has_a_share_of_the_streams(opened: Open) -> None:
+    """F19: a viewer with many tabs leaves room for others; an ended stream makes room again."""
+    async with opened(max_clients_per_key=2) as stream_api:
+        async with stream(stream_api.client) as first, stream(stream_api.client) as second:
+            await next_named(first, "heartbeat")
+            await next_named(second, "heartbeat")
+            refused = await stream_api.client.get("/api/stream")
+            assert (refused.status_code, refused.json()["code"]) == (429, "RATE_LIMITED")
+            assert "this key has 2 open streams" in refused.text
+
+        async def is_empty() -> bool:
+            return stream_api.feed.clients == 0
+
+        await eventually_async(is_empty)
+        async with stream(stream_api.client) as again:
+            await next_named(again, "heartbeat")
 
 
 async def test_the_stream_goes_on_after_the_database_was_away(

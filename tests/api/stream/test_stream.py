@@ -140,6 +140,19 @@ async def test_an_invalid_position_is_refused(stream_api: StreamApi, place: str)
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
 
 
+@pytest.mark.parametrize(
+    "wrong", ["execucao=1", "batch_id=1", "batch=1&more=x", "batch=0", "seconds=0", "pipeline="]
+)
+async def test_unknown_and_invalid_parameters_are_refused(
+    stream_api: StreamApi, wrong: str
+) -> None:
+    """W1, F15: a filter with another name would let all events through."""
+    answer = await stream_api.client.get(f"/api/stream?{wrong}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "VALIDATION")
+    name = wrong.rpartition("&")[2].partition("=")[0]
+    assert name in str(answer.json()["errors"])
+
+
 async def test_the_stream_needs_a_key_and_passes_proxies_unbuffered(stream_api: StreamApi) -> None:
     """O18: closed like every route; no proxy caches or buffers it."""
     assert (

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Literal
 
 from regente.api.access.principal import Principal, Role
 from regente.api.queries import QUERIES, LimitedDatabase
+from regente.engine.database import text_array
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.queries import Row
 
@@ -34,7 +37,13 @@ class ApiKeys:
         self._database = database
 
     async def create(
-        self, name: str, role: Role, *, by: str, expires_at: datetime | None = None
+        self,
+        name: str,
+        role: Role,
+        *,
+        by: str,
+        expires_at: datetime | None = None,
+        scopes: Sequence[str] | None = None,
     ) -> NewKey:
         """Create a key. Its secret is only in the result, and stored as a hash."""
         if not _NAME.fullmatch(name):
@@ -45,7 +54,7 @@ class ApiKeys:
             expires_at.tzinfo is None or expires_at <= datetime.now(UTC)
         ):
             raise InvalidInput("a key must expire in the future; give the time with its time zone")
-        made = await self._add("add_key", name, role, by, expires_at)
+        made = await self._add("add_key", name, role, by, expires_at, scopes)
         if made is None:
             raise IllegalTransition(
                 f"a key named {name!r} exists already: revoke it or choose another name"
@@ -54,10 +63,16 @@ class ApiKeys:
 
     async def first(self) -> NewKey | None:
         """Create the admin key of the first start; None if any key has existed before."""
-        return await self._add("add_first_key", FIRST_KEY, Role.ADMIN, "first start", None)
+        return await self._add("add_first_key", FIRST_KEY, Role.ADMIN, "first start")
 
     async def _add(
-        self, query: str, name: str, role: Role, by: str, expires_at: datetime | None
+        self,
+        query: str,
+        name: str,
+        role: Role,
+        by: str,
+        expires_at: datetime | None = None,
+        scopes: Sequence[str] | None = None,
     ) -> NewKey | None:
         secret = KEY_START + secrets.token_urlsafe(32)
         shown = secret[:SHOWN_CHARACTERS]
@@ -70,6 +85,7 @@ class ApiKeys:
             role=role,
             by=by,
             expires_at=expires_at,
+            scopes=None if scopes is None else text_array(scopes),
         )
         return NewKey(row["id"], name, role, secret) if row else None
 
@@ -91,7 +107,7 @@ class ApiKeys:
 
     async def any_admin(self) -> str:
         for row in await self.all():
-            if row["role"] == Role.ADMIN and row["status"] == "valid":
+            if row["role"] == Role.ADMIN and row["status"] == "valid" and row["scopes"] is None:
                 return str(row["id"])
         raise NotFound(
             "there is no valid admin key: create one with `regente keys create NAME --role admin`"
@@ -99,24 +115,22 @@ class ApiKeys:
 
     async def revoke(self, key_id: str, *, by: str) -> Row:
         """Revoke a key with its sessions and links; the last valid admin key is refused."""
-        key = await self.get(key_id)
-        others = await QUERIES.fetch_one(self._database, "other_admins", id=key_id)
-        if (
-            key["role"] == Role.ADMIN
-            and key["status"] == "valid"
-            and others is not None
-            and not others["count"]
-        ):
-            raise IllegalTransition("this is the last valid admin key: create another one first")
         if await QUERIES.fetch_one(self._database, "revoke_key", id=key_id, by=by) is None:
-            raise IllegalTransition(f"the key {key_id} has been revoked already")
-        return key
+            if (await self.get(key_id))["status"] == "revoked":
+                raise IllegalTransition(f"the key {key_id} has been revoked already")
+            raise IllegalTransition("this is the last valid admin key: create another one first")
+        return await self.get(key_id)
 
     async def principal(self, secret: str) -> Principal | None:
         if not secret.startswith(KEY_START) or len(secret) > MAX_GIVEN_CHARACTERS:
             return None
         row = await QUERIES.fetch_one(self._database, "use_key", hash=digest(secret))
-        return Principal(row["id"], row["name"], Role(row["role"]), "key") if row else None
+        return principal_of(row, "key") if row else None
+
+
+def principal_of(row: Row, via: Literal["key", "session"]) -> Principal:
+    scopes = None if row["scopes"] is None else frozenset(row["scopes"])
+    return Principal(row["id"], row["name"], Role(row["role"]), via, row.get("session_id"), scopes)
 
 
 def digest(secret: str) -> bytes:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+PERSON_START = "usr_"
+
 
 class Role(StrEnum):
     VIEWER = "viewer"
@@ -19,10 +21,22 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    key_id: str
+    account_id: str
+    """The id of a key, or of a person who signed in with the provider."""
     name: str
     role: Role
     via: Literal["key", "session", "open"]
+    session_id: str | None = None
+    scopes: frozenset[str] | None = None
+    """Tags of the resources that it reaches; None: all."""
+
+    @property
+    def is_person(self) -> bool:
+        return self.account_id.startswith(PERSON_START)
+
+    def for_audit(self) -> dict[str, str]:
+        """Its part of an audit event."""
+        return {"by": self.name, "person_id" if self.is_person else "key_id": self.account_id}
 
 
 UNAUTHENTICATED = Principal("open", "local", Role.ADMIN, "open")

@@ -13,6 +13,9 @@ from starlette.requests import Request
 from regente.api.access.principal import Principal, Role
 from regente.api.errors import Forbidden, Unauthorized
 
+ALWAYS = frozenset({"session", "health", "documentation"})
+"""Resources that a key with other scopes reaches: its own session, and what holds no data."""
+
 
 class Requires:
     def __init__(self, role: Role) -> None:
@@ -26,7 +29,16 @@ class Requires:
             raise Forbidden(
                 f"this requires the role {self.role}; {principal.name} is {principal.role}"
             )
+        _check_scope(request, principal)
         return principal
+
+
+def _check_scope(request: Request, principal: Principal) -> None:
+    if principal.scopes is None:
+        return
+    wanted = request.scope["route"].tags[0]
+    if wanted not in principal.scopes and wanted not in ALWAYS:
+        raise Forbidden(f"this requires the scope {wanted}, which the key {principal.name} lacks")
 
 
 class PublicRoute:

@@ -1,21 +1,22 @@
-"""The bulk actions, each an idempotent call of the engine."""
+"""The bulk actions, each an idempotent call of the engine; built-ins add their own."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from regente.api.queries import QUERIES, LimitedDatabase
 from regente.app import Regente
 
 Apply = Callable[[Regente, LimitedDatabase, Sequence[int], str], Awaitable[int]]
+Retry = Callable[[Regente, Sequence[int], str], Awaitable[int]]
+
+ENDED = ("failed", "canceled", "skipped")
+LIVE = ("draft", "queued", "running")
 
 
 class ActionKind(StrEnum):
-    QUEUE_MISSIONS = "missions.queue"
-    CANCEL_MISSIONS = "missions.cancel"
-    RETRY_MISSIONS = "missions.retry"
     CANCEL_TASKS = "tasks.cancel"
     RETRY_TASKS = "tasks.retry"
     RETRY_FAILURES = "failures.retry"
@@ -30,49 +31,43 @@ class BulkAction:
     pipeline: str | None = None
 
 
-async def _queue_missions(
-    app: Regente, database: LimitedDatabase, ids: Sequence[int], by: str
-) -> int:
-    drafts = await _missions_among(database, ids)
-    return len(await app.missions.queue(drafts, by=by)) if drafts else 0
+@dataclass(frozen=True, slots=True)
+class BulkActions:
+    """The actions by kind, and how tasks are retried."""
 
+    retries: Mapping[str, Retry] = field(default_factory=dict)
+    """By pipeline, for those that have a retry of their own."""
+    added: Mapping[str, BulkAction] = field(default_factory=dict)
 
-async def _cancel_missions(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
-    return sum((await app.missions.cancel_many(ids, by=by)).values())
+    @property
+    def by_kind(self) -> dict[str, BulkAction]:
+        return {
+            ActionKind.CANCEL_TASKS: BulkAction(_cancel_tasks, LIVE),
+            ActionKind.RETRY_TASKS: BulkAction(self.retry, ENDED),
+            ActionKind.RETRY_FAILURES: BulkAction(self.retry, ("failed",)),
+            ActionKind.DISCARD_FAILURES: BulkAction(_discard, ("failed",)),
+            **self.added,
+        }
 
-
-async def _retry_missions(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
-    return len(await app.missions.retry_many(ids, by=by))
+    async def retry(
+        self, app: Regente, database: LimitedDatabase, ids: Sequence[int], by: str
+    ) -> int:
+        """Retry tasks of any pipeline; the number of those that were requeued."""
+        rows = await QUERIES.fetch_all(
+            database, "tasks_of_pipelines", ids=list(ids), pipelines=list(self.retries)
+        )
+        special = {row["id"]: row["pipeline"] for row in rows}
+        done = 0
+        for pipeline, retry in self.retries.items():
+            if own := [one for one in ids if special.get(one) == pipeline]:
+                done += await retry(app, own, by)
+        others = [one for one in ids if one not in special]
+        return done + (len(await app.retry_many(others, by=by)) if others else 0)
 
 
 async def _cancel_tasks(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
     return sum((await app.cancel_many(ids, by=by)).values())
 
 
-async def retry_any(app: Regente, database: LimitedDatabase, ids: Sequence[int], by: str) -> int:
-    """Retry tasks; missions through their own operations."""
-    missions = set(await _missions_among(database, ids))
-    others = [one for one in ids if one not in missions]
-    done = len(await app.missions.retry_many(sorted(missions), by=by)) if missions else 0
-    return done + (len(await app.retry_many(others, by=by)) if others else 0)
-
-
 async def _discard(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
     return len(await app.discard(ids, by=by))
-
-
-async def _missions_among(database: LimitedDatabase, ids: Sequence[int]) -> list[int]:
-    return [row["id"] for row in await QUERIES.fetch_all(database, "missions_among", ids=list(ids))]
-
-
-ENDED = ("failed", "canceled", "skipped")
-LIVE = ("draft", "queued", "running")
-ACTIONS: dict[ActionKind, BulkAction] = {
-    ActionKind.QUEUE_MISSIONS: BulkAction(_queue_missions, ("draft",), "missions"),
-    ActionKind.CANCEL_MISSIONS: BulkAction(_cancel_missions, LIVE, "missions"),
-    ActionKind.RETRY_MISSIONS: BulkAction(_retry_missions, ("failed", "canceled"), "missions"),
-    ActionKind.CANCEL_TASKS: BulkAction(_cancel_tasks, LIVE),
-    ActionKind.RETRY_TASKS: BulkAction(retry_any, ENDED),
-    ActionKind.RETRY_FAILURES: BulkAction(retry_any, ("failed",)),
-    ActionKind.DISCARD_FAILURES: BulkAction(_discard, ("failed",)),
-}

@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from regente.api.access.principal import Principal
 from regente.api.audit import AuditNote
-from regente.api.bulk.actions import ACTIONS, ActionKind
 from regente.api.models.basics import Action, DryRun, Named
 from regente.api.queries import QUERIES
 from regente.api.state import Api
@@ -26,7 +25,7 @@ async def run(
     response: Response,
     who: Principal,
     note: AuditNote,
-    kind: ActionKind,
+    kind: str,
     chosen: Named,
     select: Select,
 ) -> Action | DryRun:
@@ -76,8 +75,8 @@ def selection(api: Api, query: str, params: dict[str, Any]) -> Select:
     return select
 
 
-async def _dry_run(api: Api, kind: ActionKind, ids: list[int]) -> DryRun:
-    action = ACTIONS[kind]
+async def _dry_run(api: Api, kind: str, ids: list[int]) -> DryRun:
+    action = api.bulk.actions[kind]
     rows = await QUERIES.fetch_all(api.database, "states_of", ids=ids, pipeline=action.pipeline)
     by_status = {row["status"]: row["count"] for row in rows}
     return DryRun(

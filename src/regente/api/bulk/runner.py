@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 
-from regente.api.bulk.actions import ACTIONS, ActionKind
+from regente.api.bulk.actions import BulkActions
 from regente.api.config import ApiConfig
 from regente.api.queries import QUERIES, LimitedDatabase
 from regente.app import Regente
@@ -31,7 +31,14 @@ POLL_SECONDS = 5.0
 
 
 class BulkRunner:
-    def __init__(self, app: Regente, database: LimitedDatabase, config: ApiConfig) -> None:
+    def __init__(
+        self,
+        app: Regente,
+        database: LimitedDatabase,
+        config: ApiConfig,
+        actions: BulkActions | None = None,
+    ) -> None:
+        self.actions = (actions or BulkActions()).by_kind
         self._app = app
         self._database = database
         self._config = config
@@ -49,7 +56,7 @@ class BulkRunner:
 
     async def submit(
         self,
-        kind: ActionKind,
+        kind: str,
         ids: Sequence[int],
         *,
         by: str,
@@ -93,7 +100,11 @@ class BulkRunner:
             try:
                 lease = self._config.action_lease_seconds
                 for row in await QUERIES.fetch_all(
-                    self._database, "adopt_actions", owner=self._owner, lease_seconds=lease
+                    self._database,
+                    "adopt_actions",
+                    owner=self._owner,
+                    lease_seconds=lease,
+                    kinds=list(self.actions),
                 ):
                     logger.info("bulk action taken over", extra={"action": row["id"]})
                     self._begin(row["id"])
@@ -133,7 +144,7 @@ class BulkRunner:
             return False
         ids = row["ids"] or []
         changed = (
-            await ACTIONS[ActionKind(row["kind"])].apply(self._app, self._database, ids, row["by"])
+            await self.actions[row["kind"]].apply(self._app, self._database, ids, row["by"])
             if ids
             else 0
         )

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -16,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from prometheus_client.core import Metric
 from psycopg import AsyncConnection
 from psycopg_pool import PoolTimeout
 
+from regente.api.additions import Additions
 from regente.engine.database import Database
 from regente.engine.errors import DatabaseUnavailable
 from regente.queries import Queries, Row
@@ -27,7 +30,6 @@ logger = logging.getLogger("regente.api")
 
 QUERIES = Queries(Path(__file__).with_name("metrics.sql"), prepare=False)
 CAP = 100_000
-MISSIONS_CAP = 10_000
 RECENT_EVENTS = 5000
 SETTLE_SECONDS = 10.0
 MAX_CODES = 300
@@ -40,8 +42,11 @@ class MetricsSnapshot:
     running: list[Row] = field(default_factory=list)
     durations: list[Row] = field(default_factory=list)
     runners: list[Row] = field(default_factory=list)
-    missions: list[Row] = field(default_factory=list)
-    fleet: Row = field(default_factory=dict)
+    lanes: Row = field(default_factory=dict)
+    lane_waits: list[Row] = field(default_factory=list)
+    state: Row = field(default_factory=dict)
+    added: list[Metric] = field(default_factory=list)
+    """The metrics of built-ins."""
     failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     lost_runners: int = 0
     up: bool = False
@@ -50,8 +55,14 @@ class MetricsSnapshot:
 
 
 class MetricsCache:
-    def __init__(self, database: Database, keep_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        database: Database,
+        keep_seconds: float = 5.0,
+        additions: Sequence[Additions] = (),
+    ) -> None:
         self._database = database
+        self._additions = additions
         self._keep_seconds = keep_seconds
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")
@@ -84,17 +95,38 @@ class MetricsCache:
             await self._count(connection)
             rows = partial(QUERIES.fetch_all, connection)
             return MetricsSnapshot(
-                queues=await rows("metrics_queues", cap=CAP),
-                running=await rows("metrics_running"),
+                queues=await self._queues(connection),
+                running=await self._running(connection),
                 durations=await rows("metrics_durations", events=RECENT_EVENTS),
                 runners=await rows("metrics_runners"),
-                missions=await rows("metrics_missions", cap=MISSIONS_CAP),
-                fleet=(await rows("metrics_fleet"))[0],
+                lanes=(await rows("metrics_lanes", cap=CAP))[0],
+                lane_waits=await rows("metrics_lane_waits"),
+                state=(await rows("metrics_state"))[0],
+                added=[
+                    metric for one in self._additions for metric in await one.metrics(connection)
+                ],
                 failures=self._failures,
                 lost_runners=len(self._lost),
                 up=True,
                 seconds=time.monotonic() - started_at,
             )
+
+    async def _queues(self, connection: AsyncConnection[Any]) -> list[Row]:
+        rows = await QUERIES.fetch_all(connection, "metrics_queues", cap=CAP)
+        for one in self._additions:
+            oldest = await one.oldest_waiting(connection)
+            rows = [
+                {**row, "oldest_seconds": oldest.get(row["pipeline"], row["oldest_seconds"])}
+                for row in rows
+            ]
+        return rows
+
+    async def _running(self, connection: AsyncConnection[Any]) -> list[Row]:
+        others = [name for one in self._additions for name in one.checkpoints_of]
+        rows = await QUERIES.fetch_all(connection, "metrics_running", others=others)
+        for one in self._additions:
+            rows += await one.running(connection)
+        return rows
 
     async def _count(self, connection: AsyncConnection[Any]) -> None:
         """Add the failures and lost runners since the last query."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from regente.api.additions import Additions
 from regente.api.metrics.cache import MetricsCache
 from regente.api.metrics.families import DatabaseCollector
 from regente.api.stream.feed import Feed
@@ -15,9 +18,15 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class MetricsExporter:
-    def __init__(self, database: Database, feed: Feed, keep_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        database: Database,
+        feed: Feed,
+        keep_seconds: float = 5.0,
+        additions: Sequence[Additions] = (),
+    ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._cache = MetricsCache(database, keep_seconds)
+        self._cache = MetricsCache(database, keep_seconds, additions)
         self.requests = Histogram(
             "regente_http_request_seconds",
             "Duration of requests by route; of a stream, until it begins.",

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from regente.api.metrics.cache import CAP, MISSIONS_CAP, MetricsCache, MetricsSnapshot
+from regente.api.metrics.cache import CAP, MetricsCache, MetricsSnapshot
 from regente.queries import Row
 
-STATES = ("closed", "open", "draining", "halting")
-WORKER_STATUSES = ("idle", "initializing", "ready", "scraping", "error")
+LANE_STATES = ("known", "parked", "broken", "slowed")
 BATCH_STATUSES = ("pending", "running", "stalled")
 
 Labels = tuple[str, ...]
@@ -25,10 +24,10 @@ class DatabaseCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         found = self._cache.latest
-        yield _gauge(
+        yield gauge(
             "regente_database_up", "Whether the database answers.", (), [((), float(found.up))]
         )
-        yield _gauge(
+        yield gauge(
             "regente_scrape_seconds",
             "Duration of the queries of the last scrape.",
             (),
@@ -38,6 +37,7 @@ class DatabaseCollector(Collector):
         if found.up:
             for family in FAMILIES:
                 yield from family(found)
+            yield from found.added
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: a description would need the database."""
@@ -48,19 +48,19 @@ def _counters(found: MetricsSnapshot) -> Iterator[Metric]:
     by_class: Counter[Labels] = Counter()
     for (pipeline, kind, _), count in found.failures.items():
         by_class[pipeline, kind] += count
-    yield _counter(
+    yield counter(
         "regente_failures",
         "Failed attempts since this process started, by code.",
         ("pipeline", "class", "code"),
         [(labels, count) for labels, count in found.failures.items()],
     )
-    yield _counter(
+    yield counter(
         "regente_retries_by_class",
         "Failed attempts since this process started, by class.",
         ("pipeline", "class"),
         [(labels, count) for labels, count in by_class.items()],
     )
-    yield _counter(
+    yield counter(
         "regente_runners_lost",
         "Runners whose lease expired since this process started.",
         (),
@@ -79,21 +79,21 @@ def _queues(found: MetricsSnapshot) -> Iterator[Metric]:
         for status in ("queued", "failed")
     ]
     depth += [((name, "running"), float(count)) for name, count in running.items()]
-    yield _gauge(
+    yield gauge(
         "regente_tasks",
         f"Tasks by pipeline and status; counted up to {CAP:,}.",
         ("pipeline", "status"),
         depth,
     )
     waiting = [((row["pipeline"],), max(0.0, row["oldest_seconds"] or 0.0)) for row in rows]
-    yield _gauge(
+    yield gauge(
         "regente_oldest_waiting_seconds",
         "Waiting time of the oldest task that is due.",
         ("pipeline",),
         waiting,
     )
     paused = [((row["pipeline"],), float(row["paused"])) for row in rows]
-    yield _gauge("regente_pipeline_paused", "1 if the pipeline is paused.", ("pipeline",), paused)
+    yield gauge("regente_pipeline_paused", "1 if the pipeline is paused.", ("pipeline",), paused)
 
 
 def _running(found: MetricsSnapshot) -> Iterator[Metric]:
@@ -102,14 +102,14 @@ def _running(found: MetricsSnapshot) -> Iterator[Metric]:
     for row in rows:
         stuck[row["pipeline"]] += row["stuck"]
     help_text = "Running tasks without a heartbeat for longer than their pipeline allows."
-    yield _gauge(
+    yield gauge(
         "regente_tasks_stuck",
         help_text,
         ("pipeline",),
         [((name,), count) for name, count in stuck.items()],
     )
     places = [((row["pipeline"], row["checkpoint"]), float(row["tasks"])) for row in rows]
-    yield _gauge(
+    yield gauge(
         "regente_tasks_at_checkpoint",
         "Running tasks by checkpoint.",
         ("pipeline", "checkpoint"),
@@ -124,7 +124,7 @@ def _durations(found: MetricsSnapshot) -> Iterator[Metric]:
     ):
         help_text = f"{what} time from first start to completion, of the latest completed tasks."
         samples = [((row["pipeline"],), row[key]) for row in found.durations]
-        yield _gauge(f"regente_task_duration_{name}_seconds", help_text, ("pipeline",), samples)
+        yield gauge(f"regente_task_duration_{name}_seconds", help_text, ("pipeline",), samples)
 
 
 _RUNNER_COUNTS = {
@@ -156,90 +156,58 @@ def _runners(found: MetricsSnapshot) -> Iterator[Metric]:
     labels = [(str(row["id"]), row["name"]) for row in found.runners]
     names = ("runner_id", "runner")
     for key, about in _RUNNER_COUNTS.items():
-        yield _counter(
+        yield counter(
             f"regente_runner_{key}",
             about,
             names,
             zip(labels, (row[key] for row in found.runners), strict=True),
         )
     for key, (about, value) in _RUNNER_GAUGES.items():
-        yield _gauge(
+        yield gauge(
             f"regente_runner_{key}",
             about,
             names,
             zip(labels, map(value, found.runners), strict=True),
         )
     alive = sum(row["alive"] for row in found.runners)
-    yield _gauge("regente_runners_alive", "Runners with a valid lease.", (), [((), alive)])
+    yield gauge("regente_runners_alive", "Runners with a valid lease.", (), [((), alive)])
 
 
 def _ended(row: Row) -> int:
     return int(row["completed"] + row["failed"] + row["retried"])
 
 
-def _missions(found: MetricsSnapshot) -> Iterator[Metric]:
-    samples = [
-        ((row["status"], row["checkpoint"] or ""), row["missions"]) for row in found.missions
-    ]
-    about = f"Missions by status and checkpoint; counted up to {MISSIONS_CAP:,}."
-    yield _gauge("regente_missions", about, ("status", "checkpoint"), samples)
-
-
-def _workers(found: MetricsSnapshot) -> Iterator[Metric]:
-    workers = {(status, "true"): 0 for status in WORKER_STATUSES}
-    for row in found.fleet["workers"]:
-        workers[row["status"], str(row["active"]).lower()] = row["workers"]
-    yield _gauge("regente_workers", "Workers by status.", ("status", "active"), workers.items())
-
-
-def _proxies(found: MetricsSnapshot) -> Iterator[Metric]:
-    proxies = found.fleet["proxies"]
-    counted = {
-        "active": sum(row["active"] for row in proxies),
-        "inactive": sum(not row["active"] for row in proxies),
-        "in_use": sum(row["in_use"] for row in proxies),
-        "failing": sum(row["fail_count"] > 0 for row in proxies),
-    }
-    yield _gauge(
-        "regente_proxies",
-        "Proxies by state.",
-        ("state",),
-        [((state,), count) for state, count in counted.items()],
-    )
-    fails = [((row["name"],), row["fail_count"]) for row in proxies]
-    yield _gauge(
-        "regente_proxy_fail_count", "Consecutive failures of each proxy.", ("proxy",), fails
-    )
-    yield _gauge(
-        "regente_proxy_breaker_open",
-        "1 if proxies fail so often that only probes are sent.",
-        (),
-        [((), float(found.fleet["breaker"]))],
-    )
-
-
-def _orchestrator(found: MetricsSnapshot) -> Iterator[Metric]:
-    states = [((state,), float(found.fleet["orchestrator"] == state)) for state in STATES]
-    yield _gauge("regente_orchestrator_state", "1 for the current state.", ("state",), states)
-
-
 def _batches(found: MetricsSnapshot) -> Iterator[Metric]:
-    counts = found.fleet["batches"]
+    counts = found.state["batches"]
     batches = [((status,), counts.get(status, 0)) for status in BATCH_STATUSES]
-    yield _gauge("regente_batches", "Open batches by status.", ("status",), batches)
+    yield gauge("regente_batches", "Open batches by status.", ("status",), batches)
+
+
+def _lanes(found: MetricsSnapshot) -> Iterator[Metric]:
+    lanes = [((state,), float(found.lanes[state])) for state in LANE_STATES]
+    help_text = (
+        f"Lanes: all, parked, with an open breaker, below their rate; counted up to {CAP:,}."
+    )
+    yield gauge("regente_lanes", help_text, ("state",), lanes)
+    yield gauge(
+        "regente_lane_waiting_seconds",
+        "How long the lane that is next has been ready.",
+        ("pipeline",),
+        [((row["pipeline"],), max(0.0, row["seconds"])) for row in found.lane_waits],
+    )
 
 
 def _liveness(found: MetricsSnapshot) -> Iterator[Metric]:
-    lag = max(0.0, found.fleet["feed_lag_seconds"] or 0.0)
-    yield _gauge(
+    lag = max(0.0, found.state["feed_lag_seconds"] or 0.0)
+    yield gauge(
         "regente_feed_lag_seconds",
         "Age of the oldest event that the feed cannot show yet.",
         (),
         [((), lag)],
     )
-    age = found.fleet["heartbeat_age"]
+    age = found.state["heartbeat_age"]
     samples: list[Sample] = [] if age is None else [((), age)]
-    yield _gauge(
+    yield gauge(
         "regente_last_heartbeat_age_seconds",
         "Seconds since any runner last renewed its lease.",
         (),
@@ -252,25 +220,20 @@ FAMILIES = (
     _running,
     _durations,
     _runners,
-    _missions,
-    _workers,
-    _proxies,
-    _orchestrator,
     _batches,
+    _lanes,
     _liveness,
 )
 
 
-def _gauge(
-    name: str, about: str, labels: Labels, samples: Iterable[tuple[Labels, float]]
-) -> Metric:
+def gauge(name: str, about: str, labels: Labels, samples: Iterable[tuple[Labels, float]]) -> Metric:
     family = GaugeMetricFamily(name, about, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)
     return family
 
 
-def _counter(
+def counter(
     name: str, about: str, labels: Labels, samples: Iterable[tuple[Labels, float]]
 ) -> Metric:
     family = CounterMetricFamily(name, about, labels=labels)

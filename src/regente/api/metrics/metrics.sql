@@ -9,8 +9,7 @@ SELECT set_config('statement_timeout', '10s', true),
        set_config('enable_seqscan', 'off', true)
 
 -- name: metrics_queues
--- By pipeline, with one index probe from each pipeline to the next. A mission is held until a
--- worker takes it: it waits since it was queued.
+-- By pipeline, with one index probe from each pipeline to the next.
 WITH RECURSIVE queued (pipeline) AS (
   SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'queued'
   UNION ALL
@@ -23,49 +22,65 @@ dead (pipeline) AS (
   SELECT (SELECT min(t.pipeline) FROM regente.tasks t WHERE t.status = 'failed'
           AND t.pipeline > dead.pipeline)
   FROM dead WHERE dead.pipeline IS NOT NULL),
-level (pipeline, priority) AS (
-  SELECT q.pipeline, (SELECT max(t.priority) FROM regente.tasks t WHERE t.pipeline = q.pipeline
-                      AND t.status = 'queued')
+level (pipeline, rank) AS (
+  SELECT q.pipeline, (SELECT max(regente.claim_rank(t.priority, t.attempt)) FROM regente.tasks t
+                      WHERE t.pipeline = q.pipeline AND t.status = 'queued')
   FROM queued q WHERE q.pipeline IS NOT NULL
   UNION ALL
-  SELECT level.pipeline, (SELECT max(t.priority) FROM regente.tasks t
+  SELECT level.pipeline, (SELECT max(regente.claim_rank(t.priority, t.attempt))
+                          FROM regente.tasks t
                           WHERE t.pipeline = level.pipeline AND t.status = 'queued'
-                            AND t.priority < level.priority)
-  FROM level WHERE level.priority IS NOT NULL),
+                            AND regente.claim_rank(t.priority, t.attempt) < level.rank)
+  FROM level WHERE level.rank IS NOT NULL),
 oldest AS (
   SELECT level.pipeline, min(first.run_at) AS since
   FROM level CROSS JOIN LATERAL (
     SELECT t.run_at FROM regente.tasks t
-    WHERE t.pipeline = level.pipeline AND t.status = 'queued' AND t.priority = level.priority
-      AND t.run_at <= regente.clock()
+    WHERE t.pipeline = level.pipeline AND t.status = 'queued'
+      AND regente.claim_rank(t.priority, t.attempt) = level.rank AND t.run_at <= regente.clock()
     ORDER BY t.run_at, t.id LIMIT 1) AS first
-  WHERE level.priority IS NOT NULL GROUP BY level.pipeline)
+  WHERE level.rank IS NOT NULL GROUP BY level.pipeline)
 SELECT p.name AS pipeline,
        (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = p.name
                               AND t.status = 'queued' LIMIT %(cap)s) AS c) AS queued,
        (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = p.name
                               AND t.status = 'failed' LIMIT %(cap)s) AS c) AS failed,
-       extract(epoch FROM regente.clock() - coalesce(
-         CASE p.name WHEN 'missions' THEN (
-           SELECT t.queued_at FROM regente.tasks t WHERE t.pipeline = 'missions'
-               AND t.status = 'queued' ORDER BY t.queued_at, t.id LIMIT 1)
-         END, o.since))::double precision AS oldest_seconds,
+       extract(epoch FROM regente.clock() - o.since)::double precision AS oldest_seconds,
        coalesce(k.paused, false) AS paused
 FROM (SELECT pipeline AS name FROM queued UNION SELECT pipeline FROM dead
       UNION SELECT name FROM regente.pipelines) AS p
 LEFT JOIN oldest o ON o.pipeline = p.name LEFT JOIN regente.pipelines k ON k.name = p.name
 WHERE p.name IS NOT NULL ORDER BY p.name LIMIT 500
 
+-- name: metrics_lanes
+-- Lanes by state, and for each pipeline how long the first in the line has been ready. Parked lanes
+-- count as such; those that are not in the line are full, or have nothing to do.
+SELECT (SELECT count(*) FROM (SELECT FROM regente.lanes l LIMIT %(cap)s) AS c) AS known,
+       (SELECT count(*) FROM (SELECT FROM regente.lanes l
+                              WHERE l.parked_until > regente.clock() LIMIT %(cap)s) AS c) AS parked,
+       (SELECT count(*) FROM (SELECT FROM regente.lanes l
+                              WHERE l.breaker_state <> 'closed' LIMIT %(cap)s) AS c) AS broken,
+       (SELECT count(*) FROM (SELECT FROM regente.lanes l WHERE l.pace < 1 LIMIT %(cap)s) AS c)
+         AS slowed
+
+-- name: metrics_lane_waits
+SELECT p.name AS pipeline,
+       extract(epoch FROM regente.clock() - first.ready_at)::double precision AS seconds
+FROM regente.pipelines p CROSS JOIN LATERAL (
+  SELECT q.ready_at FROM regente.lane_queues q
+  WHERE q.pipeline = p.name AND q.ready_at < 'infinity' ORDER BY q.ready_at LIMIT 1) AS first
+ORDER BY p.name LIMIT 500
+
 -- name: metrics_running
+-- Of the `others`, the built-ins tell the checkpoints.
 SELECT o.pipeline, o.checkpoint, count(*) AS tasks, count(*) FILTER (WHERE o.stuck) AS stuck
 FROM (
   SELECT t.pipeline,
-         coalesce((SELECT r.checkpoint::text FROM regente.mission_runs r WHERE r.mission_id = t.id),
-                  t.checkpoint, 'INIT') AS checkpoint,
+         coalesce(t.checkpoint, 'INIT') AS checkpoint,
          NOT coalesce(p.endless, false) AND t.heartbeat_at
              < regente.clock() - coalesce(p.stall_after, '10 minutes') AS stuck
   FROM regente.tasks t LEFT JOIN regente.pipelines p ON p.name = t.pipeline
-  WHERE t.status = 'running') AS o
+  WHERE t.status = 'running' AND t.pipeline <> ALL (%(others)s::text[])) AS o
 GROUP BY o.pipeline, o.checkpoint ORDER BY count(*) DESC LIMIT 500
 
 -- name: metrics_durations
@@ -97,7 +112,7 @@ SELECT r.id, r.name, r.status::text AS status, r.claimed, r.completed, r.failed,
           AND t.heartbeat_at < regente.clock() - p.stall_after) AS stuck
 FROM regente.runners r
 WHERE r.status < 'stopped' OR r.stopped_at > regente.clock() - interval '10 minutes'
-ORDER BY r.id DESC LIMIT 500
+ORDER BY r.started_at DESC, r.id LIMIT 500
 
 -- name: metrics_lost_runners
 SELECT r.id FROM regente.runners r WHERE r.status = 'lost' AND r.stopped_at >= %(since)s
@@ -117,17 +132,8 @@ SELECT f.pipeline, f.class, f.code, count(*) AS failures, max(f.id) AS last_id F
 WHERE f.id < coalesce((SELECT min(u.id) FROM fresh u WHERE u.unsettled), 9223372036854775807)
 GROUP BY f.pipeline, f.class, f.code
 
--- name: metrics_fleet
+-- name: metrics_state
 SELECT
-  (SELECT coalesce(jsonb_agg(w), '[]') FROM (
-     SELECT status::text AS status, active, count(*) AS workers FROM regente.workers
-     GROUP BY status, active) AS w) AS workers,
-  (SELECT coalesce(jsonb_agg(p), '[]') FROM (
-     SELECT name, active, in_use_by_worker_id IS NOT NULL AS in_use, fail_count
-     FROM regente.proxies ORDER BY fail_count DESC, name LIMIT 1000) AS p)
-    AS proxies,
-  (SELECT state FROM regente.orchestrator) AS orchestrator,
-  EXISTS (SELECT FROM regente.settings WHERE key = 'proxy_breaker') AS breaker,
   (SELECT coalesce(jsonb_object_agg(b.status, b.batches), '{}') FROM (
      SELECT status::text AS status, count(*) AS batches FROM regente.batches
      WHERE status < 'completed' GROUP BY status) AS b) AS batches,
@@ -136,22 +142,3 @@ SELECT
    LIMIT 1) AS feed_lag_seconds,
   (SELECT extract(epoch FROM regente.clock() - max(r.heartbeat_at))::double precision
    FROM regente.runners r) AS heartbeat_age
-
--- name: metrics_missions
--- Running missions with their checkpoint; the count of the others, up to the cap.
-SELECT s.status, s.checkpoint, count(*) AS missions
-FROM (
-  (SELECT 'running' AS status, (SELECT r.checkpoint::text FROM regente.mission_runs r
-                                WHERE r.mission_id = t.id) AS checkpoint
-   FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'running' LIMIT %(cap)s)
-  UNION ALL
-  (SELECT 'queued', (SELECT r.checkpoint::text FROM regente.mission_runs r
-                     WHERE r.mission_id = t.id)
-   FROM regente.tasks t WHERE t.pipeline = 'missions' AND t.status = 'queued'
-   ORDER BY t.queued_at, t.id LIMIT %(cap)s)
-) AS s GROUP BY s.status, s.checkpoint
-UNION ALL
-SELECT s.status::text, CASE s.status WHEN 'completed' THEN 'finalizado' ELSE '' END,
-       (SELECT count(*) FROM (SELECT FROM regente.tasks t WHERE t.pipeline = 'missions'
-                              AND t.status = s.status LIMIT %(cap)s) AS c)
-FROM unnest('{draft,completed,failed,canceled}'::regente.task_status[]) AS s (status)

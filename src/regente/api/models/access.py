@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, SecretStr
 
 from regente.api.access.principal import Role
-from regente.api.models.basics import Strict
+from regente.api.models.basics import Strict, Word
 
 
 class Key(BaseModel):
@@ -16,6 +16,9 @@ class Key(BaseModel):
     name: str = Field(examples=["ana"])
     prefix: str = Field(description="Its first characters.", examples=["rg_Yx3fA8kQ"])
     role: Role
+    scopes: list[str] | None = Field(
+        description="Tags of the resources that it reaches; null: all.", examples=[["missions"]]
+    )
     status: Literal["valid", "expired", "revoked"]
     sessions: int = Field(description="Open console sessions.")
     created_at: datetime
@@ -29,6 +32,13 @@ class Key(BaseModel):
 class NewKey(Strict):
     name: str = Field(min_length=1, max_length=100, examples=["ana"])
     role: Role
+    scopes: list[Word] = Field(
+        [],
+        max_length=50,
+        description="Tags of the resources that it reaches, as in this document; none: all. "
+        "A key with scopes cannot manage keys.",
+        examples=[["missions"]],
+    )
     expires_at: datetime | None = None
 
 
@@ -36,6 +46,7 @@ class CreatedKey(BaseModel):
     id: str
     name: str
     role: Role
+    scopes: list[str] | None
     api_key: str = Field(description="Shown only once.", examples=["rg_Yx3fA8kQ…"])
 
 
@@ -61,6 +72,37 @@ class Session(BaseModel):
     csrf_token: str | None = Field(
         description="Send it as `x-csrf-token` with requests that change something."
     )
+
+
+class OpenSession(BaseModel):
+    id: str = Field(examples=["ses_0f3a5b7c9d1e2f3a"])
+    address: str | None = Field(description="Where it began.", examples=["192.0.2.7"])
+    created_at: datetime
+    last_used_at: datetime | None = Field(description="To the minute.")
+    expires_at: datetime
+    current: bool = Field(description="Whether this request uses it.")
+
+
+class SignInProvider(BaseModel):
+    name: str = Field(examples=["Keycloak"])
+    url: str = Field(
+        description="The page with which a browser begins to sign in.",
+        examples=["https://regente.example.com/api/session/oidc"],
+    )
+
+
+class SignedOut(BaseModel):
+    url: str = Field(description="Where the browser signs out at the provider, too.")
+
+
+class Person(BaseModel):
+    id: str = Field(examples=["usr_0f3a5b7c9d1e2f3a"])
+    name: str = Field(examples=["oidc:ana@example.com"])
+    issuer: str = Field(examples=["https://login.example.com/realms/staff"])
+    role: Role | None = Field(description="From the last sign-in; null: it was refused.")
+    sessions: int = Field(description="Open console sessions.")
+    created_at: datetime
+    signed_in_at: datetime
 
 
 class Health(BaseModel):

@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from regente.api.limits import MAX_ID, MAX_IDS, MAX_PAGE
 
 T = TypeVar("T")
 
-TaskStatus = Literal["draft", "queued", "running", "completed", "failed", "canceled", "skipped"]
 SomeId = Annotated[int, Field(ge=1, le=MAX_ID)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+MAX_NAMES = 200
+"""Of fields in one object: more are no mistake, and each would be an error of its own."""
 
 
 class Strict(BaseModel):
     """A request model: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_booleans_and_many_names(cls, data: Any) -> Any:
+        """`true` is not the id 1, also in a list."""
+        if not isinstance(data, dict):
+            return data
+        if len(data) > MAX_NAMES:
+            raise ValueError(f"an object here has at most {MAX_NAMES} fields")
+        for name, field in cls.model_fields.items():
+            given = data.get(field.alias or name)
+            if _has(given, bool) and not _takes(field.annotation, bool):
+                raise ValueError(f"{name} takes no true or false")
+            if _has(given, dict, MAX_NAMES) and not _takes(field.annotation, dict):
+                raise ValueError(f"an object in {name} has at most {MAX_NAMES} fields")
+        return data
+
+
+def _has(value: Any, kind: type, more_than: int = -1) -> bool:
+    """Whether it is, or a list of it has, a value of this kind (with so many parts)."""
+    return any(
+        isinstance(one, kind) and (not isinstance(one, dict) or len(one) > more_than)
+        for one in (value if isinstance(value, list) else (value,))
+    )
+
+
+def _takes(annotation: Any, kind: type) -> bool:
+    """Whether a field takes any value of this kind."""
+    if annotation in (kind, Any, JsonValue) or get_origin(annotation) is kind:
+        return True
+    return any(_takes(one, kind) for one in get_args(annotation))
 
 
 class PageQuery(Strict):
@@ -50,7 +84,9 @@ class CountedPage(Page[T], Generic[T]):
 class Selection(Strict):
     """The items of a bulk action: `ids`, or all that match a filter; `limit` takes the first."""
 
-    ids: list[SomeId] | None = Field(None, min_length=1, max_length=MAX_IDS, examples=[[41, 42]])
+    ids: list[SomeId] | None = Field(
+        None, min_length=1, max_length=MAX_IDS, fail_fast=True, examples=[[41, 42]]
+    )
     limit: int | None = Field(
         None, ge=1, le=1_000_000, description="Maximum number of items, oldest first."
     )
@@ -132,22 +168,6 @@ class DryRun(BaseModel):
     missing: int = Field(description="Ids that do not exist, or are of another kind.")
     in_background: bool
     sample: list[int]
-
-
-class Why(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "code": "NO_WORKER",
-                "summary": "No worker is active: add or activate one.",
-                "details": {"ahead": 0},
-            }
-        }
-    )
-
-    code: str
-    summary: str
-    details: dict[str, Any]
 
 
 class Done(BaseModel):

@@ -44,6 +44,7 @@ class Health(BaseModel):
     failing_proxies: int = Field(description="Active proxies with failures.")
     inactive_proxies: int
     active_writers: int
+    failing_writers: int = Field(description="Active writers that failed last.")
     runners: int
     lost_runners: int = Field(description="In the last hour.")
     breaker: bool = Field(description="Whether most proxies fail: the target may be down.")

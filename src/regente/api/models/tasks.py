@@ -1,48 +1,15 @@
-"""Wire models of tasks, batches, dead letters and runners."""
+"""Wire models of tasks, batches and dead letters: filters, requests, details."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from regente.api.limits import MAX_ID
-from regente.api.models.basics import Named, PageQuery, Strict, TaskStatus, Word
-
-BatchStatus = Literal["pending", "running", "stalled", "completed", "failed", "canceled"]
-
-
-class Task(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    pipeline: str = Field(examples=["missions"])
-    status: TaskStatus
-    key: str | None
-    batch_id: int | None
-    priority: int
-    args: Any = Field(description="Its arguments; fields with secret names are hidden.")
-    result: Any
-    attempt: int
-    tries: int = Field(description="Attempts that failed by the task's own fault.")
-    crashes: int = Field(description="Attempts that died with their runner.")
-    max_attempts: int | None
-    run_at: datetime
-    created_at: datetime
-    queued_at: datetime | None
-    started_at: datetime | None
-    claimed_at: datetime | None
-    heartbeat_at: datetime | None
-    finished_at: datetime | None
-    cancel_requested_at: datetime | None
-    checkpoint: str | None
-    progress: float | None
-    error_code: str | None
-    error_message: str | None
-    runner_id: int | None
-    runner: str | None
-    lease_until: datetime | None
+from regente.api.models.basics import Named, PageQuery, Strict, Word
+from regente.engine.models import BatchInfo, BatchStatus, TaskInfo, TaskStatus
 
 
 class TaskFilter(Strict):
@@ -69,30 +36,27 @@ class Step(BaseModel):
     output: Any
 
 
-class Event(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "position": "812-90210",
-                "at": "2025-01-15T10:00:00Z",
-                "event": "task_completed",
-                "task_id": 42,
-                "batch_id": None,
-                "runner_id": 3,
-                "attempt": 1,
-                "details": {"duration_ms": 1200},
-            }
-        }
-    )
+class Resolution(Strict):
+    """What becomes of a call with an unknown outcome: `retry`, or its `result`."""
 
-    position: str = Field(description="Its position in the feed.")
-    at: datetime
-    event: str
-    task_id: int | None
-    batch_id: int | None
-    runner_id: int | None
-    attempt: int | None
-    details: Any
+    step: Word = Field(examples=["PAY"])
+    item: int | None = Field(None, ge=0, le=MAX_ID, description="The element of a durable loop.")
+    retry: bool = Field(False, description="Make the call again.")
+    result: Any = Field(None, description="What the step's function would have returned.")
+
+
+class Signal(Strict):
+    """What a task is told; it receives it once."""
+
+    name: Word = Field(examples=["approval"])
+    payload: Any = Field(None, examples=[{"approved": True}])
+    key: Word | None = Field(None, description="Makes a repeated request the same signal.")
+
+
+class SignalSent(BaseModel):
+    id: int
+    task_id: int
+    name: str
 
 
 class EventFilter(Strict):
@@ -191,35 +155,8 @@ class FailedAttempt(BaseModel):
 
 
 class FailureDetail(BaseModel):
-    task: Task
+    task: TaskInfo
     attempts: list[FailedAttempt] = Field(description="Newest first.")
-
-
-class Batch(BaseModel):
-    """A batch of tasks, whose counts add up to `total`."""
-
-    id: int
-    name: str
-    status: BatchStatus
-    total: int
-    draft: int
-    queued: int
-    running: int
-    completed: int
-    failed: int
-    canceled: int
-    skipped: int
-    resumes: int
-    max_resumes: int
-    stall_after_seconds: float
-    created_at: datetime
-    progress_at: datetime
-    finished_at: datetime | None
-    eta_seconds: float | None
-    pipeline: str | None = Field(
-        description="Pipeline of its tasks; one of them, if they have several.", examples=["quotes"]
-    )
-    details: Any
 
 
 class BatchQuery(PageQuery):
@@ -231,25 +168,16 @@ class ErrorCount(BaseModel):
     tasks: int
 
 
-class BatchDetail(Batch):
+class BatchDetail(BatchInfo):
     errors: list[ErrorCount] = Field(description="Its dead letters by code.")
     last_task_id: int | None
     last_key: str | None = Field(description="Key of the task that ended last.")
     route: str | None = Field(description="`route` of its details, if given.")
 
 
-class Resumed(BaseModel):
-    resumed: bool = Field(
-        description="False if another call resumed it, or if there was nothing to resume."
-    )
-    reason: str
-    released: int
-    resumes: int
-
-
 class Reprocess(Strict):
     codes: list[Word] | None = Field(None, max_length=100)
-    ids: list[int] | None = Field(None, max_length=10_000)
+    ids: list[int] | None = Field(None, max_length=10_000, fail_fast=True)
 
 
 class Requeued(BaseModel):
@@ -260,30 +188,3 @@ class Requeued(BaseModel):
 class Canceled(BaseModel):
     canceled: int
     canceling: int = Field(description="Running tasks that were asked to stop.")
-
-
-class Runner(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    name: str
-    host: str
-    pid: int
-    version: str
-    status: Literal["running", "draining", "stopped", "lost"]
-    alive: bool = Field(description="Whether its lease is valid.")
-    pipelines: list[str]
-    concurrency: int
-    running: int
-    stuck: int
-    started_at: datetime
-    heartbeat_at: datetime
-    lease_until: datetime
-    stopped_at: datetime | None
-    claimed: int
-    completed: int
-    failed: int
-    retried: int
-    recovered: int
-    handed_back: int
-    average_seconds: float | None

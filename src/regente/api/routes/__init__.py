@@ -10,12 +10,14 @@ from regente.api.metrics import routes as metrics
 from regente.api.routes import (
     actions,
     batches,
-    demo,
     documentation,
     events,
     failures,
     health,
     keys,
+    lanes,
+    oidc,
+    people,
     pipelines,
     runners,
     session,
@@ -36,6 +38,7 @@ ROUTERS = tuple(
         failures,
         runners,
         pipelines,
+        lanes,
         settings,
         events,
         stats,
@@ -44,11 +47,12 @@ ROUTERS = tuple(
         metrics,
         actions,
         session,
+        oidc,
         keys,
+        people,
         health,
         documentation,
         sign_in,
-        demo,
     )
 )
 

@@ -13,13 +13,14 @@ from regente.api import event_log
 from regente.api.access.roles import Viewer
 from regente.api.csv_text import csv_line
 from regente.api.models.basics import Page
-from regente.api.models.tasks import Event, EventFilter, EventQuery
+from regente.api.models.tasks import EventFilter, EventQuery
 from regente.api.resource import resource
 from regente.api.state import ApiDep
+from regente.engine.models import Event
 
 routes = resource("/api/events", "events")
 
-COLUMNS = tuple(Event.model_fields)
+COLUMNS = tuple(name for name, field in Event.model_fields.items() if not field.exclude)
 
 
 class Export(EventFilter):

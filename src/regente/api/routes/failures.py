@@ -25,10 +25,10 @@ from regente.api.models.tasks import (
     FailureSelection,
 )
 from regente.api.queries import QUERIES
-from regente.api.redaction import redacted
 from regente.api.resource import resource
-from regente.api.routes.tasks import task_of
+from regente.api.routes.tasks import shown
 from regente.api.state import ApiDep
+from regente.redaction import redacted
 
 routes = resource("/api/failures", "failures")
 
@@ -109,10 +109,10 @@ async def discard(
 
 @routes.get("/{task_id}", summary="Show a dead letter with its failed attempts")
 async def show(task_id: Id, api: ApiDep, who: Viewer) -> FailureDetail:
-    task = await api.regente.get(task_id)
-    rows = await api.regente.failures(task_id, MAX_PAGE)
-    attempts = [FailedAttempt(**{**row, "details": redacted(row["details"])}) for row in rows]
-    return FailureDetail(task=task_of(task), attempts=attempts)
+    task = await api.reads.get(task_id)
+    rows = await api.reads.failures(task_id, MAX_PAGE)
+    attempts = [FailedAttempt(**redacted(row)) for row in rows]
+    return FailureDetail(task=shown(task), attempts=attempts)
 
 
 @routes.get(

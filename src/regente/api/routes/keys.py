@@ -9,7 +9,10 @@ from regente.api.audit import AuditNoteDep
 from regente.api.limits import MemberId
 from regente.api.models.access import CreatedKey, Key, NewKey, SignInLink
 from regente.api.resource import resource
+from regente.api.scopes import checked_scopes
 from regente.api.state import ApiDep
+from regente.api.stream.routes import feed_of
+from regente.pipelines.builtins import switched_on
 
 routes = resource("/api/keys", "keys")
 
@@ -22,18 +25,24 @@ async def list_keys(api: ApiDep, who: Admin) -> list[Key]:
 @routes.post("", summary="Create a key", status_code=201)
 async def create(body: NewKey, api: ApiDep, who: Admin, note: AuditNoteDep) -> CreatedKey:
     """The key itself is only in this response."""
-    made = await api.keys.create(body.name, body.role, by=who.name, expires_at=body.expires_at)
-    note.about(
-        {"key": made.id},
-        after={"name": made.name, "role": made.role, "expires_at": body.expires_at},
+    scopes = checked_scopes(body.scopes, switched_on(api.regente.settings.builtins))
+    made = await api.keys.create(
+        body.name, body.role, by=who.name, expires_at=body.expires_at, scopes=scopes
     )
-    return CreatedKey(id=made.id, name=made.name, role=made.role, api_key=made.secret)
+    after = {"name": made.name, "role": made.role, "expires_at": body.expires_at, "scopes": scopes}
+    note.about({"key": made.id}, after=after)
+    return CreatedKey(
+        id=made.id, name=made.name, role=made.role, scopes=scopes, api_key=made.secret
+    )
 
 
 @routes.delete("/{member_id}", summary="Revoke a key", status_code=204)
-async def revoke(member_id: MemberId, api: ApiDep, who: Admin, note: AuditNoteDep) -> None:
-    """Its sessions and links end at once. The last valid admin key cannot be revoked."""
+async def revoke(
+    member_id: MemberId, request: Request, api: ApiDep, who: Admin, note: AuditNoteDep
+) -> None:
+    """Its sessions, streams and links end at once. The last valid admin key cannot be revoked."""
     before = await api.keys.revoke(member_id, by=who.name)
+    await feed_of(request).check()
     note.about({"key": member_id}, before={"name": before["name"], "role": before["role"]})
 
 
@@ -47,5 +56,11 @@ async def sign_in_link(
     await api.keys.get(member_id)
     link = await api.sessions.new_link(member_id, by=who.name)
     note.about({"key": member_id}, after={"expires_at": link.expires_at})
-    base = f"{request.url.scheme}://{request.url.netloc}{api.config.path_prefix}"
+    base = api.config.public_url or _own_address(request) + api.config.path_prefix
     return SignInLink(url=f"{base}/sign-in#token={link.token}", expires_at=link.expires_at)
+
+
+def _own_address(request: Request) -> str:
+    """The address on which the server listens; the Host header is the client's word."""
+    host, port = request.scope["server"]
+    return f"{request.url.scheme}://{f'[{host}]' if ':' in host else host}:{port}"

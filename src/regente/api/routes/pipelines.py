@@ -30,7 +30,7 @@ class Pipeline(BaseModel):
 
 @routes.get("", summary="List pipelines")
 async def list_pipelines(api: ApiDep, who: Viewer) -> list[Pipeline]:
-    return [Pipeline(**row) for row in await api.regente.pipelines()]
+    return [Pipeline(**row) for row in await api.reads.pipelines()]
 
 
 @routes.post("/{name}/pause", summary="Pause a pipeline")
@@ -51,7 +51,7 @@ async def resume(name: Name, api: ApiDep, who: Operator, note: AuditNoteDep) -> 
 
 
 async def _find(api: Api, name: str) -> Pipeline:
-    for row in await api.regente.pipelines():
+    for row in await api.reads.pipelines():
         if row["name"] == name:
             return Pipeline(**row)
     raise NotFound(f"there is no pipeline {name!r}")

@@ -26,7 +26,9 @@ class Settings(BaseModel):
     )
     auto_start: bool = Field(description="Whether queued missions open the orchestrator.")
     retention_days: float = Field(
-        description="How long finished tasks and their events are kept.", examples=[30]
+        description="How long finished tasks and their events are kept. Missions are kept until it "
+        "is set here or in the environment.",
+        examples=[30],
     )
     fixed: dict[str, float] = Field(description="Parameters from the environment.")
 

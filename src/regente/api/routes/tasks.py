@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -12,15 +11,23 @@ from starlette.responses import Response
 from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.bulk import requests as bulk
-from regente.api.bulk.actions import ActionKind, retry_any
+from regente.api.bulk.actions import ActionKind
 from regente.api.limits import MAX_PAGE, Id
-from regente.api.models.basics import Action, Done, DryRun, Page, Why
-from regente.api.models.tasks import Event, Step, Task, TaskFilter, TaskQuery, TaskSelection
-from regente.api.redaction import redacted
+from regente.api.models.basics import Action, Done, DryRun, Page, Word
+from regente.api.models.tasks import (
+    Resolution,
+    Signal,
+    SignalSent,
+    Step,
+    TaskFilter,
+    TaskQuery,
+    TaskSelection,
+)
 from regente.api.resource import resource
 from regente.api.state import ApiDep
 from regente.engine.errors import IllegalTransition
-from regente.engine.models import TaskInfo
+from regente.engine.models import BatchInfo, Decision, Event, SignalWaitInfo, TaskInfo, Why
+from regente.redaction import redacted
 
 routes = resource("/api/tasks", "tasks")
 
@@ -28,8 +35,10 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
 
 
 @routes.get("", summary="List tasks, newest first")
-async def list_tasks(query: Annotated[TaskQuery, Query()], api: ApiDep, who: Viewer) -> Page[Task]:
-    found = await api.regente.tasks(
+async def list_tasks(
+    query: Annotated[TaskQuery, Query()], api: ApiDep, who: Viewer
+) -> Page[TaskInfo]:
+    found = await api.reads.tasks(
         pipeline=query.pipeline,
         statuses=query.statuses,
         batch_id=query.batch_id,
@@ -38,7 +47,7 @@ async def list_tasks(query: Annotated[TaskQuery, Query()], api: ApiDep, who: Vie
         limit=query.limit + 1,
     )
     more = str(found[query.limit - 1].id) if len(found) > query.limit else None
-    return Page(items=[task_of(one) for one in found[: query.limit]], next=more)
+    return Page(items=[shown(one) for one in found[: query.limit]], next=more)
 
 
 @routes.post("/cancel", summary="Cancel tasks", responses={202: {"model": Action}})
@@ -84,34 +93,51 @@ async def retry_many(
     )
 
 
+@routes.get("/decisions", summary="List calls with an unknown outcome, oldest first")
+async def decisions(api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Decision]:
+    """Calls that may have taken effect and whose result is not known. Their tasks wait until a
+    person decides."""
+    return await api.reads.decisions(limit=limit)
+
+
+@routes.get("/waiting", summary="List tasks that wait for a signal, longest wait first")
+async def waiting(
+    api: ApiDep, who: Viewer, signal: Word | None = None, limit: Limit = 100
+) -> list[SignalWaitInfo]:
+    return await api.reads.waiting(signal=signal, limit=limit)
+
+
 @routes.get("/{task_id}", summary="Show a task")
-async def show(task_id: Id, api: ApiDep, who: Viewer) -> Task:
-    return task_of(await api.regente.get(task_id))
+async def show(task_id: Id, api: ApiDep, who: Viewer) -> TaskInfo:
+    return shown(await api.reads.get(task_id))
 
 
 @routes.get("/{task_id}/steps", summary="List finished steps of a task")
 async def steps(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Step]:
-    await api.regente.get(task_id)
+    await api.reads.get(task_id)
     return [
         Step(**{**row, "output": redacted(row["output"])})
-        for row in await api.regente.steps(task_id, limit)
+        for row in await api.reads.steps(task_id, limit)
     ]
 
 
 @routes.get("/{task_id}/events", summary="List events of a task, oldest first")
 async def events(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Event]:
-    await api.regente.get(task_id)
-    found = await api.regente.task_events(task_id, limit)
-    return [
-        Event(**{**asdict(one), "position": one.position, "details": redacted(one.details)})
-        for one in found
-    ]
+    await api.reads.get(task_id)
+    found = await api.reads.task_events(task_id, limit)
+    return [one.model_copy(update={"details": redacted(one.details)}) for one in found]
+
+
+@routes.get("/{task_id}/children", summary="List batches that a task has spawned, newest first")
+async def children(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> list[BatchInfo]:
+    """Each is the tasks that one of its steps has spawned and waits for."""
+    found = await api.reads.children(task_id, limit)
+    return [one.model_copy(update={"details": redacted(one.details)}) for one in found]
 
 
 @routes.get("/{task_id}/why", summary="Explain why a task is not running")
 async def why(task_id: Id, api: ApiDep, who: Viewer) -> Why:
-    found = await api.regente.why(task_id)
-    return Why(code=found.code, summary=found.summary, details=found.details)
+    return await api.reads.why(task_id)
 
 
 @routes.post("/{task_id}/cancel", summary="Cancel a task")
@@ -124,9 +150,9 @@ async def cancel(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) ->
 
 
 @routes.post("/{task_id}/retry", summary="Retry a task")
-async def retry(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> Task:
+async def retry(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> TaskInfo:
     before = await api.regente.get(task_id)
-    if not await retry_any(api.regente, api.database, [task_id], who.name):
+    if not await api.retry(task_id, by=who.name):
         raise IllegalTransition(
             f"task {task_id} is {before.status}: only failed, canceled and skipped tasks "
             "can be retried"
@@ -135,11 +161,41 @@ async def retry(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) -> 
     note.about(
         {"task_id": task_id}, before={"status": before.status}, after={"status": after.status}
     )
-    return task_of(after)
+    return shown(after)
 
 
-def task_of(found: TaskInfo) -> Task:
-    return Task(**{**asdict(found), "args": redacted(found.args), "result": redacted(found.result)})
+@routes.post("/{task_id}/resolve", summary="Decide on a call with an unknown outcome")
+async def resolve(
+    task_id: Id, body: Resolution, api: ApiDep, who: Operator, note: AuditNoteDep
+) -> TaskInfo:
+    """Makes the call again (`retry`), or goes on with the given `result`."""
+    given = {"result": body.result} if "result" in body.model_fields_set else {}
+    await api.regente.resolve(
+        task_id, body.step, item=body.item, retry=body.retry, by=who.name, **given
+    )
+    note.about(
+        {"task_id": task_id, "step": body.step, "item": body.item},
+        before={"decision": None},
+        after={"decision": "retry" if body.retry else "result"},
+    )
+    return shown(await api.regente.get(task_id))
+
+
+@routes.post("/{task_id}/signals", summary="Send a signal to a task", status_code=201)
+async def send_signal(
+    task_id: Id, body: Signal, api: ApiDep, who: Operator, note: AuditNoteDep
+) -> SignalSent:
+    """The task receives it once, now or when it waits for it. Sent again with the same `key` it is
+    the same signal."""
+    sent = await api.regente.signal(task_id, body.name, body.payload, key=body.key, by=who.name)
+    note.about({"task_id": task_id, "signal": body.name}, after={"signal_id": sent})
+    return SignalSent(id=sent, task_id=task_id, name=body.name)
+
+
+def shown(found: TaskInfo) -> TaskInfo:
+    """The task without secrets."""
+    hidden = ("args", "result", "error_message")
+    return found.model_copy(update={name: redacted(getattr(found, name)) for name in hidden})
 
 
 def _chosen(body: TaskSelection) -> dict[str, Any]:

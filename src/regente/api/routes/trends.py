@@ -16,6 +16,8 @@ from regente.api.state import ApiDep
 
 routes = resource("/api/trends", "stats")
 
+RETRY_EVENTS = ("task_retried", "task_throttled", "task_stalled", "task_recovered")
+
 
 @routes.get("", summary="Show queue depth, retries and sessions over time")
 async def trends(
@@ -26,7 +28,8 @@ async def trends(
     ] = 3600,
 ) -> Trends:
     bucket = max(1, window_seconds // BUCKETS)
-    depth, retries, sessions = await asyncio.gather(
+    events = [*RETRY_EVENTS, *(name for one in api.additions for name in one.retry_events)]
+    depth, retries, *sessions = await asyncio.gather(
         QUERIES.fetch_all(
             api.database,
             "trends_depth",
@@ -34,15 +37,15 @@ async def trends(
             bucket_seconds=bucket,
             grid_seconds=window_seconds - bucket,
         ),
-        QUERIES.fetch_all(api.database, "trends_retries", window_seconds=window_seconds),
         QUERIES.fetch_all(
-            api.database, "trends_sessions", window_seconds=window_seconds, bucket_seconds=bucket
+            api.database, "trends_retries", window_seconds=window_seconds, events=events
         ),
+        *(one.sessions(api.database, window_seconds, bucket) for one in api.additions),
     )
     return Trends(
         window_seconds=window_seconds,
         bucket_seconds=bucket,
         depth=[Depth(**row) for row in depth],
         retries=[RetryCause(**row) for row in retries],
-        sessions=[SessionBucket(**row) for row in sessions],
+        sessions=[SessionBucket(**row) for rows in sessions for row in rows],
     )

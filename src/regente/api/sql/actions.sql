@@ -27,10 +27,12 @@ UPDATE regente.actions SET lease_until = regente.clock()
 WHERE owner = %(owner)s AND status = 'running'
 
 -- name: adopt_actions
+-- Of the kinds that this process knows: another may serve more built-ins.
 UPDATE regente.actions a
 SET owner = %(owner)s, lease_until = regente.clock()
     + make_interval(secs => %(lease_seconds)s::double precision)
 FROM (SELECT id FROM regente.actions WHERE status = 'running' AND lease_until <= regente.clock()
+        AND kind = ANY (%(kinds)s::text[])
       ORDER BY id LIMIT 10 FOR UPDATE SKIP LOCKED) AS left_behind
 WHERE a.id = left_behind.id
 RETURNING a.id
@@ -55,8 +57,9 @@ SELECT status::text AS status, count(*) AS count FROM regente.tasks
 WHERE id = ANY (%(ids)s::bigint[]) AND (%(pipeline)s::text IS NULL OR pipeline = %(pipeline)s)
 GROUP BY status
 
--- name: missions_among
-SELECT mission_id AS id FROM regente.mission_runs WHERE mission_id = ANY (%(ids)s::bigint[])
+-- name: tasks_of_pipelines
+SELECT id, pipeline FROM regente.tasks
+WHERE id = ANY (%(ids)s::bigint[]) AND pipeline = ANY (%(pipelines)s::text[])
 
 -- name: select_tasks
 SELECT t.id FROM regente.tasks t

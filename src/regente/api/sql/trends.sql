@@ -17,7 +17,7 @@ moves AS (
   FROM regente.events e
   WHERE e.at > regente.clock() - make_interval(secs => %(window_seconds)s::double precision)
     AND e.event IN ('task_queued', 'task_requeued', 'task_retried', 'task_throttled',
-                    'task_sleeping', 'task_held', 'task_handed_back',
+                    'task_sleeping', 'task_waiting', 'task_held', 'task_handed_back',
                     'task_recovered', 'task_stalled', 'task_claimed', 'task_failed',
                     'task_canceled', 'task_drafted')
     AND NOT EXISTS (SELECT FROM endless WHERE endless.id = e.task_id)
@@ -49,16 +49,5 @@ SELECT coalesce(e.details ->> 'error_code', e.details ->> 'code', upper(e.detail
        count(*) AS count, max(e.at) AS last_at
 FROM regente.events e
 WHERE e.at > regente.clock() - make_interval(secs => %(window_seconds)s::double precision)
-  AND e.event IN ('retry_triggered', 'mission_returned', 'task_retried', 'task_throttled',
-                  'task_stalled', 'task_recovered')
+  AND e.event = ANY (%(events)s::text[])
 GROUP BY 1 ORDER BY count DESC, cause LIMIT 20
-
--- name: trends_sessions
-SELECT date_bin(make_interval(secs => %(bucket_seconds)s::double precision), e.at,
-                '2000-01-01'::timestamptz) AS at,
-       count(*) FILTER (WHERE e.event = 'session_ready') AS good,
-       count(*) FILTER (WHERE e.event = 'session_failed') AS failed
-FROM regente.events e
-WHERE e.at > regente.clock() - make_interval(secs => %(window_seconds)s::double precision)
-  AND e.event IN ('session_ready', 'session_failed')
-GROUP BY 1 ORDER BY 1

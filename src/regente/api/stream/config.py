@@ -29,11 +29,12 @@ class StreamConfig:
     session_lifetime_seconds: float = 600.0
     """Then the stream ends, and the client reconnects with its credentials; sooner with a session,
     which may have ended."""
-    check_seconds: float = 15.0
-    """Interval of the checks that the clients' keys are valid."""
+    check_seconds: float = 1.0
+    """Interval of the checks that the clients' keys and sessions are valid."""
     backlogs: int = 2
     """How many clients may read missed events from the database at the same time."""
     max_clients: int = 1000
+    max_clients_per_key: int = 50
     details_bytes: int = 8192
     """Longer details are left out."""
     retry_seconds: float = 2.0

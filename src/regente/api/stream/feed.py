@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 
 import psycopg
@@ -34,8 +35,14 @@ OPEN = "open"
 
 
 class Feed:
-    def __init__(self, database: Database, config: StreamConfig | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        config: StreamConfig | None = None,
+        session_idle_seconds: float = math.inf,
+    ) -> None:
         self.config = config or StreamConfig()
+        self._idle_seconds = session_idle_seconds
         self.source = FeedReader(database, self.config.details_bytes)
         self.backlogs = asyncio.Semaphore(self.config.backlogs)
         self.ring: RingBuffer | None = None
@@ -63,10 +70,7 @@ class Feed:
 
     async def admit(self, subscription: Subscription) -> RingBuffer:
         """Add the client, to be woken by every event until it leaves. Returns the ring buffer."""
-        if self._closed or len(self._subscriptions) >= self.config.max_clients:
-            raise RateLimited(
-                "too many streams are open here", retry_after_seconds=self.config.retry_seconds
-            )
+        self._check_room(subscription.account_id)
         self._subscriptions.add(subscription)
         if self._reader is None:
             self._reader = asyncio.create_task(self._read_while_wanted(), name="feed")
@@ -80,6 +84,16 @@ class Feed:
             self.leave(subscription)
             raise
         return self.ring
+
+    def _check_room(self, account_id: str) -> None:
+        open_now = sum(1 for one in self._subscriptions if one.account_id == account_id)
+        if self._closed or len(self._subscriptions) >= self.config.max_clients:
+            problem = "too many streams are open here"
+        elif open_now >= self.config.max_clients_per_key:
+            problem = f"this key has {open_now} open streams, which is the limit"
+        else:
+            return
+        raise RateLimited(problem, retry_after_seconds=self.config.retry_seconds)
 
     def leave(self, subscription: Subscription) -> None:
         self._subscriptions.discard(subscription)
@@ -121,6 +135,8 @@ class Feed:
             logger.warning("the feed cannot be read", extra={"error": type(error).__name__})
             await asyncio.sleep(self.config.idle_seconds)
             return
+        if self.ring is None:
+            return
         if found == self.config.page_events:
             await asyncio.sleep(0)
             return
@@ -137,8 +153,12 @@ class Feed:
         if self.ring is None:
             start = await self.source.start(self.config.prefill_events)
             self.ring = RingBuffer(start, self.config.ring_events, self.config.ring_bytes)
-        entries = await self.source.page(self.ring.head, self.config.page_events)
+        page = await self.source.page(self.ring.head, self.config.page_events)
         self.read_at = time.monotonic()
+        if page.timeline != self.ring.timeline:
+            self._start_over()
+            return 0
+        entries = page.events
         if entries:
             self.ring.add(entries)
             self.published += len(entries)
@@ -161,14 +181,29 @@ class Feed:
                 await self.check()
 
     async def check(self) -> None:
-        """End the streams of invalid keys; all streams when the database was restored."""
+        """End the streams of invalid keys, and of sessions that ended or got another role; all
+        streams when the database was restored."""
         bounds = await self.source.bounds()
-        restored = self.ring is not None and self.ring.head.txid >= bounds.next_txid
-        if restored:
-            self.ring = None
-        valid = await self.source.valid_keys(
-            {subscription.key_id for subscription in self._subscriptions}
-        ) | {OPEN}
+        if self.ring is not None and bounds.why_not(self.ring.head) == "unknown":
+            self._start_over()
+        sessions = await self.source.session_roles(
+            {one.session_id for one in self._subscriptions if one.session_id},
+            self._idle_seconds,
+        )
+        keys = await self.source.valid_keys(
+            {one.account_id for one in self._subscriptions if one.session_id is None}
+        )
+        for one in self._subscriptions:
+            if one.session_id is not None:
+                goes_on = sessions.get(one.session_id) == one.role
+            else:
+                goes_on = one.account_id == OPEN or one.account_id in keys
+            if not goes_on:
+                one.end()
+
+    def _start_over(self) -> None:
+        """The database failed over or was restored: the clients reconnect and are told."""
+        self.ring = None
+        self._ready.clear()
         for subscription in self._subscriptions:
-            if restored or subscription.key_id not in valid:
-                subscription.end()
+            subscription.end()

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from regente.api.redaction import redacted
 from regente.api.stream.position import Position
+from regente.redaction import redacted
 
 MISSIONS = "missions"
 
@@ -43,7 +43,7 @@ class FeedFilter:
 
 
 def feed_event_of(row: dict[str, Any], details_bytes: int) -> FeedEvent:
-    position = Position(int(row["txid"]), row["id"])
+    position = Position(int(row["txid"]), row["id"], row["timeline"])
     mission_id = _mission_of(row)
     data = {
         "position": str(position),

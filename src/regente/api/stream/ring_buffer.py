@@ -15,6 +15,7 @@ class RingBuffer:
     def __init__(self, start: Position, most: int, most_bytes: int = 2**25) -> None:
         self.start = start
         self.head = start
+        self.timeline = start.timeline
         self._most = most
         self._most_bytes = most_bytes
         self._bytes = 0
@@ -46,7 +47,7 @@ class RingBuffer:
         del self._entries[:gone]
 
     def covers(self, position: Position) -> bool:
-        return self.start <= position <= self.head
+        return position.timeline == self.timeline and self.start <= position <= self.head
 
     def after(
         self, position: Position, wanted: FeedFilter, most_bytes: int

@@ -32,7 +32,9 @@ class Subscription:
         who: Principal,
         seconds: float | None = None,
     ) -> None:
-        self.key_id = who.key_id
+        self.account_id = who.account_id
+        self.session_id = who.session_id
+        self.role = who.role
         self.news = asyncio.Event()
         self.ended = False
         self._feed = feed
@@ -77,13 +79,15 @@ class Subscription:
         ):
             self._position = ring.head
             yield self._resync(why)
+        self._position = self._position._replace(timeline=ring.timeline)
         yield self._heartbeat()
         while self._position < ring.start and not self.ended:
             async with self._feed.backlogs:
-                entries = await self._feed.source.page(
-                    self._position, self._feed.config.page_events
-                )
-            if not entries:
+                page = await self._feed.source.page(self._position, self._feed.config.page_events)
+            if page.timeline != self._position.timeline:
+                self.end()
+            entries = page.events
+            if not entries or self.ended:
                 break
             self._position = entries[-1].position
             if chunk := b"".join(entry.frame for entry in entries if self._wanted.takes(entry)):

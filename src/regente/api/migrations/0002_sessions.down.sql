@@ -1,0 +1,1 @@
+ALTER TABLE regente.api_sessions DROP COLUMN id, DROP COLUMN address;

@@ -1,0 +1,1 @@
+"""Sign-in by OpenID Connect, with a certified provider as a process of its own."""
