@@ -24,6 +24,11 @@ BAD_URLS: list[Any] = [
     "http://a:99999",
     "http://a/?q=1",
     "http://a/#f",
+    "http://a?",
+    "http://a/#",
+    "http://169.254.169.254",
+    "http://[fe80::1]:80",
+    "http://[::ffff:169.254.169.254]",
     "http://u:p@a",
     f"http://{'a' * 500}",
     None,
@@ -197,3 +202,26 @@ async def test_switching_on_gives_a_fresh_start_and_switching_off_is_an_event(fl
     assert events == ["proxy_activated", "proxy_deactivated"]
     with pytest.raises(NotFound):
         await fleet.set_active("writer", "wr_unknown", True)
+
+
+async def test_a_stored_key_is_not_sent_to_a_new_address(fleet: Fleet) -> None:
+    """O20: who may edit a member cannot read its key by naming another server."""
+    worker = await fleet.add_worker("w", "https://worker.example.com/a", "key", "s.example.com")
+    writer = await fleet.add_writer("x", "https://writer.example.com", "key")
+    proxy = await fleet.add_proxy("p", "proxy.example.com", 8080, "user", "password")
+    open_proxy = await fleet.add_proxy("o", "proxy.example.com", 8081)
+    moves: list[tuple[Kind, str, dict[str, Any]]] = [
+        ("worker", worker, {"url": "https://evil.example.com/a"}),
+        ("worker", worker, {"url": "http://worker.example.com/a"}),
+        ("worker", worker, {"url": "https://worker.example.com:444/a"}),
+        ("writer", writer, {"url": "https://evil.example.com"}),
+        ("proxy", proxy, {"host": "evil.example.com"}),
+    ]
+    for kind, member, change in moves:
+        with pytest.raises(InvalidInput, match="again"):
+            await fleet.edit(kind, member, change)
+    await fleet.edit("worker", worker, {"url": "https://worker.example.com/b"})
+    await fleet.edit("writer", writer, {"url": "https://new.example.com", "api_key": "new"})
+    await fleet.edit("proxy", open_proxy, {"host": "other.example.com"})
+    assert (await fleet.worker(worker)).url == "https://worker.example.com/b"
+    assert (await fleet.writer(writer)).url == "https://new.example.com"

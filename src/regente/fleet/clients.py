@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from regente.contracts.worker import (
     IDEMPOTENCY_HEADER,
+    WITHOUT_DATA,
     ScrapeAccepted,
     ScrapeJob,
     ScrapeRequest,
@@ -74,7 +75,11 @@ class WorkerClient:
 
     async def job(self, job_id: str) -> ScrapeJob:
         return await self._http.call(
-            "GET", f"{self._url}/scrape/{_quoted(job_id)}", api_key=self._key, answer=ScrapeJob
+            "GET",
+            f"{self._url}/scrape/{_quoted(job_id)}",
+            api_key=self._key,
+            headers=WITHOUT_DATA,
+            answer=ScrapeJob,
         )
 
     async def cancel(self, job_id: str) -> None:
@@ -108,9 +113,14 @@ class WriterClient:
 
 
 async def with_retries(
-    task: Task[Any], call: Callable[[], Awaitable[T]], seconds: float, *, rests: bool = True
+    task: Task[Any],
+    call: Callable[[], Awaitable[T]],
+    seconds: float,
+    *,
+    rests: bool = True,
+    retried: frozenset[CallFailure] = TRANSIENT,
 ) -> T:
-    """The call's answer. A transient failure is retried for so many seconds, so the call must be
+    """The call's answer. A failure that is `retried` is so for so many seconds, so the call must be
     one that may be repeated.
 
     The wait after a 429 does not count, up to a limit. Without `rests` a 429 is raised at once.
@@ -130,7 +140,7 @@ async def with_retries(
                 await _wait_throttled(task, wanted_seconds)
                 deadline += wanted_seconds
                 continue
-            if error.failure not in TRANSIENT:
+            if error.failure not in retried:
                 raise
             if time.monotonic() + pause_seconds > deadline:
                 raise

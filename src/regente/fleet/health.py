@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import assert_never
 
 import httpx2
+from pydantic import BaseModel, Field
 
 from regente.contracts.worker import SessionStatus
 from regente.fleet.models import Kind, Proxy
 from regente.fleet.registry import Fleet
+from regente.fleet.secrets import SecretsUnreadable
 from regente.http_client.client import CallFailed, CallFailure
 
 TEST_TIMEOUT_SECONDS = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class TestResult:
+class TestResult(BaseModel):
+    """The result of a test."""
+
     ok: bool
-    message: str
+    message: str = Field(examples=["it answers; its session is ready"])
     milliseconds: float
 
 
 async def check_member(fleet: Fleet, kind: Kind, member_id: str) -> TestResult:
     started_at = time.monotonic()
-    ok, message = await _test(fleet, kind, member_id)
+    ok, message = await probe(fleet, kind, member_id)
     await fleet.change(f"note_{kind}_test", id=member_id, ok=ok, message=message)
-    return TestResult(ok, message, round((time.monotonic() - started_at) * 1000, 1))
+    milliseconds = round((time.monotonic() - started_at) * 1000, 1)
+    return TestResult(ok=ok, message=message, milliseconds=milliseconds)
 
 
-async def _test(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
+async def probe(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
+    """Whether the member answers, and what it answers. Records nothing."""
+    try:
+        return await _probe(fleet, kind, member_id)
+    except SecretsUnreadable as error:
+        return False, error.message
+
+
+async def _probe(fleet: Fleet, kind: Kind, member_id: str) -> tuple[bool, str]:
     match kind:
         case "worker":
             return await _test_worker(fleet, member_id)
@@ -96,4 +107,4 @@ async def _test_proxy(proxy: Proxy, url: str | None) -> tuple[bool, str]:
     return (response.status_code < 400, f"{url} answered {response.status_code} through it")
 
 
-__all__ = ["TestResult", "check_member"]
+__all__ = ["TestResult", "check_member", "probe"]

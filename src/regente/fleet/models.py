@@ -1,10 +1,10 @@
-"""Workers, proxies and writers as values. Secrets are absent from their repr."""
+"""Workers, proxies and writers with their secrets, to call them. Secrets are absent from their
+repr."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from regente.contracts.worker import ProxyAddress
 
@@ -62,19 +62,3 @@ class Writer:
     url: str
     api_key: str = field(repr=False)
     active: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FleetMember:
-    """The public view of a worker, proxy or writer, without secrets."""
-
-    kind: Kind
-    id: str
-    name: str
-    address: str
-    active: bool
-    status: str
-    last_test_at: datetime | None
-    last_test_ok: bool | None
-    last_test_message: str | None
-    details: dict[str, Any]

@@ -6,25 +6,30 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from psycopg.errors import UniqueViolation
 
+from regente.address_guard import AddressRefused, check_url
 from regente.engine.database import Database
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.fleet.clients import WorkerClient, WriterClient
 from regente.fleet.config import FleetConfig
-from regente.fleet.models import KINDS, FleetMember, Kind, Proxy, Worker, Writer
+from regente.fleet.models import KINDS, Kind, Proxy, Worker, Writer
+from regente.fleet.read_models import MODELS, FleetMember, Member
 from regente.fleet.secrets import Secrets
 from regente.http_client.client import HttpClient
-from regente.queries import Queries, Row
+from regente.queries import Queries, Row, Source
 
 QUERIES = Queries(Path(__file__).with_name("fleet.sql"))
 _HOST = re.compile(
     r"(?:(?:https?|socks5h?)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+)(?P<port>:\d{1,5})?"
 )
 MAX_NAME_CHARACTERS = 100
+NO_EVENT = "(runner)"
+"""The author of changes that are not events of the register."""
+M = TypeVar("M", bound=Member)
 
 
 class Fleet:
@@ -64,18 +69,13 @@ class Fleet:
         row = await self._one("writer", writer_id)
         return Writer(**{**row, "api_key": self.secrets.decrypt(row["api_key"])})
 
-    async def active_writer(self) -> Writer | None:
-        row = await QUERIES.fetch_one(self.database, "active_writer")
-        if row is None:
-            return None
-        return Writer(**{**row, "api_key": self.secrets.decrypt(row["api_key"])})
-
     async def members(self, kind: Kind | None = None) -> list[FleetMember]:
-        rows = await QUERIES.fetch_all(self.database, "list_members", kind=kind)
-        return [
-            FleetMember(**{name: value for name, value in row.items() if name != "place"})
-            for row in rows
-        ]
+        """Workers, proxies and writers, each by name."""
+        found: list[FleetMember] = []
+        for model in MODELS:
+            if kind in (None, model.kind):
+                found += await list_members(self.database, model)
+        return found
 
     async def find(self, which: str) -> tuple[Kind, str]:
         """A member by id or name."""
@@ -155,32 +155,71 @@ class Fleet:
             if value is not None:
                 secret = name in ("api_key", "password")
                 values[name] = self._secret(value, name) if secret else checks[name](value)
+        await self._check_destination(kind, member_id, values)
         try:
-            await self._change(
-                f"edit_{kind}", kind, member_id, values, f"{kind}_edited", by, sorted(changes)
-            )
+            await self._change(f"edit_{kind}", kind, member_id, values, by)
         except UniqueViolation:
             raise InvalidInput(f"there is already a {kind} called {values['name']!r}") from None
 
     async def set_active(
         self, kind: Kind, member_id: str, active: bool, *, by: str = "user"
     ) -> None:
-        event = f"{kind}_{'activated' if active else 'deactivated'}"
-        await self._change(f"set_{kind}_active", kind, member_id, {"active": active}, event, by)
+        await self._change(f"set_{kind}_active", kind, member_id, {"active": active}, by)
 
     async def remove(self, kind: Kind, member_id: str, *, by: str = "user") -> None:
         await self._one(kind, member_id)
         try:
-            await self._change(f"remove_{kind}", kind, member_id, {}, f"{kind}_removed", by)
+            await self._change(f"remove_{kind}", kind, member_id, {}, by)
         except NotFound:
             raise IllegalTransition(
                 f"the {kind} {member_id} is in use: deactivate it and wait until it is idle"
             ) from None
 
-    async def change(self, query: str, /, **params: Any) -> int:
+    async def rotate_secrets(self, *, by: str = "user") -> int:
+        """Encrypt every stored secret with the current key; how many had another one."""
+        done = 0
+        for row in await QUERIES.fetch_all(self.database, "stored_secrets"):
+            old = row["secret"]
+            if not self.secrets.is_current(old):
+                new = self.secrets.encrypt(self.secrets.decrypt(old))
+                query = f"replace_{row['kind']}_secret"
+                done += await self.change(query, id=row["id"], old=old, new=new)
+        await self.offer_sealing_key()
+        if done:
+            details = {"by": by, "secrets": done, "key": self.secrets.key_id}
+            await self.change("log_fleet", event="secrets_rotated", details=json.dumps(details))
+        return done
+
+    async def offer_sealing_key(self) -> None:
+        """Tell the database the public key for which it encrypts what is written in SQL."""
+        await self.change(
+            "offer_sealing_key",
+            id=self.secrets.key_id,
+            public=self.secrets.sealing_key,
+            named=self.secrets.named,
+            known=self.secrets.key_ids,
+        )
+
+    async def secrets_by_key(self) -> dict[str, int]:
+        """How many stored secrets are under the current key, and under another one."""
+        rows = await QUERIES.fetch_all(self.database, "stored_secrets")
+        current = sum(self.secrets.is_current(row["secret"]) for row in rows)
+        return {"current": current, "former": len(rows) - current}
+
+    async def change(self, query: str, /, *, by: str = NO_EVENT, **params: Any) -> int:
         """How many rows it changed. The statement is sent once, even if its answer gets lost."""
         async with self.database.transaction() as connection:
+            await QUERIES.execute(connection, "set_author", by=by)
             return await QUERIES.execute(connection, query, **params)
+
+    async def _check_destination(self, kind: Kind, member_id: str, values: Row) -> None:
+        """Refuse a new address without the secret: the stored one would be sent there."""
+        address, secret = ("host", "password") if kind == "proxy" else ("url", "api_key")
+        if values[address] is None or values[secret] is not None:
+            return
+        row = await self._one(kind, member_id)
+        if row[secret] is not None and _origin(values[address]) != _origin(row[address]):
+            raise InvalidInput(f"with a new address, give the {secret} again: it is sent there")
 
     # Helpers.
 
@@ -192,35 +231,38 @@ class Fleet:
 
     async def _add(self, kind: Kind, fields: dict[str, Any], by: str) -> str:
         async with self.database.transaction() as connection:
+            await QUERIES.execute(connection, "set_author", by=by)
             row = await QUERIES.fetch_one(connection, f"add_{kind}", **fields)
         if row is None:
             raise InvalidInput(f"there is already a {kind} called {fields['name']!r}")
-        await self._log(f"{kind}_added", {"id": row["id"], "name": fields["name"], "by": by})
+        await self.offer_sealing_key()
+        await self._follow_rotation(by)
         return str(row["id"])
 
     async def _change(
-        self,
-        query: str,
-        kind: Kind,
-        member_id: str,
-        values: dict[str, Any],
-        event: str,
-        by: str,
-        changed: list[str] | None = None,
+        self, query: str, kind: Kind, member_id: str, values: dict[str, Any], by: str
     ) -> None:
-        if not await self.change(query, **values, id=member_id):
+        if not await self.change(query, by=by, **values, id=member_id):
             raise NotFound(f"there is no {kind} {member_id!r}")
-        await self._log(
-            event, {"id": member_id, "by": by, **({"changed": changed} if changed else {})}
-        )
+        await self._follow_rotation(by)
 
-    async def _log(self, event: str, details: dict[str, Any]) -> None:
-        await self.change("log_fleet", event=event, details=json.dumps(details))
+    async def _follow_rotation(self, by: str) -> None:
+        """A rotation between encrypting and storing has missed the secret."""
+        encrypted_with = self.secrets.key_id
+        self.secrets.reload()
+        if self.secrets.key_id != encrypted_with:
+            await self.rotate_secrets(by=by)
 
     def _secret(self, value: object, what: str) -> str:
         if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
             raise InvalidInput(f"{what} has 1 to 200 printable characters")
         return self.secrets.encrypt(value)
+
+
+async def list_members(source: Source, model: type[M], member_id: str | None = None) -> list[M]:
+    """The members of one kind as people see them, by name; with an id, the one."""
+    rows = await QUERIES.fetch_all(source, f"list_{model.kind}", id=member_id)
+    return [model(**row) for row in rows]
 
 
 def _name(value: object) -> str:
@@ -237,10 +279,20 @@ def _url(value: object) -> str:
     text = str(value)
     if len(text) > 500 or not _is_plain(text) or not _is_http(text):
         raise InvalidInput(f"{text[:200]!r} is not an address like https://worker.example.com")
+    try:
+        check_url(text, allow_private=True)
+    except AddressRefused as refused:
+        raise InvalidInput(str(refused)) from None
     parts = urlsplit(text)
     if parts.username or parts.password:
         raise InvalidInput("an address carries no user name or password: use the api_key")
     return text.rstrip("/")
+
+
+def _origin(address: str) -> str:
+    """Scheme, host and port of a URL; a proxy's host has no path."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else address.lower()
 
 
 def _is_plain(text: str) -> bool:
@@ -254,7 +306,7 @@ def _is_http(text: str) -> bool:
         has_port = parts.port is None or parts.port > 0
     except ValueError:
         return False
-    is_base = not parts.query and not parts.fragment
+    is_base = "?" not in text and "#" not in text
     return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and is_base
 
 
@@ -298,4 +350,4 @@ def _port(value: object) -> int | None:
     return value
 
 
-__all__ = ["KINDS", "Fleet"]
+__all__ = ["KINDS", "Fleet", "list_members"]

@@ -17,6 +17,7 @@ from regente.engine.migrations import Component
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from regente.api.additions import Additions
     from regente.engine.client import Client
     from regente.engine.pipeline import Pipeline, Registry
     from regente.fleet.registry import Fleet
@@ -60,6 +61,9 @@ class Builtin:
     """Its commands and the modules that define them."""
     api: str | None = None
     """The module with its `ROUTERS`."""
+    additions: str | None = None
+    """The module with its `ADDITIONS` to the API's overview, charts, event log, metrics and bulk
+    actions."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """The OpenAPI tags of its routes and their descriptions."""
     standins: str | None = None
@@ -81,6 +85,9 @@ class Builtin:
 
     def routers(self) -> tuple[APIRouter, ...]:
         return tuple(self._load(self.api, "ROUTERS")) if self.api else ()
+
+    def api_additions(self) -> tuple[Additions, ...]:
+        return (self._load(self.additions, "ADDITIONS"),) if self.additions else ()
 
     def make_standins(self, seed: int) -> list[Standin]:
         return list(self._load(self.standins, "standins")(seed)) if self.standins else []

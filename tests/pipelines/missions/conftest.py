@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from datetime import date
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.support.running import runner_in
 MISSION = MissionArgs(
     date_start=date(2025, 1, 15), date_end=date(2025, 1, 15), media_type="video", languages=("pt",)
 )
+STORAGE = "127.0.0.1:9"  # no server listens there
 QUICK = {
     "timeout_session": 20.0,
     "timeout_job": 30.0,
@@ -67,7 +69,7 @@ async def fleet_of(
         for peer in peers:
             url = await stack.enter_async_context(peer.served())
             if isinstance(peer, ScriptedWorker):
-                await app.fleet.add_worker(peer.name, url, API_KEY, "storage.example.com")
+                await app.fleet.add_worker(peer.name, url, API_KEY, STORAGE)
             else:
                 await app.fleet.add_writer(peer.name, url, API_KEY)
         for number in range(proxies):
@@ -130,3 +132,10 @@ async def events_of(app: Regente, mission_id: int) -> list[tuple[str, dict[str, 
 
 async def names_of(app: Regente, mission_id: int) -> list[str]:
     return [name for name, _ in await events_of(app, mission_id)]
+
+
+def mission_of(key: str | None) -> int:
+    """The mission in the idempotency key of its first scrape."""
+    found = re.fullmatch(r"regente-[0-9a-f-]{36}-(\d+)-[0-9a-f]+-scrape-1", key or "")
+    assert found is not None, key
+    return int(found[1])

@@ -39,7 +39,9 @@ FIELDS = {
     "proxy_rotated": {"old_proxy", "new_proxy", "reason"},
 }
 
-QUERIES = Queries(Path(__file__).with_name("specification.sql"))
+QUERIES = Queries(
+    Path(__file__).parents[2] / "contract" / "scraping_orchestrator" / "specification.sql"
+)
 
 
 async def verbatim(app: Regente, name: str, **params: Any) -> list[dict[str, Any]]:

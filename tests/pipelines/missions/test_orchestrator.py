@@ -11,6 +11,7 @@ from tests.pipelines.missions.conftest import (
     config,
     finished,
     fleet_of,
+    mission_of,
     rows,
     until,
 )
@@ -132,7 +133,7 @@ async def test_many_may_queue_at_once(app: Regente) -> None:
         for (mission_id,) in made:
             assert (await finished(app, mission_id)).status == "completed"
     keys = [job.key for peer in (worker, other) for job in peer.jobs.values()]
-    assert sorted(keys, key=str) == sorted((f"mission-{one}-1" for (one,) in made), key=str)
+    assert sorted(map(mission_of, keys)) == sorted(one for (one,) in made)
 
 
 async def test_a_runner_that_is_told_to_stop_ends_idle_sessions(app: Regente) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from starlette.responses import Response
 
 from regente import Regente
 from regente.contracts.worker import Cause, Problem
@@ -18,7 +21,7 @@ from tests.pipelines.missions.conftest import (
     until,
 )
 from tests.pipelines.missions.test_sessions import session
-from tests.support.peers import ScriptedWorker, ScriptedWriter
+from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
 
 RETRIED = {
     "ERROR100",
@@ -150,6 +153,51 @@ async def test_a_permanent_error_fails_at_once_with_its_own_code(
     assert "retry_triggered" not in await names_of(app, mission.id)
 
 
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [
+        ({"error": "GET of the source: 403 <Code>AccessDenied</Code>"}, "ERROR401"),
+        ({"error": "NoSuchKey: The specified key does not exist."}, "ERROR400"),
+        (
+            {"failed_items": [{"index": 0, "data": None, "error": "S3 said InvalidAccessKeyId"}]},
+            "ERROR401",
+        ),
+    ],
+)
+async def test_an_error_of_the_storage_in_a_writers_words_has_its_code(
+    app: Regente, job: dict[str, Any], code: str
+) -> None:
+    """O15: ERROR400, ERROR401 by what 9.2 can say: the texts of a failed job, with S3's codes."""
+    writer = ScriptedWriter()
+    writer.job_script = [[{"status": "failed"} | job]]
+    mission = await run_one(app, ScriptedWorker(), writer)
+    assert (mission.status, mission.error_code, mission.retry_count) == ("failed", code, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(404, "ERROR400"), (500, "ERROR400"), (403, "ERROR401"), (401, "ERROR401"), (200, None)],
+)
+async def test_when_a_writer_only_says_failed_the_storage_is_asked(
+    app: Regente, status: int, code: str | None
+) -> None:
+    """O15: ERROR400, ERROR401 by the answer to the results' address (2.5.1)."""
+    worker, writer, storage = ScriptedWorker(), ScriptedWriter(), ScriptedWriter()
+    writer.job_script = [[{"status": "failed"}]]
+    path = "/files/.*_results.json"
+    storage.open_paths = path
+    storage.fault_with("GET", path, lambda: Response("{}", status), times=10)
+    async with worker.served() as url, storage.served() as base, conducting(app, writer):
+        await app.fleet.add_worker("w", url, API_KEY, f"{base}/files")
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        mission = await finished(app, mission_id)
+    assert storage.count("GET", path) == 1
+    if code is None:
+        assert (mission.status, mission.retry_count) == ("completed", 1)
+    else:
+        assert (mission.status, mission.error_code, mission.retry_count) == ("failed", code, 0)
+
+
 async def test_max_retries_can_be_changed_while_a_mission_runs(app: Regente) -> None:
     """O16: the value at the time of the failure counts; 0 means none."""
     worker, writer = ScriptedWorker(), ScriptedWriter()
@@ -169,6 +217,46 @@ async def test_max_retries_can_be_changed_while_a_mission_runs(app: Regente) -> 
         await app.missions.retry(mission_id)
         again = await finished(app, mission_id)
     assert (again.status, again.retry_count) == ("completed", 1)
+
+
+BREAK_FUNCTION = """
+CREATE FUNCTION break() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  RAISE EXCEPTION 'told to'; END $$
+"""
+BREAK_TRIGGER = """
+CREATE TRIGGER break BEFORE UPDATE OF {column} ON mission_runs FOR EACH ROW
+    WHEN (NEW.{column} IS NOT NULL) EXECUTE FUNCTION break()
+"""
+
+
+@pytest.mark.parametrize("column", ["scrape_started_at", "writer_started_at"])
+@pytest.mark.parametrize("max_retries", [0, 1])
+async def test_an_error_of_our_own_is_error500_within_the_retry_limit(
+    app: Regente, column: str, max_retries: int
+) -> None:
+    """O15: 7.1: ERROR500; its worker is free again, and the next mission runs."""
+    worker, writer = ScriptedWorker(), ScriptedWriter()
+    await app.missions.set("max_retries", max_retries)
+    async with conducting(app, worker, writer):
+        await rows(app, BREAK_FUNCTION)
+        await rows(app, BREAK_TRIGGER.format(column=column))
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        mission = await finished(app, mission_id, within_seconds=30.0)
+        assert (mission.status, mission.error_code, mission.retry_count) == (
+            "failed",
+            "ERROR500",
+            max_retries,
+        )
+        assert "told to" in (mission.error_message or "")
+        await rows(app, "DROP TRIGGER break ON mission_runs")
+        (other,) = await app.missions.create([MISSION], queue=True)
+        assert (await finished(app, other)).status == "completed"
+    codes = [
+        details["error_code"]
+        for name, details in await events_of(app, mission_id)
+        if name == "retry_triggered"
+    ]
+    assert codes == ["ERROR500"] * max_retries
 
 
 async def test_an_unexpected_exception_is_error500_in_the_specifications_view(app: Regente) -> None:

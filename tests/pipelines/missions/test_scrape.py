@@ -14,6 +14,7 @@ from tests.pipelines.missions.conftest import (
     events_of,
     finished,
     fleet_of,
+    mission_of,
     names_of,
     run_one,
     until,
@@ -192,5 +193,4 @@ async def test_missions_are_given_out_in_the_order_in_which_they_were_queued(app
     async with conducting(app, worker, ScriptedWriter()):
         for one in order:
             await finished(app, one)
-    keys = [job.key for job in worker.jobs.values()]
-    assert keys == [f"mission-{one}-1" for one in order]
+    assert [mission_of(job.key) for job in worker.jobs.values()] == order

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regente import Regente
-from regente.engine.why import Why
+from regente.engine.models import Why
 from regente.pipelines.missions.why import explain_waiting
 from tests.pipelines.missions.conftest import MISSION, conducting, config, fleet_of, rows, until
 from tests.pipelines.missions.test_sessions import session
@@ -61,7 +61,7 @@ def test_each_reason_has_its_code_and_its_sentence(
     change: dict[str, Any], code: str, says: str
 ) -> None:
     """O2, O19: what a held mission waits for."""
-    found = explain_waiting("queued", FINE | change, Why("HELD", "", {}))
+    found = explain_waiting("queued", FINE | change, Why(code="HELD", summary="", details={}))
     assert found.code == code
     assert says in found.summary
 

@@ -23,10 +23,12 @@ BUILTIN = Builtin(
     migrations=Path(__file__).parent / "migrations",
     commands={
         "missions": "regente.pipelines.missions.cli.missions",
-        "fleet": "regente.cli.fleet",
+        "fleet": "regente.pipelines.missions.cli.fleet",
         "orchestrator": "regente.pipelines.missions.cli.orchestrator",
+        "secrets": "regente.pipelines.missions.cli.secrets",
     },
     api="regente.pipelines.missions.api",
+    additions="regente.pipelines.missions.api.additions",
     tags={
         "missions": "What is to be scraped: the bank and the queue.",
         "workers": "External services that scrape.",

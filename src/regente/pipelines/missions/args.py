@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from regente.contracts.worker import DateRange, Filters, ScrapeRequest
 from regente.engine.errors import InvalidInput
@@ -24,7 +24,7 @@ class MissionArgs(BaseModel):
     date_start: date
     date_end: date
     media_type: MediaType
-    languages: tuple[str, ...]
+    languages: Annotated[tuple[str, ...], Field(max_length=100)]
 
     @field_validator("languages")
     @classmethod
@@ -62,19 +62,40 @@ def missions_of(
     days_each: int = 1,
 ) -> list[MissionArgs]:
     """One mission for each day (or `days_each` days) × media type × group of languages."""
+    count_missions(start, end, media, languages, days_each=days_each)
+    return [
+        _mission(first, last, kind, group)
+        for first, last in _ranges(start, end, days_each)
+        for kind in media
+        for group in languages
+    ]
+
+
+def count_missions(
+    start: date,
+    end: date,
+    media: Sequence[str],
+    languages: Sequence[Sequence[str]],
+    *,
+    days_each: int = 1,
+) -> int:
+    """How many missions `missions_of` makes; raises `InvalidInput` when they are too many."""
     _check_selection(media, languages)
-    ranges = list(_ranges(start, end, days_each))
-    count = len(ranges) * len(media) * len(languages)
+    if end < start:
+        raise InvalidInput(f"the range ends ({end}) before it starts ({start})")
+    if days_each < 1:
+        raise InvalidInput("a mission covers at least one day")
+    ranges = -(-_days(start, end) // days_each)
+    count = ranges * len(media) * len(languages)
     if count > MAX_MISSIONS_AT_ONCE:
         raise InvalidInput(
             f"these are {count:,} missions; create at most {MAX_MISSIONS_AT_ONCE:,} at once"
         )
-    return [
-        _mission(first, last, kind, group)
-        for first, last in ranges
-        for kind in media
-        for group in languages
-    ]
+    return count
+
+
+def _days(start: date, end: date) -> int:
+    return (end - start).days + 1
 
 
 def _check_selection(media: Sequence[str], languages: Sequence[Sequence[str]]) -> None:
@@ -99,12 +120,8 @@ def _mission(first: date, last: date, media: str, languages: Sequence[str]) -> M
 
 
 def _ranges(start: date, end: date, days_each: int) -> Iterator[tuple[date, date]]:
-    if end < start:
-        raise InvalidInput(f"the range ends ({end}) before it starts ({start})")
-    if days_each < 1:
-        raise InvalidInput("a mission covers at least one day")
-    first = start
-    while first <= end:
-        last = min(end, first + timedelta(days=days_each - 1))
-        yield first, last
-        first = last + timedelta(days=1)
+    """The range in pieces of `days_each` days, without a date after the last one."""
+    days = _days(start, end)
+    for offset in range(0, days, days_each):
+        last = min(offset + days_each, days) - 1
+        yield start + timedelta(days=offset), start + timedelta(days=last)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
@@ -35,6 +36,12 @@ from regente.pipelines.missions.worker_watch import WorkerState, WorkerWatch
 
 class DriverArgs(BaseModel):
     worker_id: str
+
+
+class Assignment(Enum):
+    DONE = "a mission was assigned"
+    NONE = "no mission waits"
+    OTHER_PROXY = "the next mission avoids this session's proxy, and another one is free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +165,21 @@ class Driver:
                 return await sessions.end(reason)
             if state.rest_seconds > 0:
                 await self._rest(task, worker_id)
-            elif not await self._assign(task, session, worker_id):
-                if await QUERIES.fetch_all(
-                    self.fleet.database, "wants_another_proxy", proxy_id=session.proxy_id
-                ):
+                continue
+            match await self._assign(task, session, worker_id):
+                case Assignment.OTHER_PROXY:
                     return await sessions.end("proxy_avoided")
-                await self.worker_watch.wait(
-                    worker_id, self.fleet.config.polling_session_seconds, for_work=True
-                )
-                await task.heartbeat()
-                try:
-                    await self._check(sessions)
-                except SessionFailed as failure:
-                    return await self._failed(task, sessions, session, failure, starting=False)
+                case Assignment.NONE:
+                    await self.worker_watch.wait(
+                        worker_id, self.fleet.config.polling_session_seconds, for_work=True
+                    )
+                    await task.heartbeat()
+                    try:
+                        await self._check(sessions)
+                    except SessionFailed as failure:
+                        return await self._failed(task, sessions, session, failure, starting=False)
+                case Assignment.DONE:
+                    pass
 
     async def _check(self, sessions: Sessions) -> None:
         """A session without a mission must be ready. Another status, `scraping` too, is a failure
@@ -181,15 +190,21 @@ class Driver:
                 ErrorCode.SESSION, f"the session is {status}, and no mission is on it"
             )
 
-    async def _assign(self, task: Task[Any], session: OpenSession, worker_id: str) -> bool:
+    async def _assign(self, task: Task[Any], session: OpenSession, worker_id: str) -> Assignment:
         """Assign the mission that has waited longest (6.4) to this worker, in one transaction with
-        its events, and release its task. False when none waits."""
+        its events, and release its task."""
         async with brief_transaction(task) as connection:
             mission = await QUERIES.fetch_one(
-                connection, "next_mission", proxy_id=session.proxy_id, worker_id=worker_id
+                connection,
+                "next_mission",
+                proxy_id=session.proxy_id,
+                worker_id=worker_id,
+                avoid_seconds=self.fleet.config.timeout_session_seconds,
             )
             if mission is None:
-                return False
+                return Assignment.NONE
+            if mission["change_proxy"]:
+                return Assignment.OTHER_PROXY
             mission_id, attempt = mission["id"], mission["attempt"]
             pair = {"mission_id": mission_id, "worker_id": worker_id}
             if not await QUERIES.fetch_all(connection, "assign_worker", driver_id=task.id, **pair):
@@ -227,7 +242,7 @@ class Driver:
             )
             await self.client.release([mission_id], connection=connection)
         crash_point("mission.assigned")
-        return True
+        return Assignment.DONE
 
     async def _released(self, task: Task[Any], worker_id: str) -> WorkerState | None:
         """Wait until no mission holds the worker, and return its state."""

@@ -1,13 +1,16 @@
 """The error codes of the original specification (7.1): what each is called, which may be retried,
 and whether the proxy or the worker is to blame.
 
-A blamed proxy gets a strike; with three it is deactivated. When most proxies fail at once, the
-target must be down: the breaker opens, and no proxy is deactivated. A worker that refuses our API
-key is deactivated at once.
+A blamed proxy gets a strike; with three it is deactivated. Without evidence of its own a failure
+is judged by comparison: a proxy whose sessions fail again and again, for any reason, is blamed if
+the same worker's sessions through other proxies do not. When most proxies fail at once, the target
+must be down: the breaker opens, and no proxy is deactivated. A worker that refuses our API key is
+deactivated at once.
 """
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Any, assert_never
 
@@ -19,6 +22,8 @@ from regente.engine.task import Task
 from regente.fleet.config import FleetConfig
 from regente.http_client.client import CallFailed, CallFailure
 from regente.pipelines.missions.queries import QUERIES
+
+MAX_READ_ITEMS = 20
 
 
 class Phase(StrEnum):
@@ -72,17 +77,47 @@ BROKEN_SESSION = {
 }
 
 
+REFUSED_BY_STORAGE = re.compile(
+    r"\b(AccessDenied|AllAccessDisabled|ExpiredToken|InvalidAccessKeyId|InvalidSecurity|InvalidToken"
+    r"|SignatureDoesNotMatch|TokenRefreshRequired|AuthFailure|RequestTimeTooSkewed)\b"
+)
+FAILED_IN_STORAGE = re.compile(
+    r"\b(NoSuchBucket|NoSuchKey|NoSuchUpload|NoSuchVersion|InvalidBucketName|InvalidObjectState"
+    r"|QuotaExceeded|EntityTooLarge)\b"
+)
+"""The error codes of S3, which services repeat in their texts."""
+
+
+def code_of_storage(text: str | None) -> ErrorCode | None:
+    """The code that the text of a worker or writer stands for, if it names an error of S3."""
+    if text is None:
+        return None
+    if REFUSED_BY_STORAGE.search(text):
+        return ErrorCode.STORAGE_CREDENTIALS
+    return ErrorCode.STORAGE if FAILED_IN_STORAGE.search(text) else None
+
+
+def code_of_storage_status(status: int | None) -> ErrorCode | None:
+    """The code of a storage that answers the address of the results so."""
+    if status in (401, 403):
+        return ErrorCode.STORAGE_CREDENTIALS
+    gone = status in (404, 410)
+    return ErrorCode.STORAGE if gone or (status is not None and status >= 500) else None
+
+
 def code_of_problem(problem: Problem | None) -> ErrorCode:
     """The code of a scrape job that failed."""
-    return (
-        ErrorCode.STORAGE
-        if problem is not None and problem.cause is Cause.STORAGE
-        else ErrorCode.SCRAPE_FAILED
-    )
+    if problem is None or problem.cause is not Cause.STORAGE:
+        return ErrorCode.SCRAPE_FAILED
+    return code_of_storage(problem.message) or ErrorCode.STORAGE
 
 
-def code_of_writer_job(job: WriterJob) -> ErrorCode:
-    return ErrorCode(job.error_code) if job.error_code is not None else ErrorCode.WRITER
+def code_of_writer_job(job: WriterJob) -> ErrorCode | None:
+    """The code of a job that failed, if it says more than that."""
+    if job.error_code is not None:
+        return ErrorCode(job.error_code)
+    texts = [job.error, *(item.error for item in job.failed_items[:MAX_READ_ITEMS])]
+    return next(filter(None, map(code_of_storage, texts)), None)
 
 
 def code_of_writer_call(error: CallFailed) -> ErrorCode:
@@ -92,7 +127,9 @@ def code_of_writer_call(error: CallFailed) -> ErrorCode:
         case CallFailure.TIMEOUT:
             return ErrorCode.WRITER_TIMEOUT
         case CallFailure.INVALID:
-            return ErrorCode.WRITER if error.status == 413 else ErrorCode.WRITER_SCHEMA
+            if error.status == 413:
+                return ErrorCode.WRITER
+            return code_of_storage(error.body) or ErrorCode.WRITER_SCHEMA
         case (
             CallFailure.BROKEN
             | CallFailure.MISSING
@@ -115,15 +152,44 @@ def blames_proxy(code: ErrorCode, problem: Problem | None, *, starting: bool) ->
     return starting and code in (ErrorCode.SESSION_STUCK, ErrorCode.SESSION_DISCONNECTED)
 
 
+async def judge_session(
+    task: Task[Any],
+    connection: TaskConnection,
+    config: FleetConfig,
+    session_id: int,
+    proxy_id: str,
+    reason: str,
+    *,
+    own_fault: bool,
+) -> bool:
+    """Whether the failure of a session counts against its proxy: it is the proxy's own fault, or
+    the proxy's sessions keep failing while the same worker's through others do not. In the
+    transaction that records the failure."""
+    row = await QUERIES.fetch_one(
+        connection, "judge_session", session_id=session_id, own_fault=own_fault
+    )
+    if row is None or not row["strikes"]:
+        return False
+    await blame_proxy(task, connection, config, proxy_id, reason, strikes=row["strikes"])
+    return True
+
+
 async def blame_proxy(
-    task: Task[Any], connection: TaskConnection, config: FleetConfig, proxy_id: str, reason: str
+    task: Task[Any],
+    connection: TaskConnection,
+    config: FleetConfig,
+    proxy_id: str,
+    reason: str,
+    *,
+    strikes: int = 1,
 ) -> None:
-    """Count a strike against the proxy, in the transaction that records the failure."""
+    """Count strikes against the proxy, in the transaction that records the failure."""
     row = await QUERIES.fetch_one(
         connection,
         "blame_proxy",
         proxy_id=proxy_id,
         reason=reason,
+        strikes=strikes,
         max_failures=config.max_proxy_failures,
         window_seconds=config.breaker_window_seconds,
         share=config.breaker_share,

@@ -52,17 +52,24 @@ ORDER BY t.id DESC LIMIT %(limit)s
 -- name: list_missions_by_day
 -- For a range of days of which most match: their ids lie anywhere, and walking down all ids until a
 -- page is full may take the whole table, where the index has the newest of each single day at hand.
-WITH page AS MATERIALIZED (
+-- Only days that have missions are looked at: a range of all days there are has 3,652,059.
+WITH RECURSIVE days AS (
+  (SELECT t.args ->> 'date_start' AS day FROM regente.tasks t
+   WHERE t.pipeline = 'missions'
+     AND t.args ->> 'date_start' >= coalesce(%(date_from)s::text, '')
+   ORDER BY t.args ->> 'date_start' LIMIT 1)
+  UNION ALL
+  SELECT (SELECT t.args ->> 'date_start' FROM regente.tasks t
+          WHERE t.pipeline = 'missions' AND t.args ->> 'date_start' > days.day
+          ORDER BY t.args ->> 'date_start' LIMIT 1)
+  FROM days WHERE days.day < coalesce(%(date_to)s::text, '9999-12-31')
+),
+page AS MATERIALIZED (
   SELECT n.id
-  FROM (SELECT min(t.args ->> 'date_start')::date AS first,
-        max(t.args ->> 'date_start')::date AS last
-        FROM regente.tasks t WHERE t.pipeline = 'missions') AS known
-  CROSS JOIN LATERAL generate_series(
-    greatest(%(date_from)s::text::date, known.first), least(%(date_to)s::text::date, known.last),
-    interval '1 day') AS d (day)
+  FROM (SELECT day FROM days WHERE day <= coalesce(%(date_to)s::text, '9999-12-31')) AS d
   CROSS JOIN LATERAL (
     SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
-    WHERE t.pipeline = 'missions' AND t.args ->> 'date_start' = d.day::date::text
+    WHERE t.pipeline = 'missions' AND t.args ->> 'date_start' = d.day
       AND (%(before_id)s::bigint IS NULL OR t.id < %(before_id)s)
 -- include: missions_where
     ORDER BY t.id DESC LIMIT %(limit)s) AS n

@@ -11,15 +11,29 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from regente.engine.errors import Held
+from psycopg import InterfaceError, OperationalError
+
+from regente.engine.errors import DatabaseUnavailable, Held, StatementTimeout, TaskError
 from regente.engine.log import logger
 from regente.engine.task import Task
 from regente.fleet.registry import Fleet
+from regente.fleet.secrets import SecretsUnreadable
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.phase import MissionPhase, MissionRun
 from regente.pipelines.missions.scrape import ScrapePhase
 from regente.pipelines.missions.storage import StoragePhase
 from regente.pipelines.missions.worker_watch import WorkerWatch
+
+EXPECTED = (
+    TaskError,
+    DatabaseUnavailable,
+    StatementTimeout,
+    OperationalError,
+    InterfaceError,
+    SecretsUnreadable,
+)
+"""Failures that the phases have judged, and those of the database or of a missing key, which cost a
+mission nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,16 @@ class MissionPipeline:
     async def mission(self, task: Task[MissionArgs]) -> dict[str, Any]:
         """The pipeline `missions`."""
         task.context["mission"] = task.id
+        try:
+            return await self._conduct(task)
+        except EXPECTED:
+            raise
+        except Exception as error:
+            logger.exception("a mission met an error of Regente itself")
+            run = await MissionRun.of(self.fleet, task)
+            raise await MissionPhase(self.fleet, task, run).internal_error(error) from error
+
+    async def _conduct(self, task: Task[MissionArgs]) -> dict[str, Any]:
         run = await MissionRun.of(self.fleet, task)
         if run.checkpoint in (None, "atribuido", "extracao"):
             # A retry clears `scrape_sent`: without a worker it means that the mission has failed.

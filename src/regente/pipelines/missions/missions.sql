@@ -3,7 +3,9 @@
 -- nothing when another one does.
 
 -- name: be_brief
-SET LOCAL idle_in_transaction_session_timeout = '5s'
+-- What a runner changes in the fleet has events of the driver or the mission, and no other.
+SELECT set_config('idle_in_transaction_session_timeout', '5s', true),
+       set_config('regente.by', '(runner)', true)
 
 -- name: settings
 SELECT key, value FROM regente.settings WHERE key = ANY (%(keys)s::text[])
@@ -89,6 +91,7 @@ WITH begun AS (
 UPDATE regente.workers w SET status = 'initializing', session_id = begun.id, session_count = 0,
        updated_at = regente.clock()
 FROM begun WHERE w.id = %(worker_id)s AND w.driver_id = %(driver_id)s AND w.status = 'idle'
+  AND w.removed_at IS NULL
 RETURNING begun.id
 
 -- name: session_of_worker
@@ -152,6 +155,37 @@ UPDATE regente.workers SET active = false, error_code = %(code)s, error_message 
        updated_at = regente.clock()
 WHERE id = %(worker_id)s AND active RETURNING name
 
+-- name: judge_session
+-- Mark a failed session, and say how many failures now count against its proxy: this one if it is
+-- the proxy's own fault; all of its failures in a row, of any kind, if the same worker had a
+-- session through another proxy since the last of them.
+WITH this AS (SELECT id, worker_id, proxy_id FROM regente.sessions WHERE id = %(session_id)s),
+streak AS (
+  SELECT s.id, s.worker_id FROM this JOIN regente.sessions s ON s.proxy_id = this.proxy_id
+  WHERE (s.suspect OR s.id = this.id) AND s.id > coalesce((
+    SELECT good.id FROM regente.sessions good
+    WHERE good.proxy_id = this.proxy_id AND good.id < this.id
+      AND (good.completed > 0 OR good.ready_at IS NOT NULL AND NOT good.suspect)
+    ORDER BY good.id DESC LIMIT 1), 0)
+),
+verdict AS (
+  SELECT EXISTS (
+    SELECT FROM this JOIN regente.sessions good
+      ON good.worker_id = this.worker_id AND good.proxy_id <> this.proxy_id
+    WHERE (good.completed > 0 OR good.ready_at IS NOT NULL AND NOT good.suspect)
+      AND good.id > (SELECT max(s.id) FROM streak s
+                     WHERE s.worker_id = this.worker_id AND s.id < this.id)) AS guilty
+),
+marked AS (
+  UPDATE regente.sessions s
+  SET suspect = true,
+      blamed = v.guilty OR %(own_fault)s
+  FROM streak, verdict v
+  WHERE s.id = streak.id AND (s.id = %(session_id)s OR v.guilty AND NOT s.blamed)
+  RETURNING s.blamed
+)
+SELECT count(*) FILTER (WHERE blamed) AS strikes FROM marked
+
 -- name: blame_proxy
 -- A proxy with `max_failures` strikes is deactivated, unless so many proxies fail at once that the
 -- target must be down.
@@ -163,8 +197,9 @@ WITH recent AS (
   FROM regente.proxies WHERE active
 )
 UPDATE regente.proxies p
-SET fail_count = p.fail_count + 1, last_failed_at = regente.clock(), last_failure = %(reason)s,
-    active = p.active AND NOT (p.fail_count + 1 >= %(max_failures)s
+SET fail_count = p.fail_count + %(strikes)s, last_failed_at = regente.clock(),
+    last_failure = %(reason)s,
+    active = p.active AND NOT (p.fail_count + %(strikes)s >= %(max_failures)s
                                AND (r.all_of_them < 3
                                     OR r.failing + 1 <= %(share)s * r.all_of_them))
 FROM recent r WHERE p.id = %(proxy_id)s
@@ -197,31 +232,39 @@ SELECT key FROM closed
 -- Assigning missions to workers.
 
 -- name: next_mission
--- The mission that has waited longest. One that failed through this proxy waits for another proxy,
--- if there is an active one.
+-- The mission that has waited longest, and whether this worker must change its proxy for it first.
+-- One that failed through this proxy waits for another one for a limited time, as long as another
+-- one is free and did not fail since, or is in a session that is about to take it.
 SELECT t.id, t.attempt, r.avoid_proxy_id, a.name AS avoided, t.error_code,
-       (SELECT w.name FROM regente.workers w WHERE w.id = %(worker_id)s) AS worker_name
-FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id LEFT
-JOIN regente.proxies a ON a.id = r.avoid_proxy_id
+       (SELECT w.name FROM regente.workers w WHERE w.id = %(worker_id)s) AS worker_name,
+       coalesce(other.is_free, false) AS change_proxy
+FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
+LEFT JOIN regente.proxies a ON a.id = r.avoid_proxy_id
+CROSS JOIN LATERAL (
+  SELECT bool_or(p.in_use_by_worker_id IS NULL) AS is_free
+  FROM regente.proxies p LEFT JOIN regente.workers w ON w.id = p.in_use_by_worker_id
+  WHERE r.avoid_proxy_id = %(proxy_id)s
+    AND coalesce(r.avoid_since, t.queued_at)
+        > regente.clock() - make_interval(secs => %(avoid_seconds)s::double precision)
+    AND p.active AND p.id <> %(proxy_id)s AND CASE
+    WHEN p.in_use_by_worker_id IS NOT NULL
+    THEN w.active AND w.status IN ('initializing', 'ready')
+      AND (w.rest_until IS NULL OR w.rest_until <= regente.clock())
+    ELSE NOT EXISTS (SELECT FROM regente.settings WHERE key = 'proxy_breaker')
+      AND NOT EXISTS (
+        SELECT FROM regente.sessions s
+        WHERE s.proxy_id = p.id AND s.ready_at IS NULL AND s.ended_at IS NOT NULL
+          AND s.started_at > coalesce(r.avoid_since, t.queued_at)) END
+) AS other
 WHERE t.pipeline = 'missions' AND t.status = 'queued'
   AND regente.is_held(t.run_at)
   AND (r.not_before IS NULL OR r.not_before <= regente.clock())
-  AND (r.avoid_proxy_id IS DISTINCT FROM %(proxy_id)s
-       OR NOT EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.id <> %(proxy_id)s))
+  AND other.is_free IS DISTINCT FROM false
   AND NOT EXISTS (SELECT FROM regente.pipelines p WHERE p.name = 'missions' AND p.paused)
   AND NOT EXISTS (SELECT FROM regente.orchestrator o WHERE o.state <> 'open')
   AND NOT EXISTS (SELECT FROM regente.workers w WHERE w.current_mission_id
                   = t.id)  -- its earlier worker is not released yet
 ORDER BY t.queued_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
-
--- name: wants_another_proxy
--- A mission that waits for another proxy than this one, while another one is free.
-SELECT t.id FROM regente.tasks t JOIN regente.mission_runs r ON r.mission_id = t.id
-WHERE t.pipeline = 'missions' AND t.status = 'queued'
-  AND regente.is_held(t.run_at)
-  AND (r.not_before IS NULL OR r.not_before <= regente.clock()) AND r.avoid_proxy_id = %(proxy_id)s
-  AND EXISTS (SELECT FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL)
-LIMIT 1
 
 -- name: assign_mission
 UPDATE regente.mission_runs
@@ -288,7 +331,7 @@ SELECT r.mission_id, r.checkpoint::text AS checkpoint, r.worker_id, r.session_id
        coalesce(extract(epoch FROM regente.clock() - r.writer_started_at), 0)::double precision
            AS writer_seconds,
        (extract(epoch FROM regente.clock() - t.queued_at) * 1000)::bigint AS total_duration_ms,
-       w.id IS NOT NULL AS has_worker, s.proxy_id
+       w.id IS NOT NULL AS has_worker, s.proxy_id, s.completed AS session_completed
 FROM regente.mission_runs r JOIN regente.tasks t ON t.id = r.mission_id
 LEFT JOIN regente.workers w ON w.current_mission_id = r.mission_id AND w.id = r.worker_id
 LEFT JOIN regente.sessions s ON s.id = r.session_id
@@ -323,6 +366,10 @@ WITH worker AS (
                             + make_interval(secs => %(rest_seconds)s::double precision)
                                                              ELSE rest_until END
   WHERE current_mission_id = %(mission_id)s RETURNING session_id
+),
+counted AS (
+  UPDATE regente.sessions s SET completed = s.completed + %(counted)s
+  FROM worker WHERE s.id = worker.session_id AND %(counted)s > 0
 )
 UPDATE regente.mission_sessions m SET left_at = regente.clock() FROM worker
 WHERE m.mission_id = %(mission_id)s AND m.session_id = worker.session_id
@@ -343,6 +390,8 @@ UPDATE regente.mission_runs
 SET checkpoint = 'atribuido', worker_id = NULL, worker_job_id = NULL, scrape_sent_at = NULL,
     scrape_started_at = NULL,
     returns = returns + %(counted)s, avoid_proxy_id = coalesce(%(avoid_proxy_id)s, avoid_proxy_id),
+    avoid_since = CASE WHEN %(avoid_proxy_id)s::text IS NULL THEN avoid_since
+                       ELSE regente.clock() END,
     not_before = CASE WHEN %(wait_seconds)s::double precision > 0
                       THEN regente.clock()
                           + make_interval(secs => %(wait_seconds)s::double precision) END
@@ -357,22 +406,96 @@ ORDER BY e.id DESC LIMIT 1
 -- name: scrape_again
 UPDATE regente.mission_runs
 SET worker_job_id = NULL, scrape_sent_at = NULL, scrape_started_at = NULL,
-    avoid_proxy_id = %(avoid_proxy_id)s
+    avoid_proxy_id = %(avoid_proxy_id)s, avoid_since = regente.clock()
 WHERE mission_id = %(mission_id)s
 
 -- name: about_to_store
--- The intent to send the job, with its writer and the number in its id.
+-- The intent to send the job, with its writer and the number in its id. The lock keeps the writer
+-- from being removed meanwhile; one that was is not sent anything.
 UPDATE regente.mission_runs SET writer_id = %(writer_id)s, writer_no = writer_no + %(another)s,
        writer_sent_at = regente.clock()
-WHERE mission_id = %(mission_id)s RETURNING writer_no
+WHERE mission_id = %(mission_id)s
+  AND EXISTS (SELECT FROM regente.writers w
+              WHERE w.id = %(writer_id)s AND w.removed_at IS NULL FOR SHARE)
+RETURNING writer_no
 
 -- name: writer_started
 UPDATE regente.mission_runs SET writer_job_id = %(job_id)s, writer_started_at = regente.clock()
 WHERE mission_id = %(mission_id)s
 
 -- name: store_again
-UPDATE regente.mission_runs SET writer_job_id = NULL, writer_sent_at = NULL, writer_id = NULL
+UPDATE regente.mission_runs SET writer_job_id = NULL, writer_sent_at = NULL, writer_id = NULL,
+       avoid_writer_id = writer_id
 WHERE mission_id = %(mission_id)s
+
+-- name: leave_writer
+-- Another writer is asked for, and then sent, the same job: its name stays.
+UPDATE regente.mission_runs SET writer_id = NULL, writer_job_id = NULL
+WHERE mission_id = %(mission_id)s
+
+-- Writers. A healthy one has had no failure since its last success.
+
+-- name: healthy_writer
+SELECT id FROM regente.writers WHERE active AND failures = 0 AND failed_jobs = 0
+  AND id IS DISTINCT FROM %(not_id)s
+ORDER BY id IS NOT DISTINCT FROM (SELECT r.avoid_writer_id FROM regente.mission_runs r
+                                  WHERE r.mission_id = %(mission_id)s), random()
+LIMIT 1
+
+-- name: try_writer
+-- One whose rest is over, for one mission at a time. While another one is healthy, only for a
+-- mission that has not failed yet: it can afford a job that fails.
+UPDATE regente.writers w
+SET rest_until = regente.clock() + make_interval(secs => least(
+      %(limit_seconds)s::double precision,
+      %(backoff_seconds)s::double precision * 2 ^ least(failures + failed_jobs, 20)))
+WHERE w.id = (
+  SELECT o.id FROM regente.writers o JOIN regente.mission_runs r ON r.mission_id = %(mission_id)s
+  WHERE o.active AND (o.failures > 0 OR o.failed_jobs > 0) AND o.id IS DISTINCT FROM %(not_id)s
+    AND (o.rest_until IS NULL OR o.rest_until <= regente.clock())
+    AND (r.retry_count = 0 AND o.id IS DISTINCT FROM r.avoid_writer_id
+         OR NOT EXISTS (SELECT FROM regente.writers h
+                        WHERE h.active AND h.failures = 0 AND h.failed_jobs = 0))
+  ORDER BY o.rest_until NULLS FIRST LIMIT 1 FOR UPDATE OF o SKIP LOCKED)
+RETURNING w.id
+
+-- name: rest_writer
+-- Twice as long after each failure in a row; those of one rest count once, unless this mission was
+-- to try the writer again. One whose job failed rests only if another one is healthy: the rows may
+-- be to blame.
+UPDATE regente.writers w
+SET failures = failures + 1 - %(failed_job)s, failed_jobs = failed_jobs + %(failed_job)s,
+    last_failed_at = regente.clock(), error_code = %(code)s, error_message = %(message)s,
+    rest_until = regente.clock() + make_interval(secs => least(
+      %(limit_seconds)s::double precision,
+      %(backoff_seconds)s::double precision * 2 ^ least(failures + failed_jobs, 20)))
+WHERE w.id = %(writer_id)s
+  AND (%(tried)s OR w.rest_until IS NULL OR w.rest_until <= regente.clock())
+  AND (%(failed_job)s = 0 OR EXISTS (
+    SELECT FROM regente.writers o
+    WHERE o.active AND o.failures = 0 AND o.failed_jobs = 0 AND o.id <> w.id))
+RETURNING w.name, failures + failed_jobs AS failures, rest_until
+
+-- name: writer_answers
+-- It accepted a job, or stored one: then the jobs that failed are forgotten, too.
+UPDATE regente.writers w
+SET failures = 0, failed_jobs = CASE WHEN %(stored)s THEN 0 ELSE failed_jobs END,
+    rest_until = CASE WHEN %(stored)s OR failed_jobs = 0 THEN NULL ELSE rest_until END,
+    error_code = CASE WHEN NOT %(stored)s AND failed_jobs > 0 THEN error_code END,
+    error_message = CASE WHEN NOT %(stored)s AND failed_jobs > 0 THEN error_message END
+WHERE w.id = %(writer_id)s AND w.active
+  AND (w.failures > 0 OR %(stored)s AND w.failed_jobs > 0)
+RETURNING w.name, w.failed_jobs = 0 AS healthy
+
+-- name: deactivate_writer
+UPDATE regente.writers SET active = false, error_code = %(code)s, error_message = %(message)s,
+       last_failed_at = regente.clock(), updated_at = regente.clock()
+WHERE id = %(writer_id)s AND active RETURNING name
+
+-- name: next_try_of_a_writer
+SELECT greatest(0, extract(epoch FROM min(rest_until) - regente.clock()))::double precision
+    AS seconds
+FROM regente.writers WHERE active
 
 -- name: stored
 UPDATE regente.mission_runs SET checkpoint = 'finalizado', success_count = %(success_count)s,
@@ -399,6 +522,7 @@ UPDATE regente.mission_runs SET checkpoint = 'atribuido' WHERE mission_id = ANY 
 -- A retry by a person: all retries again. A mission whose extraction is finished goes to storage.
 UPDATE regente.mission_runs r
 SET retry_count = 0, writer_failures = 0, returns = 0, not_before = NULL, avoid_proxy_id = NULL,
+    avoid_since = NULL, avoid_writer_id = NULL,
     writer_id = NULL,
     writer_sent_at = NULL, writer_job_id = NULL,
     checkpoint = CASE WHEN r.checkpoint = 'armazenamento' THEN r.checkpoint ELSE 'atribuido' END,
@@ -410,17 +534,16 @@ WHERE r.mission_id = ANY (%(ids)s::bigint[]) AND t.id = r.mission_id
   AND t.status IN ('failed', 'canceled')
 
 -- name: timeline
--- Events of one transaction have the same time: their number decides the order.
 SELECT l.timestamp, l.event, l.details FROM regente.mission_logs l
 WHERE l.mission_id = %(mission_id)s
-ORDER BY l.timestamp, split_part(l.id, '-', 2)::bigint
+ORDER BY l.timestamp, l.id
 
 -- name: failed_items
 SELECT index, data, error FROM regente.mission_failed_items WHERE mission_id = %(mission_id)s
 ORDER BY index LIMIT %(limit)s
 
 -- name: why_not
-SELECT o.state, o.stopped_by, r.checkpoint::text AS checkpoint,
+SELECT o.state, o.stopped_by, r.checkpoint::text AS checkpoint, r.writer_id,
        r.not_before > regente.clock() AS rate_limited, r.not_before,
        (SELECT count(*) FROM regente.workers w WHERE w.active) AS active_workers,
        (SELECT count(*) FROM regente.workers w WHERE w.active AND w.status = 'ready')
@@ -433,6 +556,13 @@ SELECT o.state, o.stopped_by, r.checkpoint::text AS checkpoint,
        (SELECT count(*) FROM regente.proxies p WHERE p.active AND p.in_use_by_worker_id IS NULL)
            AS free_proxies,
        (SELECT count(*) FROM regente.writers w WHERE w.active) AS active_writers,
+       (SELECT count(*) FROM regente.writers w
+        WHERE w.active AND w.failures = 0 AND w.failed_jobs = 0) AS healthy_writers,
+       (SELECT string_agg(w.name || ': ' || w.error_message, '; ' ORDER BY w.name)
+        FROM regente.writers w WHERE w.error_message IS NOT NULL) AS writer_errors,
+       (SELECT min(w.rest_until) FROM regente.writers w WHERE w.active) AS next_writer_at,
+       (SELECT w.name || ': ' || w.error_message FROM regente.writers w
+        WHERE w.id = r.writer_id AND w.failures > 0) AS writer_error,
        (SELECT count(*) FROM regente.runners a
         WHERE a.status = 'running' AND a.lease_until > regente.clock()
           AND 'missions' = ANY (a.pipelines)) AS runners,

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -15,11 +14,16 @@ from regente.engine.client import Client
 from regente.engine.database import FilteredReads
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
 from regente.engine.holding import HELD
-from regente.engine.why import Why
+from regente.engine.models import Why
 from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.dispatcher import open_dispatcher
 from regente.pipelines.missions.queries import LISTS, QUERIES
-from regente.pipelines.missions.read_models import MISSION_STATUSES, Mission, MissionFilter
+from regente.pipelines.missions.read_models import (
+    MISSION_STATUSES,
+    Mission,
+    MissionFilter,
+    Orchestrator,
+)
 from regente.pipelines.missions.settings import (
     MissionSettings,
     checked_setting,
@@ -30,16 +34,6 @@ from regente.pipelines.missions.why import explain_waiting
 from regente.queries import LendsConnections, Row
 
 MAX_PAGE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class OrchestratorState:
-    state: str
-    stopped_by: str | None
-    opened_at: datetime | None
-    closed_at: datetime | None
-    any_queued: bool
-    any_running: bool
 
 
 class MissionOperations:
@@ -182,16 +176,16 @@ class MissionOperations:
 
     # The orchestrator.
 
-    async def orchestrator(self) -> OrchestratorState:
+    async def orchestrator(self) -> Orchestrator:
         row = (await QUERIES.fetch_all(self._database, "orchestrator"))[0]
-        return OrchestratorState(**{name: row[name] for name in OrchestratorState.__slots__})
+        return Orchestrator(**{name: row[name] for name in Orchestrator.model_fields})
 
-    async def start(self, *, by: str = "user") -> OrchestratorState:
+    async def start(self, *, by: str = "user") -> Orchestrator:
         async with self._database.transaction() as connection:
             await open_dispatcher(self._client, connection, by=by, on_request=True)
         return await self.orchestrator()
 
-    async def stop(self, *, now: bool = False, by: str = "user") -> OrchestratorState:
+    async def stop(self, *, now: bool = False, by: str = "user") -> Orchestrator:
         """Assign no more missions. Running ones may finish, or, with `now`, go back to the
         queue."""
         state = "halting" if now else "draining"

@@ -16,6 +16,7 @@ from regente.pipelines.missions.failures import (
     Phase,
     blame_proxy,
     deactivate_worker,
+    judge_session,
 )
 from regente.pipelines.missions.queries import QUERIES, brief_transaction
 from regente.pipelines.missions.settings import DEFAULTS
@@ -46,6 +47,7 @@ class MissionRun:
     writer_seconds: float
     total_duration_ms: int
     has_worker: bool
+    session_completed: int | None
 
     @classmethod
     async def of(cls, fleet: Fleet, task: Task[Any]) -> Self:
@@ -62,14 +64,15 @@ class MissionRun:
 
 @dataclass(frozen=True, slots=True)
 class MissionFailure:
-    """A failure of the scrape or the session: its code, the worker's next status, and whether the
-    proxy is to blame."""
+    """A failure of the scrape or the session: its code, the worker's next status, whether the
+    proxy is to blame, and whether it may be: then its other sessions decide."""
 
     code: ErrorCode
     message: str
     event: str = "scrape_failed"
     worker_status: str = "error"
     blames_proxy: bool = False
+    may_be_the_proxys: bool = False
 
 
 class MissionPhase:
@@ -91,10 +94,7 @@ class MissionPhase:
         async with brief_transaction(self.task) as connection:
             await self._log_failure(connection, failure)
             await self.leave_worker(connection, failure.worker_status, failure)
-            if failure.blames_proxy and self.run.proxy_id is not None:
-                await blame_proxy(
-                    self.task, connection, self.fleet.config, self.run.proxy_id, code.value
-                )
+            await self._judge(connection, failure)
             attempt = await self._charge(connection, code, phase)
             if attempt is not None:
                 await QUERIES.execute(
@@ -112,6 +112,23 @@ class MissionPhase:
             else Transient(failure.message, code=code.value)
         )
         return Held("it waits for a worker, to be tried again", error)
+
+    async def _judge(self, connection: Any, failure: MissionFailure) -> None:
+        proxy_id, config = self.run.proxy_id, self.fleet.config
+        if proxy_id is None or self.run.session_id is None:
+            return
+        if failure.may_be_the_proxys and not self.run.session_completed:
+            await judge_session(
+                self.task,
+                connection,
+                config,
+                self.run.session_id,
+                proxy_id,
+                failure.code.value,
+                own_fault=failure.blames_proxy,
+            )
+        elif failure.blames_proxy:
+            await blame_proxy(self.task, connection, config, proxy_id, failure.code.value)
 
     async def recorded_failure(self) -> Fatal:
         """The error of a mission that failed for good, when its runner died after it had written
@@ -147,6 +164,16 @@ class MissionPhase:
         if attempt is None:
             return self._final(code, Phase.WRITER, message)
         return Transient(message, code=code.value)
+
+    async def internal_error(self, error: Exception) -> Transient | Fatal:
+        """An error of Regente itself: tried again as often as any other failure."""
+        message = f"{type(error).__name__}: {error}"
+        phase = Phase.WRITER if self.run.checkpoint == "armazenamento" else Phase.SCRAPE
+        async with brief_transaction(self.task) as connection:
+            attempt = await self._use_retry(connection, ErrorCode.INTERNAL, phase)
+        if attempt is None:
+            return self._final(ErrorCode.INTERNAL, phase, message)
+        return Transient(message, code=ErrorCode.INTERNAL.value)
 
     async def sent_back(
         self,
@@ -242,6 +269,11 @@ class MissionPhase:
         retry is left."""
         if not code.may_retry:
             return None
+        return await self._use_retry(connection, code, phase, writer_failed=writer_failed)
+
+    async def _use_retry(
+        self, connection: Any, code: ErrorCode, phase: Phase, *, writer_failed: int = 0
+    ) -> int | None:
         row = await QUERIES.fetch_one(
             connection,
             "charge_mission",

@@ -16,6 +16,8 @@ from regente.queries import Queries
 
 QUERIES = Queries(Path(__file__).with_name("missions.sql"))
 LISTS = Queries(Path(__file__).with_name("lists.sql"), prepare=False)
+ADDITIONS = Queries(Path(__file__).with_name("additions.sql"), prepare=False)
+REPORTS = Queries(Path(__file__).with_name("reports.sql"), prepare=False)
 
 
 @contextlib.asynccontextmanager

@@ -142,6 +142,19 @@ class MissionFilter(BaseModel):
         }
 
 
+class Orchestrator(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    state: Literal["closed", "open", "draining", "halting"]
+    stopped_by: str | None = Field(
+        description="Who stopped it. Queued missions do not open a stopped orchestrator."
+    )
+    opened_at: datetime | None
+    closed_at: datetime | None
+    any_queued: bool
+    any_running: bool
+
+
 class TimelineEvent(BaseModel):
     timestamp: datetime
     event: str = Field(examples=["scrape_completed"])

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from regente.contracts.worker import Cause, ScrapeJob, ScrapeStatus, SessionStatus
+from regente.contracts.worker import Cause, ScrapeJob, ScrapeStatus, Session, SessionStatus
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import Fatal, Held
 from regente.engine.task import Task
@@ -77,15 +77,18 @@ class ScrapePhase(MissionPhase):
     async def _send(self, resent: bool) -> str:
         """`POST /scrape`. When the answer got lost, ask the worker for its job before the next
         try."""
-        key = f"mission-{self.task.id}-{self.run.scrape_no}"
+        key = self.task.idempotency_key(f"scrape-{self.run.scrape_no}")
 
         async def attempt() -> str:
             nonlocal resent
             if resent and (known := await self._known_job(key)) is not None:
                 return known
-            resent = True
             self.task.check_lease()
-            return await self._client.scrape(self.task.args.request, key)
+            try:
+                return await self._client.scrape(self.task.args.request, key)
+            except CallFailed as error:
+                resent = resent or error.may_have_acted
+                raise
 
         seconds = self.fleet.config.outage_seconds
         try:
@@ -94,6 +97,8 @@ class ScrapePhase(MissionPhase):
             raise await self._not_accepted(error) from error
 
     async def _known_job(self, key: str) -> str | None:
+        """The job that an earlier `POST /scrape` may have begun. None when it is safe to send it
+        (again): the same key is the same job for a worker that shows the key of its job."""
         try:
             session = await with_retries(
                 self.task, self._client.session, self.fleet.config.outage_seconds
@@ -110,6 +115,13 @@ class ScrapePhase(MissionPhase):
             raise await self.sent_back("the worker scrapes an unknown job: its session is ended")
         if (code := BROKEN_SESSION.get(session.status)) is not None:
             raise await self._session_broken(code, session)
+        if "job_key" not in session.model_fields_set:
+            # The session says nothing of a job that has been accepted and has not begun.
+            await self._end_session()
+            raise await self.sent_back(
+                f"the worker may have a job that it does not name (its session is "
+                f"{session.status}): the session is ended"
+            )
         return None
 
     async def _not_accepted(self, error: CallFailed) -> Held | Fatal:
@@ -127,6 +139,7 @@ class ScrapePhase(MissionPhase):
                     MissionFailure(ErrorCode.SCRAPE_FAILED, error.message)
                 )
             case _:
+                await self._end_session()  # its job may go on
                 return await self.sent_back(error.message)
 
     async def _throttled(self, reason: str, retry_after: float | None) -> Held | Fatal:
@@ -195,7 +208,7 @@ class ScrapePhase(MissionPhase):
             if (code := BROKEN_SESSION.get(session.status)) is not None:
                 raise await self._session_broken(code, session)
 
-    async def _session_broken(self, code: ErrorCode, session: Any) -> Held | Fatal:
+    async def _session_broken(self, code: ErrorCode, session: Session) -> Held | Fatal:
         reason = f": {session.problem.message}" if session.problem else ""
         await self._end_session()  # its job must stop before another worker begins the mission
         return await self.scrape_failed(
@@ -204,21 +217,42 @@ class ScrapePhase(MissionPhase):
                 f"the session is {session.status}{reason}",
                 "session_failed",
                 blames_proxy=blames_proxy(code, session.problem, starting=False),
+                may_be_the_proxys=not _is_throttled(session),
             )
         )
 
     async def _end_session(self) -> None:
-        await end_session_best_effort(self.task, self._client, self.fleet.config.outage_seconds)
+        """End the session and the job in it, and wait until the worker does not scrape any more, if
+        it answers."""
+        deadline = time.monotonic() + self.fleet.config.cancel_seconds
+        while True:
+            await end_session_best_effort(self.task, self._client, self.fleet.config.outage_seconds)
+            if not await self._scrapes() or time.monotonic() > deadline:
+                return
+            await self.task.heartbeat()
+            await asyncio.sleep(self._confirm_seconds)
+
+    async def _scrapes(self) -> bool:
+        try:
+            return (await self._client.session()).status is SessionStatus.SCRAPING
+        except CallFailed:
+            return False
+
+    @property
+    def _confirm_seconds(self) -> float:
+        return min(1.0, self.fleet.config.cancel_seconds / 20)
 
     async def _check_halt(self, job_id: str) -> None:
         """Cancel the job when a person stopped the orchestrator with `now`."""
         if (await QUERIES.fetch_all(self.fleet.database, "orchestrator_state"))[0][
             "state"
         ] == "halting":
-            await self._end_job(job_id)
+            ended = await self._confirmed_end(job_id)
+            if not ended:
+                await self._end_session()
             raise await self.sent_back(
                 "the orchestrator was stopped",
-                worker_status="ready",
+                worker_status="ready" if ended else "error",
                 code=ErrorCode.SCRAPE_CANCELLED,
             )
 
@@ -247,6 +281,8 @@ class ScrapePhase(MissionPhase):
         problem = job.problem
         if problem is not None and problem.cause is Cause.THROTTLED:
             raise await self._throttled(problem.message, problem.retry_after)
+        if job.status is ScrapeStatus.PAUSED:
+            await self._end_job(job_id)  # it could be resumed
         # A job that failed because its session broke is the session's failure.
         await self._check_session()
         message = problem.message if problem is not None else f"the job {job_id} is {job.status}"
@@ -340,5 +376,9 @@ class ScrapePhase(MissionPhase):
             except CallFailed as error:
                 if error.failure is CallFailure.MISSING:
                     return False
-            await asyncio.sleep(min(1.0, self.fleet.config.cancel_seconds / 20))
+            await asyncio.sleep(self._confirm_seconds)
         return False
+
+
+def _is_throttled(session: Session) -> bool:
+    return session.problem is not None and session.problem.cause is Cause.THROTTLED

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from regente.contracts.worker import Problem, SessionStatus
+from regente.contracts.worker import Cause, Problem, SessionStatus
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import LeaseLost
 from regente.engine.task import Task
@@ -19,9 +19,9 @@ from regente.http_client.client import CallFailed, CallFailure
 from regente.pipelines.missions.failures import (
     BROKEN_SESSION,
     ErrorCode,
-    blame_proxy,
     blames_proxy,
     deactivate_worker,
+    judge_session,
 )
 from regente.pipelines.missions.queries import QUERIES, brief_transaction
 
@@ -56,6 +56,12 @@ class SessionFailed(Exception):
         self.code = code
         self.message = message
         self.problem = problem
+
+    @property
+    def may_be_the_proxys(self) -> bool:
+        """False for a rate limit, which is the fault of none."""
+        throttled = self.problem is not None and self.problem.cause is Cause.THROTTLED
+        return self.rest_seconds is None and not throttled
 
 
 class Sessions:
@@ -191,9 +197,6 @@ class Sessions:
         fault."""
         config = self._fleet.config
         await end_session_best_effort(self._task, self._client, config.outage_seconds)
-        blamed = session.proxy_id is not None and blames_proxy(
-            failure.code, failure.problem, starting=starting
-        )
         async with brief_transaction(self._task) as connection:
             await QUERIES.execute(
                 connection,
@@ -207,6 +210,7 @@ class Sessions:
                 limit_seconds=config.error_backoff_limit_seconds,
                 rest_seconds=failure.rest_seconds,
             )
+            blamed = await self._judged(connection, session, failure, starting=starting)
             await self._log(
                 connection,
                 "session_failed",
@@ -216,11 +220,23 @@ class Sessions:
                 error_message=failure.message,
                 blamed="proxy" if blamed else _blamed(failure),
             )
-            if blamed and session.proxy_id is not None:
-                await blame_proxy(
-                    self._task, connection, config, session.proxy_id, failure.code.value
-                )
         crash_point("session.failed")
+
+    async def _judged(
+        self, connection: Any, session: OpenSession, failure: SessionFailed, *, starting: bool
+    ) -> bool:
+        own_fault = blames_proxy(failure.code, failure.problem, starting=starting)
+        if session.proxy_id is None or not (own_fault or (starting and failure.may_be_the_proxys)):
+            return False
+        return await judge_session(
+            self._task,
+            connection,
+            self._fleet.config,
+            session.id,
+            session.proxy_id,
+            failure.code.value,
+            own_fault=own_fault,
+        )
 
     async def reset(self) -> None:
         """`error` → `idle`."""
@@ -274,6 +290,8 @@ class Sessions:
 
 class Unauthorized(SessionFailed):
     """The worker refuses our API key."""
+
+    may_be_the_proxys = False
 
 
 def _start_failed(error: CallFailed) -> SessionFailed:

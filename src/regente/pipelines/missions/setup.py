@@ -64,9 +64,12 @@ def register_missions(registry: Registry, client: Client, fleet: Fleet) -> Missi
     lasting = functools.partial(
         registry.pipeline, endless=True, stall_after=stall_seconds, retry=PATIENT
     )
-    lasting("missions", args=MissionArgs, grace=grace_seconds)(
+    # A driver's events are part of the log of the missions that ran in its sessions.
+    lasting("missions", args=MissionArgs, grace=grace_seconds, keep=True)(
         MissionPipeline(fleet, worker_watch).mission
     )
-    lasting("workers", args=DriverArgs, grace=10.0)(Driver(client, fleet, worker_watch).drive)
+    lasting("workers", args=DriverArgs, grace=10.0, keep=True)(
+        Driver(client, fleet, worker_watch).drive
+    )
     lasting("orchestrator")(Dispatcher(client, fleet).dispatch)
     return MissionPipelines(worker_watch)

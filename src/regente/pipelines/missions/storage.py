@@ -4,63 +4,145 @@ so a request sent twice is one job."""
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regente.contracts.writer import ProcessRequest, Source, WriterJob, WriterStatus
 from regente.engine.crashpoints import crash_point
-from regente.engine.errors import Fatal, TaskError, Throttled
+from regente.engine.errors import Throttled, Transient
 from regente.engine.task import Task
 from regente.fleet.clients import WriterClient, throttle_delay, with_retries
 from regente.fleet.models import Writer
 from regente.fleet.registry import Fleet
-from regente.http_client.client import CallFailed, CallFailure
+from regente.http_client.client import TRANSIENT, CallFailed, CallFailure
 from regente.pipelines.missions.failures import (
     ErrorCode,
+    code_of_storage,
+    code_of_storage_status,
     code_of_writer_call,
     code_of_writer_job,
 )
 from regente.pipelines.missions.phase import MissionPhase, MissionRun
 from regente.pipelines.missions.queries import QUERIES, brief_transaction
+from regente.pipelines.missions.writers import Writers
 
 NAMESPACE = uuid.UUID("6f0c3a52-6d0f-4f0a-9c52-0d7b8f6d2a11")
 MAX_ITEM_CHARACTERS = 100_000
+FIRST_BYTE = {"range": "bytes=0-0"}
+UNCERTAIN = TRANSIENT | {CallFailure.PROTOCOL}
+"""Failures after which a writer that may have the job is asked again."""
+
+
+class WriterLost(Exception):
+    """The writer cannot be used: the mission goes on with another one, uncharged."""
+
+    def __init__(self, error: CallFailed) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(slots=True)
+class _Submission:
+    """A job that is sent to one writer: `POST /process`, and before each repetition
+    `GET /status`."""
+
+    client: WriterClient
+    name: str
+    request: ProcessRequest
+    ask: bool
+    may_have_it: bool
+    """Whether the writer may have got the job, and no answer says so."""
+    failed: CallFailed | None = None
+    """The error that the writer answered to the `POST`."""
+
+    async def attempt(self) -> str:
+        if self.ask and await self._is_there():
+            return self.name
+        if self.failed is not None:
+            raise self.failed
+        self.ask = True
+        try:
+            return await self.client.process(self.request)
+        except CallFailed as error:
+            self.may_have_it = error.may_have_acted
+            # Without an answer the request may still be on its way: it is repeated here only.
+            self.failed = None if error.status is None else error
+            raise
+
+    async def _is_there(self) -> bool:
+        try:
+            await self.client.job(self.name)
+        except CallFailed as error:
+            if error.failure is not CallFailure.MISSING:
+                raise
+            self.may_have_it = False
+            return False
+        return True
 
 
 class StoragePhase(MissionPhase):
     def __init__(self, fleet: Fleet, task: Task[Any], run: MissionRun) -> None:
         super().__init__(fleet, task, run)
+        self._writers = Writers(fleet, task)
         self._reported = -1
         self._started_at = time.monotonic() - run.writer_seconds
 
     async def store(self) -> MissionRun:
-        writer = await self._writer()
+        while True:
+            writer = await self._writer()
+            try:
+                return await self._store_with(writer)
+            except WriterLost as lost:
+                await self._leave(writer, lost.error)
+
+    async def _store_with(self, writer: Writer) -> MissionRun:
         client = self.fleet.writer_client(writer)
         job_id = self.run.writer_job_id or await self._begin(client, writer)
-        job = await self._watch(client, job_id)
+        job = await self._watch(client, writer, job_id)
         if job.status is WriterStatus.FAILED:
-            raise await self.storage_failed(
-                code_of_writer_job(job),
-                job.error or f"the job {job_id} failed",
-                job_failed=True,
-            )
+            code, message = await self._code_of(job), job.error or f"the job {job_id} failed"
+            await self._writers.job_failed(writer, code, message)
+            raise await self.storage_failed(code, message, job_failed=True)
+        await self._writers.answers(writer, stored=True)
         return await self._stored(job_id, job)
 
+    async def _code_of(self, job: WriterJob) -> ErrorCode:
+        """Of a job that failed. If it says nothing, the storage is asked for the results."""
+        return code_of_writer_job(job) or await self._code_of_storage() or ErrorCode.WRITER
+
+    async def _code_of_storage(self) -> ErrorCode | None:
+        assert self.run.worker_data_url is not None
+        try:
+            await self.fleet.http.page(self.run.worker_data_url, headers=FIRST_BYTE)
+        except CallFailed as error:  # no answer proves nothing: the writer may reach the storage
+            return code_of_storage(error.body) or code_of_storage_status(error.status)
+        return None
+
     async def _writer(self) -> Writer:
-        """The writer that has the job already, or an active one; wait when there is none."""
+        """The writer that may have the job already, or one that is chosen now."""
         if self.run.writer_id is not None:
             return await self.fleet.writer(self.run.writer_id)
-        while True:
-            writer = await self.fleet.active_writer()
-            if writer is not None:
-                return writer
-            self.task.context["waits_for"] = "a writer"
-            await self.task.heartbeat()
-            await asyncio.sleep(self.fleet.config.polling_session_seconds)
+        return await self._writers.choose()
+
+    async def _leave(self, writer: Writer, error: CallFailed) -> None:
+        """Go on with another writer, which is asked for the job and sent it under the same name: if
+        it shares its jobs with the first one, it is the same job."""
+        async with brief_transaction(self.task) as connection:
+            await self.task.event(
+                "writer_failed",
+                connection=connection,
+                writer_job_id=self.run.writer_job_id,
+                error=error.message,
+                error_code=code_of_writer_call(error).value,
+                writer_name=writer.name,
+                blamed="writer",
+            )
+            await QUERIES.execute(connection, "leave_writer", mission_id=self.task.id)
+        crash_point("writer.left")
+        self.run = replace(self.run, writer_id=None, writer_job_id=None, writer_sent=True)
 
     # Send the job: record the intent before, and the job's id right after.
 
@@ -74,9 +156,12 @@ class StoragePhase(MissionPhase):
                 writer_id=writer.id,
                 another=0 if again else 1,
             )
-        assert row is not None, "the mission's row is there as long as its task"
+        if row is None:
+            raise Transient(f"the writer {writer.name} was removed meanwhile")
         crash_point("writer.intended")
-        job_id = await self._send(client, self._name(row["writer_no"]), asked_before=again)
+        name = self._name(row["writer_no"])
+        may_have_it = again and self.run.writer_id is not None
+        job_id = await self._send(client, writer, name, ask=again, may_have_it=may_have_it)
         crash_point("writer.accepted")
         async with brief_transaction(self.task) as connection:
             await QUERIES.execute(
@@ -94,19 +179,13 @@ class StoragePhase(MissionPhase):
         return job_id
 
     def _name(self, number: int) -> str:
-        return str(uuid.uuid5(NAMESPACE, f"mission {self.task.id} writer {number}"))
+        return str(uuid.uuid5(NAMESPACE, self.task.idempotency_key(f"writer-{number}")))
 
-    async def _send(self, client: WriterClient, name: str, *, asked_before: bool) -> str:
-        if asked_before:
-            try:
-                return (
-                    await with_retries(
-                        self.task, lambda: client.job(name), self.fleet.config.outage_seconds
-                    )
-                ).job_id
-            except CallFailed as error:
-                if error.failure is not CallFailure.MISSING:
-                    raise await self._not_answered(error) from error
+    async def _send(
+        self, client: WriterClient, writer: Writer, name: str, *, ask: bool, may_have_it: bool
+    ) -> str:
+        """Submit the job. A writer that certainly does not have it is left at once; one that may
+        have it is asked as long as an outage may last, and longer while no other one works."""
         assert self.run.worker_data_url is not None, (
             "a mission in storage has the address of its data"
         )
@@ -115,47 +194,54 @@ class StoragePhase(MissionPhase):
             config=self.fleet.config.target,
             source=Source(url=self.run.worker_data_url, json_path=self.fleet.config.json_path),
         )
-        self.task.check_lease()
-        try:
-            # May be repeated: the same id is the same job.
-            return await with_retries(
-                self.task,
-                lambda: client.process(request),
-                self.fleet.config.outage_seconds,
-                rests=False,
-            )
-        except CallFailed as error:
-            raise await self._not_answered(error) from error
+        submission = _Submission(client, name, request, ask, may_have_it)
 
-    async def _not_answered(self, error: CallFailed) -> TaskError:
-        code = code_of_writer_call(error)
-        if error.failure is CallFailure.UNAUTHORIZED:
-            return await self._unauthorized(code, error.message)
+        async def attempt() -> str:
+            self.task.check_lease()
+            try:
+                return await submission.attempt()
+            except CallFailed as error:
+                await self._call_failed(writer, error, may_have_it=submission.may_have_it)
+                raise
+
+        seconds = self.fleet.config.outage_seconds
+        while True:
+            try:
+                job_id = await with_retries(
+                    self.task, attempt, seconds, rests=False, retried=UNCERTAIN
+                )
+            except CallFailed as error:
+                await self._not_answered(writer, error)
+            else:
+                await self._writers.answers(writer)
+                return job_id
+
+    async def _call_failed(self, writer: Writer, error: CallFailed, *, may_have_it: bool) -> None:
+        """Note the failure. Raises `WriterLost` when waiting for this writer is of no use."""
+        if error.failure in (CallFailure.THROTTLED, CallFailure.INVALID):
+            return
+        await self._writers.call_failed(writer, error)
+        if not may_have_it or error.failure is CallFailure.UNAUTHORIZED:
+            raise WriterLost(error)
+
+    async def _not_answered(self, writer: Writer, error: CallFailed) -> None:
+        """The writer may have the job and does not say so: return to ask it again."""
         if error.failure is CallFailure.THROTTLED:
-            return Throttled(
-                error.message, retry_after=throttle_delay(error.retry_after), code=code.value
+            raise Throttled(
+                error.message,
+                retry_after=throttle_delay(error.retry_after),
+                code=code_of_writer_call(error).value,
             )
-        return await self.storage_failed(code, error.message)
-
-    async def _unauthorized(self, code: ErrorCode, message: str) -> Fatal:
-        """The writer refuses our API key. A retry would send the same key: a person must correct
-        it."""
-        async with brief_transaction(self.task) as connection:
-            await self.task.event(
-                "writer_failed",
-                connection=connection,
-                writer_job_id=self.run.writer_job_id,
-                error=message,
-                error_code=code.value,
-            )
-            await QUERIES.execute(connection, "store_again", mission_id=self.task.id)
-        return Fatal(message, code=code.value)
+        if error.failure is CallFailure.INVALID:
+            raise await self.storage_failed(code_of_writer_call(error), error.message)
+        if await self._writers.another_works(writer.id):
+            raise WriterLost(error)
 
     # Poll the job.
 
-    async def _watch(self, client: WriterClient, job_id: str) -> WriterJob:
+    async def _watch(self, client: WriterClient, writer: Writer, job_id: str) -> WriterJob:
         while True:
-            job = await self._ask(client, job_id)
+            job = await self._ask(client, writer, job_id)
             if job.status is not WriterStatus.PROCESSING:
                 return job
             await self._report(job_id, job)
@@ -169,24 +255,43 @@ class StoragePhase(MissionPhase):
                 )
             await asyncio.sleep(min(self.fleet.config.polling_job_seconds, left_seconds))
 
-    async def _ask(self, client: WriterClient, job_id: str) -> WriterJob:
-        while True:
+    async def _ask(self, client: WriterClient, writer: Writer, job_id: str) -> WriterJob:
+        async def judged() -> WriterJob:
             try:
-                return await with_retries(
-                    self.task,
-                    functools.partial(client.job, job_id),
-                    self.fleet.config.outage_seconds,
-                )
+                return await client.job(job_id)
             except CallFailed as error:
                 if error.failure is not CallFailure.MISSING:
-                    raise await self._not_answered(error) from error
+                    await self._call_failed(writer, error, may_have_it=True)
+                raise
+
+        while True:
+            try:
+                return await with_retries(self.task, judged, self.fleet.config.outage_seconds)
+            except CallFailed as error:
+                if error.failure is not CallFailure.MISSING:
+                    await self._lost_sight(writer, error)
+                    continue
             # The writer was set up anew and lost the job. Its name makes sending it again safe.
             number = (await MissionRun.of(self.fleet, self.task)).writer_no
-            job_id = await self._send(client, self._name(number), asked_before=False)
+            job_id = await self._send(
+                client, writer, self._name(number), ask=False, may_have_it=False
+            )
             async with brief_transaction(self.task) as connection:
                 await QUERIES.execute(
                     connection, "writer_started", mission_id=self.task.id, job_id=job_id
                 )
+
+    async def _lost_sight(self, writer: Writer, error: CallFailed) -> None:
+        """The writer has the job and cannot tell how it is. One that is well otherwise gets a new
+        one."""
+        answered = error.status is not None or error.failure is CallFailure.PROTOCOL
+        if answered and error.failure in UNCERTAIN and await self._writers.is_well(writer.id):
+            await self._writers.answers(writer)
+            raise await self.storage_failed(code_of_writer_call(error), error.message)
+        await self._not_answered(writer, error)
+        if error.failure not in TRANSIENT:  # its repetition had no pause yet
+            await self.task.heartbeat()
+            await asyncio.sleep(self.fleet.config.polling_job_seconds)
 
     async def _report(self, job_id: str, job: WriterJob) -> None:
         done = job.progress.processed

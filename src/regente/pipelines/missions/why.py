@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regente.engine.why import Why
+from regente.engine.models import Why
 
 
 def explain_waiting(status: str, row: dict[str, Any], engine: Why) -> Why:
@@ -12,14 +12,38 @@ def explain_waiting(status: str, row: dict[str, Any], engine: Why) -> Why:
     know."""
     if engine.code == "HELD" or (engine.code in ("NEXT", "NO_RUNNER") and status == "queued"):
         code, summary = _waits_for(row)
-        return Why(code, summary, row)
-    if status == "running" and row["checkpoint"] == "armazenamento" and not row["active_writers"]:
-        return Why(
-            "NO_WRITER",
-            "Its ads wait to be stored, and no writer is active: add or activate one.",
-            row,
-        )
+        return Why(code=code, summary=summary, details=row)
+    if status == "running" and row["checkpoint"] == "armazenamento":
+        found = _waits_for_writer(row)
+        if found is not None:
+            return Why(code=found[0], summary=found[1], details=row)
     return engine
+
+
+def _waits_for_writer(row: dict[str, Any]) -> tuple[str, str] | None:
+    if row["writer_error"]:
+        summary = (
+            f"Its writer may have its job, and does not answer well ({row['writer_error']}). It is "
+            "asked again; another one gets the job if that lasts."
+        )
+        return "WRITER_FAILS", summary
+    if row["writer_id"] is not None:
+        return None
+    if not row["active_writers"]:
+        errors = f" ({row['writer_errors']})" if row["writer_errors"] else ""
+        return (
+            "NO_WRITER",
+            f"Its ads wait to be stored, and no writer is active{errors}: add or activate one.",
+        )
+    if not row["healthy_writers"]:
+        at = row["next_writer_at"]
+        again = f"; the next one is tried at {at:%Y-%m-%d %H:%M:%S %Z}" if at else ""
+        summary = (
+            f"Its ads wait to be stored, and all {row['active_writers']} active writers fail "
+            f"({row['writer_errors']}){again}."
+        )
+        return "WRITERS_FAIL", summary
+    return None
 
 
 def _waits_for(row: dict[str, Any]) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 
+from regente.engine.attempt_tasks import outside_attempts
 from regente.engine.cancellation import cancel_all
 from regente.engine.database import Database
 from regente.pipelines.missions.queries import QUERIES
@@ -38,7 +39,7 @@ class WorkerWatch:
     async def wait(self, worker_id: str, seconds: float, *, for_work: bool = False) -> None:
         """Wait until this worker changes, the time is up, or, `for_work`, a mission waits."""
         if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(self._watch())
+            self._watching = asyncio.create_task(self._watch(), context=outside_attempts())
         key = f"{'w' if for_work else 's'}{worker_id}"
         future = self._waiting[key] = asyncio.get_running_loop().create_future()
         try:

@@ -88,6 +88,7 @@ class WatchedWorker(ScriptedWorker):
         self.watched: dict[str, WatchedJob] = {}
         self.script_of: Callable[[date], JobScript] = lambda _: JobScript()
         self.states_of: Callable[[], list[str]] = lambda: ["initializing", "ready"]
+        self.tells_scraping = True  # otherwise its session stays `ready` while a job runs
 
     async def answer(self, request: Request, body: Any) -> Response:
         method, path = request.method, request.url.path
@@ -141,9 +142,11 @@ class WatchedWorker(ScriptedWorker):
         for job in self.running:
             if job.script.breaks_session and job.ran_to_end:
                 return JSONResponse({"status": "stuck"})
-            known = {"job_id": job.id, "job_key": job.key} if self.knows_keys else {}
-            return JSONResponse({"status": "scraping"} | known)
-        return JSONResponse({"status": status})
+            if self.tells_scraping:
+                known = {"job_id": job.id, "job_key": job.key} if self.knows_keys else {}
+                return JSONResponse({"status": "scraping"} | known)
+        known = {"job_id": None, "job_key": None} if self.knows_keys else {}
+        return JSONResponse({"status": status} | known)
 
     def _accept(self, body: Any, key: str | None) -> Response:
         if self.knows_keys:

@@ -70,6 +70,10 @@ def first_storage_fails(env: Environment) -> None:
     env.writer.script_of = lambda _: scripts.pop() if scripts else JobScript(0.05, stored(3))
 
 
+def first_storage_is_refused(env: Environment) -> None:
+    env.writer.fault("POST", "/process", 503)
+
+
 def first_scrape_is_throttled(env: Environment) -> None:
     answer = lambda: JSONResponse({}, 429, {"Retry-After": "0.2"})  # noqa: E731
     env.worker.fault_with("POST", "/scrape", answer)
@@ -116,6 +120,7 @@ SCENARIOS = {
     "session.failed": Scenario(first_session_is_stuck),
     "mission.scrape_failed": Scenario(first_scrape_fails, scrapes=3),
     "mission.storage_failed": Scenario(first_storage_fails, storages=3),
+    "writer.left": Scenario(first_storage_is_refused),
     "mission.returned": Scenario(first_scrape_is_throttled),
     "mission.called_off": CALLED_OFF,
 }
@@ -171,11 +176,14 @@ async def test_a_crash_in_a_rare_situation_loses_and_doubles_nothing(
     "point",
     [point for point in POINTS if point.startswith("scrape.") or point == "mission.called_off"],
 )
+@pytest.mark.parametrize("tells_scraping", [True, False])
 async def test_a_worker_that_knows_no_keys_never_runs_two_jobs_at_once(
-    point: str, env: Environment
+    point: str, tells_scraping: bool, env: Environment
 ) -> None:
-    """F2, O14: its job cannot be found by key, so it is stopped before the next is sent."""
-    env.worker.knows_keys = False
+    """F2, O14: its job cannot be found by key, so it is stopped before the next is sent, also when
+    its session says `ready`."""
+    env.worker.knows_keys, env.worker.tells_scraping = False, tells_scraping
+    env.worker.script_of = lambda _: JobScript(1.5)
     await crash_and_recover(env, point, SCENARIOS[point])
     assert len(env.worker.watched) <= SCENARIOS[point].scrapes + 1
     assert len(env.writer.created) == SCENARIOS[point].storages

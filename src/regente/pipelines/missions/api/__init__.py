@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from regente.api.routes import proxies, workers, writers
-from regente.pipelines.missions.api import missions, orchestrator, reports
+from regente.pipelines.missions.api import (
+    demo,
+    missions,
+    orchestrator,
+    proxies,
+    reports,
+    workers,
+    writers,
+)
 
 ROUTERS = (
     missions.routes,
@@ -12,4 +19,5 @@ ROUTERS = (
     writers.routes,
     orchestrator.routes,
     reports.routes,
+    demo.routes,
 )

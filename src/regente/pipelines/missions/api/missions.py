@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,11 +13,12 @@ from starlette.responses import Response
 from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.bulk import requests as bulk
-from regente.api.bulk.actions import ActionKind
 from regente.api.limits import COUNT_CAP, MAX_PAGE, Id
-from regente.api.models.basics import Action, CountedPage, Done, DryRun, Why
+from regente.api.models.basics import Action, CountedPage, Done, DryRun
 from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
+from regente.engine.models import Why
+from regente.pipelines.missions.api.bulk import MissionAction
 from regente.pipelines.missions.api.models import (
     CreatedMissions,
     MissionCounts,
@@ -51,7 +53,7 @@ async def create(
     body: NewMissions, api: ApiDep, who: Operator, note: AuditNoteDep
 ) -> CreatedMissions:
     """Creates the given missions, or a range of days × media types × languages; all or none."""
-    missions = _requested(body)
+    missions = await asyncio.to_thread(_requested, body)  # a range may hold 100,000
     if body.dry_run:
         note.skip()
         return CreatedMissions(count=len(missions), ids=[], dry_run=True)
@@ -88,7 +90,7 @@ async def queue(
         response,
         who,
         note,
-        ActionKind.QUEUE_MISSIONS,
+        MissionAction.QUEUE,
         body,
         partial(_operations(api).ids, body.filter),
     )
@@ -109,7 +111,7 @@ async def cancel_many(
         response,
         who,
         note,
-        ActionKind.CANCEL_MISSIONS,
+        MissionAction.CANCEL,
         body,
         partial(_operations(api).ids, body.filter),
     )
@@ -131,7 +133,7 @@ async def retry_many(
         response,
         who,
         note,
-        ActionKind.RETRY_MISSIONS,
+        MissionAction.RETRY,
         body,
         partial(_operations(api).ids, body.filter),
     )
@@ -173,8 +175,7 @@ async def timeline(mission_id: Id, api: ApiDep, who: Viewer) -> list[TimelineEve
 
 @routes.get("/{mission_id}/why", summary="Explain why a mission is not running")
 async def why(mission_id: Id, api: ApiDep, who: Viewer) -> Why:
-    found = await api.regente.missions.why(mission_id)
-    return Why(code=found.code, summary=found.summary, details=found.details)
+    return await api.regente.missions.why(mission_id)
 
 
 @routes.get("/{mission_id}/failed-items", summary="List rows that the writer could not store")

@@ -66,7 +66,9 @@ class NewMissions(Strict):
         }
     )
 
-    missions: list[MissionArgs] | None = Field(None, min_length=1, max_length=MAX_MISSIONS)
+    missions: list[MissionArgs] | None = Field(
+        None, min_length=1, max_length=MAX_MISSIONS, fail_fast=True
+    )
     range: MissionRange | None = None
     queue: bool = Field(False, strict=True, description="Queue the missions; else they are drafts.")
     dry_run: bool = Field(False, strict=True, description="Only count the missions.")

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, Field
 
 from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.resource import resource
 from regente.api.state import ApiDep
+from regente.pipelines.missions.read_models import Orchestrator
 
 routes = resource("/api/orchestrator", "orchestrator")
 
 
-class Orchestrator(BaseModel):
-    state: Literal["closed", "open", "draining", "halting"]
-    stopped_by: str | None = Field(
-        description="Who stopped it. Queued missions do not open a stopped orchestrator."
-    )
-    opened_at: datetime | None
-    closed_at: datetime | None
-    any_queued: bool
-    any_running: bool
-
-
 @routes.get("", summary="Show the orchestrator")
 async def show(api: ApiDep, who: Viewer) -> Orchestrator:
-    return Orchestrator(**asdict(await api.regente.missions.orchestrator()))
+    return await api.regente.missions.orchestrator()
 
 
 @routes.post("/start", summary="Open the orchestrator")
@@ -39,7 +26,7 @@ async def start(api: ApiDep, who: Operator, note: AuditNoteDep) -> Orchestrator:
     before = await api.regente.missions.orchestrator()
     after = await api.regente.missions.start(by=who.name)
     note.about("orchestrator", before={"state": before.state}, after={"state": after.state})
-    return Orchestrator(**asdict(after))
+    return after
 
 
 @routes.post("/stop", summary="Stop the orchestrator")
@@ -57,4 +44,4 @@ async def stop(
     note.about(
         "orchestrator", before={"state": before.state}, after={"state": after.state, "now": now}
     )
-    return Orchestrator(**asdict(after))
+    return after

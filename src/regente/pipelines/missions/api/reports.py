@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from regente.api.access.roles import Viewer
 from regente.api.limits import MAX_PAGE, Id
-from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.state import ApiDep
+from regente.pipelines.missions.queries import REPORTS
 from regente.pipelines.missions.read_models import TimelineEvent
 
 routes = resource("/api/reports", "reports")
@@ -62,7 +62,7 @@ async def failures(
 ) -> list[FailedMission]:
     return [
         FailedMission(**row)
-        for row in await QUERIES.fetch_all(
+        for row in await REPORTS.fetch_all(
             api.database, "failures_in_24_hours", hours=hours, limit=limit
         )
     ]
@@ -72,7 +72,7 @@ async def failures(
 async def workers(api: ApiDep, who: Viewer, days: Days = 7) -> list[WorkerPerformance]:
     return [
         WorkerPerformance(**row)
-        for row in await QUERIES.fetch_all(api.database, "performance_per_worker", days=days)
+        for row in await REPORTS.fetch_all(api.database, "performance_per_worker", days=days)
     ]
 
 
@@ -80,5 +80,5 @@ async def workers(api: ApiDep, who: Viewer, days: Days = 7) -> list[WorkerPerfor
 async def proxies(api: ApiDep, who: Viewer, days: Days = 7) -> list[ProblemProxy]:
     return [
         ProblemProxy(**row)
-        for row in await QUERIES.fetch_all(api.database, "problem_proxies", days=days)
+        for row in await REPORTS.fetch_all(api.database, "problem_proxies", days=days)
     ]

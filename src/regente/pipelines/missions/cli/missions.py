@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regente.app import Regente
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, LimitOption, YesOption, confirm, unique
 from regente.cli.output import (
@@ -28,6 +29,7 @@ from regente.engine.errors import InvalidInput
 from regente.pipelines.missions.args import MEDIA_TYPES, missions_of
 from regente.pipelines.missions.operations import mission_filter
 from regente.pipelines.missions.read_models import Mission
+from regente.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,8 +39,6 @@ missions = typer.Typer(
     help="Create, queue, list, cancel and retry missions.",
     no_args_is_help=True,
 )
-
-BY = "cli"
 _COLUMNS = (
     figure("ID"),
     word("STATUS"),
@@ -69,6 +69,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="All missions that the co
 @command(
     missions,
     "create",
+    audited="missions.create",
     example="regente missions create 2025-01-01 2025-01-31 --media video,image --languages pt "
     "--queue",
 )
@@ -146,13 +147,13 @@ async def show(context: CommandContext, mission_id: MissionId) -> None:
     document = {
         **_document(mission),
         "why": {"code": why.code, "summary": why.summary},
-        "log": log,
+        "log": redacted(log),
         "failed_items": items,
     }
     context.answer(document, lambda: _shown(mission, why.summary, log, items))
 
 
-@command(missions, "queue", example="regente missions queue 7 8 9")
+@command(missions, "queue", audited="missions.queue", example="regente missions queue 7 8 9")
 async def queue_missions(
     context: CommandContext, ids: MissionIds = None, everything: AllOption = False
 ) -> None:
@@ -166,7 +167,7 @@ async def queue_missions(
     )
 
 
-@command(missions, "cancel", example="regente missions cancel 7")
+@command(missions, "cancel", audited="missions.cancel", example="regente missions cancel 7")
 async def cancel(
     context: CommandContext,
     ids: MissionIds = None,
@@ -178,21 +179,16 @@ async def cancel(
         chosen = await _chosen(app, ids, everything, "queued", "running", "draft")
         if everything:
             confirm(f"Cancel {plural(len(chosen), 'mission')}?", yes=yes, as_json=context.json)
-        if len(chosen) == 1:
-            answer = await app.missions.cancel(chosen[0], by=BY)
-            counts = {
-                "canceled": int(answer == "canceled"),
-                "canceling": int(answer == "canceling"),
-            }
-        else:
-            counts = await app.missions.cancel_many(chosen, by=BY)
+        counts = await app.missions.cancel_many(chosen, by=BY)
+        if len(chosen) == 1 and not any(counts.values()):
+            await app.missions.cancel(chosen[0], by=BY)  # says why, unless it was canceled before
     text = (
         f"{plural(counts['canceled'], 'mission')} canceled, {counts['canceling']:,} asked to stop."
     )
     context.answer(counts, lambda: text)
 
 
-@command(missions, "retry", example="regente missions retry --all")
+@command(missions, "retry", audited="missions.retry", example="regente missions retry --all")
 async def retry(
     context: CommandContext, ids: MissionIds = None, everything: AllOption = False
 ) -> None:

@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.output import facts, status_text, when
-from regente.pipelines.missions.operations import OrchestratorState
+from regente.pipelines.missions.read_models import Orchestrator
 
 orchestrator = typer.Typer(
     name="orchestrator", help="Open and stop the orchestrator of missions.", no_args_is_help=True
 )
-
-BY = "cli"
 
 
 @command(orchestrator, "status", example="regente orchestrator status")
@@ -25,7 +24,7 @@ async def status(context: CommandContext) -> None:
     _answer(context, state)
 
 
-@command(orchestrator, "start", example="regente orchestrator start")
+@command(orchestrator, "start", audited="orchestrator.start", example="regente orchestrator start")
 async def start(context: CommandContext) -> None:
     """Open the orchestrator, which dispatches missions to workers until none is left."""
     async with context.app("missions") as app:
@@ -33,7 +32,9 @@ async def start(context: CommandContext) -> None:
     _answer(context, state)
 
 
-@command(orchestrator, "stop", example="regente orchestrator stop --now")
+@command(
+    orchestrator, "stop", audited="orchestrator.stop", example="regente orchestrator stop --now"
+)
 async def stop(
     context: CommandContext,
     now: Annotated[
@@ -46,7 +47,7 @@ async def stop(
     _answer(context, state)
 
 
-def _answer(context: CommandContext, state: OrchestratorState) -> None:
+def _answer(context: CommandContext, state: Orchestrator) -> None:
     work = [
         name
         for name, there in (("queued", state.any_queued), ("running", state.any_running))
