@@ -1,7 +1,10 @@
 """`python -m benchmarks.quotes`: 10,000 quotes on 5 runners × 20, with random kills.
 
 The provider's counts of charges are the check: all quotes end, none is lost, none is charged
-twice.
+twice. With `--ignored-keys 1` the providers charge every call and ignore its idempotency key: then
+each call that was under way when a kill ended its attempt is repeated at most once, and the repeats
+are counted.
+With `--hold 1` too, none is repeated: such quotes wait for a person, and are counted.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import os
 import random
 import subprocess
@@ -27,13 +31,11 @@ import psycopg
 from regente import Regente
 from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.operations import QuoteOperations
+from regente.pipelines.quotes.settings import QuotesSettings
+from regente.pipelines.quotes.standins.market import SHOPS
 from regente.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
-ENGINE_CONNECTIONS = 7
-"""Connections of one runner besides its pipelines': pool, claims, listener, lease."""
-OWN_CONNECTIONS = 5
-"""Connections of the benchmark itself, which look like a runner's."""
 LOOK_SECONDS = 0.2
 VEHICLE_EVERY = 10
 
@@ -44,13 +46,16 @@ class Plan:
     processes: int = 5
     concurrency: int = 20
     connections: int = 50
+    """How many there may be at most, with the default settings."""
     kills: int = 10
     seed: int = 1
+    ignored_keys: int = 0
+    """1: the providers know no idempotency keys."""
+    hold: int = 0
+    """1: a paid call with an unknown outcome waits for a person."""
+    answer_ms: int = 0
+    """From a charge to its answer: how long a kill finds the call under way."""
     give_up_seconds: float = 3600.0
-
-    @property
-    def pool_size(self) -> int:
-        return max(1, (self.connections - OWN_CONNECTIONS) // self.processes - ENGINE_CONNECTIONS)
 
 
 @dataclass(frozen=True)
@@ -58,25 +63,35 @@ class Outcome:
     quotes: int
     completed: int
     other_ends: int
+    waiting: int
+    """Quotes that wait for a person's decision."""
     lost: int
     kills: int
     recovered: int
     analyses_paid: int
     searches_paid: int
+    products_paid: int
+    """Look-ups of shops' pages."""
     paid_more_than_once: int
+    paid_again: int
+    """Charges beyond the first of each order."""
+    most_for_one: int
     seconds: float
     quotes_per_second: float
     most_connections: int
 
     def is_sound(self, plan: Plan) -> bool:
         vehicles = len(range(0, plan.quotes, VEHICLE_EVERY))
-        counts = (self.completed, self.other_ends, self.lost, self.paid_more_than_once)
-        paid = (self.analyses_paid, self.searches_paid)
-        within = self.most_connections <= plan.connections
+        orders = plan.quotes + (plan.quotes - vehicles) * (1 + len(SHOPS))
+        at_once = QuotesSettings().products_at_once
+        repeats = at_once * self.recovered if plan.ignored_keys and not plan.hold else 0
+        once = self.analyses_paid + self.searches_paid + self.products_paid - self.paid_again
         return (
-            counts == (plan.quotes, 0, 0, 0)
-            and paid == (plan.quotes, plan.quotes - vehicles)
-            and within
+            (self.completed + self.waiting, self.other_ends, self.lost) == (plan.quotes, 0, 0)
+            and self.waiting <= (self.recovered if plan.hold else 0)
+            and orders - (2 + len(SHOPS)) * self.waiting <= once <= orders
+            and self.paid_again <= repeats
+            and self.most_connections <= plan.connections
         )
 
 
@@ -93,13 +108,14 @@ class Crew:
             "REGENTE_DATABASE_URL": database_url,
             "REGENTE_SANDBOX_URL": sandbox_url,
             "REGENTE_DATA_DIR": str(folder),
-            "REGENTE_DATABASE_POOL_SIZE": str(plan.pool_size),
             "JOB_LOCK_TTL_MS": "4000",
             "JOB_HEARTBEAT_INTERVAL_MS": "500",
             "REGENTE_SWEEP_SECONDS": "1",
             "REGENTE_MAX_CRASHES": "1000",
             "REGENTE_QUOTES_RETRY_SECONDS": "0.1",
             "REGENTE_QUOTES_CONCURRENCY": str(plan.concurrency),
+            "REGENTE_QUOTES_ANALYSIS_ON_UNKNOWN": "hold" if plan.hold else "retry",
+            "REGENTE_QUOTES_SEARCH_ON_UNKNOWN": "hold" if plan.hold else "retry",
         }
         self._words = [
             "run",
@@ -141,29 +157,37 @@ async def campaign(plan: Plan, database_url: str, sandbox_url: str, folder: Path
     async with Regente(
         database_url, settings=Settings(data_dir=folder), components=["quotes"]
     ) as app:
+        await asyncio.to_thread(_set_billing, sandbox_url, plan)
         began_at = time.monotonic()
-        ids = (await QuoteOperations(app).submit(descriptions(plan), lot="benchmark")).ids
+        submission = Submission(plan, QuoteOperations(app))
         crew = Crew(plan, database_url, sandbox_url, folder)
         try:
-            most, kills = await conduct(plan, app, crew, database_url)
+            most, kills = await conduct(plan, app, submission, crew, database_url)
         finally:
             crew.close()
         seconds = time.monotonic() - began_at
         store = await app.batch("benchmark")
         async with app.database.connection() as connection:
             [(recovered,)] = await (await connection.execute(_RECOVERED)).fetchall()
+            [(waiting,)] = await (await connection.execute(_WAITING)).fetchall()
     paid = await asyncio.to_thread(_paid, sandbox_url)
+    charges = [count for keys in paid.values() for count in keys.values()]
     ended = store.completed + store.failed + store.canceled + store.skipped
+    quotes = len(set(submission.ids))
     return Outcome(
-        quotes=len(set(ids)),
+        quotes=quotes,
         completed=store.completed,
         other_ends=ended - store.completed,
-        lost=len(set(ids)) - ended,
+        waiting=waiting,
+        lost=quotes - ended - waiting,
         kills=kills,
         recovered=recovered,
         analyses_paid=sum(paid["analysis"].values()),
         searches_paid=sum(paid["search"].values()),
-        paid_more_than_once=sum(count > 1 for keys in paid.values() for count in keys.values()),
+        products_paid=sum(paid["product"].values()),
+        paid_more_than_once=sum(count > 1 for count in charges),
+        paid_again=sum(count - 1 for count in charges),
+        most_for_one=max(charges, default=0),
         seconds=round(seconds, 1),
         quotes_per_second=round(store.completed / seconds, 1),
         most_connections=most,
@@ -181,10 +205,31 @@ def descriptions(plan: Plan) -> list[QuoteArgs]:
     ]
 
 
-async def conduct(plan: Plan, app: Regente, crew: Crew, database_url: str) -> tuple[int, int]:
+class Submission:
+    """Submits the quotes a little ahead of each kill, so that none has ended before it."""
+
+    AHEAD = 0.1
+
+    def __init__(self, plan: Plan, operations: QuoteOperations) -> None:
+        self.ids: list[int] = []
+        self._operations = operations
+        self._quotes = descriptions(plan)
+
+    async def up_to(self, share: float) -> None:
+        """Submit so many that work is left when `share` of all quotes has ended."""
+        end = math.ceil(len(self._quotes) * min(share + self.AHEAD, 1.0))
+        portion = self._quotes[len(self.ids) : end]
+        if portion:
+            self.ids += (await self._operations.submit(portion, lot="benchmark")).ids
+
+
+async def conduct(
+    plan: Plan, app: Regente, submission: Submission, crew: Crew, database_url: str
+) -> tuple[int, int]:
     """Wait until every quote has ended, and kill runners at moments that the seed decides."""
     chance = random.Random(plan.seed)
-    due = sorted(chance.uniform(0.05, 0.9) for _ in range(plan.kills))
+    due = sorted(chance.uniform(0.05, 0.85) for _ in range(plan.kills))
+    await submission.up_to(due[0] if due else 1.0)
     most = kills = 0
     give_up_at = time.monotonic() + plan.give_up_seconds
     with psycopg.connect(database_url, autocommit=True, application_name="observer") as connection:
@@ -192,12 +237,15 @@ async def conduct(plan: Plan, app: Regente, crew: Crew, database_url: str) -> tu
             row = connection.execute(_CONNECTIONS).fetchone()
             most = max(most, row[0] if row else 0)
             store = await app.batch("benchmark")
-            done = (store.completed + store.failed + store.canceled + store.skipped) / store.total
+            row = connection.execute(_WAITING).fetchone()
+            ended = store.completed + store.failed + store.canceled + store.skipped
+            done = (ended + (row[0] if row else 0)) / plan.quotes
             if done >= 1 or time.monotonic() > give_up_at:
                 return most, kills
             while kills < len(due) and due[kills] <= done:
                 crew.kill_one(chance)
                 kills += 1
+                await submission.up_to(due[kills] if kills < len(due) else 1.0)
             await asyncio.sleep(LOOK_SECONDS)
 
 
@@ -206,6 +254,10 @@ _CONNECTIONS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE 'regente%' AND client_port IS NOT NULL
 """
+_WAITING = """
+SELECT count(*) FROM regente.tasks
+WHERE status = 'queued' AND regente.is_held(run_at) AND error_code = 'UNKNOWN_OUTCOME'
+"""
 _RECOVERED = "SELECT count(*) FROM regente.events WHERE event = 'task_recovered'"
 
 
@@ -213,6 +265,21 @@ def _paid(sandbox_url: str) -> dict[str, dict[str, int]]:
     with urllib.request.urlopen(f"{sandbox_url}/quotes/admin/paid", timeout=30) as answer:
         found: dict[str, dict[str, int]] = json.loads(answer.read())
         return found
+
+
+def _set_billing(sandbox_url: str, plan: Plan) -> None:
+    billing = {
+        "honours_keys": not plan.ignored_keys,
+        "answer_seconds": plan.answer_ms / 1000,
+    }
+    request = urllib.request.Request(
+        f"{sandbox_url}/quotes/admin/billing",
+        json.dumps(billing).encode(),
+        {"content-type": "application/json"},
+        method="PUT",
+    )
+    with urllib.request.urlopen(request, timeout=30):
+        pass
 
 
 @contextlib.contextmanager
@@ -260,8 +327,10 @@ def main() -> None:
 
 def _plan() -> Plan:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quotes", description=__doc__)
-    for name in ("quotes", "processes", "concurrency", "connections", "kills", "seed"):
-        parser.add_argument(f"--{name}", type=int, default=getattr(Plan, name))
+    numbers = ("quotes", "processes", "concurrency", "connections", "kills", "seed")
+    for name in (*numbers, "ignored_keys", "hold", "answer_ms"):
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=int, default=getattr(Plan, name))
     return Plan(**vars(parser.parse_args()))
 
 

@@ -89,3 +89,4 @@ def paid_once(market: QuotesStandin, *, analyses: int, searches: int) -> None:
             route,
             market.paid[route],
         )
+    assert set(market.paid["product"].values()) <= {1}, market.paid["product"]

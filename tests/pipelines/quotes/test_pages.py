@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
+from regente.engine.errors import Transient
+from regente.http_client.parsing import SMALL_PAGE_CHARACTERS, parse_page
 from regente.pipelines.quotes.appraisal import appraise
 from regente.pipelines.quotes.fipe import Entry, _closest, _year
 from regente.pipelines.quotes.models import Analysis, Evidence, Kind, Product
@@ -16,6 +21,59 @@ from regente.pipelines.quotes.settings import QuotesSettings
 from tests.services.writer.source_server import SourceServer, Visit
 
 LD = '<script type="application/ld+json">%s</script>'
+
+
+MEGABYTES = 4_000_000
+
+
+def reopened(characters: int) -> str:
+    """A page whose every paragraph opens each of many formatting elements again."""
+    opened = "".join(f"<b a{number:x}>" for number in range(characters // 18))
+    return f"<p>{opened}</p>{'<p>x' * (characters // 8)}"
+
+
+HOSTILE = {
+    "digits as a price": '<b class="price">R$ %s</b>' % ("1" * MEGABYTES),
+    "digits between spaces": '<b class="price">%s</b>' % ("1 " * (MEGABYTES // 2)),
+    "digits in a meta tag": '<meta property="og:price:amount" content="%s x">' % ("9" * MEGABYTES),
+    "digits in microdata": '<b itemprop="price">%s,</b>' % ("9." * (MEGABYTES // 2)),
+    "a number in JSON-LD": LD % f'{{"@type":"Product","offers":{{"price":{"9" * MEGABYTES}}}}}',
+    "a text in JSON-LD": LD % f'{{"@type":"Product","offers":{{"price":"x{"9" * MEGABYTES}"}}}}',
+    "deep elements": "<div class=price>" * (MEGABYTES // 17),
+    "deep JSON-LD": LD % ("[" * MEGABYTES),
+    "many prices": '<b class="price">x</b>' * (MEGABYTES // 22),
+    "deep boxes": "<div>" * (MEGABYTES // 5),
+    "one attribute": '<b class="%s">1</b>' % ("price " * (MEGABYTES // 6)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("size", [SMALL_PAGE_CHARACTERS - 1, MEGABYTES])
+async def test_a_hostile_page_does_not_hold_the_event_loop(name: str, size: int) -> None:
+    """F8, F15: it has no price, or takes too long for a process of its own; the loop goes on."""
+    page = HOSTILE[name] if size == MEGABYTES else HOSTILE[name][:size]
+    began = time.thread_time()
+    with contextlib.suppress(Transient):
+        await parse_page(read_price, page, seconds=5)
+    assert time.thread_time() - began < 1.0
+
+
+@pytest.mark.parametrize("size", [SMALL_PAGE_CHARACTERS - 100, 40_000, MEGABYTES])
+async def test_a_page_that_multiplies_takes_no_memory_of_the_runner(size: int) -> None:
+    """F8, F15: 40 kB of formatting elements became 2 GB."""
+    page = reopened(size)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with contextlib.suppress(Transient):
+        assert await parse_page(read_price, page, seconds=5) is None
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024
+
+
+async def test_large_pages_have_the_same_price_as_small_ones() -> None:
+    """Z3: from the child process, with its type."""
+    small = LD % '{"@type":"Product","offers":{"price":"1.234,56","priceCurrency":"BRL"}}'
+    large = small + "<p>more</p>" * 20_000
+    assert await parse_page(read_price, large) == read_price(small)
+    assert await parse_page(read_price, "<p>none</p>" * 20_000) is None
 
 
 @pytest.mark.parametrize(
@@ -42,7 +100,7 @@ LD = '<script type="application/ld+json">%s</script>'
         (LD % '{"@type":"Service","offers":{"price":"5"}}', None),  # a delivery
         (LD % '{"@type":"Product","offers":{"price":"0"}}', None),
         (LD % '{"@type":"Product","offers":{"price":true}}', None),
-        (LD % "{not json" + '<b itemprop="price">R$ 7,50</b>', ("7.50", None, "microdata")),
+        (LD % "{not json" + '<b itemprop="price">R$ 7,50</b>', ("7.50", "BRL", "microdata")),
         ('<meta property="og:price:amount" content="99.90">', ("99.90", None, "meta")),
         ('<p class="price">de R$ 10,00</p>', ("10.00", "BRL", "text")),
         ('<p class="old-price">R$ 20,00</p><p class="price">12x de R$ 1,00</p>', None),
@@ -134,6 +192,8 @@ def test_a_vehicle_is_found_by_its_words() -> None:
         fuel="gasolina",
     )
     assert _year(car, years, "Uno").code == "2015-1"
+    odd = [Entry(code="²-1", name="x"), Entry(code="9" * 5_000, name="x"), *years]
+    assert _year(car, odd, "Uno").code == "2015-1"
     assert _year(car.model_copy(update={"fuel": None}), years, "Uno").code == "2015-5"
     assert _year(car.model_copy(update={"model_year": None}), years, "Uno").code == "2015-1"
 
@@ -196,11 +256,21 @@ async def test_only_the_configured_sandbox_may_be_local() -> None:
         assert other.visits == []
 
 
-async def looked_at(url: str, *, home: str) -> Evidence:
+async def test_a_page_that_the_parser_cannot_take_is_no_price_in_the_end() -> None:
+    """Q6, F15: it is tried again, and then the quote goes on without it."""
+    async with SourceServer().running() as shop:
+        url = shop.serve(reopened(MEGABYTES).encode(), content_type="text/html")
+        with pytest.raises(Transient):
+            await looked_at(url, home=shop.url)
+        found = await looked_at(url, home=shop.url, patient=False)
+        assert (found.error, found.price) == ("PAGE_UNREADABLE", Decimal("5.00"))
+
+
+async def looked_at(url: str, *, home: str, patient: bool = True) -> Evidence:
     product_pages = HttpProductPages(5.0, currency="BRL", home=home, accept_listing=True)
     try:
         product = Product(position=1, title="t", source="s", url=url, listed_price=Decimal("5.00"))
-        return await product_pages.look(product, patient=True)
+        return await product_pages.look(product, patient=patient)
     finally:
         await product_pages.close()
 

@@ -106,6 +106,7 @@ async def test_a_product_is_priced_with_evidence_for_each_source(
     assert {*found.resume_data} == {
         "claude_payload_json",
         "google_shopping_response_json",
+        "shop_pages",
         "tested_products",
     }
     assert len(found.resume_data["tested_products"]) == SHOPS

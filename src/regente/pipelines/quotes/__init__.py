@@ -1,4 +1,4 @@
-"""Quotes: find the price of an item, with evidence, in steps that are paid for once.
+"""Quotes: find the price of an item, with evidence; a recorded step is not paid for again.
 
 The description is analysed; a vehicle is looked up in the FIPE table, another item is searched in
 shops and priced product by product. The engine records the checkpoints.
@@ -16,6 +16,7 @@ BUILTIN = Builtin(
     migrations=Path(__file__).parent / "migrations",
     commands={"quotes": "regente.pipelines.quotes.cli"},
     api="regente.pipelines.quotes.api",
+    additions="regente.pipelines.quotes.api.additions",
     tags={
         "quotes": "Price quotes with their evidence, and lots of them.",
         "system": "Endpoints of the quotes' specification.",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from regente.engine.errors import Fatal
 from regente.http_client.client import HttpClient
@@ -13,7 +14,8 @@ from regente.pipelines.quotes.models import Analysed, Analysis, Kind, VehicleTyp
 from regente.pipelines.quotes.providers import idempotent
 
 VERSION = "2023-06-01"
-MAX_TOKENS = 1024
+MAX_TOKENS = 4096
+"""A bound, not an amount: a model that thinks before it answers needs more than the answer has."""
 TOOL = "record_item"
 SYSTEM = (
     "You identify items that are to be priced on the Brazilian market. Use the tool to record what "
@@ -50,12 +52,14 @@ class Tool(BaseModel):
 
 
 class Order(BaseModel):
+    """Further fields are the operator's parameters of the model."""
+
+    model_config = ConfigDict(extra="allow")
+
     model: str
-    max_tokens: int
     system: str
     messages: list[Message]
     tools: list[Tool]
-    tool_choice: dict[str, str]
 
 
 class Block(BaseModel):
@@ -73,15 +77,27 @@ class Reply(BaseModel):
 
 
 class AnthropicAnalyst:
-    def __init__(self, http: HttpClient, base_url: str, key: SecretStr | None, model: str) -> None:
+    def __init__(
+        self,
+        http: HttpClient,
+        base_url: str,
+        key: SecretStr | None,
+        model: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        honours_keys: bool = False,
+    ) -> None:
+        self.honours_keys = honours_keys  # the provider's own API documents none
         self._http = http
         self._url = f"{base_url}/v1/messages"
         self._key = key
         self._model = model
+        ours = {"max_tokens": MAX_TOKENS, "tool_choice": {"type": "tool", "name": TOOL}}
+        self._parameters = {**ours, **(parameters or {})}
 
     async def analyse(self, description: str, key: str) -> Analysed:
         headers = {"anthropic-version": VERSION, **idempotent(key)}
-        with as_task_errors():
+        with as_task_errors(patient=False):
             reply = await self._http.call(
                 "POST",
                 self._url,
@@ -103,11 +119,10 @@ class AnthropicAnalyst:
         tool = Tool(name=TOOL, description="Records what the item is.", input_schema=SCHEMA)
         return Order(
             model=self._model,
-            max_tokens=MAX_TOKENS,
             system=SYSTEM,
             messages=[Message(role="user", content=description)],
             tools=[tool],
-            tool_choice={"type": "tool", "name": TOOL},
+            **{name: value for name, value in self._parameters.items() if value is not None},
         )
 
 

@@ -83,6 +83,7 @@ QuoteId = Annotated[
 @command(
     quotes,
     "submit",
+    audited="quotes.submit",
     example='regente quotes submit items.csv "Cadeira de escritório" --lot "inventário 2026" '
     "--follow",
 )

@@ -11,21 +11,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
-from price_parser import Price
 from pydantic import AliasChoices, BaseModel, Field, RootModel, SecretStr, field_validator
 
 from regente.engine.errors import Fatal
 from regente.engine.outcome import storable
 from regente.http_client.client import HttpClient
 from regente.http_client.task_errors import as_task_errors
+from regente.pipelines.quotes.fipe_lists import KeptLists
 from regente.pipelines.quotes.models import MAX_PRICE, Analysis, Evidence, Method, VehicleType
+from regente.pipelines.quotes.price_extraction import price_in
 
 PORTUGUESE = {
     VehicleType.CAR: "carros",
     VehicleType.MOTORCYCLE: "motos",
     VehicleType.TRUCK: "caminhoes",
 }
+NOT_FOUND = "FIPE_NOT_FOUND"
+NEW_SECONDS = 60.0
+MAX_YEAR_DIGITS = 6
 _WORD = re.compile(r"[a-z]+|[0-9]+(?:\.[0-9]+)?")
 
 
@@ -95,7 +100,15 @@ _DIALECTS = {1: _Words("marcas", "modelos", "anos"), 2: _Words("brands", "models
 
 
 class FipeTable:
-    def __init__(self, http: HttpClient, base_url: str, token: SecretStr | None = None) -> None:
+    def __init__(
+        self,
+        http: HttpClient,
+        base_url: str,
+        token: SecretStr | None = None,
+        *,
+        lists_seconds: float = 0.0,
+    ) -> None:
+        self._lists: KeptLists[Entry] = KeptLists(lists_seconds)
         self._http = http
         self._base = base_url.rstrip("/")
         self._version = 1 if self._base.endswith("/v1") else 2
@@ -103,20 +116,30 @@ class FipeTable:
         self._headers = {"x-subscription-token": token.get_secret_value()} if token else {}
 
     async def price(self, vehicle: Analysis) -> Evidence:
+        """A vehicle that the kept lists do not have is looked up in new ones."""
+        try:
+            return await self._price(vehicle)
+        except Fatal as error:
+            if error.code != NOT_FOUND or not self._lists.forget(older_than=NEW_SECONDS):
+                raise
+        return await self._price(vehicle)
+
+    async def _price(self, vehicle: Analysis) -> Evidence:
         kind = (
             PORTUGUESE[vehicle.vehicle_type] if self._version == 1 else vehicle.vehicle_type.value
         )
         words = self._words
-        with as_task_errors():
+        with as_task_errors(patient=False):
             brands = f"{self._base}/{kind}/{words.brands}"
-            brand = _closest(vehicle.brand or "", await self._list(brands), "brand")
-            models = f"{brands}/{brand.code}/{words.models}"
+            listed = self._lists.get
+            brand = _closest(vehicle.brand or "", await listed(brands, self._list), "brand")
+            models = f"{brands}/{quote(brand.code, safe='')}/{words.models}"
             model = _closest(
-                vehicle.model or "", await self._models(models), f"model of {brand.name}"
+                vehicle.model or "", await listed(models, self._models), f"model of {brand.name}"
             )
-            years = f"{models}/{model.code}/{words.years}"
-            year = _year(vehicle, await self._list(years), f"{brand.name} {model.name}")
-            url = f"{years}/{year.code}"
+            years = f"{models}/{quote(model.code, safe='')}/{words.years}"
+            year = _year(vehicle, await listed(years, self._list), f"{brand.name} {model.name}")
+            url = f"{years}/{quote(year.code, safe='')}"
             return _evidence(url, await self._priced(url))
 
     async def _list(self, url: str) -> list[Entry]:
@@ -136,7 +159,7 @@ class FipeTable:
 
 
 def _evidence(url: str, found: Priced) -> Evidence:
-    amount = Price.fromstring(found.price or "", currency_hint="BRL").amount
+    amount = price_in(found.price or "", currency_hint="BRL").amount
     if amount is None or not 0 < amount < MAX_PRICE:
         raise Fatal(
             f"the FIPE table has no valid price: {found.price!r} ({url})", code="FIPE_NO_PRICE"
@@ -167,7 +190,7 @@ def _closest(wanted: str, entries: Sequence[Entry], what: str) -> Entry:
     ]
     best = max(scored, key=lambda one: one[:2], default=None)
     if best is None or best[0] == 0:
-        raise Fatal(f"the FIPE table has no {what} like {wanted!r}", code="FIPE_NOT_FOUND")
+        raise Fatal(f"the FIPE table has no {what} like {wanted!r}", code=NOT_FOUND)
     return best[2]
 
 
@@ -176,14 +199,12 @@ def _year(vehicle: Analysis, entries: Sequence[Entry], what: str) -> Entry:
     by_year: dict[int, list[Entry]] = {}
     for entry in entries:
         digits = entry.code.partition("-")[0]
-        if digits.isdigit():
+        if digits.isascii() and digits.isdigit() and len(digits) <= MAX_YEAR_DIGITS:
             by_year.setdefault(int(digits), []).append(entry)
     year = vehicle.model_year or max(by_year, default=None)
     if year is None or year not in by_year:
         known = ", ".join(map(str, sorted(by_year))) or "none"
-        raise Fatal(
-            f"the FIPE table has no {what} of {year}; it has {known}", code="FIPE_NOT_FOUND"
-        )
+        raise Fatal(f"the FIPE table has no {what} of {year}; it has {known}", code=NOT_FOUND)
     fuel = _words(vehicle.fuel or "")
     return next((entry for entry in by_year[year] if fuel & _words(entry.name)), by_year[year][0])
 

@@ -88,8 +88,11 @@ class Product(Value):
     position: int
     title: str
     source: str
-    url: str | None = None
+    url: str | None = Field(None, description="The shop's own page.")
     listed_price: Decimal | None = None
+    listed_currency: str | None = Field(None, description="None: the search's own.")
+    listing_url: str | None = Field(None, description="The search engine's page of it.")
+    lookup_id: str | None = Field(None, description="With it the shop's page is looked up.")
     product_id: str | None = None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -14,7 +13,7 @@ from regente.engine.models import BatchInfo
 from regente.pipelines.quotes.checkpoints import Checkpoint, percentage
 from regente.pipelines.quotes.maintenance import CLEAN_UP, QUOTES, RECOVER, ensure_timetable
 from regente.pipelines.quotes.models import QuoteArgs
-from regente.pipelines.quotes.queries import QUERIES
+from regente.pipelines.quotes.queries import QUERIES, SYSTEM
 from regente.pipelines.quotes.read_models import (
     QUOTE_STATUSES,
     PassedCheckpoint,
@@ -92,12 +91,13 @@ class QuoteOperations:
         if not rows:
             raise NotFound(f"there is no quote {quote_id}")
         sources = await QUERIES.fetch_all(self._database, "sources_of", id=quote_id)
+        resumed = await SYSTEM.fetch_all(self._database, "resume_data", id=quote_id)
         steps = await self._client.steps(quote_id)
         row = rows[0]
         return QuoteDetail(
             **_far(row),
             sources=[QuoteSource(**one) for one in sources],
-            resume_data=_resume_data(steps),
+            resume_data=resumed[0]["resume_data"],
             checkpoints=_passed(steps),
         )
 
@@ -115,6 +115,12 @@ class QuoteOperations:
         if row is None:
             raise NotFound(f"there is no lot {batch_id}")
         return QuoteLot(**row), await self._client.batch(batch_id)
+
+    async def between_attempts(self, batch_id: int) -> int:
+        """How many of the batch's quotes are being processed and wait for another attempt."""
+        rows = await SYSTEM.fetch_all(self._database, "between_attempts", batch_id=batch_id)
+        waiting: int = rows[0]["quotes"]
+        return waiting
 
     async def _rows(
         self,
@@ -152,25 +158,6 @@ def _far(row: Row) -> Row:
     return {**row, "progress_percentage": percentage(row["processing_checkpoint"], row["tested"])}
 
 
-def _resume_data(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The recorded results that attempts reuse, with the original specification's names."""
-    found: dict[str, Any] = {}
-    names = {
-        Checkpoint.AI_ANALYSIS_DONE: "claude_payload_json",
-        Checkpoint.SHOPPING_SEARCH_DONE: "google_shopping_response_json",
-        Checkpoint.FIPE_SEARCH: "fipe_response_json",
-    }
-    for step in steps:
-        if step["name"] in names:
-            found[names[step["name"]]] = step["output"]
-    tested = [one for one in steps if one["name"] == Checkpoint.PRICE_EXTRACTION_PROGRESS]
-    if tested:
-        found["tested_products"] = [
-            one["output"] for one in sorted(tested, key=lambda one: one["item"])
-        ]
-    return found
-
-
 def _passed(steps: Sequence[Row]) -> list[PassedCheckpoint]:
     """The recorded checkpoints in the order in which they were reached."""
     return [
@@ -182,4 +169,5 @@ def _passed(steps: Sequence[Row]) -> list[PassedCheckpoint]:
             duration_ms=one["duration_ms"],
         )
         for one in steps
+        if one["name"] in tuple(Checkpoint)
     ]

@@ -1,4 +1,8 @@
-"""Extracts a product page's price, from JSON-LD, meta tags, microdata or text, in this order."""
+"""Extracts a product page's price, from JSON-LD, meta tags, microdata or text, in this order.
+
+A price has the currency that is written with it, else that of its markup. None means that the page
+names no currency.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from itertools import islice
 from typing import Any
 
 from price_parser import Price
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from regente.pipelines.quotes.currencies import currency_of
 from regente.pipelines.quotes.models import MAX_EXCERPT_CHARACTERS, MAX_PRICE, Method
 
-SYMBOLS = {"R$": "BRL", "US$": "USD", "$": "USD", "€": "EUR", "£": "GBP"}
 MAX_DEPTH = 8
 MAX_PLACES = 50
+MAX_PRICES = 200
+MAX_PRICE_CHARACTERS = 200
+"""Of a text in which a price is looked for: the parser's time is quadratic in its digits."""
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
-_MARKED = re.compile(r"(?:R\$|US\$|€|£)\s*[0-9][0-9.,]*")
+_MARKED = re.compile(r"(?<![A-Za-z])(?:R\$|US\$|€|£)\s*[0-9][0-9.,]*")
 _PRODUCT_TYPES = {"product", "productgroup", "individualproduct", "productmodel"}
 _PRICE_FIELDS = ("price", "lowPrice")
 _META = ("product:price", "og:price")
@@ -39,31 +47,37 @@ class PagePrice:
     excerpt: str
 
 
-def read_price(html: str) -> PagePrice | None:
+def read_price(html: str, currency: str = "BRL") -> PagePrice | None:
+    """The first price. If it is in another currency, the first one in the wanted currency is
+    taken, if the page has one."""
     tree = LexborHTMLParser(html)
     readers = (_from_json_ld, _from_meta, _from_microdata, _from_text)
-    return next((price for reader in readers for price in reader(tree)), None)
+    prices = (price for reader in readers for price in reader(tree, currency))
+    first = next(prices, None)
+    if first is None or first.currency in (None, currency):
+        return first
+    others = islice(prices, MAX_PRICES)
+    return next((price for price in others if price.currency == currency), first)
 
 
-def _from_json_ld(tree: LexborHTMLParser) -> Iterator[PagePrice]:
+def _from_json_ld(tree: LexborHTMLParser, wanted: str) -> Iterator[PagePrice]:
     for script in tree.css("script[type='application/ld+json']"):
         try:
             document = json.loads(script.text(deep=True))
         except (ValueError, RecursionError):
             continue
-        for offer in _offers(document, inside_product=False, depth=0):
-            amount = _amount(offer.get("price", offer.get("lowPrice")))
+        for offer, unit in _offers(document, None, inside_product=False, depth=0):
+            amount, written = _amount(offer.get("price", offer.get("lowPrice")))
             if amount is not None:
-                yield PagePrice(
-                    amount,
-                    _currency(offer.get("priceCurrency")),
-                    Method.JSON_LD,
-                    _cut(json.dumps(offer)),
-                )
+                currency = currency_of(_unit(written, unit), wanted)
+                yield PagePrice(amount, currency, Method.JSON_LD, _cut(json.dumps(offer)))
 
 
-def _offers(node: Any, *, inside_product: bool, depth: int) -> Iterator[dict[str, Any]]:
-    """The offers of products; a page may also have offers of deliveries or lists of others."""
+def _offers(
+    node: Any, unit: Any, *, inside_product: bool, depth: int
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """The offers of products with their `priceCurrency`, which may be that of the offer around
+    them; a page may also have offers of deliveries or lists of others."""
     if depth > MAX_DEPTH:
         return
     children: list[Any] = []
@@ -71,8 +85,9 @@ def _offers(node: Any, *, inside_product: bool, depth: int) -> Iterator[dict[str
     if isinstance(node, list):
         children = node
     elif isinstance(node, dict):
+        unit = node.get("priceCurrency") or unit
         if inside_product and not node.keys().isdisjoint(_PRICE_FIELDS):
-            yield node
+            yield node, unit
         inside = inside_product or bool(_types(node) & _PRODUCT_TYPES)
         fields = [
             *(("offers",) if inside else ()),
@@ -80,7 +95,7 @@ def _offers(node: Any, *, inside_product: bool, depth: int) -> Iterator[dict[str
         ]
         children = [node.get(name) for name in (*fields, "@graph", "mainEntity")]
     for child in children:
-        yield from _offers(child, inside_product=inside, depth=depth + 1)
+        yield from _offers(child, unit, inside_product=inside, depth=depth + 1)
 
 
 def _types(node: dict[str, Any]) -> set[str]:
@@ -91,58 +106,69 @@ def _types(node: dict[str, Any]) -> set[str]:
     }
 
 
-def _from_meta(tree: LexborHTMLParser) -> Iterator[PagePrice]:
+def _from_meta(tree: LexborHTMLParser, wanted: str) -> Iterator[PagePrice]:
     for name in _META:
         for node in tree.css(f"meta[property='{name}:amount'], meta[name='{name}:amount']"):
             unit = tree.css_first(f"meta[property='{name}:currency'], meta[name='{name}:currency']")
-            amount = _amount(node.attributes.get("content"))
+            amount, written = _amount(node.attributes.get("content"))
             if amount is not None:
-                currency = _currency(unit.attributes.get("content")) if unit else None
+                declared = unit.attributes.get("content") if unit else None
+                currency = currency_of(_unit(written, declared), wanted)
                 yield PagePrice(amount, currency, Method.META, _cut(node.html or ""))
 
 
-def _from_microdata(tree: LexborHTMLParser) -> Iterator[PagePrice]:
+def _from_microdata(tree: LexborHTMLParser, wanted: str) -> Iterator[PagePrice]:
     unit = tree.css_first("[itemprop='priceCurrency']")
-    currency = _currency(unit.attributes.get("content") or unit.text()) if unit else None
+    declared = (unit.attributes.get("content") or unit.text()) if unit else None
     for node in tree.css("[itemprop='price'], [itemprop='lowPrice']"):
-        amount = _amount(node.attributes.get("content") or node.text())
+        amount, written = _amount(node.attributes.get("content") or node.text())
         if amount is not None:
+            currency = currency_of(_unit(written or _sign(node.text()), declared), wanted)
             yield PagePrice(amount, currency, Method.MICRODATA, _cut(node.html or ""))
 
 
-def _from_text(tree: LexborHTMLParser) -> Iterator[PagePrice]:
+def _from_text(tree: LexborHTMLParser, wanted: str) -> Iterator[PagePrice]:
     """Prices in elements with a price's class or id, except old prices and installments."""
     for node in tree.css(_LIKELY)[:MAX_PLACES]:
         text = " ".join(node.text(separator=" ").split())
         if not text or _CROSSED_OUT.search(_labels(node)) or re.search(r"[0-9]\s*x\s", text):
             continue
-        marked = _MARKED.search(text)
-        found = Price.fromstring(marked.group() if marked else text)
-        if found.amount is not None and found.currency and 0 < found.amount < MAX_PRICE:
-            yield PagePrice(found.amount, _currency(found.currency), Method.TEXT, _cut(text))
+        for marked in _MARKED.findall(text)[:MAX_PLACES] or [text]:
+            amount, written = _amount(marked)
+            if amount is not None and written:
+                yield PagePrice(amount, currency_of(written, wanted), Method.TEXT, _cut(text))
 
 
 def _labels(node: LexborNode) -> str:
     return f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
 
 
-def _amount(value: Any) -> Decimal | None:
-    """The amount; a plain number has a decimal point, as in schema.org, other texts are parsed."""
-    text = (
-        str(value).strip()
-        if isinstance(value, str | int | float) and not isinstance(value, bool)
-        else ""
-    )
+def _amount(value: Any) -> tuple[Decimal | None, str | None]:
+    """The amount, and the currency that is written with it; a plain number has a decimal point, as
+    in schema.org, other texts are parsed."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    text = str(value) if is_number else value if isinstance(value, str) else ""
+    text = text.strip()[:MAX_PRICE_CHARACTERS]
     try:
-        amount = Decimal(text) if _NUMBER.fullmatch(text) else Price.fromstring(text).amount
+        found = None if _NUMBER.fullmatch(text) else price_in(text)
+        amount = Decimal(text) if found is None else found.amount
     except InvalidOperation:
-        return None
-    return amount if amount is not None and 0 < amount < MAX_PRICE else None
+        return None, None
+    written = None if found is None else found.currency
+    return (amount, written) if amount is not None and 0 < amount < MAX_PRICE else (None, None)
 
 
-def _currency(value: Any) -> str | None:
-    text = str(value).strip() if isinstance(value, str) else ""
-    return SYMBOLS.get(text) or (text.upper() if re.fullmatch(r"[A-Za-z]{3}", text) else None)
+def _sign(text: str) -> str | None:
+    return price_in(text.strip()).currency
+
+
+def _unit(written: str | None, declared: Any) -> Any:
+    """What is written with the price, unless it is only `$`, which the markup may explain."""
+    return (declared or written) if written in (None, "$") else written
+
+
+def price_in(text: str, **hints: str) -> Price:
+    return Price.fromstring(text[:MAX_PRICE_CHARACTERS], **hints)
 
 
 def _cut(text: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from regente.address_guard import AddressRefused, GuardedTransport, check_url, origin_of
 from regente.engine.errors import Transient
 from regente.http_client.client import TRANSIENT, CallFailed, CallFailure, HttpClient, WebPage
+from regente.http_client.parsing import parse_page
 from regente.pipelines.quotes.models import Evidence, Method, Product
 from regente.pipelines.quotes.price_extraction import PagePrice, read_price
 
@@ -18,8 +19,9 @@ HEADERS = {
     "accept": "text/html,application/xhtml+xml",
     "user-agent": "Mozilla/5.0 (compatible; Regente/0.1)",
 }
-SMALL_PAGE_CHARACTERS = 100_000
 MAX_CONNECTIONS = 200
+NO_PAGE = "NO_PAGE"
+OTHER_CURRENCY = "OTHER_CURRENCY"
 
 
 class HttpProductPages:
@@ -51,7 +53,7 @@ class HttpProductPages:
 
     async def look(self, product: Product, *, patient: bool) -> Evidence:
         if product.url is None:
-            return self._without_price(product, "NO_PAGE")
+            return self._without_price(product, NO_PAGE)
         try:
             self._check(product.url)
             page = await self._http.page(product.url, headers=HEADERS)
@@ -65,7 +67,13 @@ class HttpProductPages:
             return self._without_price(
                 product, f"HTTP_{failed.status or failed.failure.value.upper()}"
             )
-        return self._read(product, page, await _price_on(page.text))
+        try:
+            found = await parse_page(read_price, page.text, self._currency)
+        except Transient:  # it takes the parser too much time or memory, or crashes it
+            if patient:
+                raise
+            return self._without_price(product, "PAGE_UNREADABLE")
+        return self._read(product, page, found)
 
     def _read(self, product: Product, page: WebPage, found: PagePrice | None) -> Evidence:
         digest = hashlib.sha256(page.text.encode()).hexdigest()
@@ -73,8 +81,13 @@ class HttpProductPages:
             return self._without_price(product, "NO_PRICE", page_sha256=digest)
         if found.currency is not None and found.currency != self._currency:
             return self._without_price(
-                product, "OTHER_CURRENCY", page_sha256=digest, excerpt=found.excerpt
+                product,
+                OTHER_CURRENCY,
+                page_sha256=digest,
+                excerpt=found.excerpt,
+                details=_left_out(found.amount, found.currency, found.method),
             )
+        assumed = {} if found.currency else {"currency": "the page names none"}
         return _evidence(
             product,
             url=page.url,
@@ -83,16 +96,21 @@ class HttpProductPages:
             method=found.method,
             excerpt=found.excerpt,
             page_sha256=digest,
+            details=assumed,
         )
 
     def _without_price(self, product: Product, error: str, **seen: Any) -> Evidence:
-        """Evidence without a price of the page; with the listed price, if settings accept it."""
-        if self._accept_listing and product.listed_price is not None:
-            seen |= {
-                "price": product.listed_price,
-                "currency": self._currency,
-                "method": Method.LISTING,
-            }
+        """Evidence without a price of the page; with the listed price, if settings accept it and
+        it is in the quote's currency."""
+        listed, currency = product.listed_price, product.listed_currency or self._currency
+        if listed is None:
+            return _evidence(product, error=error, **seen)
+        if currency != self._currency:
+            details = seen.pop("details", None) or _left_out(listed, currency, Method.LISTING)
+            error = OTHER_CURRENCY if error == NO_PAGE else error
+            return _evidence(product, error=error, details=details, **seen)
+        if self._accept_listing:
+            seen |= {"price": listed, "currency": self._currency, "method": Method.LISTING}
         return _evidence(product, error=error, **seen)
 
     def _check(self, url: str) -> None:
@@ -102,13 +120,9 @@ class HttpProductPages:
             check_url(url, allow_private=False)
 
 
-async def _price_on(html: str) -> PagePrice | None:
-    """The page's price; large pages are parsed in a thread."""
-    return (
-        read_price(html)
-        if len(html) < SMALL_PAGE_CHARACTERS
-        else await asyncio.to_thread(read_price, html)
-    )
+def _left_out(price: Decimal, currency: str, method: Method) -> dict[str, Any]:
+    """What the evidence says of a price that does not count, because it is in another currency."""
+    return {"left_out": {"price": str(price), "currency": currency, "method": method.value}}
 
 
 def _evidence(product: Product, **seen: Any) -> Evidence:
@@ -116,6 +130,6 @@ def _evidence(product: Product, **seen: Any) -> Evidence:
         "position": product.position,
         "source": product.source,
         "title": product.title,
-        "url": product.url,
+        "url": product.url or product.listing_url,
     }
     return Evidence(**{**about, "fetched_at": datetime.now(UTC), **seen})

@@ -5,21 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from regente.engine.intents import OnUnknown
 from regente.pipelines.quotes.models import Analysed, Analysis, Evidence, Found, Product
 
 
-class Analyst(Protocol):
-    """Analyses a description. Each call is paid for."""
+class Paid(Protocol):
+    """Each call is paid for."""
+
+    @property
+    def honours_keys(self) -> bool:
+        """Whether a call that is repeated with its idempotency key is not charged again."""
+
+
+class Analyst(Paid, Protocol):
+    """Analyses a description."""
 
     async def analyse(self, description: str, key: str) -> Analysed:
         """What the described item is. `key` is an idempotency key."""
 
 
-class Shopping(Protocol):
-    """Searches shops. Each call is paid for."""
+class Shopping(Paid, Protocol):
+    """Searches shops."""
 
     async def search(self, query: str, key: str) -> Found:
         """The offered products. `key` is an idempotency key."""
+
+    async def with_page(self, product: Product, key: str, *, patient: bool) -> Product:
+        """The product with its shop's own page, if the provider finds one. Each call is paid for;
+        one that fails for a while raises while `patient`."""
 
 
 class VehicleTable(Protocol):
@@ -39,6 +52,11 @@ class Providers:
     shopping: Shopping
     vehicles: VehicleTable
     product_pages: ProductPages
+
+
+def on_unknown(provider: Paid, given: OnUnknown | None) -> OnUnknown:
+    """What becomes of a call of unknown outcome: the operator's choice, if there is one."""
+    return given or ("retry" if provider.honours_keys else "hold")
 
 
 def idempotent(key: str) -> dict[str, str]:

@@ -53,16 +53,13 @@ SET source = excluded.source, title = excluded.title, url = excluded.url, price 
 SELECT * FROM (
   SELECT q.id, q.description, q.reference, q.lot, q.batch_id, q.kind, q.value, q.currency,
          q.created_at,
-         CASE WHEN t.id IS NULL THEN CASE WHEN q.completed_at IS NULL THEN 'CANCELLED'
-              ELSE 'DONE' END
-              ELSE CASE t.status WHEN 'completed' THEN 'DONE' WHEN 'failed' THEN 'ERROR'
-                  WHEN 'running' THEN 'PROCESSING'
-                   WHEN 'queued' THEN CASE WHEN t.attempt > 0 THEN 'PROCESSING' ELSE 'PENDING' END
-                   WHEN 'draft' THEN 'PENDING' ELSE 'CANCELLED' END
-         END AS status,
+         CASE WHEN t.id IS NOT NULL THEN regente.quote_status(t.status, t.attempt)
+              WHEN q.completed_at IS NOT NULL THEN 'DONE' ELSE 'CANCELLED' END AS status,
          coalesce(t.checkpoint, CASE WHEN q.completed_at IS NOT NULL THEN 'COMPLETED' END)
              AS processing_checkpoint,
-         t.progress AS tested, t.heartbeat_at AS last_heartbeat, r.name AS worker_id,
+         t.progress AS tested,
+         CASE WHEN t.status <> 'queued' THEN t.heartbeat_at END AS last_heartbeat,
+         r.name AS worker_id,
          coalesce(t.attempt, 0) AS attempt_number,
          t.started_at, coalesce(t.finished_at, q.completed_at) AS completed_at, t.error_code,
          t.error_message,

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote_plus
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from regente.engine.intents import OnUnknown
 
 STANDIN = "/quotes"
 """The path of the sandbox's stand-ins."""
+
+
+def is_standin(url: str, sandbox_url: str) -> bool:
+    """Whether the URL is one of the sandbox's stand-ins, which honour idempotency keys."""
+    return url.startswith(f"{sandbox_url.rstrip('/')}{STANDIN}/")
 
 
 class QuotesSettings(BaseSettings):
@@ -22,6 +30,11 @@ class QuotesSettings(BaseSettings):
     )
     anthropic_url: str | None = Field(None, description="default: https://api.anthropic.com")
     anthropic_model: str = Field("claude-haiku-4-5", description="the model that analyses")
+    anthropic_parameters: dict[str, Any] = Field(
+        {},
+        description="parameters of the model as JSON, beside ours or in place of them; null leaves "
+        'one of ours out: {"temperature": 0}, {"max_tokens": 8192, "tool_choice": null}',
+    )
     serpapi_key: SecretStr | None = Field(
         None, description="key of SerpAPI, which searches Google Shopping"
     )
@@ -45,8 +58,18 @@ class QuotesSettings(BaseSettings):
     products_at_once: int = Field(
         2, ge=1, le=20, description="how many of one quote's products are tested at once"
     )
+    shop_pages: bool = Field(
+        True,
+        description="look up the shop's own page of each product that is tested, if the search "
+        "does not tell it; each look-up is a paid search",
+    )
     accept_listing: bool = Field(
         True, description="take the price in the search's answer where the page shows none"
+    )
+    fipe_cache_hours: float = Field(
+        24.0,
+        ge=0,
+        description="how old the table's lists of brands, models and years may be; 0: never kept",
     )
     http_timeout: float = Field(
         60.0, gt=0, description="seconds that a provider or a page may take to answer"
@@ -55,7 +78,22 @@ class QuotesSettings(BaseSettings):
     retry_seconds: float = Field(
         5.0, ge=0, description="the first wait after a failure; it doubles"
     )
+    analysis_on_unknown: OnUnknown | None = Field(
+        None,
+        description="an analysis that may have been paid for, and whose answer is not known: retry "
+        "it, or hold the quote until a person decides; default: hold, retry with the sandbox",
+    )
+    search_on_unknown: OnUnknown | None = Field(
+        None, description="the same for a search; default: hold, retry with the sandbox"
+    )
     timezone: str = Field("UTC", description="in which cleanup_old_processing runs at 04:00")
+
+    @field_validator("anthropic_parameters")
+    @classmethod
+    def _ours_stay(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if fixed := sorted({"model", "messages", "system", "tools"} & given.keys()):
+            raise ValueError(f"{', '.join(fixed)} cannot be changed")
+        return given
 
     @property
     def is_real(self) -> bool:

@@ -25,7 +25,7 @@ from regente.pipelines.quotes.pipeline import QuotePipeline
 from regente.pipelines.quotes.product_pages import HttpProductPages
 from regente.pipelines.quotes.providers import Providers
 from regente.pipelines.quotes.serpapi import SerpApiShopping
-from regente.pipelines.quotes.settings import QuotesSettings
+from regente.pipelines.quotes.settings import QuotesSettings, is_standin
 
 MAX_TRIES = 10
 LONGEST_WAIT_SECONDS = 600.0
@@ -85,7 +85,12 @@ def providers(
     analysis_url, search_url, fipe_url = settings.base_urls(sandbox_url)
     return Providers(
         analyst=AnthropicAnalyst(
-            http, analysis_url, settings.anthropic_key, settings.anthropic_model
+            http,
+            analysis_url,
+            settings.anthropic_key,
+            settings.anthropic_model,
+            parameters=settings.anthropic_parameters,
+            honours_keys=is_standin(analysis_url, sandbox_url),
         ),
         shopping=SerpApiShopping(
             http,
@@ -93,8 +98,12 @@ def providers(
             settings.serpapi_key,
             country=settings.country,
             language=settings.language,
+            currency=settings.currency,
+            honours_keys=is_standin(search_url, sandbox_url),
         ),
-        vehicles=FipeTable(http, fipe_url, settings.fipe_token),
+        vehicles=FipeTable(
+            http, fipe_url, settings.fipe_token, lists_seconds=3600 * settings.fipe_cache_hours
+        ),
         product_pages=product_pages,
     )
 

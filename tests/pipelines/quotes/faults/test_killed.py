@@ -22,16 +22,19 @@ from tests.support.running import runner_in
 PRODUCT = [
     ("mark.committed:1", "INIT"),
     ("mark.committed:2", "AI_ANALYSIS_START"),
-    ("step.before_record:1", "AI_ANALYSIS_START"),  # analysed and paid for, and the answer lost
+    ("step.before_record:3", "AI_ANALYSIS_START"),  # analysed and paid for, and the answer lost
     ("mark.committed:3", "AI_ANALYSIS_DONE"),
     ("mark.committed:4", "SHOPPING_SEARCH_START"),
-    ("step.before_record:2", "SHOPPING_SEARCH_START"),  # searched and paid for, and the answer lost
+    ("step.before_record:5", "SHOPPING_SEARCH_START"),  # searched and paid for, and the answer lost
     ("mark.committed:5", "SHOPPING_SEARCH_DONE"),
-    ("mark.committed:6", "PRICE_EXTRACTION_START"),
-    ("mark.committed:7", "PRICE_EXTRACTION_PROGRESS"),
-    ("mark.committed:10", "PRICE_EXTRACTION_PROGRESS"),
-    ("mark.committed:13", "PRICE_EXTRACTION_DONE"),
-    ("mark.committed:14", "FINALIZATION"),
+    ("mark.committed:6", "SHOPPING_SEARCH_DONE"),
+    ("mark.committed:7", "SHOPPING_SEARCH_DONE"),  # a shop's page was looked up and paid for
+    ("mark.committed:12", "SHOPPING_SEARCH_DONE"),
+    ("mark.committed:13", "PRICE_EXTRACTION_START"),
+    ("mark.committed:14", "PRICE_EXTRACTION_PROGRESS"),
+    ("mark.committed:17", "PRICE_EXTRACTION_PROGRESS"),
+    ("mark.committed:20", "PRICE_EXTRACTION_DONE"),
+    ("mark.committed:21", "FINALIZATION"),
     ("transaction.before_commit", "FINALIZATION"),
     ("transaction.committed", "COMPLETED"),
     ("finish.before", "COMPLETED"),

@@ -38,7 +38,7 @@ class NewQuotes(Strict):
 
     description: Description | None = None
     reference: Reference | None = None
-    quotes: list[NewQuote] | None = Field(None, min_length=1, max_length=MAX_QUOTES)
+    quotes: list[NewQuote] | None = Field(None, min_length=1, max_length=MAX_QUOTES, fail_fast=True)
     lot: Word | None = Field(None, description="The lot they belong to; a new name opens one.")
 
     @model_validator(mode="after")

@@ -10,7 +10,6 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page, PageQuery
-from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
 from regente.pipelines.quotes.api.models import (
@@ -19,9 +18,11 @@ from regente.pipelines.quotes.api.models import (
     QuoteQuery,
     SubmittedQuotes,
 )
+from regente.pipelines.quotes.api.system import between_attempts
 from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.operations import QuoteOperations
 from regente.pipelines.quotes.read_models import Quote, QuoteDetail, QuoteLot
+from regente.redaction import redacted
 
 routes = resource("/api/quotes", "quotes")
 
@@ -68,10 +69,11 @@ async def list_lots(
 @routes.get("/lots/{lot_id}", summary="Show a lot with its value and counts")
 async def show_lot(lot_id: Id, api: ApiDep, who: Viewer) -> QuoteLotDetail:
     lot, ledger = await _operations(api).lot(lot_id)
+    waiting = await between_attempts(api, ledger)
     return QuoteLotDetail(
         **lot.model_dump(),
-        pending=ledger.draft + ledger.queued,
-        processing=ledger.running,
+        pending=ledger.draft + ledger.queued - waiting,
+        processing=ledger.running + waiting,
         completed=ledger.completed,
         failed=ledger.failed,
         cancelled=ledger.canceled + ledger.skipped,

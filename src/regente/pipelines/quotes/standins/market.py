@@ -92,11 +92,29 @@ class Market:
                 "title": f"{query[:80]} - {shop}",
                 "source": shop,
                 "product_id": f"{goods}{number}",
-                "link": f"{base_url}/shop/{goods}/{number}",
+                "product_link": f"https://www.google.com/search?ibp=oshop&prds={goods}{number}",
+                "immersive_product_page_token": f"{goods}.{number}",
+                "serpapi_immersive_product_api": f"{base_url}/serpapi/search.json?engine="
+                f"google_immersive_product&page_token={goods}.{number}",
                 "price": _reais(self.price(goods, number)),
                 "extracted_price": self.price(goods, number) / 100,
             }
             for number, shop in enumerate(SHOPS, 1)
+        ]
+
+    def stores(self, token: str, base_url: str) -> list[dict[str, Any]]:
+        """Who sells the product of this token; none for an unknown one."""
+        goods, _, written = token.partition(".")
+        number = int(written) if written.isdigit() else 0
+        if not 1 <= number <= len(SHOPS):
+            return []
+        return [
+            {
+                "name": SHOPS[number - 1],
+                "link": f"{base_url}/shop/{goods}/{number}",
+                "price": _reais(self.price(goods, number)),
+                "extracted_price": self.price(goods, number) / 100,
+            }
         ]
 
     def price(self, goods: str, number: int) -> int:

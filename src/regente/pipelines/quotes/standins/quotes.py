@@ -2,7 +2,7 @@
 shops.
 
 Charges are counted by `Idempotency-Key`: a repeated key gets the stored answer and is not charged
-again.
+again. Told to ignore keys, as providers do that document none, they charge every call.
 """
 
 from __future__ import annotations
@@ -36,15 +36,19 @@ Key = Annotated[str | None, Header(alias="idempotency-key")]
 class Route(StrEnum):
     ANALYSIS = "analysis"
     SEARCH = "search"
+    PRODUCT = "product"
     FIPE = "fipe"
     PAGE = "page"
+
+
+PAID = (Route.ANALYSIS, Route.SEARCH, Route.PRODUCT)
 
 
 class MarketFaultKind(StrEnum):
     UNAVAILABLE = "unavailable"
     """5xx before any work is done."""
     THROTTLED = "throttled"
-    """429 with Retry-After."""
+    """429 with Retry-After, or without."""
     HANG = "hang"
     """No response until the fault is cleared, then the usual one."""
     LOST = "lost"
@@ -64,7 +68,18 @@ class MarketFault(BaseModel):
         None, ge=1, description="number of calls; without it until it is cleared"
     )
     status: int = Field(503, ge=400, le=599)
-    retry_after: float = Field(1.0, ge=0)
+    retry_after: float | None = Field(1.0, ge=0, description="null: no Retry-After")
+
+
+class Billing(BaseModel):
+    """How the paid providers treat a call."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    honours_keys: bool = Field(True, description="a repeated key is not charged again")
+    answer_seconds: float = Field(
+        0.0, ge=0, description="from the charge to the answer; a caller who hangs up has paid"
+    )
 
 
 class QuotesStandin:
@@ -75,14 +90,16 @@ class QuotesStandin:
         self.calls: dict[str, int] = {}
         self.paid: dict[str, Counter[str]] = {}
         self.faults: list[MarketFault] = []
+        self.billing = Billing()
         self._answers: dict[tuple[str, str], dict[str, Any]] = {}
         self._numbers = itertools.count(1)
         self.reset()
 
     def reset(self) -> None:
-        self.calls = {**dict.fromkeys(Route, 0), "analysis_repeated": 0, "search_repeated": 0}
-        self.paid = {Route.ANALYSIS: Counter(), Route.SEARCH: Counter()}
+        self.calls = dict.fromkeys((*Route, *(f"{route}_repeated" for route in PAID)), 0)
+        self.paid = {route: Counter() for route in PAID}
         self.faults = []
+        self.billing = Billing()
         self._answers = {}
 
     def break_with(self, route: Route, kind: MarketFaultKind, **scope: Any) -> MarketFault:
@@ -116,6 +133,7 @@ class QuotesStandin:
         routes.add_api_route("/admin/faults", self.add_fault, methods=["POST"], status_code=201)
         routes.add_api_route("/admin/faults", self.clear_faults, methods=["DELETE"])
         routes.add_api_route("/admin/paid", self.show_paid, methods=["GET"])
+        routes.add_api_route("/admin/billing", self.set_billing, methods=["PUT"])
         return routes
 
     # Routes of the providers.
@@ -142,15 +160,30 @@ class QuotesStandin:
 
         return await self._charge(request, Route.ANALYSIS, key, answer)
 
-    async def search(self, request: Request, q: str, key: Key = None) -> Response:
-        def answer() -> dict[str, Any]:
-            base = str(request.base_url).rstrip("/") + self.prefix
-            return {
-                "search_metadata": {"status": "Success"},
-                "shopping_results": self.market.hits(q, base),
-            }
+    async def search(
+        self,
+        request: Request,
+        engine: str = "google_shopping",
+        q: str = "",
+        page_token: str = "",
+        key: Key = None,
+    ) -> Response:
+        """As SerpAPI answers since Google's product pages are gone: a hit has no `link` of its
+        shop, but a token, with which the engine `google_immersive_product` lists shops."""
+        base = str(request.base_url).rstrip("/") + self.prefix
+        of_product = engine == "google_immersive_product"
 
-        return await self._charge(request, Route.SEARCH, key, answer)
+        def answer() -> dict[str, Any]:
+            found = (
+                {"product_results": {"stores": self.market.stores(page_token, base)}}
+                if of_product
+                else {"shopping_results": self.market.hits(q, base)}
+            )
+            return {"search_metadata": {"status": "Success"}, **found}
+
+        return await self._charge(
+            request, Route.PRODUCT if of_product else Route.SEARCH, key, answer
+        )
 
     async def shop(self, request: Request, goods: str, number: int) -> Response:
         refused = await self._refusal(request, Route.PAGE)
@@ -216,6 +249,10 @@ class QuotesStandin:
         """How often each key was charged."""
         return {route: dict(keys) for route, keys in self.paid.items()}
 
+    async def set_billing(self, billing: Billing) -> Billing:
+        self.billing = billing
+        return billing
+
     # Helpers.
 
     async def _charge(
@@ -224,7 +261,7 @@ class QuotesStandin:
         refused = await self._refusal(request, route)
         if refused is not None:
             return refused
-        known = self._answers.get((route, key)) if key else None
+        known = self._answers.get((route, key)) if key and self.billing.honours_keys else None
         if known is None:
             known = make_answer()
             self.calls[route] += 1
@@ -233,6 +270,7 @@ class QuotesStandin:
                 self._answers[route, key] = known
         else:
             self.calls[f"{route}_repeated"] += 1
+        await asyncio.sleep(self.billing.answer_seconds)
         fault = self._take_fault(route, MarketFaultKind.LOST)
         answer = JSONResponse(known)
         return (
@@ -245,9 +283,9 @@ class QuotesStandin:
         if fault := self._take_fault(route, MarketFaultKind.UNAVAILABLE):
             return JSONResponse({"error": "unavailable on request"}, fault.status)
         if fault := self._take_fault(route, MarketFaultKind.THROTTLED):
-            return JSONResponse(
-                {"error": "slow down"}, 429, {"retry-after": f"{fault.retry_after:g}"}
-            )
+            after = fault.retry_after
+            headers = {} if after is None else {"retry-after": f"{after:g}"}
+            return JSONResponse({"error": "slow down"}, 429, headers)
         if self._take_fault(route, MarketFaultKind.UNUSABLE):
             return JSONResponse({"content": [], "shopping_results": [], "price": "?"})
         if fault := self._take_fault(route, MarketFaultKind.HANG):
