@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from typing import Any
 
+import psycopg
 import pytest
 
 from regente import InvalidInput, NotFound, Regente
@@ -162,3 +165,40 @@ async def test_an_invalid_round_is_refused_and_stores_nothing(
         await operations.get(99)
     with pytest.raises(NotFound):
         await operations.named(LEAGUE, 5)
+
+
+async def test_a_deadlock_with_another_session_costs_only_time(
+    operations: RoundOperations, database_url: str
+) -> None:
+    """F14, Z5: PostgreSQL ends one of the two; the round is started all the same."""
+    first = await operations.start(LEAGUE, 12)
+    victim = ""
+    while victim != "start":  # PostgreSQL chooses, and on a busy machine also the other one
+        victim, started = await _start_into_a_deadlock(operations, database_url)
+        assert started == first.id
+
+
+async def _start_into_a_deadlock(operations: RoundOperations, database_url: str) -> tuple[str, int]:
+    """Which of the two sessions PostgreSQL ended, and the round that was started."""
+    async with (
+        await psycopg.AsyncConnection.connect(database_url) as holder,
+        await psycopg.AsyncConnection.connect(database_url, autocommit=True) as observer,
+    ):
+        await holder.execute("SELECT FROM regente.batches FOR UPDATE")
+        starting = asyncio.create_task(operations.start(LEAGUE, 12, refresh=True))
+        await eventually_async(partial(_is_waiting, observer))
+        try:
+            await holder.execute("UPDATE regente.rounds SET league = league")
+            victim = "start"
+        except psycopg.errors.DeadlockDetected:
+            victim = "holder"
+        await holder.rollback()
+    return victim, (await starting).id
+
+
+async def _is_waiting(observer: psycopg.AsyncConnection[Any]) -> bool:
+    found = await observer.execute(
+        "SELECT FROM pg_stat_activity "
+        "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    return found.rowcount > 0

@@ -12,6 +12,7 @@ BUILTIN = Builtin(
     migrations=Path(__file__).parent / "migrations",
     commands={"rounds": "regente.pipelines.rounds.cli"},
     api="regente.pipelines.rounds.api",
+    additions="regente.pipelines.rounds.api.additions",
     tags={
         "rounds": "A league's rounds and their matches.",
         "scrape": "Endpoints of the rounds' specification.",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regente.cli import output
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.errors import FAILURE_EXIT
 from regente.cli.inputs import MAX_ID, LimitOption
@@ -23,9 +26,13 @@ from regente.cli.output import (
     when,
     word,
 )
+from regente.engine.errors import InvalidInput, NotFound
 from regente.engine.models import as_dict
+from regente.pipelines.rounds.load_adapters import KnownSite, known_sites
 from regente.pipelines.rounds.operations import RoundOperations
+from regente.pipelines.rounds.parsing import parse_match, parse_round
 from regente.pipelines.rounds.read_models import Round, RoundMatch, StoredMatch
+from regente.pipelines.rounds.settings import RoundSettings
 from regente.pipelines.rounds.states import OPEN, JobState
 from regente.queries import Row
 
@@ -37,8 +44,6 @@ rounds = typer.Typer(
     help="Start and show a league's rounds, retry missing matches.",
     no_args_is_help=True,
 )
-
-BY = "cli"
 POLL_SECONDS = 0.5
 _ROUNDS = (
     figure("ID"),
@@ -82,7 +87,12 @@ FollowOption = Annotated[
 ]
 
 
-@command(rounds, "start", example="regente rounds start brasileirao-2025 12 --follow")
+@command(
+    rounds,
+    "start",
+    audited="rounds.start",
+    example="regente rounds start brasileirao-2025 12 --follow",
+)
 async def start(
     context: CommandContext,
     league: LeagueArgument,
@@ -149,7 +159,12 @@ async def show(
     context.answer(_document(found, matches), lambda: _shown(found, matches))
 
 
-@command(rounds, "retry-failed", example="regente rounds retry-failed 1 --code HTTP_503")
+@command(
+    rounds,
+    "retry-failed",
+    audited="rounds.retry_failed",
+    example="regente rounds retry-failed 1 --code HTTP_503",
+)
 async def retry_failed(
     context: CommandContext,
     round_id: Annotated[
@@ -177,6 +192,70 @@ async def retry_failed(
     nothing = "Nothing is missing: nothing changed."
     text = f"{plural(len(done.task_ids), 'task')} back in the queue."
     context.answer(as_dict(done), lambda: text if done.task_ids else nothing)
+
+
+@command(rounds, "sites", example="regente rounds sites")
+async def sites(context: CommandContext) -> None:
+    """List the sites of leagues: those that come with Regente, of packages and of settings."""
+    found = known_sites(RoundSettings().sites)
+    columns = (word("SITE"), Column("LEAGUES"), Column("BASE URL"), Column("ADAPTER"))
+    context.answer([_site(one) for one in found], lambda: table(columns, map(_site_row, found)))
+
+
+@command(
+    rounds,
+    "try-site",
+    example="regente rounds try-site placar placar-2025 12 --round round.html --match match.html",
+)
+async def try_site(
+    context: CommandContext,
+    site: Annotated[
+        str, typer.Argument(metavar="SITE", help="Its name in `rounds sites`.", show_default=False)
+    ],
+    league: LeagueArgument,
+    number: NumberArgument,
+    round_page: Annotated[
+        Path | None, typer.Option("--round", metavar="FILE", help="A saved page of the round.")
+    ] = None,
+    match_page: Annotated[
+        Path | None, typer.Option("--match", metavar="FILE", help="A saved page of a match.")
+    ] = None,
+) -> None:
+    """Parse saved pages with a site's adapter and check them, without storing anything."""
+    known = {one.name: one for one in known_sites(RoundSettings().sites)}
+    if site not in known:
+        raise NotFound(f"there is no site {site}; known: {', '.join(known)}")
+    chosen = known[site]
+    url = chosen.adapter.base_url.rstrip("/") + "/"
+    url += chosen.adapter.round_url(league, number).lstrip("/")
+    found: dict[str, Any] = {}
+    if round_page is not None:
+        html = _saved(round_page)
+        found["round"] = parse_round(chosen.reference, html, url, league, str(number))
+    if match_page is not None:
+        found["match"] = parse_match(chosen.reference, _saved(match_page), url, league)
+    answer = {name: one.model_dump(mode="json") for name, one in found.items()}
+    context.answer(answer, lambda: json.dumps(answer, indent=2, ensure_ascii=False))
+
+
+def _site(one: KnownSite) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "leagues": list(one.adapter.leagues),
+        "base_url": one.adapter.base_url,
+        "adapter": one.reference,
+    }
+
+
+def _site_row(one: KnownSite) -> tuple[RenderableType, ...]:
+    return one.name, ", ".join(one.adapter.leagues), one.adapter.base_url, one.reference
+
+
+def _saved(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
 
 
 async def _follow(context: CommandContext, operations: RoundOperations, round_id: int) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from psycopg import AsyncConnection
 
 from regente.engine.client import Client
 from regente.engine.errors import InvalidInput, NotFound
@@ -40,28 +43,31 @@ class RoundOperations:
         With `refresh` the page of a discovered round is read again, for matches moved into it.
         """
         league, number = checked_round(league, number)
-        async with self._database.transaction() as connection:
-            known = await QUERIES.fetch_one(connection, "open_round", league=league, number=number)
-            assert known is not None
-            discoveries = known["discoveries"] + int(
-                refresh and known["task_status"] == "completed"
-            )
-            name = f"{league}/{number}"
-            task_id = await self._client.enqueue(
-                "rounds",
-                RoundArgs(round_id=known["id"], league=league, number=number),
-                key=name if discoveries == 1 else f"{name}#{discoveries}",
-                batch=f"round {name}",
-                connection=connection,
-            )
-            await QUERIES.execute(
-                connection,
-                "begin_round",
-                round_id=known["id"],
-                task_id=task_id,
-                discoveries=discoveries,
-            )
-        return await self.get(known["id"])
+        opened = partial(self._open, league=league, number=number, refresh=refresh)
+        return await self.get(await self._database.in_transaction(opened))
+
+    async def _open(
+        self, connection: AsyncConnection[Any], *, league: str, number: int, refresh: bool
+    ) -> int:
+        known = await QUERIES.fetch_one(connection, "open_round", league=league, number=number)
+        assert known is not None
+        discoveries = known["discoveries"] + int(refresh and known["task_status"] == "completed")
+        name = f"{league}/{number}"
+        task_id = await self._client.enqueue(
+            "rounds",
+            RoundArgs(round_id=known["id"], league=league, number=number),
+            key=name if discoveries == 1 else f"{name}#{discoveries}",
+            batch=f"round {name}",
+            connection=connection,
+        )
+        await QUERIES.execute(
+            connection,
+            "begin_round",
+            round_id=known["id"],
+            task_id=task_id,
+            discoveries=discoveries,
+        )
+        return int(known["id"])
 
     async def retry_failed(
         self,

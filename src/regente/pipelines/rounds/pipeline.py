@@ -6,14 +6,17 @@ import logging
 from typing import Any, assert_never
 
 from regente.engine.client import Client
+from regente.engine.database import TaskConnection
 from regente.engine.errors import Fatal, Skip, Throttled
 from regente.engine.task import Task
+from regente.http_client.parsing import parse_page
+from regente.pipelines.rounds.adapters import InvalidData
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs
 from regente.pipelines.rounds.models import Fixture, MatchSheet, PlayState, RoundSheet
-from regente.pipelines.rounds.parsing import InvalidData, parse_match, parse_round
+from regente.pipelines.rounds.parsing import parse_match, parse_round
 from regente.pipelines.rounds.queries import QUERIES
 from regente.pipelines.rounds.settings import RoundSettings
-from regente.pipelines.rounds.site import LeagueSite
+from regente.pipelines.rounds.site import Sites
 from regente.pipelines.rounds.store import store_match
 
 logger = logging.getLogger("regente.rounds")
@@ -27,9 +30,9 @@ def match_key(league: str, match_id: str) -> str:
 
 
 class RoundPipeline:
-    def __init__(self, client: Client, site: LeagueSite) -> None:
+    def __init__(self, client: Client, sites: Sites) -> None:
         self._client = client
-        self._site = site
+        self._sites = sites
 
     async def discover(self, task: Task[RoundArgs]) -> dict[str, Any]:
         """Enqueue a task for each match of the round, in one transaction."""
@@ -37,8 +40,7 @@ class RoundPipeline:
         _name_in_log(task, job_id=args.round_id)
         if not await task.done(DISCOVERED):
             sheet = await self._sheet(task, args)
-            async with task.transaction(DISCOVERED) as connection:
-                await self._write(connection, task, args, sheet)
+            await task.transact(DISCOVERED, self._write, task, args, sheet)
             logger.info("round discovered: %s matches", len(sheet.matches))
         row = (
             await QUERIES.fetch_all(self._client.database, "round_counts", round_id=args.round_id)
@@ -46,14 +48,17 @@ class RoundPipeline:
         return {"round_id": args.round_id, "matches": row["listed"]}
 
     async def _sheet(self, task: Task[RoundArgs], args: RoundArgs) -> RoundSheet:
-        page = await self._site.round_page(task, args.league, args.number)
-        sheet = parse_round(page.text, page.url)
+        site = self._sites.of(args.league)
+        page = await site.round_page(task, args.league, args.number)
+        sheet = await parse_page(
+            parse_round, site.adapter, page.text, page.url, args.league, str(args.number)
+        )
         if (sheet.league, sheet.number) != (args.league, args.number):
             raise InvalidData(
                 f"the page is round {sheet.number} of {sheet.league}, "
                 f"not {args.number} of {args.league}"
             )
-        foreign = [match.url for match in sheet.matches if not self._site.has(match.url)]
+        foreign = [match.url for match in sheet.matches if not site.has(match.url)]
         if foreign:
             raise InvalidData(
                 f"{foreign[0]:.200} is not on the league's site", details={"foreign": foreign[:20]}
@@ -61,7 +66,11 @@ class RoundPipeline:
         return sheet
 
     async def _write(
-        self, connection: Any, task: Task[RoundArgs], args: RoundArgs, sheet: RoundSheet
+        self,
+        connection: TaskConnection,
+        task: Task[RoundArgs],
+        args: RoundArgs,
+        sheet: RoundSheet,
     ) -> None:
         ids = await self._client.enqueue_many(
             "matches",
@@ -89,9 +98,9 @@ class RoundPipeline:
 
 
 class MatchPipeline:
-    def __init__(self, client: Client, site: LeagueSite, settings: RoundSettings) -> None:
+    def __init__(self, client: Client, sites: Sites, settings: RoundSettings) -> None:
         self._database = client.database
-        self._site = site
+        self._sites = sites
         self._settings = settings
 
     async def match(self, task: Task[MatchArgs]) -> dict[str, Any]:
@@ -108,8 +117,7 @@ class MatchPipeline:
         if not known:
             sheet = await self._finished(task, args)
             await task.progress(0.5, SCRAPED)
-            async with task.transaction(STORED) as connection:
-                known = [await store_match(connection, task.id, args, sheet)]
+            known = [await task.transact(STORED, store_match, task.id, args, sheet)]
             logger.info("match stored: %s events, %s stats", len(sheet.events), len(sheet.stats))
         return {
             "match": known[0]["id"],
@@ -118,8 +126,9 @@ class MatchPipeline:
         }
 
     async def _finished(self, task: Task[MatchArgs], args: MatchArgs) -> MatchSheet:
-        page = await self._site.match_page(task, args.url)
-        sheet = parse_match(page.text)
+        site = self._sites.of(args.league)
+        page = await site.match_page(task, args.url)
+        sheet = await parse_page(parse_match, site.adapter, page.text, page.url, args.league)
         if sheet.match_id != args.match_id:
             raise InvalidData(f"the page is match {sheet.match_id}, not {args.match_id}")
         if isinstance(sheet, MatchSheet):

@@ -128,3 +128,9 @@ SELECT s.match_id, s.url, s.task_id, s.status, s.error_code FROM regente.scrape_
 WHERE s.job_id = %(round_id)s AND s.status IN ('FAILED', 'SKIPPED', 'CANCELED', 'MISSING')
   AND (%(codes)s::text[] IS NULL OR s.error_code = ANY (%(codes)s::text[]))
 ORDER BY s.place, s.match_id
+
+-- name: failed_for_good
+SELECT (SELECT count(*) FROM (SELECT FROM regente.tasks WHERE status = 'failed'
+                              AND pipeline = 'matches' LIMIT 100000) AS m) AS matches,
+       (SELECT count(*) FROM (SELECT FROM regente.tasks WHERE status = 'failed'
+                              AND pipeline = 'rounds' LIMIT 100000) AS r) AS rounds

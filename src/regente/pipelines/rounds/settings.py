@@ -13,8 +13,14 @@ class RoundSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="REGENTE_ROUNDS_", frozen=True, extra="ignore")
 
+    sites: str = Field(
+        "",
+        description="further sites of leagues: FILE.toml or module:object, separated by commas",
+    )
     site_url: str | None = Field(
-        None, description="the league's site; none: the one in `regente sandbox`"
+        None,
+        description="the site of leagues that no other site has; none: the one in "
+        "`regente sandbox`",
     )
     concurrency: int = Field(
         4, ge=1, le=1000, description="matches that one runner scrapes at once"

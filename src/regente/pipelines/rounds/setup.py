@@ -9,9 +9,8 @@ from regente.pipelines.builtin import Host, Registered
 from regente.pipelines.rounds.args import MatchArgs, RoundArgs
 from regente.pipelines.rounds.pipeline import MatchPipeline, RoundPipeline
 from regente.pipelines.rounds.settings import RoundSettings
-from regente.pipelines.rounds.site import LeagueSite
+from regente.pipelines.rounds.site import Sites
 
-SITE_PATH = "/league"
 ROUNDS_AT_ONCE = 2
 
 
@@ -24,7 +23,7 @@ def register(host: Host) -> Registered:
 def register_rounds(
     registry: Registry, client: Client, http: HttpClient, settings: RoundSettings, sandbox_url: str
 ) -> None:
-    site = LeagueSite(http, settings, settings.site_url or sandbox_url.rstrip("/") + SITE_PATH)
+    sites = Sites(http, settings, sandbox_url)
     # Each task fetches one page: without a heartbeat for longer it is stalled.
     stall_seconds = settings.page_seconds + settings.concurrency * settings.pause_seconds + 120
     registry.pipeline(
@@ -33,11 +32,11 @@ def register_rounds(
         retry=settings.retry,
         stall_after=stall_seconds,
         concurrency=ROUNDS_AT_ONCE,
-    )(RoundPipeline(client, site).discover)
+    )(RoundPipeline(client, sites).discover)
     registry.pipeline(
         "matches",
         args=MatchArgs,
         retry=settings.retry,
         stall_after=stall_seconds,
         concurrency=settings.concurrency,
-    )(MatchPipeline(client, site, settings).match)
+    )(MatchPipeline(client, sites, settings).match)

@@ -1,4 +1,4 @@
-"""Fetches pages of the league's site, with pauses; attaches each as a snapshot to its attempt."""
+"""Fetches pages of leagues' sites, with pauses; attaches each as a snapshot to its attempt."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from regente.engine.errors import Fatal, Transient
 from regente.engine.task import Task
 from regente.http_client.client import CallFailed, HttpClient, WebPage
 from regente.http_client.task_errors import task_error
+from regente.pipelines.rounds.load_adapters import KnownSite, known_sites, site_of
 from regente.pipelines.rounds.settings import RoundSettings
 
 logger = logging.getLogger("regente.rounds")
@@ -34,17 +35,24 @@ class RequestPacer:
             await asyncio.sleep(at - now)
 
 
-class LeagueSite:
-    def __init__(self, http: HttpClient, settings: RoundSettings, site_url: str) -> None:
+class Site:
+    """A league's site with its adapter."""
+
+    def __init__(
+        self, http: HttpClient, settings: RoundSettings, known: KnownSite, base_url: str
+    ) -> None:
+        self.adapter = known.reference
         self._http = http
-        self._url = site_url.rstrip("/")
+        self._round_url = known.adapter.round_url
+        self._url = base_url.rstrip("/")
         self._origin = urlsplit(self._url)[:2]
         self._page_seconds = settings.page_seconds
         self._headers = {"user-agent": settings.user_agent, "accept": "text/html"}
         self._pace = RequestPacer(settings.pause_seconds)
 
     async def round_page(self, task: Task[Any], league: str, number: int) -> WebPage:
-        return await self._page(task, f"{self._url}/{league}/rounds/{number}")
+        path = self._round_url(league, number).lstrip("/")
+        return await self._page(task, f"{self._url}/{path}")
 
     async def match_page(self, task: Task[Any], url: str) -> WebPage:
         return await self._page(task, url)
@@ -73,3 +81,24 @@ class LeagueSite:
         if not self.has(page.url):
             raise Fatal(f"{url} redirects to another site, {page.url}", code="FOREIGN_ADDRESS")
         return page
+
+
+class Sites:
+    """The sites of all leagues: each has a pause of its own between requests."""
+
+    def __init__(self, http: HttpClient, settings: RoundSettings, sandbox_url: str) -> None:
+        self._known = known_sites(settings.sites)
+        own = {"league": settings.site_url} if settings.site_url else {}
+        self._sites = {
+            one.reference: Site(
+                http,
+                settings,
+                one,
+                own.get(one.name)
+                or one.adapter.base_url.replace("{sandbox}", sandbox_url.rstrip("/")),
+            )
+            for one in self._known
+        }
+
+    def of(self, league: str) -> Site:
+        return self._sites[site_of(self._known, league).reference]

@@ -30,9 +30,16 @@ NOT_MET = {
     "step.before_record",
     "step.recorded",
     "sleep.committed",  # rounds have neither plain steps nor sleeps
+    "intent.committed",  # nor calls that are held
     "stall.settled",
     "schedule.fired",
+    "locked.committed",  # no other session locks their rows
     "migrate.statement",
+    "signal.received",  # nor signals, children and lanes
+    "claim.lanes_committed",
+    "lanes.before_report",
+    "children.spawned",
+    "children.recorded",
 }
 EXPIRE = (
     "UPDATE regente.runners SET lease_until = regente.clock() - interval '1 second' WHERE "
@@ -80,6 +87,7 @@ CRASHES = {
     ],
     "behind them": [
         Crash("batch.closed"),
+        Crash("lost.committed", orphaned=True),
         Crash("reap.committed", orphaned=True),
         Crash("drain.handed_back", drained=True),
     ],

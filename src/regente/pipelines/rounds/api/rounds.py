@@ -10,7 +10,6 @@ from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
 from regente.api.limits import Id
 from regente.api.models.basics import Page, Word
-from regente.api.redaction import redacted
 from regente.api.resource import resource
 from regente.api.state import ApiDep
 from regente.pipelines.rounds.api import scrape
@@ -24,6 +23,7 @@ from regente.pipelines.rounds.api.models import (
 )
 from regente.pipelines.rounds.operations import RoundOperations
 from regente.pipelines.rounds.read_models import Round
+from regente.redaction import redacted
 
 routes = resource("/api/rounds", "rounds")
 

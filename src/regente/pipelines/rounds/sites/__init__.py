@@ -1,0 +1,1 @@
+"""The adapters that come with Regente: the sandbox's two sites."""
