@@ -23,6 +23,11 @@ DUE = (
     b"WHERE batch_id = %s AND status = 'queued' AND run_at > regente.clock() RETURNING id) "
     b"SELECT pg_notify('regente_queued', 'documents') FROM due LIMIT 1"
 )
+IN_VAIN = (
+    b"INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, started_at, "
+    b"lease_until) VALUES ('idle', 'nowhere', 1, '0', '{documents}', 1, "
+    b"regente.clock() - interval '1 hour', regente.clock() + interval '1 hour')"
+)
 AGE = b"UPDATE regente.batches SET progress_at = progress_at - interval '6 minutes' WHERE id = %s"
 AGE_TASKS = (
     b"UPDATE regente.tasks SET run_at = run_at - interval '6 minutes', heartbeat_at = "
@@ -78,6 +83,10 @@ class Environment:
         )  # first: a review in between would take a new heartbeat for progress
         await self.sql(AGE, execution_id)
 
+    async def serve_in_vain(self) -> None:
+        """Adds a runner of documents that lives, and has never done anything."""
+        await self.sql(IN_VAIN)
+
     async def sql(self, statement: bytes, *params: Any) -> list[tuple[Any, ...]]:
         async with self.app.database.connection() as connection:
             cursor = await connection.execute(statement, params)
@@ -85,7 +94,8 @@ class Environment:
 
     async def results(self, execution_id: int) -> dict[str, dict[str, Any]]:
         return {
-            row["codigo"]: row for row in await self.operations.documents(execution_id, limit=2_000)
+            found.codigo: found.model_dump()
+            for found in await self.operations.documents(execution_id, limit=2_000)
         }
 
     async def until(

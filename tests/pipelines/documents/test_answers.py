@@ -126,6 +126,27 @@ async def test_a_rate_limit_is_waited_out_and_costs_no_attempt(
     assert chat.calls["throttled"] == 10
 
 
+async def test_a_throttled_document_is_not_overtaken_by_those_behind_it(
+    env: Environment, chat: OpenRouter
+) -> None:
+    """S3, W8: after its Retry-After it is the next, however many documents have not begun."""
+    chat.break_with(ChatFault.THROTTLE, contains="the first", times=1, seconds=0.5)
+    env.write("0.txt", "the first contrato")
+    for number in range(1, 150):
+        env.write(f"{number}.txt", f"um contrato {number}")
+    execution_id = await env.submit()
+    async with runner_in(env.app):
+        await env.ended(execution_id, skip_waits=False)
+    claims = (
+        b"SELECT d.code, e.attempt FROM regente.events e JOIN regente.documents d USING (task_id) "
+        b"WHERE e.event = 'task_claimed' AND d.execution_id = %s ORDER BY e.txid, e.id"
+    )
+    order = await env.sql(claims, execution_id)
+    assert len(order) == 151
+    begun_later = order[order.index(("0.txt", 2)) :]
+    assert len(begun_later) > 75
+
+
 async def test_a_long_rate_limit_is_waited_out_in_the_queue(
     env: Environment, chat: OpenRouter
 ) -> None:

@@ -11,12 +11,18 @@ import pytest
 
 from regente import Regente
 from regente.engine.pipeline import Registry
+from regente.pipelines.documents.models import ExecutionStatus
 from regente.pipelines.documents.standins.openrouter import ChatFault, OpenRouter
 from tests.api.conftest import Served, body_of, served
 from tests.pipelines.documents import pdfs
-from tests.pipelines.documents.environment import Environment, stalled
+from tests.pipelines.documents.environment import Environment, stalled, watchdog
 
 EXECUTIONS = "/api/documents/executions"
+LAST_ERROR = (
+    b"INSERT INTO regente.failures (task_id, attempt, pipeline, class, code, message, fingerprint) "
+    b"SELECT id, 1, 'documents', 'throttled', 'HTTP_429', 'slow down', '' FROM regente.tasks "
+    b"WHERE batch_id = %s"
+)
 
 
 @pytest.fixture
@@ -239,7 +245,7 @@ async def test_a_stalled_execution_says_why_and_where_and_one_of_three_resumes_i
     await stalled(env, registry, execution.id)
     status = body_of(await api.viewer.get(f"/execucoes/{execution.id}/status-detalhado"))
     assert status["status"] == "TRAVADO"
-    assert "No living runner serves the pipeline documents" in status["motivo"]
+    assert "Nenhum runner ativo atende o pipeline documents" in status["motivo"]
     assert (status["parado_em"]["codigo"], status["parado_em"]["etapa"]) == (
         "1.txt",
         "TEXT_EXTRACTED",
@@ -249,7 +255,45 @@ async def test_a_stalled_execution_says_why_and_where_and_one_of_three_resumes_i
     )
     told = [body_of(one) for one in answers]
     assert sorted(one["retomada"] for one in told) == [False, False, True]
+    nothing = "a execução está EM_ANDAMENTO: não há o que retomar"
+    assert sorted(one["motivo"] for one in told) == [nothing, nothing, "retomada"]
     assert {(one["status"], one["tentativas_retry"]) for one in told} == {("EM_ANDAMENTO", 1)}
     chat.faults.clear()
     assert (await env.run(execution.id)).status == "CONCLUIDO"
     assert body_of(await api.viewer.get(f"/execucoes/{execution.id}/erros"))["total"] == 0
+
+
+async def test_the_reason_of_a_stall_stays_after_the_last_resume(
+    env: Environment, api: Served, registry: Registry
+) -> None:
+    """W2, W5: ERRO with the document that the execution waited for, its step and its last error,
+    in Portuguese, and in SQL."""
+    await env.operations.put_project(
+        name="p", classes=[{"name": "a"}, {"name": "b"}], max_retries_execucao=0
+    )
+    env.write("1.txt", "um contrato")
+    execution = await env.submit(project="p")
+    await env.serve_in_vain()
+    await env.sql(LAST_ERROR, execution)
+    await env.age(execution)
+    async with watchdog(env.app, registry):
+        await env.until(lambda one: one.status is ExecutionStatus.ERRO, execution)
+    status = body_of(await api.viewer.get(f"/execucoes/{execution}/status-detalhado"))
+    assert status["motivo"].startswith("O documento 1.txt espera na fila desde ")
+    assert status["motivo"].endswith("Último erro: HTTP_429: slow down.")
+    assert status["parado_em"]["codigo"] == "1.txt"
+    assert status["parado_em"]["erro_codigo"] == "HTTP_429"
+    stall = status["ultimo_travamento"]
+    assert (stall["motivo"], stall["parado_em"]) == (status["motivo"], status["parado_em"])
+    columns = (
+        b"SELECT status, tentativas_retry, max_retries, rota_origem, travado_motivo, "
+        b"travado_codigo, travado_erro_codigo FROM regente.execucoes_classificacao WHERE id = %s"
+    )
+    assert await env.sql(columns, execution) == [
+        ("ERRO", 0, 0, "/classificador/", "no_progress", "1.txt", "HTTP_429")
+    ]
+    redone = body_of(await api.operator.post(f"/execucoes/{execution}/reprocessar-erros"))
+    assert redone["reprocessados"] == 1
+    status = body_of(await api.viewer.get(f"/execucoes/{execution}/status-detalhado"))
+    assert (status["status"], status["motivo"], status["parado_em"]) == ("EM_ANDAMENTO", None, None)
+    assert status["ultimo_travamento"] == stall

@@ -40,6 +40,7 @@ async def test_an_execution_that_stalls_after_its_last_resume_is_an_error(
     execution_id = await env.submit(project="once")
     await stalled(env, registry, execution_id)
     assert (await env.operations.resume(execution_id)).resumed
+    await env.serve_in_vain()
     await env.age(execution_id)
     async with watchdog(env.app, registry):
         execution = await env.until(lambda one: one.status is ExecutionStatus.ERRO, execution_id)

@@ -109,7 +109,7 @@ async def test_reservations_are_released_in_the_order_in_which_they_are_taken(ap
             "INSERT INTO embedding_reservations VALUES (decode(%(hash)s, 'hex'), 7, 1)",
             hash=one,
         )
-    async with app.database.transaction() as wanting:
+    async with await AsyncConnection.connect(app.database_url) as wanting:
         await lock_reservation(wanting, hashes[0])
         giving = asyncio.create_task(give_up(app, hashes[::-1]))
         await eventually_async(lambda: waits_for_a_lock(app))

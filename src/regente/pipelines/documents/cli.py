@@ -10,6 +10,7 @@ import typer
 
 from regente.app import Regente
 from regente.cli import output
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, LimitOption, batch_reference
 from regente.cli.output import (
@@ -31,10 +32,9 @@ from regente.pipelines.documents.models import (
     Project,
 )
 from regente.pipelines.documents.operations import DocumentOperations
-from regente.pipelines.documents.read_models import DocumentExecution
+from regente.pipelines.documents.read_models import DocumentExecution, DocumentResult
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import documents_in, with_contents
-from regente.queries import Row
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,7 +67,10 @@ _STYLES = {
 
 
 @command(
-    documents, "classify", example="regente documents classify ./inbox --project contratos --follow"
+    documents,
+    "classify",
+    audited="documents.classify",
+    example="regente documents classify ./inbox --project contratos --follow",
 )
 async def classify(
     context: CommandContext,
@@ -100,12 +103,10 @@ async def classify(
             _, found = await asyncio.to_thread(documents_in, folder)
             stored = with_contents(folder, found, DocumentSettings().max_file_bytes)
             execution_id = await operations.submit_contents(
-                stored, project=project, name=name, by="cli"
+                stored, project=project, name=name, by=BY
             )
         else:
-            execution_id = await operations.submit_folder(
-                folder, project=project, name=name, by="cli"
-            )
+            execution_id = await operations.submit_folder(folder, project=project, name=name, by=BY)
         if follow:
             await _follow(app, execution_id)
         execution = await operations.execution(execution_id)
@@ -132,6 +133,7 @@ async def projects(context: CommandContext) -> None:
 @command(
     documents,
     "project",
+    audited="documents.project",
     example='regente documents project contratos --class "contrato=an agreement" --class outro',
 )
 async def put_project(
@@ -208,7 +210,7 @@ async def show(
         found = await operations.execution(batch_reference(execution))
         rows = await operations.documents(found.id, statuses=status, limit=limit)
     if context.json:
-        output.write_json({**found.model_dump(), "itens": rows})
+        output.write_json({**found.model_dump(), "itens": [row.model_dump() for row in rows]})
         return
     columns = (
         figure("ID"),
@@ -242,7 +244,7 @@ async def errors(
     )
 
 
-@command(documents, "resume", example="regente documents resume 12")
+@command(documents, "resume", audited="documents.resume", example="regente documents resume 12")
 async def resume(context: CommandContext, execution: ExecutionArgument) -> None:
     """Resume a stalled (TRAVADO) execution. Of two concurrent calls only one resumes it."""
     async with context.app("documents") as app:
@@ -251,7 +253,12 @@ async def resume(context: CommandContext, execution: ExecutionArgument) -> None:
     context.answer(answer, lambda: text if answer.resumed else f"Nothing changed: {answer.reason}.")
 
 
-@command(documents, "reprocess", example="regente documents reprocess 12 --code HTTP_502")
+@command(
+    documents,
+    "reprocess",
+    audited="documents.reprocess",
+    example="regente documents reprocess 12 --code HTTP_502",
+)
 async def reprocess(
     context: CommandContext,
     execution: ExecutionArgument,
@@ -307,20 +314,20 @@ def _row(one: DocumentExecution) -> tuple[RenderableType, ...]:
     )
 
 
-def _document_row(row: Row) -> tuple[RenderableType, ...]:
-    told = row["categoria"] or row["pulado_motivo"] or row["erro_mensagem"] or row["etapa"] or ""
-    return str(row["id"]), row["codigo"], _state(row["status"]), str(row["tentativas"]), told
+def _document_row(row: DocumentResult) -> tuple[RenderableType, ...]:
+    told = row.categoria or row.pulado_motivo or row.erro_mensagem or row.etapa or ""
+    return str(row.id), row.codigo, _state(row.status), str(row.tentativas), told
 
 
-def _error_row(row: Row) -> tuple[RenderableType, ...]:
-    last = when(row["ultimo_erro_em"])
+def _error_row(row: DocumentResult) -> tuple[RenderableType, ...]:
+    last = when(row.ultimo_erro_em)
     return (
-        str(row["id"]),
-        row["codigo"],
-        str(row["tentativas"]),
+        str(row.id),
+        row.codigo,
+        str(row.tentativas),
         last,
-        row["erro_codigo"] or "",
-        row["erro_mensagem"] or "",
+        row.erro_codigo or "",
+        row.erro_mensagem or "",
     )
 
 

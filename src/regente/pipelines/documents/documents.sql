@@ -64,7 +64,8 @@ SELECT b.id, b.name AS nome, e.project AS projeto, b.status::text AS status, e.s
        c.erro AS "ERRO",
        c.pulado AS "PULADO", c.cancelado AS "CANCELADO", b.resumes AS tentativas_retry,
        b.max_resumes AS max_retries,
-       CASE WHEN c.ended > 0 AND c.ended < b.total AND b.status < 'completed'
+       CASE WHEN c.ended > 0 AND c.ended < b.total AND b.status = 'running'
+                AND regente.batch_is_served(b.id, '0')
             THEN extract(epoch FROM regente.clock() - b.created_at)::double precision
                  / c.ended * (b.total - c.ended)
        END AS eta_segundos,

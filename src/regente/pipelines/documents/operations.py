@@ -23,7 +23,11 @@ from regente.pipelines.documents.models import (
     Project,
 )
 from regente.pipelines.documents.queries import QUERIES
-from regente.pipelines.documents.read_models import DocumentCounts, DocumentExecution
+from regente.pipelines.documents.read_models import (
+    DocumentCounts,
+    DocumentExecution,
+    DocumentResult,
+)
 from regente.pipelines.documents.sources import NewDocument, checked, documents_in
 from regente.queries import Row
 
@@ -151,15 +155,15 @@ class DocumentOperations:
         codigo: str | None = None,
         before_id: int | None = None,
         limit: int = 100,
-    ) -> list[Row]:
-        """Its documents with the specification's field names (`document_results`), newest first."""
+    ) -> list[DocumentResult]:
+        """Its documents, newest first."""
         unknown = [one for one in statuses or () if one not in list(DocumentStatus)]
         if unknown:
             raise InvalidInput(
                 f"{', '.join(unknown)} is not a status; known: {', '.join(DocumentStatus)}"
             )
         found = await self.execution(execution)
-        return await QUERIES.fetch_all(
+        rows = await QUERIES.fetch_all(
             self._client.database,
             "results",
             execution_id=found.id,
@@ -168,6 +172,7 @@ class DocumentOperations:
             statuses=None if statuses is None else list(statuses),
             limit=max(1, min(limit, MAX_PAGE)),
         )
+        return [DocumentResult(**row) for row in rows]
 
     async def resume(self, execution: int | str) -> Resumed:
         """Resume a stalled execution. Of two concurrent calls only one resumes it."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from regente.engine.errors import Skip
+from regente.engine.isolation import run_isolated
 from regente.engine.task import Task
 from regente.engine.threads import run_in_thread
 from regente.pipelines.documents.classifier import Classifier, Verdict, WrongAnswer
@@ -37,12 +38,15 @@ class DocumentPipeline:
         document = await self._store.document(task.id)
         try:
             found = await self._text(task, document)
-            verdict = await task.step(CLASSIFIED, self._verdict, task, document, found.text)
+
+            async def ask(text: str) -> Verdict:  # of the document as it is at this attempt
+                return await self._verdict(task, document, text)
+
+            verdict = await task.step(CLASSIFIED, ask, found.text)
         except Skip as reason:
             await self._store.keep_reason(task, reason)
             raise
-        async with task.transaction(STORED) as connection:
-            await self._store.store_result(connection, task.id, found, verdict)
+        await task.transact(STORED, self._store.store_result, task.id, found, verdict)
         return {
             "codigo": document.code,
             "categoria": verdict.category,
@@ -50,20 +54,23 @@ class DocumentPipeline:
         }
 
     async def _text(self, task: Task[DocumentArgs], document: Document) -> Extracted:
+        async def extract() -> Extracted:  # a replay needs no content
+            found: Extracted = await self._extracted(await self._content(document))
+            return found
+
+        return await task.step(TEXT, extract)
+
+    async def _extracted(self, content: bytes) -> Any:
         limit = self._settings.max_characters
-        if await task.done(TEXT):
-            return await task.step(TEXT, plain_text, b"", limit)  # as it was found before
-        content = await self._content(document)
         if kind_of(content) is Kind.TEXT:
-            return await task.step(TEXT, plain_text, content, limit)
-        return await task.step(
-            TEXT,
+            return await run_in_thread(plain_text, content, limit, on_start=lambda _: None)
+        return await run_isolated(
             self._extract,
-            content,
-            limit,
-            isolated=True,
-            timeout=self._settings.extract_seconds,
+            (content, limit),
+            {},
+            timeout_seconds=self._settings.extract_seconds,
             memory_mb=self._settings.extract_memory_mb,
+            on_start=lambda _: None,
         )
 
     async def _content(self, document: Document) -> bytes:

@@ -7,3 +7,4 @@ from pathlib import Path
 from regente.queries import Queries
 
 QUERIES = Queries(Path(__file__).with_name("documents.sql"))
+EXECUCOES = Queries(Path(__file__).with_name("execucoes.sql"), prepare=False)

@@ -36,7 +36,12 @@ ModelOption = Annotated[
 ]
 
 
-@command(embeddings, "add", example="regente embeddings add reviews.jsonl --batch reviews --follow")
+@command(
+    embeddings,
+    "add",
+    audited="embeddings.add",
+    example="regente embeddings add reviews.jsonl --batch reviews --follow",
+)
 async def add(
     context: CommandContext,
     file: Annotated[
@@ -122,7 +127,12 @@ async def search(
     context.answer(found, lambda: table(columns, rows) if found else "Nothing is embedded yet.")
 
 
-@command(embeddings, "pgvector", example="regente embeddings pgvector --index")
+@command(
+    embeddings,
+    "pgvector",
+    audited="embeddings.pgvector",
+    example="regente embeddings pgvector --index",
+)
 async def pgvector(
     context: CommandContext,
     index: Annotated[

@@ -113,8 +113,11 @@ class EmbeddingPipeline:
         if found:
             dimensions = check_vectors([vector for _, vector in found], embedder.dimensions)
             # Only the last part records the step; earlier parts may be repeated differently.
-            async with task.transaction(STORED if last else None) as connection:
-                await self._store(connection, task, found, dimensions)
+            if last:
+                await task.transact(STORED, self._store, task, found, dimensions)
+            else:
+                async with task.transaction() as connection:
+                    await self._store(connection, task, found, dimensions)
         return refused
 
     async def _store(

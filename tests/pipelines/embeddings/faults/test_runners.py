@@ -56,13 +56,13 @@ async def test_a_hundred_tasks_and_three_runners_are_a_hundred_embeddings(
     assert all(one.average_seconds is not None for one in found if one.completed)
 
 
+@pytest.mark.parametrize("honours_keys", [True, False], ids=["honoured keys", "ignored keys"])
 async def test_runners_that_are_killed_leave_exactly_one_vector_for_each_content(
-    database_url: str,
+    database_url: str, honours_keys: bool
 ) -> None:
     """S8 in small (the module `campaign` is the large one); S4: tasks of killed runners rerun."""
-    outcome = await run(
-        Plan(seed=7, texts=600, kills=3, texts_per_task=5), database_url, logger.info
-    )
+    plan = Plan(seed=7, texts=600, kills=3, texts_per_task=5, honours_keys=honours_keys)
+    outcome = await run(plan, database_url, logger.info)
     assert outcome.faults == []
     assert (outcome.figures["contents"], outcome.figures["vectors"], outcome.figures["kills"]) == (
         480,

@@ -20,13 +20,12 @@ from regente.api.uploads import files_of, text_of, uploaded
 from regente.pipelines.documents.api.models import (
     UPLOAD,
     DocumentQuery,
-    DocumentResult,
     FolderExecution,
     ProjectFields,
 )
 from regente.pipelines.documents.models import MAX_DOCUMENTS, Project
 from regente.pipelines.documents.operations import DocumentOperations
-from regente.pipelines.documents.read_models import DocumentExecution
+from regente.pipelines.documents.read_models import DocumentExecution, DocumentResult
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import NewDocument, folder_below
 
@@ -115,8 +114,8 @@ async def documents(
         before_id=query.before_id,
         limit=query.limit + 1,
     )
-    more = str(rows[query.limit - 1]["id"]) if len(rows) > query.limit else None
-    return Page(items=[DocumentResult(**row) for row in rows[: query.limit]], next=more)
+    more = str(rows[query.limit - 1].id) if len(rows) > query.limit else None
+    return Page(items=rows[: query.limit], next=more)
 
 
 def _operations(api: Api) -> DocumentOperations:

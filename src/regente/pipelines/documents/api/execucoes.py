@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 
@@ -15,17 +15,21 @@ from regente.api.queries import QUERIES
 from regente.api.resource import resource
 from regente.api.routes import batches
 from regente.api.state import Api, ApiDep
+from regente.engine.models import Stall
 from regente.pipelines.documents.api.execucoes_models import (
     DocumentError,
     DocumentErrors,
     Execution,
+    LastStall,
     ReprocessedErrors,
     ReprocessErrors,
     ResumedExecution,
     StoppedAt,
 )
 from regente.pipelines.documents.models import ExecutionStatus
+from regente.pipelines.documents.queries import EXECUCOES
 from regente.pipelines.documents.read_models import DocumentCounts
+from regente.pipelines.documents.stall_reasons import stall_reason
 
 routes = resource("/execucoes", "execucoes")
 
@@ -34,11 +38,13 @@ routes = resource("/execucoes", "execucoes")
     "/{execution_id}/status-detalhado", summary="Status com heartbeat, erros, rota de origem"
 )
 async def status_detalhado(execution_id: Id, api: ApiDep, who: Viewer) -> Execution:
-    """De uma execução `TRAVADO`, também o motivo e onde parou."""
+    """De uma execução `TRAVADO` ou `ERRO`, também o motivo e onde parou."""
     found = await batches.detail(api, execution_id)
     heartbeat = await QUERIES.fetch_one(api.database, "batch_heartbeat", batch_id=execution_id)
-    last = await QUERIES.fetch_one(api.database, "execution_last", batch_id=execution_id)
+    last = await EXECUCOES.fetch_one(api.database, "execution_last", batch_id=execution_id)
     status = ExecutionStatus.of_batch(found.status)
+    stall = await _last_stall(api, found.stall)
+    stopped = stall if status in (ExecutionStatus.TRAVADO, ExecutionStatus.ERRO) else None
     ended = found.completed + found.failed + found.canceled + found.skipped
     documents = DocumentCounts(
         PENDENTE=found.draft + found.queued,
@@ -65,7 +71,9 @@ async def status_detalhado(execution_id: Id, api: ApiDep, who: Viewer) -> Execut
         erros={one.code or "DESCONHECIDO": one.tasks for one in found.errors},
         criado_em=found.created_at,
         concluido_em=found.finished_at,
-        **(await _stopped(api, execution_id) if status is ExecutionStatus.TRAVADO else {}),
+        motivo=stopped.motivo if stopped else None,
+        parado_em=stopped.parado_em if stopped else None,
+        ultimo_travamento=stall,
     )
 
 
@@ -74,7 +82,7 @@ async def erros(
     execution_id: Id, query: Annotated[PageQuery, Query()], api: ApiDep, who: Viewer
 ) -> DocumentErrors:
     ledger = await api.regente.batch(execution_id)
-    rows = await QUERIES.fetch_all(
+    rows = await EXECUCOES.fetch_all(
         api.database,
         "execution_errors",
         batch_id=execution_id,
@@ -93,12 +101,14 @@ async def retomar(
     """De duas chamadas simultâneas, uma retoma e a outra não altera nada."""
     done = await batches.resume(execution_id, api, who, note)
     after = await api.regente.batch(execution_id)
+    status = ExecutionStatus.of_batch(after.status)
+    nothing = f"a execução está {status}: não há o que retomar"
     return ResumedExecution(
         retomada=done.resumed,
-        motivo=done.reason,
+        motivo="retomada" if done.resumed else nothing,
         documentos_liberados=done.released,
         tentativas_retry=after.resumes,
-        status=ExecutionStatus.of_batch(after.status),
+        status=status,
     )
 
 
@@ -117,9 +127,21 @@ async def reprocessar_erros(
     return ReprocessedErrors(reprocessados=done.count, ids=done.ids)
 
 
-async def _stopped(api: Api, execution_id: int) -> dict[str, Any]:
-    """The task that the execution waits for, and why."""
-    row = await QUERIES.fetch_one(api.database, "execution_stopped_at", batch_id=execution_id)
-    if row is None:
-        return {}
-    return {"parado_em": StoppedAt(**row), "motivo": (await api.regente.why(row["id"])).summary}
+async def _last_stall(api: Api, stall: Stall | None) -> LastStall | None:
+    if stall is None:
+        return None
+    if stall.task_id is None:
+        return LastStall(em=stall.at, motivo=stall_reason(stall, None), parado_em=None)
+    row = await EXECUCOES.fetch_one(api.database, "document_code", task_id=stall.task_id)
+    codigo = row["codigo"] if row else stall.key or str(stall.task_id)
+    stopped = StoppedAt(
+        id=stall.task_id,
+        codigo=codigo,
+        etapa=stall.step,
+        desde=stall.since,
+        runner=stall.runner,
+        erro_codigo=stall.error_code,
+        erro_mensagem=stall.error_message,
+        erro_em=stall.error_at,
+    )
+    return LastStall(em=stall.at, motivo=stall_reason(stall, codigo), parado_em=stopped)

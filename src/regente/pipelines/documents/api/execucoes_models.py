@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from regente.api.models.basics import SomeId, Strict, Word
 from regente.pipelines.documents.models import ExecutionStatus
@@ -13,12 +13,40 @@ from regente.pipelines.documents.read_models import DocumentCounts
 
 
 class StoppedAt(BaseModel):
-    """The task that a stalled execution waits for."""
+    """The task that a stalled execution waited for."""
 
     id: int
     codigo: str
     etapa: str | None = Field(description="The last step that it finished.")
     desde: datetime | None = Field(description="Its last heartbeat.")
+    runner: str | None
+    erro_codigo: str | None = Field(description="Its last failure.")
+    erro_mensagem: str | None
+    erro_em: datetime | None
+
+
+class LastStall(BaseModel):
+    """Why and where the execution stalled last."""
+
+    em: datetime
+    motivo: str
+    parado_em: StoppedAt | None
+
+
+_STALL: dict[str, JsonValue] = {
+    "motivo": "O documento 0081.pdf está parado na etapa TEXT_EXTRACTED no runner host:71, sem "
+    "progresso desde 30/01/2026 10:00:00 UTC. Último erro: HTTP_TIMEOUT: no answer in time.",
+    "parado_em": {
+        "id": 8081,
+        "codigo": "0081.pdf",
+        "etapa": "TEXT_EXTRACTED",
+        "desde": "2026-01-30T10:00:00Z",
+        "runner": "host:71",
+        "erro_codigo": "HTTP_TIMEOUT",
+        "erro_mensagem": "no answer in time",
+        "erro_em": "2026-01-30T09:59:00Z",
+    },
+}
 
 
 class Execution(BaseModel):
@@ -45,14 +73,8 @@ class Execution(BaseModel):
                 "timeout_segundos": 300.0,
                 "rota_origem": "/classificador/",
                 "erros": {"HTTP_502": 1},
-                "motivo": "No living runner serves the pipeline documents: start one with `regente "
-                "run`.",
-                "parado_em": {
-                    "id": 8081,
-                    "codigo": "0081.pdf",
-                    "etapa": "TEXT_EXTRACTED",
-                    "desde": "2026-01-30T10:00:00Z",
-                },
+                **_STALL,
+                "ultimo_travamento": {"em": "2026-01-30T10:05:00Z", **_STALL},
                 "eta_segundos": None,
                 "criado_em": "2026-01-30T09:55:00Z",
                 "concluido_em": None,
@@ -73,8 +95,11 @@ class Execution(BaseModel):
     timeout_segundos: float = Field(description="Time without progress until it is TRAVADO.")
     rota_origem: str | None
     erros: dict[str, int] = Field(description="Failed documents by code.")
-    motivo: str | None = Field(None, description="Why it is TRAVADO.")
-    parado_em: StoppedAt | None = Field(None, description="The task that it waits for.")
+    motivo: str | None = Field(None, description="Why it is TRAVADO, or ERRO.")
+    parado_em: StoppedAt | None = Field(None, description="The task that it waited for then.")
+    ultimo_travamento: LastStall | None = Field(
+        None, description="Its last stall, also after it went on."
+    )
     eta_segundos: float | None
     criado_em: datetime
     concluido_em: datetime | None
@@ -110,7 +135,7 @@ class ResumedExecution(BaseModel):
 
 class ReprocessErrors(Strict):
     codigos: list[Word] | None = Field(None, max_length=100, description="Only these error codes.")
-    ids: list[SomeId] | None = Field(None, max_length=10_000)
+    ids: list[SomeId] | None = Field(None, max_length=10_000, fail_fast=True)
 
 
 class ReprocessedErrors(BaseModel):

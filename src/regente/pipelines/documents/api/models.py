@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from regente.api.models.basics import PageQuery, Strict
 from regente.pipelines.documents.models import (
@@ -64,35 +63,6 @@ class FolderExecution(Strict):
 class DocumentQuery(PageQuery):
     statuses: list[DocumentStatus] | None = Field(None, max_length=6)
     codigo: str | None = Field(None, max_length=400)
-
-
-class DocumentResult(BaseModel):
-    """A document with the specification's field names (`ResultadoClassificacao`)."""
-
-    id: int
-    execucao_id: int
-    codigo: str
-    status: DocumentStatus
-    tentativas: int
-    categoria: str | None
-    confianca: float | None
-    justificativa: str | None
-    pulado_codigo: str | None
-    pulado_motivo: str | None = Field(description="Why it is PULADO.")
-    erro_codigo: str | None
-    erro_mensagem: str | None
-    erro_stack: str | None
-    erro_etapa: str | None
-    ultimo_erro_em: datetime | None
-    etapa: str | None
-    concluido_em: datetime | None
-    tamanho_bytes: int
-    tipo: str | None
-    sha256: str | None
-    paginas: int | None
-    caracteres: int | None
-    modelo: str | None
-    ultima_resposta: str | None = Field(description="The last unusable answer.")
 
 
 UPLOAD: dict[str, Any] = {

@@ -30,7 +30,7 @@ class AddTexts(Strict):
         }
     )
 
-    texts: list[Text] = Field(min_length=1, max_length=MAX_TEXTS)
+    texts: list[Text] = Field(min_length=1, max_length=MAX_TEXTS, fail_fast=True)
     model: Model = None
     batch: Word | None = Field(
         None, description="A batch's name; a new name creates one. null: a batch for these texts."

@@ -70,6 +70,8 @@ class OpenAiEmbeddings:
         self.calls: dict[str, int] = {}
         self.charged: Counter[str] = Counter()
         """How often each text was charged."""
+        self.honours_keys = True
+        """Whether a repeated call with the same idempotency key is free."""
         self.faults: list[Fault] = []
         self._remembered: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self.reset()
@@ -149,6 +151,7 @@ class OpenAiEmbeddings:
     def _answer(
         self, question: EmbeddingsQuestion, texts: list[str], key: str | None
     ) -> dict[str, Any]:
+        key = key if self.honours_keys else None
         if key is not None and key in self._remembered:
             self.calls["repeated"] += 1
             return self._remembered[key]

@@ -1,0 +1,2 @@
+DROP VIEW regente.resultados_classificacao;
+DROP VIEW regente.execucoes_classificacao;

@@ -1,0 +1,1 @@
+DROP VIEW regente.queue_jobs;
