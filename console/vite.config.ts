@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
@@ -7,6 +8,7 @@ export default defineConfig({
   // Relative, so that one build works at the root and under any path prefix.
   base: "./",
   plugins: [react()],
+  resolve: { alias: { "@console": fileURLToPath(new URL("src", import.meta.url)) } },
   build: {
     outDir: process.env.REGENTE_CONSOLE_OUT ?? "../src/regente/console/static",
     emptyOutDir: true,
@@ -14,11 +16,16 @@ export default defineConfig({
     assetsInlineLimit: 0,
     reportCompressedSize: false,
     modulePreload: { polyfill: false },
+    // The licences of what is bundled go with it, into the wheel.
+    license: { fileName: "licenses.md" },
   },
-  server: { proxy: { "/api": api, "/docs": api, "/pages": api, "/openapi.json": api } },
+  server: {
+    fs: { allow: [".."] },
+    proxy: { "/api": api, "/docs": api, "/pages": api, "/openapi.json": api },
+  },
   test: {
     environment: "jsdom",
-    include: ["src/**/*.test.{ts,tsx}"],
+    include: ["src/**/*.test.{ts,tsx}", "../src/regente/pipelines/*/console/**/*.test.{ts,tsx}"],
     setupFiles: ["src/test-setup.ts"],
   },
 });

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from regente.asgi.server import serving
-from regente.console.files import load
+from regente.console.files import FOLDER, load
 from regente.console.serving import Console
 
 INDEX = '<link href="./icon.svg"><script src="./assets/index-1a2b.js"></script>'
@@ -110,3 +110,18 @@ async def test_a_tree_without_a_built_console_says_so(tmp_path: Path) -> None:
         assert "has not been built" in (await caller.get("/")).text
         assert (await caller.get("/sign-in")).text == "api /sign-in"
         assert (await caller.get("/missions")).text == "api /missions"
+
+
+async def test_a_path_of_very_many_segments_is_no_page(folder: Path) -> None:
+    """I10: the document would grow with each, and be kept."""
+    async with serving(Console(api, load(folder))) as url, client(url) as browser:
+        answer = await browser.get("/missions" + "/" * 30_000)
+        assert answer.text.startswith("api /missions/")
+        assert "<script" in (await browser.get("/missions/7")).text
+
+
+def test_the_licences_of_bundled_packages_are_built_in() -> None:
+    """Their authors ask for it: the wheel contains them beside the code."""
+    text = (FOLDER / "licenses.md").read_text("utf-8")
+    for package in ("react-dom", "@mantine/core", "@tanstack/react-query", "@lingui/core"):
+        assert f"## {package} - " in text

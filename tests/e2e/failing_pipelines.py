@@ -1,4 +1,5 @@
-"""Pipelines that fail: quotes that stall on a route, and dead letters with hostile snapshots."""
+"""Pipelines that fail: quotes that stall on a route, dead letters with hostile snapshots, and
+payments of unknown outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from regente import Fatal, Retry, Task
+from regente import Fatal, Retry, Task, UnknownOutcome
 from regente.app import Regente
 from regente.engine.pipeline import Registry
 from regente.settings import Settings
@@ -80,6 +81,10 @@ class FailingPipelines:
         args = [{"product": f"chair-{number}", "code": code} for number in range(count)]
         return [await self.app.enqueue("shop-pages", given) for given in args]
 
+    async def unanswered_payments(self, count: int) -> list[int]:
+        """Each waits for a person; called again, it is answered."""
+        return [await self.app.enqueue("payments", {}) for _ in range(count)]
+
 
 @asynccontextmanager
 async def run_failing_pipelines(database_url: str) -> AsyncIterator[FailingPipelines]:
@@ -109,6 +114,15 @@ async def run_failing_pipelines(database_url: str) -> AsyncIterator[FailingPipel
                     details={"status": 403},
                 )
             return task.args.product
+
+        @registry.pipeline("payments", retry=Retry(max_attempts=1))
+        async def payments(task: Task) -> float:
+            def pay() -> float:
+                if task.attempt == 1:
+                    raise UnknownOutcome("the provider did not answer")
+                return 2.5
+
+            return await task.step("PAY", pay, on_unknown="hold")
 
         running = asyncio.create_task(app.run(concurrency=20, name="failing-pipelines"))
         try:

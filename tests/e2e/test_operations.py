@@ -137,6 +137,38 @@ async def test_a_dead_letter_its_snapshot_and_its_retry(
     )
 
 
+async def test_a_person_decides_on_payments_of_unknown_outcome(
+    page: Page, demo: Demo, failing_pipelines: FailingPipelines
+) -> None:
+    """I2, O19: one is called again, one gets its result, as it was written; then nothing waits."""
+    again, given = await failing_pipelines.unanswered_payments(2)
+    await page.goto(f"{demo.url}/failures")
+    panel = page.get_by_role("region", name="2 chamadas esperam a sua decisão")
+    await expect(panel).to_be_visible()
+    await expect(page.get_by_role("link", name="2 decisões pendentes")).to_be_visible()
+    first = panel.get_by_role("region", name=f"#{again} · PAY")
+    await expect(first).to_contain_text(re.compile(r"Pode ter sido chamada em .*, tentativa 1"))
+    await first.get_by_role("button", name="Chamar de novo").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("será feita ou paga duas vezes")
+    await dialog.get_by_role("button", name="Chamar de novo").click()
+    toast = page.get_by_role("status")
+    await expect(toast.get_by_text(f"PAY da tarefa {again} será chamada de novo.")).to_be_visible()
+    await expect(first).to_be_hidden()
+    await page.get_by_role("button", name=f"Informar o resultado #{given} · PAY").click()
+    await dialog.get_by_label("Resultado (JSON)").fill("7.0.0")
+    await dialog.get_by_role("button", name="Informar o resultado").click()
+    await expect(dialog.get_by_text("Não é um JSON válido")).to_be_visible()
+    await dialog.get_by_label("Resultado (JSON)").fill("7.0")
+    await dialog.get_by_role("button", name="Informar o resultado").click()
+    await expect(toast.get_by_text(f"A tarefa {given} continua com o resultado")).to_be_visible()
+    await expect(page.get_by_role("button", name="Informar o resultado")).to_have_count(0)
+    async with demo.client() as client:
+        await eventually_async(lambda: _completed(client, [again, given]), within_seconds=30)
+    results = [(await failing_pipelines.app.get(one)).result for one in (again, given)]
+    assert list(map(repr, results)) == ["2.5", "7.0"]
+
+
 async def test_the_demos_dead_letter_completes_once_its_cause_is_gone(
     page: Page, demo: Demo, completed: int
 ) -> None:
@@ -220,6 +252,11 @@ async def test_the_audit_is_filtered_and_exported(page: Page, demo: Demo, comple
 async def _idle(client: httpx2.AsyncClient) -> bool:
     answer = await client.get("/api/orchestrator")
     return bool(answer.json()["state"] == "closed")
+
+
+async def _completed(client: httpx2.AsyncClient, ids: list[int]) -> bool:
+    found = [(await client.get(f"/api/tasks/{one}")).json()["status"] for one in ids]
+    return set(found) == {"completed"}
 
 
 async def _all_ended(client: httpx2.AsyncClient, ids: list[int]) -> bool:

@@ -3,11 +3,11 @@ import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, type Schemas } from "./client";
 import { unwrap } from "./problem";
 
-export type Batch = Schemas["Batch"];
+export type Batch = Schemas["BatchInfo"];
 export type BatchDetail = Schemas["BatchDetail"];
 export type FailureGroup = Schemas["FailureGroup"];
 export type Failure = Schemas["Failure"];
-export type Runner = Schemas["Runner"];
+export type Runner = Schemas["RunnerInfo"];
 export type Event = Schemas["Event"];
 export type EventFilter = {
   mission_id?: number;

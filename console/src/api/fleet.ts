@@ -2,10 +2,10 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, type Schemas } from "./client";
 import { unwrap } from "./problem";
 
-export type FleetWorker = Schemas["Worker"];
-export type FleetProxy = Schemas["Proxy"];
-export type FleetWriter = Schemas["Writer"];
-export type TestResult = Schemas["Verdict"];
+export type FleetWorker = Schemas["WorkerInfo"];
+export type FleetProxy = Schemas["ProxyInfo"];
+export type FleetWriter = Schemas["WriterInfo"];
+export type TestResult = Schemas["TestResult"];
 export type FleetKind = "workers" | "proxies" | "writers";
 
 export const fleetKeys = {

@@ -32,4 +32,29 @@ export const sessionQuery = queryOptions({
 export const signIn = async (credentials: Schemas["Credentials"]): Promise<Session> =>
   storeCsrfToken(await unwrap(api.POST("/api/session", { body: credentials })));
 
-export const signOut = (): Promise<unknown> => unwrap(api.DELETE("/api/session"));
+// The address that ends the session at the provider, too, if that is where it began.
+export const signOut = async (): Promise<string | undefined> => {
+  const answer = await unwrap<Schemas["SignedOut"] | undefined>(api.DELETE("/api/session"));
+  return answer?.url;
+};
+
+export type SignInProvider = Schemas["SignInProvider"];
+
+export const providersQuery = queryOptions({
+  queryKey: ["providers"],
+  queryFn: ({ signal }) => unwrap(api.GET("/api/session/providers", { signal })),
+  staleTime: Number.POSITIVE_INFINITY,
+  retry: false,
+});
+
+export type OpenSession = Schemas["OpenSession"];
+
+export const sessionsQuery = queryOptions({
+  queryKey: ["sessions"],
+  queryFn: ({ signal }) => unwrap(api.GET("/api/session/all", { signal })),
+});
+
+export const endSession = (id: string): Promise<unknown> =>
+  unwrap<unknown>(
+    api.DELETE("/api/session/all/{member_id}", { params: { path: { member_id: id } } }),
+  );

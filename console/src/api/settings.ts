@@ -25,5 +25,16 @@ export const keysQuery = queryOptions({
 export const createKey = (body: Schemas["NewKey"]) => unwrap(api.POST("/api/keys", { body }));
 export const revokeKey = (id: string): Promise<unknown> =>
   unwrap<unknown>(api.DELETE("/api/keys/{member_id}", { params: { path: { member_id: id } } }));
+export type Person = Schemas["Person"];
+
+export const peopleQuery = queryOptions({
+  queryKey: ["people"],
+  queryFn: ({ signal }) => unwrap(api.GET("/api/people", { signal })),
+});
+
+export const endSessionsOf = (id: string): Promise<unknown> =>
+  unwrap<unknown>(
+    api.DELETE("/api/people/{member_id}/sessions", { params: { path: { member_id: id } } }),
+  );
 export const createSignInLink = (id: string) =>
   unwrap(api.POST("/api/keys/{member_id}/sign-in-link", { params: { path: { member_id: id } } }));

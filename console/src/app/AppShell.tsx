@@ -1,8 +1,15 @@
 import { useLingui } from "@lingui/react";
-import { Button, NativeSelect, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
+import {
+  Badge,
+  Button,
+  NativeSelect,
+  useComputedColorScheme,
+  useMantineColorScheme,
+} from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
+import { decisionsQuery } from "../api/decisions";
 import { sessionQuery, signOut } from "../api/session";
 import { chooseLanguage, LANGUAGES, type Language, useT } from "../i18n";
 import { LiveBadge, StaleWarning } from "../live/LiveBadge";
@@ -107,9 +114,25 @@ function Nav({ open, close }: { open: boolean; close: () => void }) {
           aria-current={isActive(path, location) ? "page" : undefined}
         >
           {t(name)}
+          {path === "/failures" && <DecisionCount />}
         </Link>
       ))}
     </nav>
+  );
+}
+
+function DecisionCount() {
+  const t = useT();
+  const { data } = useQuery(decisionsQuery);
+  if (!data?.length) return null;
+  return (
+    <>
+      {" "}
+      <Badge size="sm" color="red.9" component="span" aria-hidden="true">
+        {data.length}
+      </Badge>
+      <span className="hidden-text">{t("decisions.waiting", { count: data.length })}</span>
+    </>
   );
 }
 
@@ -121,7 +144,8 @@ function HeaderControls() {
   const { setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   const scheme = useComputedColorScheme("light");
   const leave = async () => {
-    await signOut();
+    const atProvider = await signOut();
+    if (atProvider) return location.assign(atProvider);
     queries.setQueryData(sessionQuery.queryKey, null);
     queries.removeQueries({
       predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0],

@@ -3,6 +3,7 @@ import { Kbd, Modal, Switch, TextInput } from "@mantine/core";
 import { type KeyboardEvent, useState } from "react";
 import { useLocation } from "wouter";
 import { useT } from "../i18n";
+import { HAS_MISSIONS } from "./builtins";
 import { type Command, filterCommands, parseMissionId } from "./commands";
 import { setSingleKeysEnabled, singleKeysEnabled } from "./keyboard";
 
@@ -33,7 +34,7 @@ function CommandList({ commands, close }: { commands: Command[]; close: () => vo
   const [, navigate] = useLocation();
   const [query, setQuery] = useState("");
   const [index, setIndex] = useState(0);
-  const mission = parseMissionId(query);
+  const mission = HAS_MISSIONS ? parseMissionId(query) : null;
   const found = mission
     ? [
         {

@@ -1,5 +1,5 @@
-import { RESULT_KINDS } from "../api/results";
 import type { MessageId } from "../i18n";
+import { BUILTIN_PAGES } from "./builtinPages";
 import { isOn } from "./builtins";
 
 interface Page {
@@ -14,7 +14,7 @@ const ALL: Page[] = [
   { path: "/", name: "nav.overview", letter: "o" },
   { path: "/missions", name: "nav.missions", letter: "m", of: ["missions"] },
   { path: "/batches", name: "nav.batches", letter: "b" },
-  { path: "/results", name: "nav.results", letter: "e", of: RESULT_KINDS },
+  { path: "/results", name: "nav.results", letter: "e", of: BUILTIN_PAGES.map(({ name }) => name) },
   { path: "/failures", name: "nav.failures", letter: "f" },
   { path: "/fleet", name: "nav.fleet", letter: "w", of: ["missions"] },
   { path: "/runners", name: "nav.runners", letter: "r" },

@@ -2,10 +2,11 @@ import { useLingui } from "@lingui/react";
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useLocation } from "wouter";
 import { startOrchestrator } from "../api/overview";
-import { RESULT_KINDS } from "../api/results";
 import { useAction } from "../components/ActionButton";
-import { chooseLanguage, useT } from "../i18n";
+import { chooseLanguage, type Language, useT } from "../i18n";
 import { useLive } from "../live/LiveProvider";
+import { BUILTIN_PAGES } from "./builtinPages";
+import { HAS_MISSIONS } from "./builtins";
 import type { Command } from "./commands";
 import { PAGES } from "./pages";
 import { useHasRole } from "./session";
@@ -34,13 +35,7 @@ export function useCommands(help: () => void): Command[] {
     keys,
     run,
   });
-  return [
-    ...PAGES.map(({ path, name, letter }) =>
-      page(name.replace(".", "-"), t(name), path, `g ${letter}`),
-    ),
-    ...RESULT_KINDS.map((kind) =>
-      page(`results-${kind}`, t(`results.tab.${kind}`), `/results?of=${kind}`),
-    ),
+  const ofMissions = [
     page("failed", t("palette.failed"), "/missions?status=failed"),
     page("running", t("palette.running"), "/missions?status=running"),
     ...(mayAct
@@ -52,6 +47,15 @@ export function useCommands(help: () => void): Command[] {
           ),
         ]
       : []),
+  ];
+  return [
+    ...PAGES.map(({ path, name, letter }) =>
+      page(name.replace(".", "-"), t(name), path, `g ${letter}`),
+    ),
+    ...BUILTIN_PAGES.map(({ name, title }) =>
+      page(`results-${name}`, title[i18n.locale as Language], `/results?of=${name}`),
+    ),
+    ...(HAS_MISSIONS ? ofMissions : []),
     action(
       "theme",
       t("palette.theme"),

@@ -19,6 +19,8 @@ const COLORS: Record<string, string> = {
   error: "red",
   free: "green",
   "in use": "blue",
+  active: "green",
+  resting: "orange",
   inactive: "gray",
   draining: "yellow",
   stopped: "gray",

@@ -1,7 +1,7 @@
 import { I18nProvider } from "@lingui/react";
 import { render, screen } from "@testing-library/react";
 import { expect, it } from "vitest";
-import { activateLanguage, i18n, type MessageId, preferredLanguage, useT } from ".";
+import { activateLanguage, i18n, preferredLanguage, useT } from ".";
 import { en } from "./en";
 import { formatFor } from "./format";
 import { ptBR } from "./pt-BR";
@@ -9,10 +9,28 @@ import { ptBR } from "./pt-BR";
 const placeholders = (message: string) =>
   [...message.matchAll(/\{(\w+)[,}]/g)].map((match) => match[1]).sort();
 
+type Texts = Record<string, string>;
+const ofBuiltins = import.meta.glob<{ en: Texts; ptBR: Texts }>(
+  "../../../src/regente/pipelines/*/console/messages.ts",
+  { eager: true },
+);
+const catalogs = [{ en, ptBR } as { en: Texts; ptBR: Texts }, ...Object.values(ofBuiltins)];
+
 it("both languages have the same messages with the same placeholders", () => {
-  expect(Object.keys(ptBR)).toEqual(Object.keys(en));
-  for (const id of Object.keys(en) as MessageId[])
-    expect([id, new Set(placeholders(ptBR[id]))]).toEqual([id, new Set(placeholders(en[id]))]);
+  expect(catalogs.length).toBeGreaterThan(4);
+  for (const catalog of catalogs) {
+    expect(Object.keys(catalog.ptBR)).toEqual(Object.keys(catalog.en));
+    for (const [id, text] of Object.entries(catalog.en))
+      expect([id, new Set(placeholders(catalog.ptBR[id] ?? ""))]).toEqual([
+        id,
+        new Set(placeholders(text)),
+      ]);
+  }
+});
+
+it("no page takes the id of another text", () => {
+  const ids = catalogs.flatMap((catalog) => Object.keys(catalog.en));
+  expect(ids.filter((id, place) => ids.indexOf(id) !== place)).toEqual([]);
 });
 
 it("contains the words of the specification", () => {

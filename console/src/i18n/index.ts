@@ -54,3 +54,24 @@ export function useT(): Translate {
 
 // True for ids with a message: codes of the server that have a translation.
 export const isMessageId = (id: string): id is MessageId => i18n.messages[id] !== undefined;
+
+type Values = Record<string, string | number>;
+
+// The texts of one page beside the console's own. Both languages have the same messages.
+export function withMessages<Own extends Record<string, string>>(
+  en: Own,
+  ptBR: Record<keyof Own, string>,
+) {
+  const own: Record<string, Record<string, string>> = { en, "pt-BR": ptBR };
+  type Id = MessageId | (keyof Own & string);
+  const isOwn = (id: string): id is Id => id in en || isMessageId(id);
+  function useOwnT(): (id: Id, values?: Values) => string {
+    const lingui = useLingui();
+    return useMemo(
+      () => (id, values) =>
+        lingui.i18n._(id, values, { message: own[lingui.i18n.locale]?.[id] ?? id }),
+      [lingui],
+    );
+  }
+  return { useT: useOwnT, isMessageId: isOwn };
+}

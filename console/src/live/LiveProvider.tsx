@@ -3,30 +3,34 @@ import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import {
   createContext,
   type ReactNode,
+  useCallback,
   useContext,
   useEffect,
   useMemo,
   useSyncExternalStore,
 } from "react";
+import { decisionsKey } from "../api/decisions";
 import { batchesKey, eventsKey, failuresKey, runnersKey } from "../api/engine";
 import { fleetKeys } from "../api/fleet";
 import { missionKeys } from "../api/missions";
 import { statsKey } from "../api/overview";
-import { kindsInEvents, resultsKey } from "../api/results";
+import { resultsKey } from "../api/pages";
 import { settingsKey } from "../api/settings";
 import { urlOf } from "../app/basePath";
+import { pagesInEvents } from "../app/builtinPages";
 import { type LiveEvent, type LiveSnapshot, LiveStream } from "./stream";
 
-type MissionListener = (ids: Set<number>) => void;
+type EventsListener = (events: LiveEvent[]) => void;
 
 interface Live {
   stream: LiveStream;
-  missionListeners: Set<MissionListener>;
+  listeners: Set<EventsListener>;
 }
 
 const Context = createContext<Live | null>(null);
 
 const FAILURE_EVENT = /fail|dead|discard|retr/;
+const DECISION_EVENT = /held|resolved|cancel/;
 
 function refresh(queries: QueryClient, events: LiveEvent[]): void {
   const invalidate = (queryKey: readonly unknown[]) => void queries.invalidateQueries({ queryKey });
@@ -36,8 +40,9 @@ function refresh(queries: QueryClient, events: LiveEvent[]): void {
   for (const id of missions) invalidate(missionKeys.one(id));
   if (missions.size) invalidate(missionKeys.counts);
   if (events.some(({ batch_id }) => batch_id !== null)) invalidate(batchesKey);
-  for (const kind of kindsInEvents(events)) invalidate(resultsKey(kind));
+  for (const page of pagesInEvents(events)) invalidate(resultsKey(page));
   if (events.some(({ event }) => FAILURE_EVENT.test(event))) invalidate(failuresKey);
+  if (events.some(({ event }) => DECISION_EVENT.test(event))) invalidate(decisionsKey);
   if (events.some(({ event }) => event.startsWith("runner"))) invalidate(runnersKey);
   if (events.some(({ event }) => event === "setting_changed")) invalidate(settingsKey);
   if (events.some(({ event, pipeline }) => pipeline === null || !/^task_/.test(event)))
@@ -51,18 +56,15 @@ const open = (after: string | null): EventSource =>
 export function LiveProvider({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const live = useMemo<Live>(() => {
-    const missionListeners = new Set<MissionListener>();
+    const listeners = new Set<EventsListener>();
     const stream = new LiveStream(open, {
       onEvents: (events) => {
         refresh(queries, events);
-        const ids = new Set(
-          events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])),
-        );
-        if (ids.size) for (const listener of missionListeners) listener(ids);
+        for (const listener of listeners) listener(events);
       },
       onGap: () => void queries.invalidateQueries(),
     });
-    return { stream, missionListeners };
+    return { stream, listeners };
   }, [queries]);
   useEffect(() => {
     live.stream.start();
@@ -86,10 +88,24 @@ export function useLive(): LiveSnapshot & { retry: () => void; pause: () => void
   };
 }
 
-export function useMissionEvents(listener: MissionListener): void {
-  const { missionListeners } = useLiveContext();
+export function useLiveEvents(listener: EventsListener): void {
+  const { listeners } = useLiveContext();
   useEffect(() => {
-    missionListeners.add(listener);
-    return () => void missionListeners.delete(listener);
-  }, [missionListeners, listener]);
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  }, [listeners, listener]);
+}
+
+export function useMissionEvents(listener: (ids: Set<number>) => void): void {
+  useLiveEvents(
+    useCallback(
+      (events) => {
+        const ids = new Set(
+          events.flatMap(({ mission_id }) => (mission_id === null ? [] : [mission_id])),
+        );
+        if (ids.size) listener(ids);
+      },
+      [listener],
+    ),
+  );
 }

@@ -30,6 +30,8 @@ PAGES = frozenset(
         "settings",
     }
 )
+MAX_DEPTH = 8
+"""A page with more segments does not exist; each makes the document longer."""
 ASSETS = "assets/"
 _IMMUTABLE = "public, max-age=31536000, immutable"
 _REVALIDATE = "no-cache"
@@ -82,7 +84,8 @@ class Console:
                 self._files[name],
                 _IMMUTABLE if name.startswith(ASSETS) else _REVALIDATE,
             )
-        if name.split("/")[0] in PAGES:
+        first = name.split("/")[0]
+        if first in PAGES and (first or not name) and name.count("/") <= MAX_DEPTH:
             return _answer(scope, self._page(name.count("/")), _REVALIDATE)
         return None
 

@@ -41,6 +41,27 @@ export const engine = {
   "failures.snapshots": "{count, plural, one {# snapshot} other {# snapshots}}",
   "failures.snapshotPage": "{name} as a page, scripts disabled",
   "failures.firstCount": "Number of tasks to retry first",
+  "decisions.title":
+    "{count, plural, one {# call waits for your decision} other {# calls wait for your decision}}",
+  "decisions.waiting": "{count, plural, one {# decision waits} other {# decisions wait}}",
+  "decisions.help":
+    "The outcome of these calls is unknown: they may have taken effect, for example been paid. Check with the provider; the task waits until you decide.",
+  "decisions.item": "{step}, item {item}",
+  "decisions.called": "May have been called at {time}, attempt {attempt}",
+  "decisions.more": "Only the oldest are shown.",
+  "decisions.retry": "Retry it",
+  "decisions.retryQuestion":
+    "{step} of task {task} is called again. If the first call took effect, it is done or paid twice.",
+  "decisions.retried": "{step} of task {task} will be called again.",
+  "decisions.give": "Give its result",
+  "decisions.giveQuestion":
+    "{step} of task {task} is not called again: the task goes on with this result.",
+  "decisions.given": "Task {task} goes on with the result given for {step}.",
+  "decisions.tooLate":
+    "Nothing is left to decide about {step} of task {task}: someone else decided, or the task ended.",
+  "decisions.result": "Result (JSON)",
+  "decisions.resultHelp": "What the step would have returned. Text goes in double quotes.",
+  "decisions.notJson": "This is not valid JSON: {fault}",
   "batches.filter": "Show",
   "batches.all": "All",
   "batches.noErrors": "No failed tasks to retry.",

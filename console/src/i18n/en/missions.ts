@@ -73,6 +73,9 @@ export const missions = {
   "why.NO_WORKER": "No active worker. Add or activate one.",
   "why.NO_PROXY": "No active proxy. Add or activate one.",
   "why.NO_WRITER": "No active writer. Add or activate one.",
+  "why.WRITER_FAILS":
+    "Its writer does not answer well. It is asked again, or another one gets the job.",
+  "why.WRITERS_FAIL": "All active writers fail. They are tried again.",
   "why.NO_FREE_PROXY": "All active proxies are in use.",
   "why.NO_RUNNER": "No runner is alive. Start one with regente run or regente up.",
   "why.PROXIES_FAIL": "Most proxies are failing. The target may be down.",
@@ -95,6 +98,7 @@ export const missions = {
   "create.cloneTitle": "Clone mission {id}",
   "why.DEAD": "Failed permanently. Retry it, or discard it under Failures.",
   "why.RUNNING": "Running.",
+  "why.RUNNER_LOST": "Its runner died. The task is about to be requeued.",
   "why.CANCELING": "Being canceled.",
   "why.PAUSED": "Missions are paused.",
   "why.STOPPED": "The orchestrator is stopped. Start it.",

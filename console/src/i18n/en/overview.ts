@@ -3,6 +3,10 @@ export const overview = {
   "verdict.needs": "{count, plural, one {# item needs attention} other {# items need attention}}",
   "attention.DEAD_LETTERS":
     "{count, plural, one {# task failed permanently} other {# tasks failed permanently}}",
+  "attention.MATCHES_FAILED":
+    "{count, plural, one {# match failed for good} other {# matches failed for good}}",
+  "attention.ROUNDS_FAILED":
+    "{count, plural, one {# round whose page could not be read} other {# rounds whose page could not be read}}",
   "attention.STALLED_BATCHES":
     "{count, plural, one {# batch is stalled} other {# batches are stalled}}",
   "attention.STUCK_TASKS":
@@ -14,6 +18,7 @@ export const overview = {
     "{count, plural, one {# proxy is deactivated} other {# proxies are deactivated}}",
   "attention.NO_PROXY": "No active proxy: missions are waiting",
   "attention.NO_WORKER": "No active worker: missions are waiting",
+  "attention.WRITERS_FAIL": "All active writers fail: ads are waiting to be stored",
   "attention.NO_WRITER": "No active writer: ads are waiting to be stored",
   "attention.NO_RUNNER": "No runner is alive: tasks are waiting",
   "attention.RUNNERS_LOST":

@@ -19,6 +19,15 @@ export const shell = {
   "signIn.key": "API key",
   "signIn.submit": "Sign in",
   "signIn.refused": "This link has already been used, or the key is invalid.",
+  "signIn.with": "Sign in with {name}",
+  "signIn.problem.provider_unavailable":
+    "The sign-in provider does not respond. Try again later, or use an API key.",
+  "signIn.problem.canceled": "The sign-in was canceled or refused at the provider.",
+  "signIn.problem.expired": "The sign-in took too long or was already used. Try again.",
+  "signIn.problem.invalid_answer":
+    "The answer of the sign-in provider could not be verified. An admin finds the reason in the log.",
+  "signIn.problem.no_role":
+    "You are signed in at the provider, but have no role here. Ask an admin for access.",
   "live.connecting": "Connecting",
   "live.live": "Live",
   "live.reconnecting": "Reconnecting",
@@ -60,6 +69,8 @@ export const shell = {
   "status.error": "Error",
   "status.free": "Free",
   "status.in use": "In use",
+  "status.active": "Active",
+  "status.resting": "Failing, resting",
   "status.inactive": "Inactive",
   "status.draining": "Draining",
   "status.stopped": "Stopped",

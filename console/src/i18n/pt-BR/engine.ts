@@ -44,6 +44,27 @@ export const engine: typeof words = {
   "failures.snapshots": "{count, plural, one {# captura} other {# capturas}}",
   "failures.snapshotPage": "{name} como página, scripts desativados",
   "failures.firstCount": "Número de tarefas a tentar primeiro",
+  "decisions.title":
+    "{count, plural, one {# chamada espera a sua decisão} other {# chamadas esperam a sua decisão}}",
+  "decisions.waiting": "{count, plural, one {# decisão pendente} other {# decisões pendentes}}",
+  "decisions.help":
+    "Não se sabe se estas chamadas tiveram efeito, por exemplo se foram pagas. Confira com o fornecedor; a tarefa espera até você decidir.",
+  "decisions.item": "{step}, item {item}",
+  "decisions.called": "Pode ter sido chamada em {time}, tentativa {attempt}",
+  "decisions.more": "Só as mais antigas são mostradas.",
+  "decisions.retry": "Chamar de novo",
+  "decisions.retryQuestion":
+    "{step} da tarefa {task} será chamada de novo. Se a primeira chamada teve efeito, será feita ou paga duas vezes.",
+  "decisions.retried": "{step} da tarefa {task} será chamada de novo.",
+  "decisions.give": "Informar o resultado",
+  "decisions.giveQuestion":
+    "{step} da tarefa {task} não será chamada de novo: a tarefa continua com este resultado.",
+  "decisions.given": "A tarefa {task} continua com o resultado informado para {step}.",
+  "decisions.tooLate":
+    "Não há mais o que decidir sobre {step} da tarefa {task}: outra pessoa decidiu, ou a tarefa terminou.",
+  "decisions.result": "Resultado (JSON)",
+  "decisions.resultHelp": "O que a etapa teria retornado. Texto vai entre aspas duplas.",
+  "decisions.notJson": "Não é um JSON válido: {fault}",
   "batches.filter": "Mostrar",
   "batches.all": "Todos",
   "batches.noErrors": "Não há erros para reprocessar.",

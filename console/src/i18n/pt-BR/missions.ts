@@ -77,6 +77,9 @@ export const missions: typeof words = {
   "why.NO_WORKER": "Nenhum worker ativo. Adicione ou ative um.",
   "why.NO_PROXY": "Nenhum proxy ativo. Adicione ou ative um.",
   "why.NO_WRITER": "Nenhum writer ativo. Adicione ou ative um.",
+  "why.WRITER_FAILS":
+    "O writer da missão não responde bem. Será perguntado de novo, ou outro receberá o trabalho.",
+  "why.WRITERS_FAIL": "Todos os writers ativos falham. Serão tentados de novo.",
   "why.NO_FREE_PROXY": "Todos os proxies ativos estão em uso.",
   "why.NO_RUNNER": "Nenhum executor ativo. Inicie um com regente run ou regente up.",
   "why.PROXIES_FAIL": "A maioria dos proxies está falhando. O alvo pode estar fora do ar.",
@@ -99,6 +102,7 @@ export const missions: typeof words = {
   "create.cloneTitle": "Clonar a missão {id}",
   "why.DEAD": "Falhou definitivamente. Tente novamente, ou descarte em Falhas.",
   "why.RUNNING": "Em andamento.",
+  "why.RUNNER_LOST": "O executor morreu. A tarefa voltará à fila.",
   "why.CANCELING": "Sendo cancelada.",
   "why.PAUSED": "As missões estão pausadas.",
   "why.STOPPED": "O orquestrador está parado. Inicie-o.",

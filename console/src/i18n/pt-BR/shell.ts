@@ -21,6 +21,15 @@ export const shell: typeof words = {
   "signIn.key": "Chave de API",
   "signIn.submit": "Entrar",
   "signIn.refused": "Este link já foi usado, ou a chave é inválida.",
+  "signIn.with": "Entrar com {name}",
+  "signIn.problem.provider_unavailable":
+    "O provedor de acesso não responde. Tente mais tarde ou use uma chave de API.",
+  "signIn.problem.canceled": "O acesso foi cancelado ou recusado no provedor.",
+  "signIn.problem.expired": "O acesso demorou demais ou já foi usado. Tente de novo.",
+  "signIn.problem.invalid_answer":
+    "Não foi possível verificar a resposta do provedor de acesso. O motivo está no log.",
+  "signIn.problem.no_role":
+    "Você entrou no provedor, mas não tem um papel aqui. Peça acesso a um administrador.",
   "live.connecting": "Conectando",
   "live.live": "Ao vivo",
   "live.reconnecting": "Reconectando",
@@ -63,6 +72,8 @@ export const shell: typeof words = {
   "status.error": "Erro",
   "status.free": "Livre",
   "status.in use": "Em uso",
+  "status.active": "Ativo",
+  "status.resting": "Falhando, em pausa",
   "status.inactive": "Inativo",
   "status.draining": "Drenando",
   "status.stopped": "Parado",

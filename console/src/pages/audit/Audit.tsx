@@ -1,3 +1,4 @@
+import { HAS_MISSIONS } from "../../app/builtins";
 import { TabbedPage } from "../../components/TabbedPage";
 import { useT } from "../../i18n";
 import { Events } from "./Events";
@@ -10,7 +11,10 @@ const TABS = {
   workers: WorkerReport,
   proxies: ProxyReport,
 } as const;
-const NAMES = ["events", "timeline", "failures", "workers", "proxies"] as const;
+type Name = keyof typeof TABS;
+// The reports are of missions.
+const REPORTS: Name[] = HAS_MISSIONS ? ["timeline", "failures", "workers", "proxies"] : [];
+const NAMES: readonly [Name, ...Name[]] = ["events", ...REPORTS];
 
 export default function Audit() {
   const t = useT();

@@ -23,7 +23,7 @@ import {
   resumeBatch,
 } from "../../api/engine";
 import { statsKey } from "../../api/overview";
-import { resultsPath } from "../../api/results";
+import { resultsPath } from "../../app/builtinPages";
 import { useHasRole } from "../../app/session";
 import { ActionButton, ConfirmButton } from "../../components/ActionButton";
 import { EmptyState, ErrorAlert, Loading, PageHeader } from "../../components/States";

@@ -8,6 +8,7 @@ import { ActionButton } from "../../components/ActionButton";
 import { EmptyState, PageHeader, QueryView } from "../../components/States";
 import { useT } from "../../i18n";
 import { useFormat } from "../../i18n/format";
+import { Decisions } from "./Decisions";
 import { DiscardButton } from "./DiscardButton";
 import { FailedTasks } from "./FailedTasks";
 import { AFFECTED_QUERIES, groupFilter } from "./group";
@@ -20,6 +21,7 @@ export default function Failures() {
   return (
     <>
       <PageHeader title={t("nav.failures")} />
+      <Decisions />
       <QueryView query={groups}>
         {(found) =>
           found.length ? (

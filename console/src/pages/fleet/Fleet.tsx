@@ -62,8 +62,13 @@ export default function Fleet() {
     [t("fleet.good"), (one) => share(one.good_sessions, one.sessions)],
   ];
   const writerColumns: Columns<FleetWriter> = [
-    [t("fleet.state"), (one) => <StatusBadge status={one.active ? "ready" : "inactive"} />],
+    [t("fleet.state"), (one) => <StatusBadge status={one.status} />],
     [t("field.url"), (one) => one.url],
+    [t("fleet.failures"), (one) => format.number(one.failures + one.failed_jobs)],
+    [
+      t("mission.error"),
+      (one) => one.error_code && <span title={one.error_message ?? ""}>{one.error_code}</span>,
+    ],
   ];
   return (
     <>

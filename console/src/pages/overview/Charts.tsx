@@ -2,6 +2,7 @@
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type Stats, type StatsWindow, type Trends, trendsQuery } from "../../api/overview";
+import { HAS_MISSIONS } from "../../app/builtins";
 import { Chart, type Series } from "../../components/chart/Chart";
 import { HorizontalBars, LineChart, StackedColumns } from "../../components/chart/plots";
 import { QueryView } from "../../components/States";
@@ -21,17 +22,21 @@ export function Charts({ stats, window }: { stats: Stats; window: StatsWindow })
       <OverviewCard title={t("overview.throughput")}>
         <Throughput stats={stats} />
       </OverviewCard>
-      <OverviewCard title={t("overview.proxyHealth")}>
-        <QueryView query={trends}>
-          {(found) => <ProxyHealth stats={stats} trends={found} />}
-        </QueryView>
-      </OverviewCard>
+      {HAS_MISSIONS && (
+        <OverviewCard title={t("overview.proxyHealth")}>
+          <QueryView query={trends}>
+            {(found) => <ProxyHealth stats={stats} trends={found} />}
+          </QueryView>
+        </OverviewCard>
+      )}
       <OverviewCard title={t("overview.depth")}>
         <QueryView query={trends}>{(found) => <Depth trends={found} />}</QueryView>
       </OverviewCard>
-      <OverviewCard title={t("overview.phases")}>
-        <Phases stats={stats} />
-      </OverviewCard>
+      {HAS_MISSIONS && (
+        <OverviewCard title={t("overview.phases")}>
+          <Phases stats={stats} />
+        </OverviewCard>
+      )}
       <OverviewCard title={t("overview.retries")}>
         <QueryView query={trends}>{(found) => <Retries trends={found} />}</QueryView>
       </OverviewCard>

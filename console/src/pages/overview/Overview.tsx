@@ -11,6 +11,7 @@ import {
   stopOrchestrator,
   WINDOWS,
 } from "../../api/overview";
+import { HAS_MISSIONS } from "../../app/builtins";
 import { useHasRole } from "../../app/session";
 import { ActionButton, ConfirmButton } from "../../components/ActionButton";
 import { PageHeader, QueryView } from "../../components/States";
@@ -22,6 +23,8 @@ import { FirstRun } from "./FirstRun";
 
 const ATTENTION_PATHS: Record<string, string> = {
   DEAD_LETTERS: "/failures",
+  MATCHES_FAILED: "/results?of=rounds",
+  ROUNDS_FAILED: "/results?of=rounds",
   STALLED_BATCHES: "/batches",
   STUCK_TASKS: "/runners",
   PROXIES_FAIL: "/fleet",
@@ -30,6 +33,7 @@ const ATTENTION_PATHS: Record<string, string> = {
   NO_PROXY: "/fleet",
   NO_WORKER: "/fleet",
   NO_WRITER: "/fleet",
+  WRITERS_FAIL: "/fleet",
   NO_RUNNER: "/runners",
   RUNNERS_LOST: "/runners",
 };
@@ -41,16 +45,14 @@ export default function Overview() {
   const query = useQuery(statsQuery(chosen));
   return (
     <>
-      <PageHeader title={t("nav.overview")}>
-        <Orchestrator />
-      </PageHeader>
-      <FirstRun />
+      <PageHeader title={t("nav.overview")}>{HAS_MISSIONS && <Orchestrator />}</PageHeader>
+      {HAS_MISSIONS && <FirstRun />}
       <QueryView query={query}>
         {(stats) => (
           <>
             <Verdict stats={stats} />
             <div className="cards">
-              <Missions />
+              {HAS_MISSIONS && <Missions />}
               <Queues stats={stats} />
               <Fleet stats={stats} />
               <Errors stats={stats} />

@@ -5,6 +5,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { type MissionStatus, missionCountsQuery } from "../../api/missions";
 import type { Stats } from "../../api/overview";
+import { HAS_MISSIONS } from "../../app/builtins";
 import { type Columns, DataTable } from "../../components/DataTable";
 import { useStatusName } from "../../components/StatusBadge";
 import { useT } from "../../i18n";
@@ -107,17 +108,16 @@ export function Fleet({ stats: { health } }: { stats: Stats }) {
     used: health.proxies_in_use,
     failing: health.failing_proxies,
   });
+  const members = [
+    { name: t("fleet.workers"), href: "/fleet", value: workers.join(", ") || "0" },
+    { name: t("fleet.proxies"), href: "/fleet", value: proxies },
+    { name: t("fleet.writers"), href: "/fleet", value: format.number(health.active_writers) },
+  ];
   return (
-    <OverviewCard title={t("nav.fleet")}>
+    <OverviewCard title={t(HAS_MISSIONS ? "nav.fleet" : "nav.runners")}>
       <Counts
         counts={[
-          { name: t("fleet.workers"), href: "/fleet", value: workers.join(", ") || "0" },
-          { name: t("fleet.proxies"), href: "/fleet", value: proxies },
-          {
-            name: t("fleet.writers"),
-            href: "/fleet",
-            value: format.number(health.active_writers),
-          },
+          ...(HAS_MISSIONS ? members : []),
           { name: t("nav.runners"), href: "/runners", value: format.number(health.runners) },
         ]}
       />

@@ -1,67 +1,42 @@
-// Results of the pipelines other than missions.
+// Results of the built-in pipelines: a tab of each, and the pages below it.
+import { useLingui } from "@lingui/react";
 import { Anchor } from "@mantine/core";
-import type { ComponentType, ReactNode } from "react";
+import type { ComponentType } from "react";
 import { Link, Route, Switch } from "wouter";
-import { RESULT_KINDS, type ResultKind } from "../../api/results";
-import { isOn } from "../../app/builtins";
+import { BUILTIN_PAGES, type BuiltinPage, type Detail } from "../../app/builtinPages";
 import { NotFound } from "../../components/States";
+import { parseId } from "../../components/statuses";
 import { TabbedPage } from "../../components/TabbedPage";
-import { useT } from "../../i18n";
-import { ExecutionPage, Executions } from "./Documents";
-import { Embeddings } from "./Embeddings";
-import { MatchPage } from "./MatchPage";
-import { QuotePage } from "./QuotePage";
-import { LotPage, Quotes } from "./Quotes";
-import { RoundPage, Rounds } from "./Rounds";
-import { parseId } from "./status";
+import { type Language, useT } from "../../i18n";
 
-const TABS: Record<ResultKind, ComponentType> = {
-  quotes: Quotes,
-  rounds: Rounds,
-  documents: Executions,
-  embeddings: Embeddings,
-};
+const TABS: Record<string, ComponentType> = Object.fromEntries(
+  BUILTIN_PAGES.map(({ name, Tab }) => [name, Tab]),
+);
 
 export default function Results() {
   return (
     <Switch>
       <Route path="/results" component={ResultTabs} />
-      <Route path="/results/lots/:id">
-        {({ id }) => <DetailPage of="quotes" id={id} show={(id) => <LotPage key={id} id={id} />} />}
-      </Route>
-      <Route path="/results/quotes/:id">
-        {({ id }) => (
-          <DetailPage of="quotes" id={id} show={(id) => <QuotePage key={id} id={id} />} />
-        )}
-      </Route>
-      <Route path="/results/rounds/:id">
-        {({ id }) => (
-          <DetailPage of="rounds" id={id} show={(id) => <RoundPage key={id} id={id} />} />
-        )}
-      </Route>
-      <Route path="/results/rounds/:id/:match">
-        {({ id, match }) => (
-          <DetailPage
-            of="rounds"
-            within={`/results/rounds/${id}`}
-            id={id}
-            show={(id) => <MatchPage key={match} id={id} match={match} />}
-          />
-        )}
-      </Route>
-      <Route path="/results/executions/:id">
-        {({ id }) => (
-          <DetailPage of="documents" id={id} show={(id) => <ExecutionPage key={id} id={id} />} />
-        )}
-      </Route>
+      {BUILTIN_PAGES.flatMap((page) =>
+        (page.details ?? []).map((detail) => (
+          <Route key={detail.path} path={detail.path}>
+            {({ id, part }: { id?: string; part?: string }) => (
+              <DetailPage of={page} detail={detail} id={id ?? ""} part={part ?? ""} />
+            )}
+          </Route>
+        )),
+      )}
       <Route component={NotFound} />
     </Switch>
   );
 }
 
+const useLanguage = () => useLingui().i18n.locale as Language;
+
 function ResultTabs() {
   const t = useT();
-  const [first, ...others] = RESULT_KINDS.filter(isOn);
+  const language = useLanguage();
+  const [first, ...others] = BUILTIN_PAGES.map(({ name }) => name);
   if (first === undefined) return <NotFound />;
   return (
     <TabbedPage
@@ -69,7 +44,7 @@ function ResultTabs() {
       label={t("results.tabs")}
       param="of"
       names={[first, ...others]}
-      nameOf={(kind) => t(`results.tab.${kind}`)}
+      nameOf={(of) => BUILTIN_PAGES.find(({ name }) => name === of)?.title[language] ?? of}
       tabs={TABS}
     />
   );
@@ -78,28 +53,24 @@ function ResultTabs() {
 // A page below a tab, with a link back.
 function DetailPage({
   of,
-  within,
+  detail: { Page, back },
   id,
-  show,
+  part,
 }: {
-  of: ResultKind;
-  within?: string;
+  of: BuiltinPage;
+  detail: Detail;
   id: string;
-  show: (id: number) => ReactNode;
+  part: string;
 }) {
-  const t = useT();
+  const language = useLanguage();
   const number = parseId(id);
   if (number === null) return <NotFound />;
   return (
     <>
-      <Anchor
-        component={Link}
-        href={within ?? (of === "quotes" ? "/results" : `/results?of=${of}`)}
-        size="sm"
-      >
-        ← {t(within ? "match.round" : `results.tab.${of}`)}
+      <Anchor component={Link} href={back?.href(number) ?? `/results?of=${of.name}`} size="sm">
+        ← {(back?.name ?? of.title)[language]}
       </Anchor>
-      {show(number)}
+      <Page key={`${id}/${part}`} id={number} part={part} />
     </>
   );
 }

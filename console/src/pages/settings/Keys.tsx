@@ -56,11 +56,18 @@ function NewKey({ show }: { show: (secret: string) => void }) {
   const t = useT();
   const [name, setName] = useState("");
   const [role, setRole] = useState<Role>("viewer");
+  const [scopes, setScopes] = useState("");
+  const [expires, setExpires] = useState("");
   const make = useAction(createKey, AFFECTED_QUERIES);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     make.mutate(
-      { name, role },
+      {
+        name,
+        role,
+        scopes: scopes.split(/[\s,]+/).filter(Boolean),
+        expires_at: expires ? new Date(`${expires}T23:59:59`).toISOString() : null,
+      },
       {
         onSuccess: ({ api_key }) => {
           show(api_key);
@@ -86,6 +93,18 @@ function NewKey({ show }: { show: (secret: string) => void }) {
           onChange={(event) =>
             setRole(ROLES.find((one) => one === event.currentTarget.value) ?? "viewer")
           }
+        />
+        <TextInput
+          label={t("keys.scopes")}
+          placeholder={t("keys.scopesHelp")}
+          value={scopes}
+          onChange={(event) => setScopes(event.currentTarget.value)}
+        />
+        <TextInput
+          type="date"
+          label={t("keys.expires")}
+          value={expires}
+          onChange={(event) => setExpires(event.currentTarget.value)}
         />
         <Button type="submit" loading={make.isPending}>
           {t("keys.create")}
@@ -113,9 +132,15 @@ function KeyTable({ found, show }: { found: Key[]; show: (secret: string) => voi
             <Table.Tr key={key.id}>
               <Table.Td>{key.name}</Table.Td>
               <Table.Td className="code">{key.prefix}…</Table.Td>
-              <Table.Td>{t(`role.${key.role}`)}</Table.Td>
+              <Table.Td>
+                {t(`role.${key.role}`)}
+                {key.scopes && ` (${key.scopes.join(", ")})`}
+              </Table.Td>
               <Table.Td>
                 <StatusBadge status={key.status} />
+              </Table.Td>
+              <Table.Td>
+                {key.expires_at && t("keys.until", { day: format.time(key.expires_at) })}
               </Table.Td>
               <Table.Td>
                 {key.last_used_at && t("keys.used", { ago: format.ago(key.last_used_at) })}

@@ -14,6 +14,8 @@ import { useHasRole } from "../../app/session";
 import { PageHeader, QueryView } from "../../components/States";
 import { chooseLanguage, LANGUAGES, type Language, useT } from "../../i18n";
 import { Keys } from "./Keys";
+import { People } from "./People";
+import { Sessions } from "./Sessions";
 import { SettingsForm } from "./SettingsForm";
 
 export default function Settings() {
@@ -28,7 +30,9 @@ export default function Settings() {
           {(found) => <SettingsForm found={found} mayChange={mayChange} />}
         </QueryView>
         <Appearance />
+        <Sessions />
         {mayChange && <Keys />}
+        {mayChange && <People />}
       </Stack>
     </>
   );

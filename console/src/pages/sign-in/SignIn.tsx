@@ -1,10 +1,10 @@
 import { Alert, Button, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useState } from "react";
 import { useLocation } from "wouter";
 import { toProblem } from "../../api/problem";
-import { sessionQuery, signIn } from "../../api/session";
-import { useT } from "../../i18n";
+import { providersQuery, type SignInProvider, sessionQuery, signIn } from "../../api/session";
+import { isMessageId, useT } from "../../i18n";
 
 // The token of a sign-in link is in the fragment, which browsers do not send to the server. It is
 // valid once, so it is removed from the address.
@@ -12,6 +12,12 @@ function takeToken(): string | null {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token) history.replaceState(null, "", location.pathname);
   return token;
+}
+
+// The problem of a sign-in with the provider, which sends the browser back with its code.
+function messageOfProblem() {
+  const id = `signIn.problem.${new URLSearchParams(location.search).get("problem")}`;
+  return isMessageId(id) ? id : null;
 }
 
 export function SignIn() {
@@ -27,6 +33,7 @@ export function SignIn() {
     },
   });
   const problem = error && toProblem(error);
+  const providerProblem = problem ? null : messageOfProblem();
 
   useEffect(() => {
     const token = takeToken();
@@ -50,6 +57,12 @@ export function SignIn() {
                 {problem.status === 401 ? t("signIn.refused") : problem.message}
               </Alert>
             )}
+            {providerProblem && (
+              <Alert color="red" role="alert">
+                {t(providerProblem)}
+              </Alert>
+            )}
+            <Providers page={path.startsWith("/sign-in") ? "/" : path + location.search} />
             <TextInput
               type="password"
               label={t("signIn.key")}
@@ -66,4 +79,15 @@ export function SignIn() {
       </Paper>
     </main>
   );
+}
+
+function Providers({ page }: { page: string }) {
+  const t = useT();
+  const { data: providers = [] } = useQuery(providersQuery);
+  const target = ({ url }: SignInProvider) => `${url}?${new URLSearchParams({ next: page })}`;
+  return providers.map((provider) => (
+    <Button key={provider.url} component="a" href={target(provider)}>
+      {t("signIn.with", { name: provider.name })}
+    </Button>
+  ));
 }

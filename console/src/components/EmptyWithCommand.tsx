@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
-import { CopyableCommand } from "../../components/CopyableCommand";
-import { EmptyState } from "../../components/States";
+import { CopyableCommand } from "./CopyableCommand";
+import { EmptyState } from "./States";
 
 // An empty state with the shell command that creates the first item.
 export function EmptyWithCommand({ children, command }: { children: ReactNode; command: string }) {

@@ -1,5 +1,11 @@
 import { expect, it } from "vitest";
-import { kindsInEvents, resultsPath } from "./results";
+import { BUILTIN_PAGES, pagesInEvents, resultsPath } from "./builtinPages";
+
+it("finds the pages in the folders of the pipelines", () => {
+  expect(BUILTIN_PAGES.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(["quotes", "rounds", "documents", "embeddings"]),
+  );
+});
 
 it("a batch of a built-in pipeline has a results page", () => {
   expect(resultsPath({ id: 7, pipeline: "quotes" })).toBe("/results/lots/7");
@@ -13,15 +19,15 @@ it("a batch of a built-in pipeline has a results page", () => {
 });
 
 it("an event concerns the results of its own pipeline only", () => {
-  expect([...kindsInEvents([{ pipeline: "matches", batch_id: 3 }])]).toEqual(["rounds"]);
+  expect([...pagesInEvents([{ pipeline: "matches", batch_id: 3 }])]).toEqual(["rounds"]);
   expect([
-    ...kindsInEvents([
+    ...pagesInEvents([
       { pipeline: "missions", batch_id: 3 },
       { pipeline: null, batch_id: null },
     ]),
   ]).toEqual([]);
 });
 
-it("an event of a whole batch concerns all kinds of results", () => {
-  expect(kindsInEvents([{ pipeline: null, batch_id: 3 }]).size).toBe(4);
+it("an event of a whole batch concerns the results of all pipelines", () => {
+  expect(pagesInEvents([{ pipeline: null, batch_id: 3 }]).size).toBe(BUILTIN_PAGES.length);
 });
