@@ -1,8 +1,10 @@
 """Regente is a durable job engine for large scraping and batch jobs, on PostgreSQL."""
 
 from regente.app import Regente
+from regente.engine.database import TaskConnection
 from regente.engine.errors import (
     Blocked,
+    ChildrenFailed,
     DatabaseUnavailable,
     Fatal,
     IllegalTransition,
@@ -12,35 +14,49 @@ from regente.engine.errors import (
     PayloadTooLarge,
     RegenteError,
     SchemaOutdated,
+    SignalTimeout,
     Skip,
     TaskError,
     Throttled,
     Transient,
+    UnknownOutcome,
     UnknownPipeline,
 )
+from regente.engine.heartbeat import heartbeat
+from regente.engine.lanes import LaneLimits
+from regente.engine.models import Child, TaskFailed
 from regente.engine.pipeline import pipeline
-from regente.engine.retry import Retry, hours, minutes, seconds
+from regente.engine.retry import Retry, days, hours, minutes, seconds
 from regente.engine.task import Task
 
 __all__ = [
     "Blocked",
+    "Child",
+    "ChildrenFailed",
     "DatabaseUnavailable",
     "Fatal",
     "IllegalTransition",
     "InvalidArgs",
     "InvalidInput",
+    "LaneLimits",
     "NotFound",
     "PayloadTooLarge",
     "Regente",
     "RegenteError",
     "Retry",
     "SchemaOutdated",
+    "SignalTimeout",
     "Skip",
     "Task",
+    "TaskConnection",
     "TaskError",
+    "TaskFailed",
     "Throttled",
     "Transient",
+    "UnknownOutcome",
     "UnknownPipeline",
+    "days",
+    "heartbeat",
     "hours",
     "minutes",
     "pipeline",

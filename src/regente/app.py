@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,15 +12,18 @@ import psycopg
 from psycopg import AsyncConnection
 
 from regente.components import components_of
+from regente.engine.cancellation import cancel_all
 from regente.engine.client import Client
 from regente.engine.counters import DrainReport
-from regente.engine.database import Database
+from regente.engine.database import ClientDatabase, Database
 from regente.engine.errors import DatabaseUnavailable, InvalidInput
 from regente.engine.migrations import ENGINE, Component, Migrator
 from regente.engine.pipeline import Registry, registry
 from regente.engine.queries import query
 from regente.engine.retention import RetentionTime
 from regente.engine.runner import Runner
+from regente.engine.watchdog import Watchdog
+from regente.engine.writable import connect_to_writable, why_unreachable
 from regente.pipelines.builtin import Host, Registered
 from regente.pipelines.builtins import require_on, serving, switched_on
 from regente.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_data_dir
@@ -66,7 +70,8 @@ class Regente(Client):
         self._traces: Traces | None = None
         self._registered: dict[str, Registered] = {}
         super().__init__(
-            Database(self._given_url or "", pool_size=self.settings.database_pool_size), pipelines
+            ClientDatabase(self._given_url or ""),
+            pipelines,
         )
 
     async def __aenter__(self) -> Self:
@@ -111,7 +116,9 @@ class Regente(Client):
             from regente.fleet.secrets import Secrets
 
             secrets = Secrets.of(
-                self.settings.secret_key, self.settings.data_dir or default_data_dir()
+                self.settings.secret_key,
+                self.settings.data_dir or default_data_dir(),
+                self.settings.former_secret_key,
             )
             self._fleet = Fleet(self.database, secrets, self.settings.fleet_config())
         return self._fleet
@@ -161,8 +168,25 @@ class Regente(Client):
             await self._prepare_schema()
         if self._traces is None:
             self._traces = await traces(self.database, self.settings.otel)
-        self._runner = Runner(self.database, selected, config, self._traces)
+        if "missions" in self._registered:
+            await self.fleet.offer_sealing_key()
+        await self.database.resize(self.settings.pool_sizes(config.concurrency))
+        self._runner = Runner(self.database, selected, self._intake, config, self._traces)
         return await self._runner.run(until_idle=until_idle)
+
+    @contextlib.asynccontextmanager
+    async def watch(self) -> AsyncIterator[None]:
+        """Look after tasks while no runner may live: recover those of lost runners, and say which
+        batches stall. Runners do it themselves; of all processes one at a time does."""
+        if "missions" in self._components:
+            with contextlib.suppress(OSError):  # no folder for a key file: a server without secrets
+                await self.fleet.offer_sealing_key()
+        config = self.settings.runner_config().watchdog
+        sweeps = Watchdog(self.database, config, schedules=False).start()
+        try:
+            yield
+        finally:
+            await cancel_all(sweeps)
 
     def stop_running(self) -> None:
         """Stop the runner. The first call drains it, the second returns its tasks to the queue."""
@@ -198,12 +222,11 @@ async def prepare_schema(
     """Install missing components; upgrade outdated ones if `upgrade`, else refuse them."""
     try:
         connection: AsyncConnection[Any] = await AsyncConnection.connect(
-            url, autocommit=True, prepare_threshold=None, connect_timeout=10
+            url, autocommit=True, prepare_threshold=None, **connect_to_writable(url)
         )
     except psycopg.OperationalError as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DatabaseUnavailable(
-            f"cannot reach PostgreSQL at {Database(url).safe_url}: {reason}"
+            f"cannot reach PostgreSQL at {Database(url).safe_url}: {why_unreachable(error)}"
         ) from error
     async with connection:
         migrator = Migrator(connection, components)
@@ -213,4 +236,4 @@ async def prepare_schema(
             await Migrator(connection, there).require()
         if any(installed.get(name, 0) < newest for name, newest in migrator.newest.items()):
             await migrator.up()
-        await connection.execute(query("rebase_feed"))
+        await connection.execute(query("enter_timeline"))

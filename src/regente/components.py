@@ -9,8 +9,6 @@ from regente.engine.migrations import ENGINE, Component
 from regente.pipelines.builtins import builtins
 
 API = Component("api", Path(__file__).parent / "api" / "migrations")
-_READ_BY_THE_API = ("missions",)
-"""The overview, the audit log and the metrics read the missions' tables."""
 
 
 def every_component() -> list[Component]:
@@ -19,6 +17,6 @@ def every_component() -> list[Component]:
 
 
 def components_of(names: Collection[str]) -> list[Component]:
-    """The engine and the components with these names, with those that they read."""
-    wanted = {ENGINE.name, *names, *(_READ_BY_THE_API if API.name in names else ())}
+    """The engine and the components with these names."""
+    wanted = {ENGINE.name, *names}
     return [component for component in every_component() if component.name in wanted]

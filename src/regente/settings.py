@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from regente.engine.lease import LeaseConfig
-from regente.engine.retention import DAY_SECONDS
+from regente.engine.pool_sizes import LEAST_CONNECTIONS, PoolSizes
+from regente.engine.retention import AUDIT_DAYS, DAY_SECONDS, MIN_AUDIT_DAYS
 from regente.engine.runner import RunnerConfig
 from regente.engine.watchdog import WatchdogConfig
 from regente.fleet.config import FleetConfig
@@ -32,8 +34,19 @@ class Settings(BaseSettings):
         description="`regente sandbox`: answers for providers without a key",
     )
     data_dir: Path | None = Field(None, description="where the embedded PostgreSQL keeps its data")
-    database_pool_size: int = Field(
-        10, ge=1, le=1000, description="connections for pipelines' own transactions"
+    database_connections: int | None = Field(
+        None,
+        ge=LEAST_CONNECTIONS,
+        le=4000,
+        description="connections that a runner's process opens at most; default: half as many as "
+        "the tasks that it runs at once, but 10 to 32",
+    )
+    database_pool_size: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="of these, connections for pipelines' own transactions, and as many for calls "
+        "inside them",
     )
     concurrency: int = Field(
         100, ge=1, le=100_000, description="tasks that one runner runs at once"
@@ -54,17 +67,26 @@ class Settings(BaseSettings):
         ),
     )
     sweep_seconds: float = Field(
-        60.0, gt=0, description="interval of the search for expired leases"
+        10.0, gt=0, description="interval of the search for expired leases"
     )
     batches_seconds: float = Field(10.0, gt=0, description="interval of the review of open batches")
     schedules_seconds: float = Field(10.0, gt=0, description="interval of the check of schedules")
     retention_days: float = Field(
-        30.0, gt=0, description="how long ended work is kept, unless the runtime setting is set"
+        30.0,
+        gt=0,
+        description="how long ended work is kept, unless the runtime setting is set; missions are "
+        "kept until one of the two is set",
+    )
+    audit_days: float = Field(
+        AUDIT_DAYS, ge=MIN_AUDIT_DAYS, description="how long the audit log is kept"
     )
     secret_key: str | None = Field(
         None,
         repr=False,
         description="encrypts the fleet's secrets; without it a key file in the data folder does",
+    )
+    former_secret_key: str | None = Field(
+        None, repr=False, description="another key, which only decrypts: `regente secrets rotate`"
     )
     timeout_session: float = Field(180.0, gt=0, description="seconds until a session must be ready")
     timeout_job: float = Field(
@@ -115,17 +137,27 @@ class Settings(BaseSettings):
             http_timeout_seconds=self.http_timeout,
         )
 
+    def pool_sizes(self, concurrency: int) -> PoolSizes:
+        """The pools of a process with a runner of so many tasks at once."""
+        given = self.database_connections
+        sizes = PoolSizes.of(concurrency) if given is None else PoolSizes.within(given)
+        most = self.database_pool_size
+        return sizes if most is None else replace(sizes, tasks=most)
+
     def runner_config(self, *, concurrency: int | None = None, name: str = "") -> RunnerConfig:
         return RunnerConfig(
-            concurrency=concurrency or self.concurrency,
+            concurrency=self.concurrency if concurrency is None else concurrency,
             drain_seconds=self.drain_seconds,
             lease=LeaseConfig(self.lock_ttl_ms / 1000, self.heartbeat_interval_ms / 1000),
             watchdog=WatchdogConfig(
                 sweep_every_seconds=self.sweep_seconds,
                 batches_every_seconds=self.batches_seconds,
                 schedules_every_seconds=self.schedules_seconds,
+                lanes_every_seconds=min(10.0, self.sweep_seconds),
                 suspects_every_seconds=min(10.0, self.sweep_seconds),
                 keep_seconds=self.retention_days * DAY_SECONDS,
+                keep_was_set="retention_days" in self.model_fields_set,
+                audit_seconds=self.audit_days * DAY_SECONDS,
                 max_crashes=self.max_crashes,
             ),
             name=name,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from regente import Fatal, Regente, Task
+from regente.engine.pipeline import Registry
 from tests.acceptance.conftest import Cli, SampleTasks
 
 
@@ -80,3 +85,32 @@ async def test_naming_none_or_one_that_is_not_dead_is_an_error(
     assert (await cli("dead", "retry", "1", "--all")).code == 2
     answer = await cli("dead", "retry", str(sample.completed), "--json")
     assert (answer.code, answer.error["code"]) == (1, "ILLEGAL_TRANSITION")
+
+
+async def test_secrets_of_a_task_are_hidden_on_the_command_line(
+    cli: Cli, app: Regente, registry: Registry
+) -> None:
+    """O18, Z4: in arguments, events, the error, its details and its stack, as text and as JSON."""
+    secret = "canary-7f3a9c"
+
+    @registry.pipeline("leaky")
+    async def leaky(task: Task[Any]) -> None:
+        await task.event("seen", headers={"x-api-key": secret})
+        raise Fatal(
+            f"refused: https://x/?api_key={secret}",
+            code="REFUSED",
+            details={"authorization": f"Bearer {secret}"},
+        )
+
+    task_id = await app.enqueue("leaky", {"password": secret, "url": f"https://a:{secret}@x/"})
+    await app.run(until_idle=True)
+    for words in (
+        ("dead", "list"),
+        ("dead", "show", str(task_id)),
+        ("tasks", "show", str(task_id)),
+        ("tasks", "list"),
+        ("events", "--limit", "100"),
+    ):
+        shown = await cli.text(*words) + json.dumps(await cli.json(*words))
+        assert str(task_id) in shown
+        assert secret not in shown, words

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regente import Regente
+from regente.cli.author import BY
 from tests.acceptance.conftest import Cli
 
 
@@ -75,6 +76,7 @@ async def test_missions_are_canceled_and_retried(cli: Cli) -> None:
     """O12: one that waits ends at once; retried, it waits again."""
     (mission_id,) = (await cli.json("missions", "create", "2025-01-15", "--queue"))["ids"]
     assert await cli.json("missions", "cancel", str(mission_id)) == {"canceled": 1, "canceling": 0}
+    assert await cli.json("missions", "cancel", str(mission_id)) == {"canceled": 0, "canceling": 0}
     assert (await cli.json("missions", "retry", str(mission_id)))["requeued"] == [mission_id]
     shown = await cli.json("missions", "show", str(mission_id))
     assert (shown["status"], shown["checkpoint"]) == ("queued", "atribuido")
@@ -83,6 +85,11 @@ async def test_missions_are_canceled_and_retried(cli: Cli) -> None:
         "mission_canceled",
         "mission_queued",
     ]
+    assert [person for row in shown["log"] for person in _people(row["details"])] == [BY] * 3
+
+
+def _people(details: dict[str, str]) -> list[str]:
+    return [details[name] for name in ("queued_by", "canceled_by") if name in details]
 
 
 async def test_members_are_added_tested_and_switched(
@@ -117,6 +124,25 @@ async def test_members_are_added_tested_and_switched(
     members = {member["name"]: member for member in await cli.json("fleet", "list")}
     assert (members["br-1"]["active"], members["w1"]["last_test_ok"]) == (False, False)
     assert "hush" not in str(members) + await cli.text("fleet", "list")
+
+
+async def test_a_secret_that_cannot_be_read_fails_its_own_test_only(
+    cli: Cli, app: Regente, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O20: the other members are tested all the same."""
+    monkeypatch.setenv("REGENTE_FLEET_SECRET", "hush")
+    for name in ("a", "b", "c"):
+        if name == "b":
+            monkeypatch.setenv("REGENTE_SECRET_KEY", "another secret of this test's own")
+        await cli.json("fleet", "add", "writer", name, "http://127.0.0.1:9")
+    tested = await cli("fleet", "test", "--json")
+    assert tested.code == 1
+    assert [verdict["name"] for verdict in tested.data] == ["a", "b", "c"]
+    assert ["cannot be decrypted" in verdict["message"] for verdict in tested.data] == [
+        True,
+        False,
+        False,
+    ]
 
 
 async def test_settings_are_changed_and_checked(cli: Cli, app: Regente) -> None:

@@ -144,7 +144,7 @@ async def test_every_log_line_names_its_runner_and_task(app: Regente, start: Sta
         ("stdlib", 2),
         ("structlog", 2),
     }
-    ends = [line for line in of_task if "status" in line]
+    ends = [line for line in of_task if "duration_ms" in line]
     assert [(line["status"], line["attempt"], line["level"]) for line in ends] == [
         ("retried", 1, "warning"),
         ("completed", 2, "info"),

@@ -140,3 +140,15 @@ async def test_enqueue_knows_the_pipelines_of_an_imported_module_and_checks_thei
         "enqueue", "matches", '{"match_id": "seven"}', "--import", str(PIPELINES), "--json"
     )
     assert (bad.code, bad.error["code"]) == (2, "INVALID_ARGS")
+
+
+async def test_a_signal_reaches_a_task_from_the_command_line(cli: Cli, sample: SampleTasks) -> None:
+    waiting = str(sample.queued)
+    assert "No task waits" in await cli.text("tasks", "waiting")
+    text = await cli.text("tasks", "signal", waiting, "approval", '{"approved": true}')
+    assert text.strip() == f"Task {waiting}: approval sent."
+    again = ("tasks", "signal", waiting, "approval", "--key", "form 7")
+    assert await cli.json(*again) == await cli.json(*again)
+    assert "not valid JSON" in (await cli("tasks", "signal", waiting, "approval", "{")).err
+    assert (await cli("tasks", "signal", "4711", "approval")).code == 1
+    assert (await cli("tasks", "signal", str(sample.failed), "approval")).code == 1

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +36,19 @@ UNION ALL SELECT 'routine', routine_name, '', routine_definition, NULL
 UNION ALL SELECT 'type', t.typname, '', t.typtype::text, NULL FROM pg_type t
   WHERE t.typnamespace = 'regente'::regnamespace AND t.typtype = 'e'
 ORDER BY 1, 2, 3, 4"""
+
+
+MIGRATE = """
+import asyncio, pathlib, sys
+from psycopg import AsyncConnection
+from regente.engine.migrations import Component, Migrator
+
+async def main(url, name, folder):
+    async with await AsyncConnection.connect(url, autocommit=True) as connection:
+        await Migrator(connection, [Component(name, pathlib.Path(folder))]).up()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
 
 
 @pytest.fixture
@@ -179,6 +196,80 @@ async def test_old_code_goes_on_while_new_migrations_are_applied(
         await eventually_async(all_done, within_seconds=60)
         app.stop_running()
         await runner
+
+
+@pytest.mark.parametrize("passage", [1, 2, 3])
+async def test_a_migration_killed_beside_old_code_harms_nobody(
+    passage: int, database_url: str, engine: Component
+) -> None:
+    """F17, I1: while it holds the table's lock, and around an index that is built outside of a
+    transaction; the next run completes it."""
+    registry = Registry()
+
+    @registry.pipeline("steady")
+    async def steady(task: Task) -> None:
+        await task.step("ONE", lambda: 1)
+
+    async with Regente(
+        database_url, settings=Settings(sweep_seconds=0.2), pipelines=registry
+    ) as app:
+        runner = asyncio.create_task(app.run(concurrency=20))
+        ids = await app.enqueue_many("steady", [{}] * 500)
+        killed = await asyncio.to_thread(migrate_in_a_process, database_url, engine, passage)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        ids += await app.enqueue_many("steady", [{}] * 100)
+        done = await asyncio.to_thread(migrate_in_a_process, database_url, engine)
+        assert done.returncode == 0, done.stderr
+        ids += await app.enqueue_many("steady", [{}] * 100)
+
+        async def all_done() -> bool:
+            return (await app.counts("steady"))["completed"] == len(ids)
+
+        await eventually_async(all_done, within_seconds=60)
+        assert {(await app.get(task_id)).tries for task_id in ids[:5]} == {0}
+        app.stop_running()
+        await runner
+    async with await AsyncConnection.connect(database_url, autocommit=True) as own:
+        assert await Migrator(own, [engine]).installed() == {"engine": newest_of(engine)}
+        assert "colour" in {row[2] for row in await catalogue(own)}
+
+
+def migrate_in_a_process(
+    url: str, component: Component, passage: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Killed after this many statements, if any."""
+    environment = os.environ | {"REGENTE_CRASH_POINT": ""}
+    if passage is not None:
+        environment["REGENTE_CRASH_POINT"] = f"migrate.statement:{passage}"
+    return subprocess.run(
+        [sys.executable, "-c", MIGRATE, url, component.name, str(component.folder)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+
+
+async def test_recorded_results_survive_the_change_of_their_column(
+    connection: AsyncConnection[Any],
+) -> None:
+    """Q10, F17: those of before, and those that older code records beside the new."""
+    migrator = Migrator(connection, [ENGINE])
+    record = "INSERT INTO regente.steps (task_id, name, attempt, output) VALUES (1, %s, 1, "
+    recall = "SELECT name, output::text FROM regente.steps ORDER BY name"
+    await migrator.up(2)
+    await connection.execute(record + "%s::jsonb)", ("BEFORE", '{"b": [1.5, null]}'))
+    await migrator.up()
+    await connection.execute(record + "%s::jsonb)", ("BESIDE", '{"b": [1.5, null]}'))
+    await connection.execute(record + "%s::json)", ("NEW", '{"z":1e22,"a":-0.0}'))
+    assert await (await connection.execute(recall)).fetchall() == [
+        ("BEFORE", '{"b": [1.5, null]}'),
+        ("BESIDE", '{"b": [1.5, null]}'),
+        ("NEW", '{"z":1e22,"a":-0.0}'),
+    ]
+    await migrator.down(2)
+    assert len(await (await connection.execute(recall)).fetchall()) == 3
 
 
 async def test_a_migration_waits_for_locks_in_short_turns(

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from regente import Fatal, Regente, Retry, Task, Throttled, Transient
+from regente.engine.database import TaskConnection
 from regente.engine.pipeline import Registry
 from regente.settings import Settings
 from tests.support.eventually import eventually_async
@@ -24,8 +25,9 @@ def pipelines() -> Registry:
         kind = task.args["kind"]
         doubled = await task.step("DOUBLE", lambda: task.args["n"] * 2)
         parts = await task.each("PARTS", [1, 2, 3], lambda part: part * doubled, concurrency=2)
-        async with task.transaction("STORE") as connection:
-            await connection.execute("INSERT INTO sink (task_id) VALUES (%s)", (task.id,))
+        stored = await task.transact("STORE", store, task.id)
+        async with task.transaction("NOTE") as connection:
+            await connection.execute("INSERT INTO sink (task_id) VALUES (%s)", (-task.id,))
         if kind == "transient" and task.tries == 0:
             raise Transient("once")
         if kind == "throttled" and not await task.done("sleep"):
@@ -35,13 +37,20 @@ def pipelines() -> Registry:
         if kind == "fatal":
             task.snapshot("page.html", "<html>")
             raise Fatal("broken", code="LAYOUT")
-        return {"doubled": doubled, "parts": parts}
+        return {"doubled": doubled, "parts": parts, "stored": stored}
 
     @registry.pipeline("endless")
     async def endless(task: Task) -> None:
         await asyncio.Event().wait()
 
     return registry
+
+
+async def store(connection: TaskConnection, task_id: int) -> int:
+    cursor = await connection.execute(
+        "INSERT INTO sink (task_id) VALUES (%s) RETURNING id", (task_id,)
+    )
+    return int((await cursor.fetchone())[0])
 
 
 @contextlib.asynccontextmanager
@@ -58,7 +67,7 @@ async def running(app: Regente) -> AsyncIterator[None]:
 async def take_tour(url: str) -> None:
     async with Regente(url, settings=SETTINGS, pipelines=pipelines()) as app:
         async with app.database.transaction() as connection:
-            await connection.execute("CREATE TABLE sink (task_id bigint)")
+            await connection.execute("CREATE TABLE sink (id serial, task_id bigint)")
         async with running(app):
             await _mixed_batch(app)
             await _cancel_running(app)
@@ -126,7 +135,13 @@ async def _nothing_twice(app: Regente) -> None:
         rows = await (
             await connection.execute("SELECT count(*), count(DISTINCT task_id) FROM sink")
         ).fetchone()
-    assert rows == (305, 305)
+        wrong = await connection.execute(
+            "SELECT t.id FROM regente.tasks t LEFT JOIN sink s ON s.task_id = t.id "
+            "WHERE t.pipeline = 'mixed' AND t.status = 'completed' "
+            "AND (t.result ->> 'stored')::int IS DISTINCT FROM s.id"
+        )
+        assert await wrong.fetchall() == []
+    assert rows == (610, 610)
     seen, position = 0, "0-0"
     while events := await app.feed(position, limit=500):
         seen, position = seen + len(events), events[-1].position

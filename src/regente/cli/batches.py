@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, BatchArgument, LimitOption, batch_reference
 from regente.cli.output import (
@@ -21,6 +22,7 @@ from regente.cli.output import (
     word,
 )
 from regente.engine.models import BatchInfo, as_dict
+from regente.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,11 +63,11 @@ async def show(context: CommandContext, batch: BatchArgument) -> None:
     context.answer(_document(found), lambda: facts(_facts(found)))
 
 
-@command(batches, "resume", example='regente batches resume "round 12"')
+@command(batches, "resume", audited="batches.resume", example='regente batches resume "round 12"')
 async def resume(context: CommandContext, batch: BatchArgument) -> None:
     """Resume a stalled batch. Of two concurrent calls one resumes it, the other changes nothing."""
     async with context.app() as app:
-        answer = await app.resume_batch(batch_reference(batch))
+        answer = await app.resume_batch(batch_reference(batch), by=BY)
     text = (
         f"Resumed: {plural(answer.released, 'stuck task')} back in the queue."
         if answer.resumed
@@ -74,7 +76,12 @@ async def resume(context: CommandContext, batch: BatchArgument) -> None:
     context.answer(answer, lambda: text)
 
 
-@command(batches, "reprocess", example='regente batches reprocess "round 12" --code HTTP_503')
+@command(
+    batches,
+    "reprocess",
+    audited="batches.reprocess",
+    example='regente batches reprocess "round 12" --code HTTP_503',
+)
 async def reprocess(
     context: CommandContext,
     batch: BatchArgument,
@@ -89,7 +96,7 @@ async def reprocess(
     """Retry a batch's failed tasks: all of them, or those with a code or an id."""
     async with context.app() as app:
         queued = await app.reprocess_batch(
-            batch_reference(batch), codes=code or None, ids=task_id or None
+            batch_reference(batch), codes=code or None, ids=task_id or None, by=BY
         )
     nothing = "No failed task of this batch matches: nothing changed."
     context.answer(
@@ -98,11 +105,11 @@ async def reprocess(
     )
 
 
-@command(batches, "cancel", example='regente batches cancel "round 12"')
+@command(batches, "cancel", audited="batches.cancel", example='regente batches cancel "round 12"')
 async def cancel(context: CommandContext, batch: BatchArgument) -> None:
     """Cancel the unfinished tasks of a batch."""
     async with context.app() as app:
-        counts = await app.cancel_batch(batch_reference(batch))
+        counts = await app.cancel_batch(batch_reference(batch), by=BY)
     context.answer(
         counts,
         lambda: (
@@ -112,7 +119,8 @@ async def cancel(context: CommandContext, batch: BatchArgument) -> None:
 
 
 def _document(batch: BatchInfo) -> dict[str, Any]:
-    return {**as_dict(batch), "balanced": batch.balanced}
+    document: dict[str, Any] = redacted({**as_dict(batch), "balanced": batch.balanced})
+    return document
 
 
 def _row(batch: BatchInfo) -> tuple[RenderableType, ...]:

@@ -12,13 +12,14 @@ ORDER BY tasks DESC, t.pipeline, t.error_code
 
 -- name: feed_end
 -- The newest position whose order is final.
-SELECT e.txid::text AS txid, e.id FROM regente.events e
+SELECT e.txid::text || '-' || e.id || '-' || regente.timeline() AS position FROM regente.events e
 WHERE e.txid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.txid DESC, e.id DESC LIMIT 1
 
 -- name: recent_events
 -- The newest events whose order is final, oldest first.
-SELECT e.id, e.txid::text AS txid, e.at, e.task_id, e.batch_id, e.runner_id, e.attempt, e.event,
-       e.details
+SELECT e.id, e.txid::text AS txid,
+       e.txid::text || '-' || e.id || '-' || (SELECT regente.timeline()) AS position, e.at,
+       e.task_id, e.batch_id, e.runner_id, e.attempt, e.event, e.details
 FROM (SELECT * FROM regente.events
       WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
         AND (%(task_id)s::bigint IS NULL OR task_id = %(task_id)s)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,7 +40,9 @@ UrlOption = Annotated[
         "--database-url",
         metavar="URL",
         rich_help_panel=_PANEL,
-        help="PostgreSQL to use. [default: REGENTE_DATABASE_URL, or an embedded server]",
+        help="PostgreSQL to use. The variable keeps a password off the command line, which other "
+        "users of the machine can read while the program starts. "
+        "[default: REGENTE_DATABASE_URL, or an embedded server]",
     ),
 ]
 LevelOption = Annotated[
@@ -79,9 +81,18 @@ class CommandContext:
     settings: Settings
     log_level: LogLevel
     log_format: LogFormat | None
+    action: str | None = None
+    """The name of a command that acts, for the audit log."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The command's own ones."""
 
     def app(self, *components: str) -> Regente:
-        """Regente with the tables of the engine and of these components."""
+        """Regente with the tables of the engine and of these components. When it closes, it writes
+        a command that acts to the audit log."""
+        if self.action is not None:
+            from regente.cli.audited import AuditedRegente
+
+            return AuditedRegente(self.settings, components, self.action, self.options)
         return Regente(settings=self.settings, components=components)
 
     def full_app(self) -> Regente:
@@ -101,27 +112,37 @@ class CommandContext:
 
 
 def command(
-    group: typer.Typer, name: str, *, example: str, fast_loop: bool = False
+    group: typer.Typer,
+    name: str,
+    *,
+    example: str,
+    fast_loop: bool = False,
+    audited: str | None = None,
 ) -> Callable[[CommandFunction], CommandFunction]:
-    """Register the function as the command `name` of the group. Its docstring is the help."""
+    """Register the function as the command `name` of the group. Its docstring is the help.
+
+    `audited`: what the audit log calls it; for commands that act.
+    """
 
     def register(function: CommandFunction) -> CommandFunction:
         help_text = inspect.getdoc(function) or ""
         group.command(name, help=help_text, epilog=f"Example: {example}")(
-            _with_global_options(function, fast_loop)
+            _with_global_options(function, fast_loop, audited)
         )
         return function
 
     return register
 
 
-def _with_global_options(function: CommandFunction, fast_loop: bool) -> Callable[..., None]:
+def _with_global_options(
+    function: CommandFunction, fast_loop: bool, audited: str | None
+) -> Callable[..., None]:
     def invoke(ctx: typer.Context, **values: Any) -> None:
         before = ctx.find_root().params
         options: dict[str, Any] = {
             name: values.pop(name) or before.get(name) for name in GLOBAL_OPTIONS
         }
-        context = _context(**options)
+        context = replace(_context(**options), action=audited, options=values)
         run_async(function(context, **values), fast_loop=fast_loop)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]

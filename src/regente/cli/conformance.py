@@ -50,7 +50,8 @@ KeyOption = Annotated[
         "--api-key",
         envvar="REGENTE_CONFORMANCE_API_KEY",
         show_envvar=True,
-        help="The service's API key (x-api-key).",
+        help="The service's API key (x-api-key). The variable keeps it off the command line, which "
+        "other users of the machine can read while the program starts.",
     ),
 ]
 TimeoutOption = Annotated[

@@ -15,6 +15,7 @@ from psycopg import AsyncConnection
 from regente.cli.command import CommandContext
 from regente.engine.database import Database
 from regente.engine.errors import DatabaseUnavailable
+from regente.engine.writable import connect_to_writable, why_unreachable
 from regente.postgres.embedded import EmbeddedPostgres, default_data_dir
 
 
@@ -46,13 +47,13 @@ async def plain_connection(context: CommandContext) -> AsyncIterator[AsyncConnec
                 found.url,
                 autocommit=True,
                 prepare_threshold=None,
-                connect_timeout=10,
                 application_name="regente",
+                **connect_to_writable(found.url),
             )
         except psycopg.OperationalError as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise DatabaseUnavailable(
-                f"cannot reach PostgreSQL at {Database(found.url).safe_url}: {reason}"
+                f"cannot reach PostgreSQL at {Database(found.url).safe_url}: "
+                f"{why_unreachable(error)}"
             ) from error
         async with connection:
             yield connection

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regente.app import Regente
 from regente.cli import output
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.inputs import MAX_ID, IdArgument, LimitOption, YesOption, confirm, unique
 from regente.cli.output import Column, figure, plural, shortened, table, when, word
 from regente.cli.queries import dead_by_code
 from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
 from regente.engine.errors import IllegalTransition, InvalidInput
-from regente.engine.models import TaskInfo
+from regente.engine.models import TaskInfo, as_dict
+from regente.redaction import redacted, redacted_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -77,7 +80,10 @@ async def list_dead(
         found = await app.tasks(
             statuses=["failed"], pipeline=pipeline, code=code, before_id=before, limit=limit
         )
-    context.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
+    context.answer(
+        redacted([as_dict(one) for one in found]),
+        lambda: table(_COLUMNS, map(_row, found)) if found else nothing,
+    )
     if len(found) == limit and not context.json:
         output.note(
             f"There may be more: add --before {found[-1].id} for the next page, or --by-code."
@@ -108,7 +114,7 @@ async def show(
         output.show(f"\nRetry it with: regente dead retry {task_id}")
 
 
-@command(dead, "retry", example="regente dead retry --code HTTP_503")
+@command(dead, "retry", audited="dead.retry", example="regente dead retry --code HTTP_503")
 async def retry(
     context: CommandContext,
     ids: SomeIds = None,
@@ -119,14 +125,18 @@ async def retry(
 ) -> None:
     """Requeue dead letters with all their retries: by id, by code, by pipeline, or all."""
     done = await _act(
-        context, "Retry", Selection(ids, code, pipeline, everything), yes, Regente.retry_many
+        context,
+        "Retry",
+        Selection(ids, code, pipeline, everything),
+        yes,
+        partial(Regente.retry_many, by=BY),
     )
     context.answer(
         {"requeued": done}, lambda: f"{plural(len(done), 'dead letter')} back in the queue."
     )
 
 
-@command(dead, "discard", example="regente dead discard 42 43")
+@command(dead, "discard", audited="dead.discard", example="regente dead discard 42 43")
 async def discard(
     context: CommandContext,
     ids: SomeIds = None,
@@ -137,7 +147,11 @@ async def discard(
 ) -> None:
     """Discard dead letters by id, by code, by pipeline, or all: they become canceled."""
     done = await _act(
-        context, "Discard", Selection(ids, code, pipeline, everything), yes, Regente.discard
+        context,
+        "Discard",
+        Selection(ids, code, pipeline, everything),
+        yes,
+        partial(Regente.discard, by=BY),
     )
     context.answer({"discarded": done}, lambda: f"{plural(len(done), 'dead letter')} discarded.")
 
@@ -214,7 +228,7 @@ def _row(task: TaskInfo) -> tuple[RenderableType, ...]:
         task.pipeline,
         task.error_code or "",
         when(task.finished_at),
-        shortened(task.error_message or "", 200),
+        shortened(redacted_text(task.error_message or ""), 200),
     )
 
 

@@ -9,6 +9,7 @@ import typer
 from regente.cli.command import CommandContext, command
 from regente.cli.imports import ImportsOption, import_modules
 from regente.cli.inputs import batch_reference, parse_args, parse_time
+from regente.engine.enqueue import BY_PIPELINE
 
 
 def add_to(root: typer.Typer) -> None:
@@ -38,6 +39,10 @@ async def enqueue(
     draft: Annotated[
         bool, typer.Option("--draft", help="Store a draft, to be queued by `regente tasks queue`.")
     ] = False,
+    lane: Annotated[
+        str | None,
+        typer.Option(help="What it shares limits with; by default what the pipeline tells."),
+    ] = None,
     imports: ImportsOption = None,
 ) -> None:
     """Enqueue a task. It is durable when the command returns.
@@ -50,7 +55,14 @@ async def enqueue(
     into = batch_reference(batch) if batch is not None else None
     async with context.app() as app:
         task_id = await app.enqueue(
-            pipeline, values, key=key, priority=priority, run_at=due, batch=into, draft=draft
+            pipeline,
+            values,
+            key=key,
+            priority=priority,
+            run_at=due,
+            batch=into,
+            draft=draft,
+            lane=BY_PIPELINE if lane is None else lane,
         )
         task = await app.get(task_id)
     document = {

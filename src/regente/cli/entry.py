@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from regente.cli import output
+from regente.cli.argv import hide_secrets
 from regente.cli.command import FormatOption, JsonOption, LevelOption, UrlOption
 from regente.cli.errors import FAILURE_EXIT, describe
 from regente.cli.parent_watch import exit_with_parent
@@ -32,8 +33,10 @@ _LAST = {
             "dead",
             "runners",
             "pipelines",
+            "lanes",
             "schedules",
             "events",
+            "audit",
             "migrate",
             "conformance",
             "worker",
@@ -87,6 +90,8 @@ def options(
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        hide_secrets(words)
     exit_with_parent()
     try:
         code = commands(words)(args=words, prog_name="regente", standalone_mode=False)

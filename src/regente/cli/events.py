@@ -17,6 +17,7 @@ from regente.cli.output import Column, figure, table, when, word
 from regente.cli.queries import feed_end, recent_events
 from regente.cli.task_view import shortened_line
 from regente.engine.models import Event, as_dict
+from regente.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -99,7 +100,7 @@ async def _new_events(app: Regente, position: str) -> AsyncIterator[Event]:
 
 
 def _order(position: str) -> tuple[int, int]:
-    txid, _, event_id = position.partition("-")
+    txid, event_id, *_ = position.split("-")
     return int(txid), int(event_id)
 
 
@@ -122,7 +123,8 @@ def _subject(event: Event) -> str:
 
 
 def _document(event: Event) -> dict[str, Any]:
-    return {**as_dict(event), "position": event.position}
+    document: dict[str, Any] = redacted(as_dict(event))
+    return document
 
 
 def _row(event: Event) -> tuple[RenderableType, ...]:

@@ -35,22 +35,25 @@ def batch_reference(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() and int(text) <= MAX_ID else text
 
 
+def parse_json(text: str, *, what: str = "the result is") -> Any:
+    """Parse any JSON value; `-` reads it from stdin."""
+    source = sys.stdin.read() if text == "-" else text
+    try:
+        return json.loads(source)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InvalidInput(
+            f"{what} not valid JSON: {error.msg} at {place}", code="INVALID_JSON"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} not valid JSON: {error}", code="INVALID_JSON") from None
+
+
 def parse_args(text: str | None) -> Any:
     """Parse a JSON object; `-` reads it from stdin."""
     if text is None:
         return None
-    source = sys.stdin.read() if text == "-" else text
-    try:
-        value = json.loads(source)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise InvalidInput(
-            f"the arguments are not valid JSON: {error.msg} at {place}", code="INVALID_JSON"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            f"the arguments are not valid JSON: {error}", code="INVALID_JSON"
-        ) from None
+    value = parse_json(text, what="the arguments are")
     if not isinstance(value, dict):
         raise InvalidInput(
             "the arguments must be a JSON object, like '{\"product\": 7}'", code="INVALID_ARGS"

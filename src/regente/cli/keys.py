@@ -11,24 +11,25 @@ from regente.api.access.principal import Role
 from regente.api.access.sessions import ConsoleSessions
 from regente.api.config import ApiConfig
 from regente.api.queries import QUERIES, LimitedDatabase
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.inputs import YesOption, confirm, parse_time
 from regente.cli.output import Column, facts, status_text, table, to_json, when, word
 from regente.cli.serve import DEFAULT_PORT, sign_in_url
 from regente.engine.errors import InvalidInput
+from regente.pipelines.builtins import switched_on
 from regente.queries import Row
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 keys = typer.Typer(name="keys", help="Manage API keys and sign-in links.", no_args_is_help=True)
-
-BY = "cli"
 _COLUMNS = (
     word("ID"),
     Column("NAME"),
     word("PREFIX"),
     word("ROLE"),
+    Column("SCOPES"),
     word("STATUS"),
     word("LAST USED"),
     word("EXPIRES"),
@@ -58,21 +59,41 @@ async def create(
         str,
         typer.Option(help="viewer reads, operator acts, admin changes fleet, settings and keys."),
     ] = "viewer",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TAG",
+            help="A resource that it reaches, like missions or metrics; repeatable. Without any "
+            "it reaches all.",
+        ),
+    ] = None,
     expires: Annotated[
         str | None, typer.Option(metavar="TIME", help="When it expires, like 2030-01-31T18:00:00Z.")
     ] = None,
 ) -> None:
     """Create an API key. It is shown only once."""
+    from regente.api.scopes import checked_scopes  # the web framework is slow to import
+
+    expires_at = parse_time(expires)
+    scopes = checked_scopes(scope or [], switched_on(context.settings.builtins))
     async with context.app("api") as app:
         database = LimitedDatabase(app.database)
         made = await ApiKeys(database).create(
-            name, _role(role), by=BY, expires_at=parse_time(expires)
+            name, _role(role), by=BY, expires_at=expires_at, scopes=scopes
         )
-        await _note(database, "keys.create", made.id, {"after": {"name": name, "role": role}})
-    document = {"id": made.id, "name": made.name, "role": made.role.value, "api_key": made.secret}
+        after = {"name": name, "role": role, "expires_at": expires_at, "scopes": scopes}
+        await _note(database, "keys.create", made.id, {"after": after})
+    document = {
+        "id": made.id,
+        "name": made.name,
+        "role": made.role.value,
+        "scopes": scopes,
+        "api_key": made.secret,
+    }
+    shown = {**document, "scopes": ", ".join(scopes or ["all"])}
     context.answer(
         document,
-        lambda: facts([(part.replace("_", " "), value) for part, value in document.items()]),
+        lambda: facts([(part.replace("_", " "), str(value)) for part, value in shown.items()]),
     )
 
 
@@ -102,19 +123,18 @@ async def link(
         typer.Argument(metavar="[KEY]", help="Its id or name. [default: any admin's key]"),
     ] = None,
     url: Annotated[
-        str, typer.Option(metavar="URL", help="The API's base URL.")
+        str,
+        typer.Option(
+            "--url", metavar="URL", envvar="REGENTE_PUBLIC_URL", help="The API's base URL."
+        ),
     ] = f"http://127.0.0.1:{DEFAULT_PORT}",
 ) -> None:
     """Create a link that signs in to the console, valid once, for half an hour."""
-    config = ApiConfig()
     async with context.app("api") as app:
         database = LimitedDatabase(app.database)
         api_keys = ApiKeys(database)
         key_id = await api_keys.find(key) if key else await api_keys.any_admin()
-        sessions = ConsoleSessions(
-            database, session_hours=config.session_hours, sign_in_minutes=config.sign_in_minutes
-        )
-        made = await sessions.new_link(key_id, by=BY)
+        made = await ConsoleSessions(database, ApiConfig()).new_link(key_id, by=BY)
         await _note(database, "keys.sign_in_link", key_id, {})
     address = sign_in_url(url.rstrip("/"), made.token)
     context.answer({"sign_in": address, "expires_at": made.expires_at}, lambda: address)
@@ -143,6 +163,7 @@ def _row(key: Row) -> tuple[RenderableType, ...]:
         key["name"],
         f"{key['prefix']}…",
         key["role"],
+        ", ".join(key["scopes"] or ["all"]),
         status,
         when(key["last_used_at"]),
         when(key["expires_at"]),

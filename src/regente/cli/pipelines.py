@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.output import Column, figure, number, status_text, table, when, word
 
@@ -42,22 +43,22 @@ async def list_pipelines(context: CommandContext) -> None:
     context.answer(found, lambda: table(_COLUMNS, map(_row, found)) if found else nothing)
 
 
-@command(pipelines, "pause", example="regente pipelines pause prices")
+@command(pipelines, "pause", audited="pipelines.pause", example="regente pipelines pause prices")
 async def pause(context: CommandContext, name: NameArgument) -> None:
     """Pause a pipeline: runners claim none of its tasks; running tasks continue."""
     async with context.app() as app:
-        await app.pause(name)
+        await app.pause(name, by=BY)
     context.answer(
         {"name": name, "paused": True},
         lambda: f"{name} is paused. Resume it with: regente pipelines resume {name}",
     )
 
 
-@command(pipelines, "resume", example="regente pipelines resume prices")
+@command(pipelines, "resume", audited="pipelines.resume", example="regente pipelines resume prices")
 async def resume(context: CommandContext, name: NameArgument) -> None:
     """Resume a paused pipeline."""
     async with context.app() as app:
-        await app.resume(name)
+        await app.resume(name, by=BY)
     context.answer({"name": name, "paused": False}, lambda: f"{name} is resumed.")
 
 

@@ -23,4 +23,4 @@ async def recent_events(app: Regente, *, task_id: int | None, limit: int) -> lis
 async def feed_end(app: Regente) -> str:
     """The position of the newest event."""
     row = await _QUERIES.fetch_one(app.database, "feed_end")
-    return f"{row['txid']}-{row['id']}" if row else "0-0"
+    return row["position"] if row else "0-0"

@@ -55,7 +55,13 @@ async def run(
         bool, typer.Option("--until-idle", help="Exit when no task is left to run.")
     ] = False,
     name: Annotated[
-        str, typer.Option(help="The runner's name. [default: HOST:PID]", show_default=False)
+        str,
+        typer.Option(
+            envvar="WORKER_ID",
+            show_envvar=False,
+            show_default=False,
+            help="The runner's name. [default: WORKER_ID, else HOST:PID]",
+        ),
     ] = "",
 ) -> None:
     """Run the tasks of the built-in pipelines, or of your own, until SIGTERM or Ctrl-C.

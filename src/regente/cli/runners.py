@@ -50,7 +50,7 @@ async def runners(
 
 
 def _document(runner: RunnerInfo) -> dict[str, Any]:
-    return {**as_dict(runner), "average_seconds": runner.average_seconds}
+    return as_dict(runner)
 
 
 def _row(runner: RunnerInfo) -> tuple[RenderableType, ...]:

@@ -40,6 +40,7 @@ async def list_schedules(context: CommandContext) -> None:
 @command(
     schedules,
     "add",
+    audited="schedules.add",
     example="""regente schedules add nightly prices "0 4 * * *" '{"shop": 7}' """
     "--timezone America/Sao_Paulo",
 )
@@ -70,7 +71,9 @@ async def add(
     )
 
 
-@command(schedules, "remove", example="regente schedules remove nightly")
+@command(
+    schedules, "remove", audited="schedules.remove", example="regente schedules remove nightly"
+)
 async def remove(
     context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")],

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.output import Column, table, word
 
 settings = typer.Typer(
     name="settings", help="List and change runtime settings.", no_args_is_help=True
 )
-
-BY = "cli"
 
 
 @command(settings, "list", example="regente settings list")
@@ -35,7 +34,7 @@ async def list_settings(context: CommandContext) -> None:
     context.answer({"settings": runtime_settings, "fixed": fixed}, lambda: table(columns, rows))
 
 
-@command(settings, "set", example="regente settings set session_limit 8")
+@command(settings, "set", audited="settings.set", example="regente settings set session_limit 8")
 async def set_setting(
     context: CommandContext,
     key: Annotated[
@@ -48,7 +47,11 @@ async def set_setting(
         str, typer.Argument(metavar="VALUE", help="The new value.", show_default=False)
     ],
 ) -> None:
-    """Change a runtime setting. Running processes apply it without a restart."""
+    """Change a runtime setting. Running processes apply it without a restart.
+
+    retention_days deletes ended work of that age, missions and their log included: these are kept
+    until it is set (or REGENTE_RETENTION_DAYS), other pipelines' for 30 days.
+    """
     async with context.app() as app:
         changed = await app.runtime_settings.set(key, value, by=BY)
     context.answer(changed, lambda: f"{key} is {_shown(changed[key])}.")

@@ -27,6 +27,7 @@ from regente.cli.output import (
 )
 from regente.engine.errors import NotFound
 from regente.engine.models import Event, TaskInfo, as_dict
+from regente.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,13 +58,16 @@ _FAILURES = (
 async def task_document(app: Regente, task_id: int) -> dict[str, Any]:
     task = await app.get(task_id)
     events = await app.task_events(task_id)
-    return {
-        **as_dict(task),
-        "why": str(await app.why(task_id)),
-        "steps": await app.steps(task_id),
-        "events": [{**as_dict(event), "position": event.position} for event in events],
-        "failures": await app.failures(task_id),
-    }
+    document: dict[str, Any] = redacted(
+        {
+            **as_dict(task),
+            "why": str(await app.why(task_id)),
+            "steps": await app.steps(task_id),
+            "events": [as_dict(event) for event in events],
+            "failures": await app.failures(task_id),
+        }
+    )
+    return document
 
 
 def show_task(document: dict[str, Any]) -> None:
@@ -115,7 +119,7 @@ async def write_snapshot(app: Regente, document: dict[str, Any], name: str) -> N
 
 
 def _facts(task: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
-    info = TaskInfo(**{name: task[name] for name in TaskInfo.__slots__})
+    info = TaskInfo(**{name: task[name] for name in TaskInfo.model_fields})
     error = (
         f"{info.error_code}: {info.error_message}"
         if info.error_code and info.status != "completed"
@@ -162,7 +166,7 @@ def _step_row(step: dict[str, Any]) -> tuple[RenderableType, ...]:
 
 
 def _event_row(event: dict[str, Any]) -> tuple[RenderableType, ...]:
-    return event_cells(Event(**{name: event[name] for name in Event.__slots__}))
+    return event_cells(Event(**{name: event[name] for name in Event.model_fields}))
 
 
 def event_cells(event: Event) -> tuple[RenderableType, ...]:
@@ -183,6 +187,7 @@ def _failure_row(failure: dict[str, Any]) -> tuple[RenderableType, ...]:
 def shortened_line(value: Any, limit: int = 200) -> str:
     if value is None:
         return ""
+    value = redacted(value)
     text = (
         ", ".join(f"{name}={_word(one)}" for name, one in value.items())
         if isinstance(value, dict)

@@ -9,19 +9,54 @@ import typer
 
 from regente.app import Regente
 from regente.cli import output
+from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.errors import FAILURE_EXIT
-from regente.cli.inputs import MAX_ID, IdArgument, IdsArgument, LimitOption, batch_reference, unique
+from regente.cli.inputs import (
+    MAX_ID,
+    IdArgument,
+    IdsArgument,
+    LimitOption,
+    batch_reference,
+    parse_json,
+    unique,
+)
 from regente.cli.output import Column, figure, number, status_text, table, when, word
 from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
 from regente.engine.errors import RegenteError
-from regente.engine.models import STATUSES, TaskInfo
+from regente.engine.models import (
+    STATUSES,
+    BatchInfo,
+    Decision,
+    SignalWaitInfo,
+    TaskInfo,
+    as_dict,
+)
+from regente.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-tasks = typer.Typer(name="tasks", help="List, show, retry and cancel tasks.", no_args_is_help=True)
+tasks = typer.Typer(
+    name="tasks", help="List, show, retry, cancel, signal and resolve tasks.", no_args_is_help=True
+)
 
+_DECISION_COLUMNS = (figure("ID"), Column("PIPELINE"), Column("STEP"), word("CALLED"))
+_WAITING_COLUMNS = (
+    figure("ID"),
+    Column("PIPELINE"),
+    Column("SIGNAL"),
+    word("SINCE"),
+    word("UNTIL"),
+    Column("REFUSED"),
+)
+_CHILDREN_COLUMNS = (
+    figure("BATCH"),
+    Column("STEP"),
+    word("STATUS"),
+    word("ENDED"),
+    figure("FAILED"),
+)
 _COLUMNS = (
     figure("ID"),
     Column("PIPELINE"),
@@ -58,7 +93,10 @@ async def list_tasks(
             limit=limit,
         )
     filtered = any((pipeline, status, batch, code, before))
-    context.answer(found, lambda: task_table(found) if found else _nothing(filtered))
+    context.answer(
+        redacted([as_dict(one) for one in found]),
+        lambda: task_table(found) if found else _nothing(filtered),
+    )
     if len(found) == limit and not context.json:
         output.note(f"There may be more: add --before {found[-1].id} for the next page.")
 
@@ -115,28 +153,143 @@ async def why(context: CommandContext, task_id: IdArgument) -> None:
     )
 
 
-@command(tasks, "retry", example="regente tasks retry 42 43")
+@command(tasks, "children", example="regente tasks children 42")
+async def children(context: CommandContext, task_id: IdArgument, limit: LimitOption = 50) -> None:
+    """List the batches of tasks that the steps of a task have spawned, newest first."""
+    async with context.app() as app:
+        found = await app.children(task_id, limit)
+    context.answer(
+        found,
+        lambda: (
+            table(_CHILDREN_COLUMNS, map(_children_row, found))
+            if found
+            else f"Task {task_id} has spawned no tasks."
+        ),
+    )
+
+
+def _children_row(one: BatchInfo) -> tuple[RenderableType, ...]:
+    ended = f"{one.total - one.draft - one.queued - one.running} of {one.total}"
+    failed = number(one.failed)
+    return (str(one.id), one.parent_step or "", status_text(one.status), ended, failed)
+
+
+@command(tasks, "retry", audited="tasks.retry", example="regente tasks retry 42 43")
 async def retry(context: CommandContext, ids: IdsArgument) -> None:
     """Requeue failed, canceled or skipped tasks with all their retries; keep finished steps."""
 
     async def act(app: Regente, task_id: int) -> str:
-        await app.retry(task_id)
+        await app.retry(task_id, by=BY)
         return "queued"
 
     await _each(context, ids, act)
 
 
-@command(tasks, "cancel", example="regente tasks cancel 42")
+@command(tasks, "cancel", audited="tasks.cancel", example="regente tasks cancel 42")
 async def cancel(context: CommandContext, ids: IdsArgument) -> None:
     """Cancel tasks: queued ones end at once, running ones are asked to stop."""
-    await _each(context, ids, lambda app, task_id: app.cancel(task_id))
+    await _each(context, ids, lambda app, task_id: app.cancel(task_id, by=BY))
 
 
-@command(tasks, "queue", example="regente tasks queue 42 43")
+@command(tasks, "decisions", example="regente tasks decisions")
+async def decisions(context: CommandContext, limit: LimitOption = 50) -> None:
+    """List calls whose outcome is unknown: their tasks wait for `regente tasks resolve`."""
+    async with context.app() as app:
+        found = await app.decisions(limit=limit)
+    rows = ((str(one.task_id), one.pipeline, _place(one), when(one.called_at)) for one in found)
+    context.answer(
+        found,
+        lambda: table(_DECISION_COLUMNS, rows) if found else "Nothing waits for a decision.",
+    )
+
+
+@command(tasks, "resolve", audited="tasks.resolve", example="regente tasks resolve 42 PAY --retry")
+async def resolve(
+    context: CommandContext,
+    task_id: IdArgument,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="The step.", show_default=False)],
+    item: Annotated[
+        int | None, typer.Option(min=0, max=MAX_ID, help="The element of a durable loop.")
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Make the call again.")] = False,
+    result: Annotated[
+        str | None, typer.Option(metavar="JSON", help="What the call would have returned.")
+    ] = None,
+) -> None:
+    """Decide on a call whose outcome is unknown: make it again, or give its result."""
+    given = {} if result is None else {"result": parse_json(result)}
+    async with context.app() as app:
+        await app.resolve(task_id, step, item=item, retry=retry, by=BY, **given)
+        still = await app.decisions(task_id=task_id)
+    context.answer(
+        {"id": task_id, "step": step, "item": item, "undecided": len(still)},
+        lambda: (
+            f"Task {task_id}: decided; {output.plural(len(still), 'decision')} left."
+            if still
+            else f"Task {task_id}: decided, it goes on."
+        ),
+    )
+
+
+@command(
+    tasks,
+    "signal",
+    audited="tasks.signal",
+    example="regente tasks signal 42 approval '{\"approved\": true}'",
+)
+async def signal(
+    context: CommandContext,
+    task_id: IdArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal.", show_default=False)],
+    payload: Annotated[
+        str, typer.Argument(metavar="JSON", help="What the task receives.")
+    ] = "null",
+    key: Annotated[
+        str | None, typer.Option(help="Sent again with the same key, it is the same signal.")
+    ] = None,
+) -> None:
+    """Send a signal to a task, which receives it once, now or when it waits for it."""
+    async with context.app() as app:
+        sent = await app.signal(task_id, name, parse_json(payload), key=key, by=BY)
+    context.answer(
+        {"id": task_id, "signal": name, "signal_id": sent},
+        lambda: f"Task {task_id}: {name} sent.",
+    )
+
+
+@command(tasks, "waiting", example="regente tasks waiting --signal approval")
+async def waiting(
+    context: CommandContext,
+    signal: Annotated[str | None, typer.Option(help="Only for this signal.")] = None,
+    limit: LimitOption = 50,
+) -> None:
+    """List tasks that wait for a signal, the longest wait first."""
+    async with context.app() as app:
+        found = await app.waiting(signal=signal, limit=limit)
+    context.answer(
+        found,
+        lambda: (
+            table(_WAITING_COLUMNS, map(_wait_row, found))
+            if found
+            else "No task waits for a signal."
+        ),
+    )
+
+
+def _wait_row(one: SignalWaitInfo) -> tuple[str, ...]:
+    times = (when(one.since), when(one.until))
+    return (str(one.task_id), one.pipeline, one.signal, *times, one.refused or "")
+
+
+def _place(one: Decision) -> str:
+    return one.step if one.item is None else f"{one.step} item {one.item}"
+
+
+@command(tasks, "queue", audited="tasks.queue", example="regente tasks queue 42 43")
 async def queue(context: CommandContext, ids: IdsArgument) -> None:
     """Queue drafts."""
     async with context.app() as app:
-        moved = await app.queue(unique(ids))
+        moved = await app.queue(unique(ids), by=BY)
     stayed = [task_id for task_id in unique(ids) if task_id not in moved]
     context.answer(
         {"queued": moved, "not_drafts": stayed},
@@ -155,10 +308,10 @@ async def _each(
     chosen = unique(ids)
     async with context.app() as app:
         results = [await _result(app, task_id, act) for task_id in chosen]
+        errors = [one["error"] for one in results if "error" in one]
+        if errors and len(results) == 1:
+            raise RegenteError(errors[0]["message"], code=errors[0]["code"])
     done = [one for one in results if "error" not in one]
-    errors = [one["error"] for one in results if "error" in one]
-    if errors and len(results) == 1:
-        raise RegenteError(errors[0]["message"], code=errors[0]["code"])
     if done or context.json:
         context.answer(
             results, lambda: "\n".join(f"Task {one['id']}: {one['status']}." for one in done)

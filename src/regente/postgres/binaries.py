@@ -7,6 +7,7 @@ able to reach the programs and the data: no folder of the user is ever opened fo
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.metadata
 import importlib.util
 import os
@@ -116,9 +117,43 @@ def _create_account(name: str) -> Account | None:
         "--shell",
         "/usr/sbin/nologin",
     ]
-    # A failure is ignored: another process may have created it just now, or /etc is read-only.
-    subprocess.run(["useradd", *options, name], capture_output=True, check=False)
+    # `useradd` gives an account that another process creates at that moment a new uid, so one
+    # process at a time creates it. A failure is ignored: /etc may be read-only.
+    with _locked(Path("/etc")):
+        if not _find_account(name):
+            subprocess.run(["useradd", *options, name], capture_output=True, check=False)
     return _find_account(name)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The packaged server: its version, its package, and when it was installed here."""
+
+    version: str
+    package: str
+    package_version: str
+    installed_at: float
+
+
+def packaged_programs() -> Programs:
+    program = _package_folder() / f"pginstall{MAJOR_VERSION}" / "bin" / "postgres"
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    return Programs(
+        told.stdout.strip().replace("postgres (PostgreSQL)", "PostgreSQL"),
+        _DISTRIBUTION,
+        importlib.metadata.version(_DISTRIBUTION),
+        program.stat().st_ctime,
+    )
 
 
 def programs_for(account: Account, data_dir: Path) -> Path:

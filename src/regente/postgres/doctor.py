@@ -14,6 +14,7 @@ import psycopg
 from regente.engine.migrations import ENGINE, Component
 from regente.postgres.checks.connection import check_clock, check_pooler, unreachable
 from regente.postgres.checks.context import Check, CheckContext, Finding, connect
+from regente.postgres.checks.embedded import check_embedded
 from regente.postgres.checks.schema import check_disk, check_schema
 from regente.postgres.checks.server import (
     check_connections,
@@ -22,7 +23,13 @@ from regente.postgres.checks.server import (
     check_settings,
     check_timeouts,
 )
-from regente.postgres.checks.vacuum import check_horizon, check_task_table, check_wraparound
+from regente.postgres.checks.standbys import check_standbys
+from regente.postgres.checks.vacuum import (
+    check_feed,
+    check_horizon,
+    check_task_table,
+    check_wraparound,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,9 +46,11 @@ _CHECKS: tuple[Check, ...] = (
     check_settings,
     check_timeouts,
     check_connections,
+    check_standbys,
     check_extensions,
     check_schema,
     check_horizon,
+    check_feed,
     check_wraparound,
     check_task_table,
 )
@@ -55,7 +64,7 @@ async def examine(
 ) -> list[Finding]:
     """All findings, in the order of the checks; `data_dir` is the embedded
     server's, if it is that."""
-    findings = [await check_disk(data_dir)] if data_dir else []
+    findings = [await check_disk(data_dir), *await check_embedded()] if data_dir else []
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             connection = await connect(database_url)

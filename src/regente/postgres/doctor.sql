@@ -80,6 +80,40 @@ FROM (
 ORDER BY age_xids DESC NULLS LAST, since NULLS LAST
 LIMIT 10;
 
+-- name: feed
+-- Transactions of the whole server, also in other databases, that have written: no event that is
+-- younger than the oldest of them is shown.
+SELECT holder, pid, name, database, state, age_xids, since,
+       extract(epoch FROM clock_timestamp() - since)::float8 AS held_seconds
+FROM (
+    SELECT 'session' AS holder, pid, coalesce(nullif(application_name, ''), usename::text,
+                                              backend_type) AS name,
+           datname::text AS database, state, age(backend_xid) AS age_xids, xact_start AS since
+    FROM pg_stat_activity
+    WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+    UNION ALL
+    SELECT 'prepared transaction', NULL, gid, database::text, NULL, age(transaction), prepared
+    FROM pg_prepared_xacts
+) AS writers
+ORDER BY age_xids DESC LIMIT 10;
+
+-- name: replication
+-- No row for a standby. The name of a WAL file begins with the timeline, in hexadecimal.
+SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline,
+       current_setting('synchronous_standby_names') AS wanted,
+       current_setting('synchronous_commit') AS commit
+WHERE NOT pg_is_in_recovery();
+
+-- name: standbys
+-- A role without pg_monitor sees that they are there, and nothing about them.
+SELECT coalesce(nullif(application_name, ''), host(client_addr), 'pid ' || pid) AS name,
+       host(client_addr) AS address, state, sync_state,
+       pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn)::float8 AS missing_bytes,
+       extract(epoch FROM flush_lag)::float8 AS behind_seconds
+FROM pg_stat_replication
+WHERE state IS DISTINCT FROM 'backup'
+ORDER BY sync_state DESC NULLS LAST, name;
+
 -- name: wraparound
 SELECT datname AS database, age(datfrozenxid) AS age_xids,
        current_setting('autovacuum_freeze_max_age')::bigint AS freeze_max_age_xids

@@ -143,6 +143,7 @@ class EmbeddedPostgres:
             elif socket_was_removed(files):
                 stop_server(files)
             time.sleep(_POLL_SECONDS)
+        ensure_monitor(files)  # the first look may have met one that was just being killed
         self.url = server_url(files)
 
 

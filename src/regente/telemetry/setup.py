@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regente.engine.database import Database
 from regente.engine.errors import InvalidInput
-from regente.queries import Queries
 
 if TYPE_CHECKING:
     from regente.telemetry.observer import Traces
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 OFF = ("", "0", "off", "false", "no")
 ON = ("1", "on", "true", "yes")
-
-_QUERIES = Queries(Path(__file__).with_name("telemetry.sql"))
 
 
 async def traces(database: Database, wish: str | None) -> Traces | None:
@@ -29,8 +25,8 @@ async def traces(database: Database, wish: str | None) -> Traces | None:
         from regente.telemetry.observer import Traces
     except ModuleNotFoundError as error:
         raise InvalidInput(f"for traces install regente[otel]: {error.name} is missing") from None
-    (row,) = await _QUERIES.fetch_all(database, "installation")
-    return Traces(row["id"], endpoint)
+    (row,) = await database.fetch("installation")
+    return Traces(row[0], endpoint)
 
 
 def _endpoint(wish: str | None) -> str | None:

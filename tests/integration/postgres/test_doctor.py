@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from regente.postgres.binaries import packaged_programs
+from regente.postgres.checks.embedded import MAX_AGE_DAYS, finding_of
 from regente.postgres.doctor import Finding, examine
 from tests.support.postgres_servers import MAJORS, pgbouncer, require_postgres, start_server
 from tests.support.server_users import open_folder
@@ -107,6 +111,19 @@ def test_what_pins_the_horizon_is_shown_with_its_pid(server: str) -> None:
     assert diagnose(server)["horizon"].level == "ok"
 
 
+def test_a_writer_in_another_database_that_stalls_the_feed_is_named(server: str) -> None:
+    """Q3: transaction ids are the whole server's, so the feed waits for it."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE elsewhere")
+    with psycopg.connect(server, dbname="elsewhere") as writer:
+        writer.execute("CREATE TABLE t (n integer)")
+        finding = diagnose(server)["feed"]
+        assert finding.level == "info"
+        assert f"pid {writer.info.backend_pid}" in finding.summary
+        assert "database elsewhere" in finding.summary
+    assert diagnose(server)["feed"].level == "ok"
+
+
 def test_a_forgotten_prepared_transaction_is_shown(server: str) -> None:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("BEGIN; SELECT txid_current(); PREPARE TRANSACTION 'forgotten'")
@@ -169,6 +186,22 @@ def test_a_database_in_another_encoding_is_an_error(server: str) -> None:
 def test_the_disk_of_the_embedded_server_is_examined(server: str, folder: Path) -> None:
     assert diagnose(server, folder)["disk"].details["free_bytes"] > 0
     assert diagnose(server, folder / "missing")["disk"].level == "info"
+
+
+def test_the_version_of_the_embedded_server_is_shown_and_its_age_warned_about(
+    server: str, folder: Path
+) -> None:
+    """O18: no system updates it."""
+    shown = diagnose(server, folder)["embedded"]
+    assert shown.details["version"].startswith("PostgreSQL 18.")
+    assert "REGENTE_DATABASE_URL" in (shown.advice or "")
+    assert "embedded" not in diagnose(server)
+    fresh = packaged_programs()
+    old = replace(fresh, installed_at=fresh.installed_at - (MAX_AGE_DAYS + 1) * 86_400)
+    assert (finding_of(replace(fresh, installed_at=time.time())).level, finding_of(old).level) == (
+        "info",
+        "warning",
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -199,6 +200,7 @@ def test_kill_9_of_everything_leaves_a_folder_that_starts_again(
     for pid in (monitor_pid(data_dir), answer["postmaster"]):
         os.kill(pid, signal.SIGKILL)
     user.kill()
+    eventually(lambda: not monitor_lives(data_dir))
     with EmbeddedPostgres.acquire(data_dir) as server:
         assert fetch(server.url, "SELECT answer FROM kept") == 42
         assert monitor_lives(data_dir)
@@ -452,3 +454,32 @@ def test_tables_of_users_are_not_created_in_our_schema(data_dir: Path) -> None:
         connection.execute("DROP TABLE mine")
         connection.execute("DROP SCHEMA regente")
     assert row == ("public",)
+
+
+PRINT_ACCOUNT = r"""
+import pathlib
+from regente.postgres.binaries import choose_account
+uid = choose_account(pathlib.Path("/nonexistent/cluster")).uid
+print(f"{uid}\n", end="")  # one write: lines of several processes do not mix
+"""
+WITHOUT_THE_ACCOUNT = """
+mount --make-rprivate / && cp -a /etc/. "$1" && mount --bind "$1" /etc || exit 1
+userdel regente-postgres 2>/dev/null
+shift
+exec "$@"
+"""
+
+
+@needs_root
+def test_processes_that_need_the_account_at_once_create_one(tmp_path: Path) -> None:
+    """On a new machine the first servers may start at once; all of them get the same account."""
+    (tmp_path / "etc").mkdir()
+    choose = shlex.join([sys.executable, "-c", PRINT_ACCOUNT])
+    script = f"for i in 1 2 3 4 5 6; do {choose} & done; wait"
+    command = ["sh", "-c", WITHOUT_THE_ACCOUNT, "sh", str(tmp_path / "etc"), "bash", "-c", script]
+    done = subprocess.run(
+        ["unshare", "--mount", *command], capture_output=True, text=True, check=False, timeout=60
+    )
+    uids = done.stdout.split()
+    assert len(uids) == 6, done.stderr
+    assert len(set(uids)) == 1

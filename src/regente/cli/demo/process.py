@@ -54,5 +54,5 @@ class DemoSubprocess:
 
 
 def _log(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / "demo.log"

@@ -19,6 +19,7 @@ from regente.cli.up.supervisor import Supervisor
 from regente.postgres.embedded import default_data_dir
 
 CHECK_SECONDS = 1.0
+OWN_PIPELINES = "For pipelines of your own: regente run --import MODULE\n"
 
 
 def add_to(root: typer.Typer) -> None:
@@ -50,12 +51,12 @@ async def up(
     try:
         async with context.full_app() as app, local_stack_of(context, app, {}) as processes:
             stack = LocalStack(app, processes, data_dir_of(context) / "up")
-            for number in range(orchestrators):
+            for number in range(orchestrators if context.switched_on else 0):
                 await stack.start_runner(number + 1)
             if writer and "missions" in context.switched_on:
                 await stack.start_writer("local-writer")
             sign_in = await stack.start_console(port)
-            await note_processes(app, processes)
+            await note_processes(app, processes, fleet="missions" in context.switched_on)
             output.note(f"Sign in to the console (valid once): {sign_in}")
             await watch(processes)
     except asyncio.CancelledError:
@@ -77,15 +78,21 @@ def local_stack_of(
     return Supervisor(data_dir_of(context) / "logs", {**shared, **environment})
 
 
-async def note_processes(app: Regente, processes: Supervisor) -> None:
-    active = Counter(member.kind for member in await app.fleet.members() if member.active)
-    counts = ", ".join(output.plural(active[kind], kind) for kind in ("worker", "writer"))
+async def note_processes(app: Regente, processes: Supervisor, *, fleet: bool = True) -> None:
     output.note(
         f"Running: {', '.join(processes.names)}. Logs: {processes.logs}\n"
+        f"{await _fleet_note(app) if fleet else OWN_PIPELINES}"
+        "Ctrl-C stops everything."
+    )
+
+
+async def _fleet_note(app: Regente) -> str:
+    active = Counter(member.kind for member in await app.fleet.members() if member.active)
+    counts = ", ".join(output.plural(active[kind], kind) for kind in ("worker", "writer"))
+    return (
         f"Active in the fleet: {counts}, {active['proxy']} proxies.\n"
         "In another terminal: regente fleet list · "
         "regente missions create 2025-01-15 --queue · regente missions list\n"
-        "Ctrl-C stops everything."
     )
 
 

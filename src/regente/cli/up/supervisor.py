@@ -120,7 +120,7 @@ class Supervisor:
         self._services.clear()
 
     async def _spawn(self, name: str, words: Sequence[str], environment: dict[str, str]) -> Process:
-        self.logs.mkdir(parents=True, exist_ok=True)
+        self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.logs / f"{name}.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -1,4 +1,5 @@
-"""Checks of VACUUM: a pinned horizon, wraparound of transaction ids, dead rows."""
+"""Checks of what waits for old transactions: VACUUM's horizon and the feed; wraparound, dead
+rows."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from psycopg.rows import DictRow
 
 _LONG_SECONDS = 300.0
+_LONG_FOR_FEED_SECONDS = 60.0
 _MANY_XIDS = 1_000_000
 _XIDS_LEFT_ERROR = 200_000_000
 _LAST_XID = 2**31
@@ -50,6 +52,30 @@ _ADVICE = {
     "standby": (
         "A long query on the standby holds back this server: end it, or set "
         "hot_standby_feedback = off there."
+    ),
+}
+
+
+async def check_feed(context: CheckContext) -> list[Finding]:
+    """The event feed waits for the oldest transaction that has written, in any database."""
+    rows = await context.rows("feed")
+    if not rows:
+        return [Finding("feed", "ok", "No open transaction holds back the event feed.")]
+    oldest = rows[0]
+    is_long = (oldest["held_seconds"] or 0) > _LONG_FOR_FEED_SECONDS
+    summary = (
+        f"The event feed shows nothing younger than {_describe(oldest)}, "
+        f"in database {oldest['database']}."
+    )
+    advice = _FEED_ADVICE[oldest["holder"]].format(**oldest) if is_long else None
+    details = {"holders": [dict(r) for r in rows]}
+    return [Finding("feed", "warning" if is_long else "info", summary, advice, details)]
+
+
+_FEED_ADVICE = {
+    "session": "End it if it is not needed: SELECT pg_terminate_backend({pid}).",
+    "prepared transaction": (
+        "If it is abandoned, in its database {database}: ROLLBACK PREPARED '{name}'."
     ),
 }
 

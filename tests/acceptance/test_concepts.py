@@ -1,0 +1,75 @@
+"""Runs the examples of docs/concepts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.acceptance.conftest import CliProcess
+from tests.support.eventually import eventually_async
+
+CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
+
+Start = Callable[..., CliProcess]
+
+
+def program(page: str, folder: Path) -> Path:
+    """The page's example, as the module that its first line names."""
+    text = (CONCEPTS / page).read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    named = re.match(r'"""(\w+\.py):', code)
+    assert named, "the example begins with its file's name"
+    module = folder / named[1]
+    module.write_text(code, encoding="utf-8")
+    return module
+
+
+async def ran(start: Start, *words: str) -> str:
+    done = await asyncio.to_thread(start(*words).wait, 60)
+    assert done.code == 0, done.err
+    return done.out
+
+
+async def result_of(database_url: str, task_id: int) -> Any:
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+
+        async def ended() -> tuple[Any, ...] | None:
+            cursor = await connection.execute(
+                "SELECT status::text, result FROM regente.tasks"
+                " WHERE id = %s AND finished_at IS NOT NULL",
+                (task_id,),
+            )
+            return await cursor.fetchone()
+
+        row = await eventually_async(ended, within_seconds=60)
+    assert row is not None
+    assert row[0] == "completed"
+    return row[1]
+
+
+async def test_signals(start: Start, database_url: str, tmp_path: Path) -> None:
+    module = str(program("signals.md", tmp_path))
+    await ran(start, "enqueue", "refunds", '{"order": 7}', "--import", module)
+    start("run", "--import", module)
+
+    async def waits() -> bool:
+        return "approval" in await ran(start, "tasks", "waiting")
+
+    await eventually_async(waits, within_seconds=60)
+    answer = '{"approved": true, "by": "ana"}'
+    await ran(start, "tasks", "signal", "1", "approval", answer)
+    assert await result_of(database_url, 1) == "approved by ana"
+
+
+async def test_children(start: Start, database_url: str, tmp_path: Path) -> None:
+    module = str(program("children.md", tmp_path))
+    pages = '{"pages": ["um dois", "three four five"]}'
+    await ran(start, "enqueue", "census", pages, "--import", module)
+    start("run", "--import", module)
+    assert await result_of(database_url, 1) == 5
+    assert "COUNT" in await ran(start, "tasks", "children", "1")
