@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from subprocess import SubprocessError
 
 import psycopg
@@ -118,7 +119,7 @@ class Session:
             self._measure_alone(stage)
         if "idle" in self.options.only:
             for stage in (stage for stage in self.stages if stage.peer.name in IDLE_PEERS):
-                self._try("idle", stage, 0, lambda stage=stage: self._idle(stage))  # type: ignore[misc]
+                self._try("idle", stage, 0, partial(self._idle, stage))
 
     def _rotated(self, number: int) -> Iterator[Stage]:
         """Rotate the peers, so that another one begins each round."""

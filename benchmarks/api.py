@@ -37,10 +37,11 @@ _SENT = re.compile(rb'"sent":([0-9.]+)')
 # or absent.
 _FILL = """
 INSERT INTO regente.workers (id, name, url, api_key)
-  SELECT 'wk_' || lpad(to_hex(n), 12, '0'), 'w' || n, 'http://127.0.0.1:1', 'x'
+  SELECT 'wk_' || lpad(to_hex(n), 12, '0'), 'w' || n, 'http://127.0.0.1:1',
+         'rg2.00000000.' || repeat('A', 40)
   FROM generate_series(1, 50) AS g (n);
-INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, lease_until)
-  VALUES ('bench', 'h', 1, '0', '{missions}', 1000, now() + interval '1 day');
+INSERT INTO regente.runners (id, name, host, pid, version, pipelines, concurrency, lease_until)
+  VALUES (1, 'bench', 'h', 1, '0', '{missions}', 1000, now() + interval '1 day');
 INSERT INTO regente.tasks (id, pipeline, status, run_at, runner_id, attempt, created_at, queued_at,
                            started_at, claimed_at,
                            heartbeat_at, finished_at, error_code, error_message, args)

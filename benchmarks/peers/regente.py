@@ -5,15 +5,26 @@ import os
 
 from benchmarks.peers import protocol
 from benchmarks.peers.protocol import gate
-from regente import Regente, Task, pipeline
+from regente import LaneLimits, Regente, Task, pipeline
 from regente.engine.task_store import TaskStore
 
 CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "1000"))
 SLEEPERS = 5_000
+LANES = int(os.environ.get("BENCH_LANES", "10000"))
+LIMIT = int(os.environ.get("BENCH_LANE_LIMIT", "0")) or None
 
 
 @pipeline("noop")
 async def noop(task: Task) -> None:
+    gate.done()
+
+
+@pipeline(
+    "laned",
+    lane=lambda args: f"host-{args['n'] % LANES}.example",
+    lane_limits=LaneLimits(concurrency=LIMIT, breaker=0),
+)
+async def laned(task: Task) -> None:
     gate.done()
 
 
