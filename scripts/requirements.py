@@ -61,6 +61,8 @@ def rewritten(page: str, proved: dict[str, set[str]]) -> str:
             names = sorted(proved.get(match["id"], ()))
             tests = ", ".join(f"[{Path(name).stem}](../{name})" for name in names)
             line = f"| {match['id']} | {match['what']} | {tests or '**no test**'} |"  # noqa: PLW2901
+            if line in lines:  # a merge of two branches has kept both
+                continue
         lines.append(line)
     return "\n".join(lines) + "\n"
 
@@ -69,12 +71,19 @@ def defined_in(page: str) -> set[str]:
     return {match["id"] for line in page.splitlines() if (match := ROW.match(line))}
 
 
+def repeated(page: str) -> list[str]:
+    """Ids that a page defines more than once."""
+    ids = [match["id"] for line in page.splitlines() if (match := ROW.match(line))]
+    return [f"{one} is defined more than once" for one in sorted(set(ids)) if ids.count(one) > 1]
+
+
 def main() -> int:
     proved, defined, problems = proofs(), set[str](), []
     for path in PAGES:
         before = path.read_text("utf-8")
         after = rewritten(before, proved)
         defined |= defined_in(before)
+        problems += repeated(after)
         if "--write" in sys.argv:
             path.write_text(after, "utf-8")
         elif before != after:

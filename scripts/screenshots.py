@@ -138,6 +138,7 @@ async def main() -> None:
         )
         await failing_pipelines.stuck_batch("cotacoes-rodada-7")
         await failing_pipelines.dead_letters(3)
+        await failing_pipelines.unanswered_payments(2)
         await take(demo, names, results)
     print(
         f"{len(list(FOLDER.glob('*.png')))} screenshots in {FOLDER.relative_to(ROOT)}, "

@@ -5,5 +5,5 @@ bootstrap=$1-uv
 if command -v uv; then
   exit
 fi
-[ -x "$bootstrap/bin/uv" ] || { "${PYTHON:-python3}" -m venv "$bootstrap" && "$bootstrap/bin/pip" install --quiet uv; } >&2
+[ -x "$bootstrap/bin/uv" ] || { "${PYTHON:-python3}" -m venv "$bootstrap" && "$bootstrap/bin/pip" install --quiet uv==0.13.8; } >&2
 echo "$bootstrap/bin/uv"
