@@ -68,7 +68,7 @@ async def test_a_runner_frozen_at_a_crash_point_is_replaced_and_does_no_harm(
                             eventually, lambda: is_back(connection, zombie.pid, woken_at)
                         )
                         zombie.send(signal.SIGTERM)
-                    assert await asyncio.to_thread(zombie.wait, 20) == 0, zombie.said()
+                    assert await asyncio.to_thread(zombie.wait) == 0, zombie.said()
             check_tasks(connection, scenario)
             check_effects(connection, scenario, external, before)
             assert audit(connection) == []
