@@ -66,9 +66,9 @@ ha: install  ## Run the engine on a cluster that fails over: SEED=1 TASKS=20000 
 	@$(BIN)/python -m tests.engine.faults.ha --seed $(or $(SEED),1) --tasks $(or $(TASKS),20000) \
 		--failovers $(or $(FAILOVERS),5) --kills $(or $(KILLS),20)
 
-missions-chaos: install  ## Run missions under faults: SEED=1 MISSIONS=300 ORCHESTRATORS=3 KILLS=20
+missions-chaos: install  ## Run missions under faults: SEED=1 MISSIONS=300 RUNNERS=3 KILLS=20
 	@$(BIN)/python -m tests.pipelines.missions.faults --seed $(or $(SEED),1) --missions $(or $(MISSIONS),300) \
-		--orchestrators $(or $(ORCHESTRATORS),3) --kills $(or $(KILLS),20)
+		--runners $(or $(RUNNERS),3) --kills $(or $(KILLS),20)
 
 screenshots: console  ## Take screenshots of every page in both languages and themes
 	@$(BIN)/python scripts/chromium.py

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.missions`: cost and throughput of one orchestrator process.
+"""`python -m benchmarks.missions`: cost and throughput of one runner process.
 
 * scale: 1,000 fake workers at the specification's intervals (10 s, 30 s, 5 s): CPU and memory.
 * speed: 5,000 missions on 200 workers that answer at once: missions per second, and time per
@@ -53,7 +53,7 @@ async def scale(url: str, folder: Path, workers: int, seconds: float) -> dict[st
     with fake_fleet(job_seconds=180.0) as port:
         async with Regente(url, settings=Settings(data_dir=folder), components=["missions"]) as app:
             await enlist(app, port, workers)
-            with orchestrator(url, folder, {}) as pid:
+            with runner(url, folder, {}) as pid:
                 await app.missions.create(
                     [MISSION] * (workers + workers // 2), queue=True, by="benchmark"
                 )
@@ -80,7 +80,7 @@ async def speed(url: str, folder: Path, workers: int, missions: int) -> dict[str
         async with Regente(url, settings=Settings(data_dir=folder), components=["missions"]) as app:
             await enlist(app, port, workers)
             await app.missions.set("session_limit", 1000)
-            with orchestrator(url, folder, QUICK) as pid:
+            with runner(url, folder, QUICK) as pid:
                 before = use_of(pid)
                 await app.missions.create([MISSION] * missions, queue=True, by="benchmark")
                 began_at = time.monotonic()
@@ -92,7 +92,7 @@ async def speed(url: str, folder: Path, workers: int, missions: int) -> dict[str
                     "missions": missions,
                     "seconds": round(seconds, 1),
                     "missions_per_second": round(missions / seconds, 1),
-                    "orchestrator_cores": round(
+                    "runner_cores": round(
                         (after.cpu_seconds - before.cpu_seconds) / seconds, 2
                     ),
                     "rss_mb": round(after.rss_mb, 1),
@@ -160,7 +160,7 @@ def fake_fleet(job_seconds: float) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def orchestrator(url: str, folder: Path, environment: dict[str, str]) -> Iterator[int]:
+def runner(url: str, folder: Path, environment: dict[str, str]) -> Iterator[int]:
     shared = {
         "REGENTE_DATABASE_URL": url,
         "REGENTE_DATA_DIR": str(folder),

@@ -1,5 +1,5 @@
 """Checks lock files for addresses, files for machine paths, Python files for SQL, migrations for
-their numbers, and Markdown for its links."""
+their numbers, Markdown for its links, and the glossary for its paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ SQL_IN_PYTHON = re.compile(
 MACHINE_PATHS = re.compile(r"/(?:root|home/\w+|Users/\w+)/")
 LINE_LENGTH = 100  # ruff checks it in Python
 ADDRESS = re.compile(r"https?://")
-LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]+)[^)]*\)")
+LINK = re.compile(
+    r"(?:\]\(|^\[[^\]]+\]: )(?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]*))?", re.MULTILINE
+)
+HEADING = re.compile(r"^#{1,6} +(.*)$", re.MULTILINE)
+GLOSSARY = ROOT / "docs" / "glossary.md"
+PLACE = re.compile(r"`([\w.*-]+/[\w./*-]*|[\w*-]+\.(?:py|sql))`")
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -47,6 +52,7 @@ def findings() -> list[str]:
                 found.append(f"{path.relative_to(ROOT)}:{number}: longer than {LINE_LENGTH}")
     found += misnumbered_migrations()
     found += broken_links()
+    found += missing_places()
     for path in tracked():
         if path.suffix in {
             ".py",
@@ -75,12 +81,30 @@ def misnumbered_migrations() -> list[str]:
 
 
 def broken_links() -> list[str]:
-    """Links of Markdown files to files of the tree."""
+    """Links of Markdown files to files of the tree and to headings of Markdown files."""
+    found = []
+    for path in tracked("*.md"):
+        for target, heading in LINK.findall(_text(path)):
+            file = path.parent / target if target else path
+            if not file.exists():
+                found.append(f"{path.relative_to(ROOT)}: a link to {target}, which is not there")
+            elif heading and file.suffix == ".md" and heading not in anchors(_text(file)):
+                found.append(f"{path.relative_to(ROOT)}: {target} has no heading #{heading}")
+    return found
+
+
+def anchors(page: str) -> set[str]:
+    """The addresses of a page's headings, as GitHub makes them."""
+    texts = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text) for text in HEADING.findall(page))
+    return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in texts}
+
+
+def missing_places() -> list[str]:
+    """Paths in the glossary that are neither below `src/regente` nor below the root."""
     return [
-        f"{path.relative_to(ROOT)}: a link to {target}, which is not there"
-        for path in tracked("*.md")
-        for target in LINK.findall(_text(path))
-        if not (path.parent / target).exists()
+        f"{GLOSSARY.relative_to(ROOT)}: {place} is not there"
+        for place in PLACE.findall(_text(GLOSSARY))
+        if not any(any(top.glob(place.rstrip("/"))) for top in (ROOT / "src" / "regente", ROOT))
     ]
 
 

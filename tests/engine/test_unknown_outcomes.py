@@ -308,7 +308,7 @@ async def caught(task: Task) -> Any:
 async def test_an_attempt_that_loses_the_answer_holds_at_once(
     app: Regente, registry: Registry, sql: Sql, way: Callable[[Task], Awaitable[Any]]
 ) -> None:
-    """I2: no second call, whatever the pipeline catches."""
+    """I2: no second call, even if the pipeline catches all exceptions."""
     registry.pipeline("p", retry=FAST)(way)
     task_id = await app.enqueue("p", {})
     await app.run(until_idle=True)

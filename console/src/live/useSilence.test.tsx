@@ -50,7 +50,7 @@ const wait = (seconds: number) =>
     }
   });
 
-test("warns after a minute without an event of the batch, whatever heartbeats come", () => {
+test("warns after a minute without an event of the batch, although heartbeats arrive", () => {
   const { result } = renderHook(() => useSilence(7), { wrapper: Providers });
   const start = Date.now();
   wait(55);

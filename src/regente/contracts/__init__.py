@@ -1,1 +1,1 @@
-"""Wire models between orchestrator, workers and writers; models only, no logic."""
+"""Wire models between Regente, workers and writers; models only, no logic."""

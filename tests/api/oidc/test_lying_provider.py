@@ -322,7 +322,7 @@ async def test_many_who_begin_while_it_hangs_wait_once(
     assert provider.asked == 1
 
 
-@pytest.mark.parametrize("more", [{"sub": "2"}, {}], ids=["of another", "of nobody"])
+@pytest.mark.parametrize("more", [{"sub": "2"}, {}], ids=["of another", "of no person"])
 async def test_the_user_info_must_be_about_the_same_person(
     browser: httpx2.AsyncClient, provider: LyingProvider, more: dict[str, Any]
 ) -> None:

@@ -127,7 +127,7 @@ def task_of(sql: Sql, runner: SqlRunner) -> int:
     return task_id
 
 
-async def test_runners_that_nobody_could_renew_get_another_half_minute(
+async def test_runners_that_could_not_renew_get_another_half_minute(
     sql: Sql, clock: Clock, reaper: Reaper
 ) -> None:
     """F4, I7, I8: and what is still silent then is lost, with its tasks."""

@@ -58,7 +58,7 @@ export const engine = {
     "{step} of task {task} is not called again: the task goes on with this result.",
   "decisions.given": "Task {task} goes on with the result given for {step}.",
   "decisions.tooLate":
-    "Nothing is left to decide about {step} of task {task}: someone else decided, or the task ended.",
+    "Nothing is left to decide about {step} of task {task}: another user decided, or the task ended.",
   "decisions.result": "Result (JSON)",
   "decisions.resultHelp": "What the step would have returned. Text goes in double quotes.",
   "decisions.notJson": "This is not valid JSON: {fault}",

@@ -137,5 +137,5 @@ it("says when another person was faster", async () => {
   server.conflict = true;
   await open("Retry it");
   fireEvent.click(button("Retry it"));
-  await waitFor(() => expect(toast()).toContain("someone else decided"));
+  await waitFor(() => expect(toast()).toContain("another user decided"));
 });

@@ -1,6 +1,6 @@
 -- Runners: one row, one lease and one heartbeat for a whole process.
 
--- name: nobody_could_renew
+-- name: no_runner_could_renew
 -- Runners whose lease is over or soon will be, while no runner has renewed for half a lease: the
 -- database was away for all of them. They get another 30 s (a shorter lease gets its length), in
 -- which a runner that lives renews, at most twice without a renewal. The second time begins when
@@ -16,7 +16,7 @@ ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
 -- name: register_runner
 -- The first runner after an outage speaks for the others, before its own heartbeat hides the gap.
 WITH silent AS MATERIALIZED (
-  -- include: nobody_could_renew
+  -- include: no_runner_could_renew
 ),
 spared AS (
   UPDATE regente.runners r SET amnesties = r.amnesties + 1,
@@ -75,7 +75,7 @@ ON CONFLICT (name) DO UPDATE SET stall_after = excluded.stall_after,
 -- renewal speaks for the other runners.
 WITH silent AS MATERIALIZED (
   SELECT other.id FROM (
-    -- include: nobody_could_renew
+    -- include: no_runner_could_renew
   ) AS other
   WHERE (SELECT me.heartbeat_at < regente.clock() - me.lease / 2
          FROM regente.runners me WHERE me.id = %(runner_id)s)

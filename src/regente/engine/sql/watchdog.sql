@@ -28,8 +28,9 @@ SELECT EXISTS (SELECT FROM taken UNION ALL SELECT FROM first) AS taken,
         FROM regente.sweeps WHERE name = %(name)s) AS due_seconds
 
 -- name: mark_lost_runners
--- Runners whose lease is over, unless nobody could renew; those get another 30 s (see
--- nobody_could_renew). A row that its runner is renewing, or another session has locked, is left.
+-- Runners whose lease is over, unless no runner could renew; those get another 30 s (see
+-- no_runner_could_renew). A row that its runner is renewing, or that another session has locked,
+-- is skipped.
 WITH late AS MATERIALIZED (
   SELECT r.id, r.name,
          r.amnesties < 2 AND (SELECT max(a.heartbeat_at) FROM regente.runners a

@@ -241,7 +241,7 @@ class Cluster:
     def _config(self, node: str) -> dict[str, Any]:
         folder = self._folder / node
         postgres, patroni = self._at(node, POSTGRES), self._at(node, PATRONI)
-        everybody = "0.0.0.0/0 trust"
+        any_address = "0.0.0.0/0 trust"
         return {
             "scope": "regente",
             "name": node,
@@ -264,8 +264,8 @@ class Cluster:
                 "parameters": {"unix_socket_directories": str(folder)},
                 "pg_hba": [
                     "local all all trust",
-                    f"host all all {everybody}",
-                    f"host replication all {everybody}",
+                    f"host all all {any_address}",
+                    f"host replication all {any_address}",
                 ],
             },
         }

@@ -1,4 +1,4 @@
-"""`python -m tests.pipelines.missions.faults --seed 1 --missions 300 --orchestrators 3 --kills
+"""`python -m tests.pipelines.missions.faults --seed 1 --missions 300 --runners 3 --kills
 20`."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.pipelines.missions.conftest import QUICK
 from tests.pipelines.missions.faults.campaign import Campaign
 from tests.pipelines.missions.faults.checker import faults_of, figures_of
 from tests.pipelines.missions.faults.conftest import environment_with
-from tests.pipelines.missions.faults.orchestrators import ForkServer
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.pipelines.missions.faults.plan import Plan, make_plan
 
 WORKERS, PROXIES = 12, 8
@@ -47,7 +47,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--missions", type=int, default=300)
-    parser.add_argument("--orchestrators", type=int, default=3)
+    parser.add_argument("--runners", type=int, default=3)
     parser.add_argument(
         "--kills",
         type=int,
@@ -58,10 +58,10 @@ def main() -> int:
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     console = Console(width=150, highlight=False)
-    plan = make_plan(options.seed, options.missions, options.orchestrators, options.kills)
+    plan = make_plan(options.seed, options.missions, options.runners, options.kills)
     console.print(
-        f"seed {plan.seed}: {len(plan.missions)} missions, {plan.orchestrators} "
-        f"orchestrators, {len(plan.process_faults)} process faults"
+        f"seed {plan.seed}: {len(plan.missions)} missions, {plan.runners} "
+        f"runners, {len(plan.process_faults)} process faults"
     )
     for planned in plan.process_faults:
         console.print(f"  {planned}")

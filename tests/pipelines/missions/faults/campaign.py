@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tests.pipelines.missions.faults.conftest import SHORT_LEASE, Environment, missions_on
-from tests.pipelines.missions.faults.orchestrators import Orchestrator
+from tests.pipelines.missions.faults.runner_processes import RunnerProcess
 from tests.pipelines.missions.faults.peers import JobScript, WatchedJob
 from tests.pipelines.missions.faults.plan import Plan, ProcessFault
 from tests.support.eventually import eventually
@@ -64,14 +64,14 @@ class Campaign:
         self.env = env
         self.plan = plan
         self._say = say
-        self._processes: list[Orchestrator] = []
+        self._processes: list[RunnerProcess] = []
         self._turns: list[asyncio.Lock] = []
         self.exit_codes: list[int] = []
         self.seconds = 0.0
 
     async def run(self, timeout_seconds: float) -> None:
         self._prepare_peers()
-        self._processes = [self._start() for _ in range(self.plan.orchestrators)]
+        self._processes = [self._start() for _ in range(self.plan.runners)]
         self._turns = [
             asyncio.Lock() for _ in self._processes
         ]  # one thing at a time is done to each
@@ -87,8 +87,8 @@ class Campaign:
             one.send(signal.SIGTERM)
         self.exit_codes += [await self.env.ended(one) for one in self._processes]
 
-    def _start(self) -> Orchestrator:
-        return self.env.orchestrator(**CONFIG)
+    def _start(self) -> RunnerProcess:
+        return self.env.runner(**CONFIG)
 
     async def _feed(self, began: float) -> None:
         """Queues a tenth at a time, until the last fault."""

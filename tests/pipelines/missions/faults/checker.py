@@ -29,7 +29,7 @@ async def faults_of(campaign: Campaign) -> list[str]:
         found += _wrong_jobs(campaign, day, campaign.plan.missions[day].ending)
     found += _worker_driven_by_two(campaign)
     found += _proxy_used_by_two(campaign)
-    found += [f"an orchestrator ended with {code}" for code in campaign.exit_codes if code != 0]
+    found += [f"a runner ended with {code}" for code in campaign.exit_codes if code != 0]
     return found
 
 

@@ -19,7 +19,7 @@ from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.read_models import MissionFilter
 from regente.settings import Settings
 from tests.pipelines.missions.conftest import QUICK, fleet_of
-from tests.pipelines.missions.faults.orchestrators import ForkServer, Orchestrator
+from tests.pipelines.missions.faults.runner_processes import ForkServer, RunnerProcess
 from tests.pipelines.missions.faults.peers import WatchedWorker, WatchedWriter
 from tests.support.eventually import TIMEOUT_SECONDS, eventually_async
 
@@ -31,7 +31,7 @@ LIFE = {"lock_ttl_ms": 60_000, "heartbeat_interval_ms": 200, "sweep_seconds": SW
 
 
 def config(**changes: Any) -> dict[str, str]:
-    """The environment of an orchestrator: quick, with a lease that no busy machine lets run out."""
+    """The environment of a runner: quick, with a lease that no busy machine lets run out."""
     return {
         f"REGENTE_{name.upper()}": str(value) for name, value in (QUICK | LIFE | changes).items()
     }
@@ -55,13 +55,13 @@ class Environment:
     data_dir: Path
     workers: list[WatchedWorker] = field(default_factory=list)
     writer: WatchedWriter = field(default_factory=WatchedWriter)
-    started: list[Orchestrator] = field(default_factory=list)
+    started: list[RunnerProcess] = field(default_factory=list)
 
     @property
     def worker(self) -> WatchedWorker:
         return self.workers[0]
 
-    def orchestrator(self, **env: Any) -> Orchestrator:
+    def runner(self, **env: Any) -> RunnerProcess:
         """A new process; capital names are environment variables, others are settings."""
         plain = {name: value for name, value in env.items() if name.isupper()}
         changed = {name: value for name, value in env.items() if not name.isupper()}
@@ -69,7 +69,7 @@ class Environment:
         self.started.append(self.forkserver.start(self.app.database_url, given))
         return self.started[-1]
 
-    async def ended(self, process: Orchestrator, within_seconds: float = 30.0) -> int:
+    async def ended(self, process: RunnerProcess, within_seconds: float = 30.0) -> int:
         """Its exit code. The peers live in this loop: it must go on while we wait."""
         return await asyncio.to_thread(process.wait, within_seconds)
 

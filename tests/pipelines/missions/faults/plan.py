@@ -103,7 +103,7 @@ class ProcessFault:
 @dataclass(frozen=True, slots=True)
 class Plan:
     seed: int
-    orchestrators: int
+    runners: int
     missions: dict[date, MissionPlan]
     process_faults: tuple[ProcessFault, ...]
 
@@ -112,10 +112,10 @@ class Plan:
         return self.process_faults[-1].at_seconds if self.process_faults else 1.0
 
 
-def make_plan(seed: int, missions: int, orchestrators: int, kills: int) -> Plan:
+def make_plan(seed: int, missions: int, runners: int, kills: int) -> Plan:
     dice = random.Random(seed)
     planned = {args.date_start: _mission(dice) for args in missions_on(missions)}
-    return Plan(seed, orchestrators, planned, tuple(_process_faults(dice, orchestrators, kills)))
+    return Plan(seed, runners, planned, tuple(_process_faults(dice, runners, kills)))
 
 
 def _mission(dice: random.Random) -> MissionPlan:
@@ -133,16 +133,16 @@ def _drawn(dice: random.Random, weights: dict[str, int]) -> list[str]:
     return dice.choices([*weights], weights=[*weights.values()], k=ENOUGH)
 
 
-def _process_faults(dice: random.Random, orchestrators: int, kills: int) -> list[ProcessFault]:
+def _process_faults(dice: random.Random, runners: int, kills: int) -> list[ProcessFault]:
     kinds = [*get_args(ProcessFaultKind)][:kills]
     kinds += dice.choices([*WEIGHTS], weights=[*WEIGHTS.values()], k=kills - len(kinds))
     dice.shuffle(kinds)
-    free_at = [0.0] * orchestrators
+    free_at = [0.0] * runners
     process_faults: list[ProcessFault] = []
     at_seconds = FIRST_FAULT_SECONDS
     for kind in kinds:
         target = min(
-            range(orchestrators), key=lambda number: (free_at[number] > at_seconds, dice.random())
+            range(runners), key=lambda number: (free_at[number] > at_seconds, dice.random())
         )
         at_seconds = max(at_seconds, free_at[target])
         away = (

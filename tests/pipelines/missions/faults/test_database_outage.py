@@ -23,7 +23,7 @@ from tests.pipelines.missions.faults.conftest import (
     environment_with,
     missions_on,
 )
-from tests.pipelines.missions.faults.orchestrators import ForkServer
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.pipelines.missions.faults.peers import JobScript
 from tests.support.eventually import eventually_async
 
@@ -58,7 +58,7 @@ async def test_missions_go_on_when_every_connection_is_cut(
         for worker in env.workers:
             worker.script_of = lambda _: JobScript(0.3)
         await app.missions.create(missions_on(MISSIONS), queue=True)
-        env.orchestrator(**SHORT_LEASE)
+        env.runner(**SHORT_LEASE)
         for count in (1, 2, 3, 4):
             await some_are_done(env, count)
             with psycopg.connect(app.database_url, autocommit=True) as connection:
@@ -101,8 +101,8 @@ async def test_missions_go_on_after_the_postmaster_was_killed(
         for worker in env.workers:
             worker.script_of = lambda _: JobScript(0.3)
         await app.missions.create(missions_on(MISSIONS), queue=True)
-        env.orchestrator(**SHORT_LEASE)
-        env.orchestrator(**SHORT_LEASE)
+        env.runner(**SHORT_LEASE)
+        env.runner(**SHORT_LEASE)
         await some_are_done(env, 2)
         postmaster = own_server.postmaster_pid
         assert postmaster is not None

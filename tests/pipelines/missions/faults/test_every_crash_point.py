@@ -193,13 +193,13 @@ async def crash_and_recover(env: Environment, point: str, scenario: Scenario) ->
     scenario.prepare(env)
     await env.app.missions.set("max_retries", scenario.max_retries)
     await env.app.missions.create(missions_on(MISSIONS), queue=True)
-    crashing = env.orchestrator(REGENTE_CRASH_POINT=f"{point}:{scenario.passage}")
+    crashing = env.runner(REGENTE_CRASH_POINT=f"{point}:{scenario.passage}")
     await scenario.provoke(env)
     assert await env.ended(crashing) == -signal.SIGKILL, (
         f"{point} was never hit:\n{crashing.said()}"
     )
     env.expire_leases()
-    env.orchestrator()
+    env.runner()
     await env.all_ended()
     await env.at_rest()
     assert await env.statuses() == list(scenario.statuses)

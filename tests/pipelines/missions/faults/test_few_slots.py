@@ -8,7 +8,7 @@ import pytest
 
 from regente import InvalidInput, Regente
 from tests.pipelines.missions.faults.conftest import environment_with, missions_on
-from tests.pipelines.missions.faults.orchestrators import ForkServer
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 
 
 async def test_drivers_leave_room_for_the_missions_that_they_wait_for(
@@ -17,7 +17,7 @@ async def test_drivers_leave_room_for_the_missions_that_they_wait_for(
     """O7: more workers than slots is slow, without a deadlock."""
     async with environment_with(app, forkserver, tmp_path, workers=3, proxies=3) as env:
         await app.missions.create(missions_on(6), queue=True)
-        env.orchestrator(concurrency=3)
+        env.runner(concurrency=3)
         await env.all_ended()
         await env.at_rest()
         assert await env.statuses() == ["completed"] * 6

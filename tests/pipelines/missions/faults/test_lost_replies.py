@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from regente import Regente
 from tests.pipelines.missions.faults.conftest import Environment, environment_with, missions_on
-from tests.pipelines.missions.faults.orchestrators import ForkServer
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.pipelines.missions.faults.peers import JobScript, overlaps
 from tests.support.peers import Fault, Peer
 
@@ -58,7 +58,7 @@ async def test_a_lost_reply_doubles_nothing(
         peer.faults.append(Fault("POST", path, Cut, times=times, after=True))
     env.worker.script_of = lambda _: JobScript(0.6)
     await env.app.missions.create(missions_on(1), queue=True)
-    env.orchestrator()
+    env.runner()
     await env.all_ended()
     await env.at_rest()
     (mission,) = await env.app.missions.find()
@@ -78,7 +78,7 @@ async def test_a_worker_without_keys_never_runs_two_jobs_after_a_lost_answer(
     lose_the_answer(env.worker, how)
     env.worker.script_of = lambda _: JobScript(5.0)
     await env.app.missions.create(missions_on(1), queue=True)
-    env.orchestrator(http_timeout=1.0)
+    env.runner(http_timeout=1.0)
     await env.all_ended()
     await env.at_rest()
     (mission,) = await env.app.missions.find()
@@ -96,7 +96,7 @@ async def test_a_worker_with_keys_that_says_ready_is_sent_the_same_job_again(
     lose_the_answer(env.worker, "cut")
     env.worker.script_of = lambda _: JobScript(0.6)
     await env.app.missions.create(missions_on(1), queue=True)
-    env.orchestrator()
+    env.runner()
     await env.all_ended()
     await env.at_rest()
     (mission,) = await env.app.missions.find()
@@ -120,7 +120,7 @@ async def test_a_worker_that_restarts_after_a_lost_answer_runs_one_job_at_a_time
 
     worker.script_of = restarting
     await env.app.missions.create(missions_on(1), queue=True)
-    env.orchestrator()
+    env.runner()
     await env.all_ended()
     await env.at_rest()
     (mission,) = await env.app.missions.find()
@@ -139,7 +139,7 @@ async def test_the_session_ends_before_another_worker_gets_the_mission(
             worker.script_of = lambda _: JobScript(5.0) if first_job(env) else JobScript(0.3)
             worker.fault("GET", "/scrape/.*", 500, times=12)
         await env.app.missions.create(missions_on(1), queue=True)
-        env.orchestrator(outage_seconds=0.5)
+        env.runner(outage_seconds=0.5)
         await env.all_ended()
         await env.at_rest()
         jobs = [job for worker in env.workers for job in worker.watched.values()]

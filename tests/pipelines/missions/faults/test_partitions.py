@@ -1,4 +1,4 @@
-"""The network between an orchestrator and its worker or writer is cut in one direction or both (F6;
+"""The network between a runner and its worker or writer is cut in one direction or both (F6;
 O8, O10, O14, O15). What was under way arrives when it heals, long after it was given up."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def test_a_worker_that_is_cut_off_does_nothing_twice(
     env.worker.script_of = lambda _: JobScript(1.0)
     async with network_before(env, "worker") as network:
         await env.app.missions.create(missions_on(2), queue=True)
-        env.orchestrator(**QUICK_TIMEOUT)
+        env.runner(**QUICK_TIMEOUT)
         reached = (
             (lambda: env.worker.span) if moment == "in its session" else lambda: env.worker.watched
         )
@@ -62,7 +62,7 @@ async def test_a_writer_that_is_cut_off_stores_each_result_once(cut: str, env: E
     env.writer.script_of = lambda _: JobScript(1.0, stored(3))
     async with network_before(env, "writer") as network:
         await env.app.missions.create(missions_on(2), queue=True)
-        env.orchestrator(**QUICK_TIMEOUT)
+        env.runner(**QUICK_TIMEOUT)
         await eventually_async(holds(lambda: env.writer.created))
         network.cut(*CUTS[cut])
         await eventually_async(lambda: gave_up(env))
@@ -94,7 +94,7 @@ def holds(condition: Callable[[], object]) -> Callable[[], Awaitable[bool]]:
 
 
 async def gave_up(env: Environment) -> bool:
-    """Whether the orchestrator has stopped waiting for the peer."""
+    """Whether the runner has stopped waiting for the peer."""
     return bool(await rows(env.app, GAVE_UP))
 
 

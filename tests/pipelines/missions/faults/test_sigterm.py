@@ -22,7 +22,7 @@ async def test_a_mission_in_flight_is_handed_over_and_finished_by_the_next_witho
     assert "drained: 0 finished, 3 handed back, 0 lost" in leaving.said()
     assert env.worker.running == [job]
     forget(env.worker)
-    env.orchestrator()
+    env.runner()
     await scraping(env)
     job.finish()
     await env.all_ended()
@@ -47,22 +47,22 @@ async def test_a_session_without_a_mission_is_ended_and_its_proxy_freed(
     assert states == {"worker": "idle", "proxy": "free"}
     assert env.worker.span is None
     (job,) = env.writer.watched.values()
-    env.orchestrator()
+    env.runner()
     job.ready_at = 0.0
     await env.all_ended()
     await env.at_rest()
     assert (len(env.worker.watched), len(env.writer.created)) == (1, 1)
 
 
-async def test_the_other_orchestrator_goes_on_at_once(env: Environment) -> None:
+async def test_the_other_runner_goes_on_at_once(env: Environment) -> None:
     """O13, O14: without waiting for the lease, which lasts an hour here."""
     config = {"lock_ttl_ms": 3_600_000}
     scripts = [JobScript(FOREVER)]
     env.worker.script_of = lambda _: scripts.pop() if scripts else JobScript()
     await env.app.missions.create(missions_on(1), queue=True)
-    leaving = env.orchestrator(**config)
+    leaving = env.runner(**config)
     job = await scraping(env)
-    env.orchestrator(**config)
+    env.runner(**config)
     leaving.send(signal.SIGTERM)
     assert await env.ended(leaving) == 0
     forget(env.worker)
@@ -88,7 +88,7 @@ async def test_a_second_sigterm_is_hard_but_safe(env: Environment) -> None:
     assert "drained:" in leaving.said()
     env.worker.faults.clear()
     (job,) = env.writer.watched.values()
-    env.orchestrator()
+    env.runner()
     job.ready_at = 0.0
     await env.all_ended()
     await env.at_rest()

@@ -8,10 +8,10 @@ from regente import Regente
 from tests.pipelines.missions.faults.campaign import Campaign
 from tests.pipelines.missions.faults.checker import faults_of, figures_of
 from tests.pipelines.missions.faults.conftest import environment_with
-from tests.pipelines.missions.faults.orchestrators import ForkServer
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.pipelines.missions.faults.plan import make_plan
 
-SEED, MISSIONS, ORCHESTRATORS, KILLS = 11, 60, 2, 5
+SEED, MISSIONS, RUNNERS, KILLS = 11, 60, 2, 5
 
 
 async def test_no_mission_is_lost_or_done_twice_while_runners_are_killed(
@@ -20,7 +20,7 @@ async def test_no_mission_is_lost_or_done_twice_while_runners_are_killed(
     """F1, F5, F8, O7, O14, O15: each ends by its peers' answers; none is shared by two workers."""
     said: list[str] = [f"seed {SEED}"]
     async with environment_with(app, forkserver, tmp_path, workers=6, proxies=4) as env:
-        campaign = Campaign(env, make_plan(SEED, MISSIONS, ORCHESTRATORS, KILLS), said.append)
+        campaign = Campaign(env, make_plan(SEED, MISSIONS, RUNNERS, KILLS), said.append)
         await campaign.run(timeout_seconds=60.0)
         faults = await faults_of(campaign)
         assert not faults, "\n".join([*said, str(figures_of(campaign)), *faults])

@@ -16,7 +16,7 @@ from tests.pipelines.missions.faults.conftest import (
     Environment,
     missions_on,
 )
-from tests.pipelines.missions.faults.orchestrators import Orchestrator
+from tests.pipelines.missions.faults.runner_processes import RunnerProcess
 from tests.pipelines.missions.faults.peers import COMPLETED, FOREVER, JobScript, WatchedJob
 from tests.support.eventually import eventually_async
 from tests.support.peers import Peer, stored
@@ -47,13 +47,13 @@ async def begin(
     scrape: JobScript | None = None,
     storage: JobScript | None = None,
     **config: Any,
-) -> Orchestrator:
+) -> RunnerProcess:
     """One mission at one process; its first jobs have these scripts."""
     scrapes, storages = [scrape or JobScript()], [storage or JobScript(0.05, stored(3))]
     env.worker.script_of = lambda _: scrapes.pop() if scrapes else JobScript()
     env.writer.script_of = lambda _: storages.pop() if storages else JobScript(0.05, stored(3))
     await env.app.missions.create(missions_on(1), queue=True)
-    return env.orchestrator(**config)
+    return env.runner(**config)
 
 
 def forget(peer: Peer) -> None:
@@ -88,7 +88,7 @@ async def test_a_scrape_is_asked_for_before_anything_is_sent_again(
     if final_answer is not None:
         job.finish(final_answer)
     env.expire_leases()
-    env.orchestrator()
+    env.runner()
     if final_answer is None:
         await scraping(env)
         job.finish()
@@ -108,7 +108,7 @@ async def test_a_scrape_that_is_gone_goes_back_to_the_queue(env: Environment) ->
     forget(env.worker)
     env.worker.watched.clear()
     env.expire_leases()
-    env.orchestrator()
+    env.runner()
     await env.all_ended()
     await env.at_rest()
     (mission,) = await env.app.missions.find()
@@ -139,7 +139,7 @@ async def test_a_storage_is_asked_for_before_anything_is_sent_again(
     if final_answer is not None:
         job.ready_at, job.final_answer = 0.0, final_answer
     env.expire_leases()
-    env.orchestrator()
+    env.runner()
     if final_answer is None:
         await storing(env)
         job.ready_at = 0.0
@@ -165,7 +165,7 @@ async def test_a_storage_that_is_gone_is_sent_again_under_its_name(
     (name,) = env.writer.created
     env.writer.jobs.clear()
     env.expire_leases()
-    env.orchestrator()
+    env.runner()
     await env.all_ended()
     await env.at_rest()
     assert await env.statuses() == ["completed"]
@@ -174,13 +174,13 @@ async def test_a_storage_that_is_gone_is_sent_again_under_its_name(
     assert len(env.worker.watched) == 1
 
 
-async def test_another_orchestrator_takes_over_within_lease_and_sweep(
+async def test_another_runner_takes_over_within_lease_and_sweep(
     env: Environment,
 ) -> None:
     """F1, O14: measured from the death to the first poll of the job; the other runs all along."""
     crashing = await begin(env, scrape=JobScript(FOREVER), **SHORT_LEASE)
     job = await scraping(env)
-    env.orchestrator()
+    env.runner()
     await eventually_async(lambda: _runners(env, 2))
     crashing.kill()
     died_at = time.monotonic()
@@ -218,7 +218,7 @@ async def test_workers_are_synchronised_and_orphaned_proxies_freed(
     assert held == (1,)
     forget(env.worker)
     env.expire_leases()
-    env.orchestrator()
+    env.runner()
     job.ready_at = 0.0
     await env.all_ended()
     await env.at_rest()

@@ -16,7 +16,7 @@ from tests.pipelines.missions.faults.conftest import (
     Environment,
     missions_on,
 )
-from tests.pipelines.missions.faults.orchestrators import Orchestrator
+from tests.pipelines.missions.faults.runner_processes import RunnerProcess
 from tests.pipelines.missions.faults.test_every_crash_point import (
     MISSIONS,
     POINTS,
@@ -46,14 +46,14 @@ async def test_a_zombie_sends_no_command_to_a_peer(point: str, env: Environment)
     scenario = SCENARIOS[point]
     scenario.prepare(env)
     await env.app.missions.create(missions_on(MISSIONS), queue=True)
-    zombie = env.orchestrator(
+    zombie = env.runner(
         REGENTE_CRASH_POINT=point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE
     )
     await scenario.provoke(env)
     await until(lambda: is_frozen(zombie))
     lease_is_over_at = time.monotonic() + LEASE_SECONDS
     env.expire_leases()
-    env.orchestrator()
+    env.runner()
     await env.all_ended()
     await env.at_rest()
     await until(lambda: time.monotonic() > lease_is_over_at)
@@ -73,12 +73,12 @@ async def test_a_zombie_does_not_keep_its_locks(passage: int, env: Environment) 
     """F5, O7, O14: frozen before a commit, it holds row locks that other runners need."""
     await env.app.missions.create(missions_on(MISSIONS), queue=True)
     crash_point = f"transaction.before_commit:{passage}"
-    zombie = env.orchestrator(
+    zombie = env.runner(
         REGENTE_CRASH_POINT=crash_point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE
     )
     await until(lambda: is_frozen(zombie))
     env.expire_leases()
-    env.orchestrator()
+    env.runner()
     await env.all_ended()
     await env.at_rest()
     assert await env.statuses() == ["completed"] * MISSIONS
@@ -95,11 +95,11 @@ async def until(happened: Callable[[], bool]) -> None:
     await eventually_async(asked)
 
 
-def is_frozen(process: Orchestrator) -> bool:
+def is_frozen(process: RunnerProcess) -> bool:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def is_registered_anew(env: Environment, process: Orchestrator) -> bool:
+def is_registered_anew(env: Environment, process: RunnerProcess) -> bool:
     with psycopg.connect(env.app.database_url, autocommit=True) as connection:
         found = connection.execute(
             "SELECT count(*), count(*) FILTER (WHERE status = 'running') FROM "

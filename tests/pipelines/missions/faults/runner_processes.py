@@ -1,5 +1,5 @@
 """Runner processes for tests that kill them, forked: `python -m
-tests.pipelines.missions.faults.orchestrators`.
+tests.pipelines.missions.faults.runner_processes`.
 
 The fork server imports everything once and forks a process for each one that is asked for, so that
 dozens of restarts stay affordable. It reads requests from its standard input, one JSON object a
@@ -33,7 +33,7 @@ from tests.support.eventually import eventually
 ROOT = Path(__file__).parents[4]
 
 
-class Orchestrator:
+class RunnerProcess:
     """A process that opens the database, conducts missions and runs; ended by its fork server."""
 
     def __init__(self, forkserver: ForkServer, pid: int, log: Path) -> None:
@@ -54,7 +54,7 @@ class Orchestrator:
             eventually(self.ended, within_seconds=within_seconds)
         except AssertionError:
             raise AssertionError(
-                f"the orchestrator did not end within {within_seconds} s; it said:\n{self.said()}"
+                f"the runner did not end within {within_seconds} s; it said:\n{self.said()}"
             ) from None
         assert self.exit_code is not None
         return self.exit_code
@@ -91,11 +91,11 @@ class ForkServer:
             text=True,
         )
 
-    def start(self, database_url: str, env: Mapping[str, str]) -> Orchestrator:
+    def start(self, database_url: str, env: Mapping[str, str]) -> RunnerProcess:
         self._started += 1
         log = Path(self._folder.name, f"{self._started}.log")
         pid = self.ask({"start": {"REGENTE_DATABASE_URL": database_url, **env}, "log": str(log)})
-        return Orchestrator(self, pid, log)
+        return RunnerProcess(self, pid, log)
 
     def ask(self, request: dict[str, Any]) -> Any:
         assert self._process.stdin is not None
@@ -126,7 +126,7 @@ async def conduct() -> None:
         sys.stdout.write(f"drained: {report}\n")
 
 
-def become_orchestrator(env: dict[str, str], log: str) -> NoReturn:
+def become_runner(env: dict[str, str], log: str) -> NoReturn:
     """In the child: sets log and environment, then runs as if started by itself."""
     code = 1
     try:
@@ -143,7 +143,7 @@ def become_orchestrator(env: dict[str, str], log: str) -> NoReturn:
         uvloop.run(conduct())
         code = 0
     except BaseException:
-        logging.exception("the orchestrator failed")
+        logging.exception("the runner failed")
     finally:
         sys.stdout.flush()
         os._exit(code)
@@ -160,7 +160,7 @@ def main() -> None:
         if "start" in request:
             answer = os.fork()
             if answer == 0:
-                become_orchestrator(request["start"], request["log"])
+                become_runner(request["start"], request["log"])
             living.add(answer)
         else:
             pid, status = os.waitpid(request["ended"], os.WNOHANG)
