@@ -92,9 +92,7 @@ async def speed(url: str, folder: Path, workers: int, missions: int) -> dict[str
                     "missions": missions,
                     "seconds": round(seconds, 1),
                     "missions_per_second": round(missions / seconds, 1),
-                    "runner_cores": round(
-                        (after.cpu_seconds - before.cpu_seconds) / seconds, 2
-                    ),
+                    "runner_cores": round((after.cpu_seconds - before.cpu_seconds) / seconds, 2),
                     "rss_mb": round(after.rss_mb, 1),
                     "requests_per_mission": round(await asked(port) / missions, 1),
                     "phases_ms": phases(url),

@@ -111,7 +111,7 @@ _NAME_HINTS = (
 def redacted(value: Any) -> Any:
     """The value with its secrets hidden; any JSON."""
     if isinstance(value, dict):
-        return {name: _field(name, held, value) for name, held in value.items()}
+        return {name: _field(name, content, value) for name, content in value.items()}
     if isinstance(value, list | tuple):
         if len(value) == 2 and isinstance(value[0], str) and _names_secret(value[0], value[1]):
             return [value[0], HIDDEN]  # a header as a pair
@@ -129,21 +129,21 @@ def redacted_text(text: str) -> str:
     return text
 
 
-def _field(name: Any, held: Any, around: dict[Any, Any]) -> Any:
+def _field(name: Any, content: Any, around: dict[Any, Any]) -> Any:
     if not isinstance(name, str):
-        return redacted(held)
+        return redacted(content)
     labels = [name]
     if name.lower() in _VALUES:
         labels += [one for key, one in around.items() if str(key).lower() in _LABELS]
-    secret = any(isinstance(one, str) and _names_secret(one, held) for one in labels)
-    return HIDDEN if secret else redacted(held)
+    secret = any(isinstance(one, str) and _names_secret(one, content) for one in labels)
+    return HIDDEN if secret else redacted(content)
 
 
-def _names_secret(name: str, held: Any) -> bool:
-    if held is None or isinstance(held, bool) or held in ("", [], {}):
+def _names_secret(name: str, content: Any) -> bool:
+    if content is None or isinstance(content, bool) or content in ("", [], {}):
         return False
     words = [word.lower() for word in _WORDS.findall(name[:200])]
-    if words[-1:] == ["tokens"] and isinstance(held, int | float):
+    if words[-1:] == ["tokens"] and isinstance(content, int | float):
         return False  # how many of a model's tokens were used
     owned = not _KEY_OWNERS.isdisjoint(words)
     while words:

@@ -28,8 +28,8 @@ from regente.api.access.sessions import COOKIE, SECURE_COOKIE
 from regente.api.app import create_app
 from regente.api.config import ApiConfig
 from regente.api.queries import LimitedDatabase
-from regente.asgi.server import Front, serving
-from regente.cli.serve import _front
+from regente.asgi.server import Ingress, serving
+from regente.cli.serve import _ingress
 from regente.engine.errors import InvalidInput
 from tests.api.conftest import Served, body_of, with_config
 from tests.api.processes import caller, command
@@ -189,9 +189,9 @@ async def test_only_a_trusted_proxy_names_the_client(
 ) -> None:
     """O18: a client that invents addresses is slowed down as one."""
     config = ApiConfig(wrong_keys_per_second=0.001, wrong_key_burst=2)
-    front = Front(trusted_proxies=trusted)
+    ingress = Ingress(trusted_proxies=trusted)
     async with (
-        serving(create_app(app, config), drain_seconds=0, front=front) as url,
+        serving(create_app(app, config), drain_seconds=0, ingress=ingress) as url,
         httpx2.AsyncClient(base_url=url, trust_env=False) as client,
     ):
         answers = [
@@ -206,13 +206,13 @@ async def test_only_a_trusted_proxy_names_the_client(
 
 def test_trusted_proxies_are_addresses_and_networks() -> None:
     """O18: several in one variable, in both common forms; a name is refused."""
-    assert _front(None, None, ["10.0.0.1, 10.1.0.0/16 ::1"]).trusted_proxies == (
+    assert _ingress(None, None, ["10.0.0.1, 10.1.0.0/16 ::1"]).trusted_proxies == (
         "10.0.0.1",
         "10.1.0.0/16",
         "::1",
     )
     with pytest.raises(InvalidInput, match=r"proxy\.example"):
-        _front(None, None, ["proxy.example"])
+        _ingress(None, None, ["proxy.example"])
 
 
 @pytest.mark.parametrize(

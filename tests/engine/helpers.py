@@ -15,7 +15,7 @@ from regente import Regente
 from regente.engine.counters import DrainReport
 from regente.engine.database import number_array, text_array
 from regente.engine.outcome import Completed, Ended
-from regente.engine.priority_levels import BEGINNING, AskedLevel, rank_of
+from regente.engine.priority_levels import BEGINNING, LevelRequest, rank_of
 from regente.engine.queries import query
 from regente.engine.task_store import (
     Claim,
@@ -211,11 +211,11 @@ def claim_one_level(runner_id: int, pipelines: list[str], count: int) -> dict[st
     return {"runner_id": runner_id, **claim_params(levels), "free": count}
 
 
-def levels_of_priority_0(pipelines: list[str], count: int) -> list[AskedLevel]:
+def levels_of_priority_0(pipelines: list[str], count: int) -> list[LevelRequest]:
     """Of returned and of new tasks."""
     ranks = (rank_of(0, 1), rank_of(0, 0))
     return [
-        AskedLevel(pipeline, rank, BEGINNING, count) for pipeline in pipelines for rank in ranks
+        LevelRequest(pipeline, rank, BEGINNING, count) for pipeline in pipelines for rank in ranks
     ]
 
 

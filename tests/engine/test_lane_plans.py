@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from regente.engine.database import number_array, text_array
-from regente.engine.priority_levels import BEGINNING, AskedLevel
+from regente.engine.priority_levels import BEGINNING, LevelRequest
 from regente.engine.task_store import claim_params
 from tests.engine.plans import explain
 
@@ -107,7 +107,7 @@ ENDS = {
 }
 PLAIN = {
     "runner_id": RUNNER,
-    **claim_params([AskedLevel("main", 0, BEGINNING, 100)]),
+    **claim_params([LevelRequest("main", 0, BEGINNING, 100)]),
     "free": 100,
 }
 LEVEL = {"pipelines": "{main}", "ranks": "{0}", "floors": "{-Infinity}", "floor_ids": "{0}"}

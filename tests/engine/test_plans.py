@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from regente.engine.database import number_array, text_array
 from regente.engine.outcome import Ended, Failure
-from regente.engine.priority_levels import BEGINNING, AskedLevel, Place
+from regente.engine.priority_levels import BEGINNING, LevelRequest, Place
 from regente.engine.task_store import Claim, Settlement, claim_params, settle_params
 from tests.engine.plans import explain, fill
 
@@ -66,7 +66,9 @@ def claim(
     count: int, ranks: tuple[int, ...] = tuple(range(9, -1, -1)), floor: Place = BEGINNING
 ) -> dict[str, Any]:
     asked = [
-        AskedLevel(pipeline, rank, floor, count) for pipeline in ("main", "other") for rank in ranks
+        LevelRequest(pipeline, rank, floor, count)
+        for pipeline in ("main", "other")
+        for rank in ranks
     ]
     return {"runner_id": RUNNER, **claim_params(asked), "free": count}
 
@@ -403,7 +405,7 @@ def test_the_cost_of_a_look_at_many_pipelines_is_linear(
     """S3: 2,000 pipelines without a task are one index probe each, or a few; they are not compared
     with each other."""
     names = [f"p{n}" for n in range(2_000)]
-    asked = [AskedLevel(pipeline, 0, BEGINNING, 100) for pipeline in names]
+    asked = [LevelRequest(pipeline, 0, BEGINNING, 100) for pipeline in names]
     levels = dict.fromkeys(("ranks", "floors", "floor_ids"), number_array([0] * 2_000))
     params: dict[str, dict[str, Any]] = {
         "claim": {"runner_id": RUNNER, **claim_params(asked), "free": 100},

@@ -314,7 +314,7 @@ async def test_a_stall_whose_record_is_refused_does_not_hide_the_next(
     @registry.pipeline("p", retry=ONCE, stall_after=0.2)
     async def run(task: Task[dict[str, Any]]) -> None:
         if task.args["n"] == 0:
-            task.standing = "\x00"  # what no record may contain
+            task.current_step = "\x00"  # what no record may contain
         await stuck_in_an_await()
 
     ids = await app.enqueue_many("p", [{"n": n} for n in range(3)])

@@ -17,7 +17,7 @@ from regente.engine.database import number_array, text_array
 from regente.engine.errors import Held, ReplayMismatch, Suspended, UnknownOutcome
 from regente.engine.lanes import look_at_lanes
 from regente.engine.outcome import Ended, Failure
-from regente.engine.priority_levels import AskedLevel
+from regente.engine.priority_levels import LevelRequest
 from regente.engine.task_store import Claim
 from regente.engine.watchdog.lanes import sweep_lanes
 from tests.engine.model.engine import Engine
@@ -469,7 +469,7 @@ def a_claim_goes_on_after_its_floor(engine: Engine) -> None:
     first, *others = engine.run(engine.client.enqueue_many("alpha", [{}] * 3))
     runner = engine.register()
     floor = (engine.run(engine.ledgers[runner].survey(["alpha"]))[0][0].first or 0.0, first + 1)
-    claims = engine.run(engine.ledgers[runner].claim([AskedLevel("alpha", 0, floor, 5)], 5))
+    claims = engine.run(engine.ledgers[runner].claim([LevelRequest("alpha", 0, floor, 5)], 5))
     assert sorted(claim.id for claim in claims) == others
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi import FastAPI
 
-from regente.asgi.server import Front, ServiceNotStarted, serve_until_stopped, serving
+from regente.asgi.server import Ingress, ServiceNotStarted, serve_until_stopped, serving
 
 
 def greeting() -> FastAPI:
@@ -80,8 +80,8 @@ async def test_tls_has_forward_secrecy_in_both_versions(tmp_path: Path) -> None:
     """O18: TLS 1.2 and 1.3 with authenticated encryption, and no older version."""
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     _self_signed(certificate, key)
-    front = Front(certificate=certificate, private_key=key)
-    async with serving(greeting(), front=front) as url:
+    ingress = Ingress(certificate=certificate, private_key=key)
+    async with serving(greeting(), ingress=ingress) as url:
         port = int(url.rpartition(":")[2])
         for version, suites in (
             (ssl.TLSVersion.TLSv1_2, ("ECDHE-ECDSA-AES", "ECDHE-ECDSA-CHACHA20")),

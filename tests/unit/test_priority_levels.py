@@ -8,8 +8,8 @@ from regente.engine.database import FOREVER
 from regente.engine.priority_levels import (
     BEGINNING,
     MARGIN_SECONDS,
-    AskedLevel,
     FoundLevel,
+    LevelRequest,
     PriorityLevels,
 )
 
@@ -32,8 +32,8 @@ def test_only_levels_with_a_due_task_are_claimed_from() -> None:
         FoundLevel("q", None, None, NOW),
     )
     assert levels.ask_for(ROOM) == [
-        AskedLevel("p", 5, (NOW - 30, 0), 10),
-        AskedLevel("p", 0, (NOW - 60, 0), 10),
+        LevelRequest("p", 5, (NOW - 30, 0), 10),
+        LevelRequest("p", 0, (NOW - 60, 0), 10),
     ]
     assert not levels.has_news
 
@@ -61,7 +61,7 @@ def test_a_task_before_the_floor_lowers_it() -> None:
     levels.ask_for(ROOM)
     levels.hear("p", 0, 0.0, NOW - 3600)
     assert levels.has_news
-    assert levels.ask_for(ROOM) == [AskedLevel("p", 0, (NOW - 3600, 0), 10)]
+    assert levels.ask_for(ROOM) == [LevelRequest("p", 0, (NOW - 3600, 0), 10)]
 
 
 def test_a_claim_goes_on_after_the_last_one_and_a_survey_looks_again() -> None:

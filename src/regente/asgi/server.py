@@ -30,7 +30,7 @@ _KEEP_ALIVE_SECONDS = 65
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class Ingress:
     """How clients reach the server: directly or through proxies, with or without TLS."""
 
     trusted_proxies: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Front:
         return "https" if self.certificate else "http"
 
 
-DIRECT = Front()
+DIRECT = Ingress()
 
 
 class ServiceNotStarted(RuntimeError):
@@ -62,7 +62,7 @@ async def serving(
     drain_seconds: int = DRAIN_SECONDS,
     before_stop: Callable[[], Awaitable[None]] | None = None,
     limits: ConnectionLimits | None = None,
-    front: Front = DIRECT,
+    ingress: Ingress = DIRECT,
 ) -> AsyncIterator[str]:
     """Serve the application and yield its base URL; port 0 takes a free one. Signals are not
     handled.
@@ -70,7 +70,7 @@ async def serving(
     `before_stop` is called before the stop, to end responses that would never end.
     """
     listener = listen(host, port)
-    server = _Server(_config(app, drain_seconds, limits or ConnectionLimits(), front))
+    server = _Server(_config(app, drain_seconds, limits or ConnectionLimits(), ingress))
     running = asyncio.create_task(_run(server, listener), name=f"serving {host}:{port}")
     try:
         while not server.started and not running.done():
@@ -79,7 +79,7 @@ async def serving(
             running.result()
             raise ServiceNotStarted
         listener.listen(BACKLOG)  # uvicorn has set it to _ACCEPTED_AT_ONCE
-        yield _base_url(listener, front.scheme)
+        yield _base_url(listener, ingress.scheme)
     finally:
         if before_stop is not None:
             await before_stop()
@@ -97,13 +97,13 @@ async def serve_until_stopped(
     *,
     drain_seconds: int = DRAIN_SECONDS,
     before_stop: Callable[[], Awaitable[None]] | None = None,
-    front: Front = DIRECT,
+    ingress: Ingress = DIRECT,
 ) -> None:
     """Serve until SIGTERM or SIGINT. `announce` gets the base URL once the application answers."""
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
         async with serving(
-            app, host, port, drain_seconds=drain_seconds, before_stop=before_stop, front=front
+            app, host, port, drain_seconds=drain_seconds, before_stop=before_stop, ingress=ingress
         ) as url:
             announce(url)
             await stopped.wait()
@@ -152,7 +152,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 def _config(
-    app: ASGIApp, drain_seconds: int, limits: ConnectionLimits, front: Front
+    app: ASGIApp, drain_seconds: int, limits: ConnectionLimits, ingress: Ingress
 ) -> uvicorn.Config:
     return uvicorn.Config(
         app,
@@ -165,10 +165,10 @@ def _config(
         server_header=False,
         timeout_graceful_shutdown=drain_seconds,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        proxy_headers=bool(front.trusted_proxies),
-        forwarded_allow_ips=list(front.trusted_proxies),
-        ssl_certfile=front.certificate,
-        ssl_keyfile=front.private_key,
+        proxy_headers=bool(ingress.trusted_proxies),
+        forwarded_allow_ips=list(ingress.trusted_proxies),
+        ssl_certfile=ingress.certificate,
+        ssl_keyfile=ingress.private_key,
         ssl_ciphers=_TLS_1_2_CIPHERS,
     )
 

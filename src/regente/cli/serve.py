@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regente.api.config import ApiConfig
     from regente.api.oidc.config import OidcConfig
     from regente.app import Regente
-    from regente.asgi.server import Front
+    from regente.asgi.server import Ingress
 
 DEFAULT_PORT = 8080
 
@@ -148,7 +148,7 @@ async def serve(
     from regente.asgi.server import serve_until_stopped
     from regente.cli.demo.process import DemoSubprocess
 
-    front = _front(tls_cert, tls_key, trusted_proxy or [])
+    ingress = _ingress(tls_cert, tls_key, trusted_proxy or [])
     oidc = _oidc(
         public_url,
         no_auth,
@@ -180,12 +180,12 @@ async def serve(
             port,
             lambda url: _announce(context, public_url or url + path_prefix, first, token),
             before_stop=served.state.feed.close,
-            front=front,
+            ingress=ingress,
         )
 
 
-def _front(tls_cert: Path | None, tls_key: Path | None, proxies: list[str]) -> Front:
-    from regente.asgi.server import Front
+def _ingress(tls_cert: Path | None, tls_key: Path | None, proxies: list[str]) -> Ingress:
+    from regente.asgi.server import Ingress
 
     if (tls_cert is None) != (tls_key is None):
         raise InvalidInput("--tls-cert and --tls-key belong together")
@@ -197,7 +197,7 @@ def _front(tls_cert: Path | None, tls_key: Path | None, proxies: list[str]) -> F
             raise InvalidInput(
                 f"--trusted-proxy takes an address or a network such as 10.0.0.0/8, not {proxy!r}"
             ) from None
-    return Front(tuple(proxies), tls_cert, tls_key)
+    return Ingress(tuple(proxies), tls_cert, tls_key)
 
 
 def _oidc(

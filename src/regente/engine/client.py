@@ -30,7 +30,7 @@ from regente.engine.enqueue import (
     goes_by_copy,
 )
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound, UnknownPosition
-from regente.engine.hints import Hints, New, new_tasks
+from regente.engine.hints import Hints, NewlyDue, new_tasks
 from regente.engine.lane_operations import LaneOperations
 from regente.engine.log import current_request
 from regente.engine.models import (
@@ -393,7 +393,7 @@ class Client:
             rows = await fetch_on(connection, "send_signal", params)
         [(signal_id, pipeline, lane, xid)] = rows
         if lane is not None:
-            new = New(queues={(lane, pipeline)})
+            new = NewlyDue(queues={(lane, pipeline)})
             if connection is None:
                 self._hints.send(new)
             else:
@@ -641,9 +641,9 @@ class Client:
         return [BatchInfo(**row) for row in await self._reads.fetch_dicts("batch_ledger", params)]
 
 
-def _requeued(rows: Iterable[dict[str, Any]]) -> New:
+def _requeued(rows: Iterable[dict[str, Any]]) -> NewlyDue:
     """The lanes of retried tasks; for the others the statement has sent the hint."""
-    new = New()
+    new = NewlyDue()
     for row in rows:
         if row["done"] and row["lane"] is not None:
             new.queues.add((row["lane"], row["pipeline"]))

@@ -34,7 +34,12 @@ from regente.engine.errors import (
     TimelineOver,
     Transient,
 )
-from regente.engine.nesting import Held, held_connection, holding, in_task_transaction
+from regente.engine.nesting import (
+    CurrentConnection,
+    current_connection,
+    in_task_transaction,
+    using_connection,
+)
 from regente.engine.pool_sizes import SHARE, PoolSizes
 from regente.engine.queries import query
 from regente.engine.silence import WatchedConnection
@@ -345,13 +350,13 @@ class ClientDatabase(Database):
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
-        held = held_connection()
-        if held is None:
+        current = current_connection()
+        if current is None:
             async with super().connection() as connection:
-                with holding("call"):
+                with using_connection("call"):
                     yield connection
-        elif held.by == "transaction":
-            async with self._beside_transaction(held) as connection:
+        elif current.by == "transaction":
+            async with self._beside_transaction(current) as connection:
                 yield connection
         else:
             raise RuntimeError(
@@ -359,13 +364,15 @@ class ClientDatabase(Database):
             )
 
     @contextlib.asynccontextmanager
-    async def _beside_transaction(self, held: Held) -> AsyncIterator[AsyncConnection[Any]]:
+    async def _beside_transaction(
+        self, current: CurrentConnection
+    ) -> AsyncIterator[AsyncConnection[Any]]:
         """A connection for a call inside a pipeline's transaction. It may wait for a lock of that
         very transaction, which PostgreSQL cannot see: so it waits for a limited time."""
         assert self._beside is not None, "the database is not open"
-        async with held.turn, self._beside.connection() as connection:
+        async with current.turn, self._beside.connection() as connection:
             try:
-                with holding("call"):
+                with using_connection("call"):
                     async with connection.transaction():
                         limit = f"{int(BESIDE_LOCK_SECONDS * 1000)}ms"
                         await connection.execute(query("limit_lock_wait"), {"limit": limit})
@@ -450,7 +457,7 @@ class TaskConnections:
         async with self._pool.connection() as connection:
             self._database.check_timeline()
             try:
-                with holding("transaction"):
+                with using_connection("transaction"):
                     yield connection
             except errors.ReadOnlySqlTransaction as error:
                 await leave_read_only(connection, error)

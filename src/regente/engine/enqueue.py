@@ -37,7 +37,7 @@ from regente.engine.errors import (
     NotFound,
     UnknownPipeline,
 )
-from regente.engine.hints import Hints, New, new_tasks
+from regente.engine.hints import Hints, NewlyDue, new_tasks
 from regente.engine.lanes import checked_lane
 from regente.engine.nesting import in_task_transaction
 from regente.engine.pipeline import Registry
@@ -74,7 +74,7 @@ class Stored(NamedTuple):
 
     ids: list[int]
     added: int
-    new: New
+    new: NewlyDue
     xid: str | None
 
 
@@ -279,7 +279,7 @@ class Enqueuer:
             return await _insert(connection, tasks)
         if committed_by_itself and not task.draft and self._hints.may_send():
             [(task_id,)] = await fetch_on(connection, "store_task", task._asdict())
-            return Stored([task_id], 1, New(), None)
+            return Stored([task_id], 1, NewlyDue(), None)
         [(task_id, first)] = await fetch_on(connection, "insert_task", task._asdict())
         return Stored([task_id], 1, new_tasks([(task.pipeline, task.priority, first, None)]), None)
 
@@ -345,7 +345,7 @@ class Enqueuer:
         batch = "\\N" if like.batch_id is None else like.batch_id
         limit = "\\N" if like.max_attempts is None else like.max_attempts
         before, after = f"\t{like.pipeline}\t", f"\t{like.priority}\t{limit}\t{batch}"
-        new = New()
+        new = NewlyDue()
         if laned:
             rows = _laned_lines(reserved, before, texts, after, first, like.pipeline, new)
             await _copy_rows(connection, "copy_laned_tasks", rows)
@@ -441,7 +441,7 @@ def _laned_lines(
     after: str,
     first: float,
     pipeline: str,
-    new: New,
+    new: NewlyDue,
 ) -> Iterator[str]:
     """Lines of COPY for tasks of which some have a lane; adds to `new` where they are due."""
     now = datetime.fromtimestamp(first, UTC).isoformat()

@@ -88,7 +88,7 @@ def classify(task: Task[Any], pipeline: Pipeline, error: BaseException) -> Outco
             "transient",
             type(error).__name__,
             f"the error could not be read: {unreadable!r}",
-            step=task.standing,
+            step=task.current_step,
         )
         return failed_attempt(task, pipeline, failure)
 
@@ -214,7 +214,7 @@ def failure_of(task: Task[Any], failure_class: FailureClass, error: BaseExceptio
     details = error.details if isinstance(error, TaskError) else {}
     message = str(error) or type(error).__name__
     return Failure(
-        failure_class, code, message, stack_of(error), task.standing, details, task.snapshots
+        failure_class, code, message, stack_of(error), task.current_step, details, task.snapshots
     )
 
 

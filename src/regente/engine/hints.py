@@ -34,7 +34,7 @@ Levels = dict[tuple[str, int], float]
 
 
 @dataclass(slots=True)
-class New:
+class NewlyDue:
     """Where new tasks are due: the levels, and the queues of lanes."""
 
     levels: Levels = field(default_factory=dict)
@@ -50,7 +50,7 @@ class New:
         level = (pipeline, priority)
         self.levels[level] = min(run_at, self.levels.get(level, FOREVER))
 
-    def merge(self, more: New) -> None:
+    def merge(self, more: NewlyDue) -> None:
         for (pipeline, priority), first in more.levels.items():
             self.add(pipeline, priority, first, None)
         self.queues |= more.queues
@@ -59,9 +59,9 @@ class New:
         return bool(self.levels or self.queues)
 
 
-def new_tasks(stored: Iterable[tuple[str, int, float | None, str | None]]) -> New:
+def new_tasks(stored: Iterable[tuple[str, int, float | None, str | None]]) -> NewlyDue:
     """Where tasks with this pipeline, priority, `run_at` and lane are due."""
-    new = New()
+    new = NewlyDue()
     for pipeline, priority, run_at, lane in stored:
         new.add(pipeline, priority, run_at, lane)
     return new
@@ -90,7 +90,7 @@ class OpenTransaction:
     """A transaction of a caller, whose hints are due when it has committed."""
 
     xid: str
-    new: New
+    new: NewlyDue
     since: float
     look_at: float
 
@@ -103,7 +103,7 @@ class OpenTransaction:
 class Hints:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._due = New()
+        self._due = NewlyDue()
         self._open: dict[str, OpenTransaction] = {}
         self._wake = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
@@ -126,16 +126,16 @@ class Hints:
         """Whether the caller may send a hint by itself, as part of its own round trip."""
         return not self._due and not self._budget.take()
 
-    def send(self, new: New) -> None:
+    def send(self, new: NewlyDue) -> None:
         """Send hints now: the tasks are committed."""
         self._due.merge(new)
         self._wake.set()
 
-    def send_after(self, xid: str, new: New) -> None:
+    def send_after(self, xid: str, new: NewlyDue) -> None:
         """Send hints once the caller's transaction has committed, which only the server knows."""
         now = time.monotonic()
         found = self._open.setdefault(
-            xid, OpenTransaction(xid, New(), now, now + FIRST_LOOK_SECONDS)
+            xid, OpenTransaction(xid, NewlyDue(), now, now + FIRST_LOOK_SECONDS)
         )
         found.new.merge(new)
         self._wake.set()
@@ -160,7 +160,7 @@ class Hints:
                     await self._wake.wait()
 
     async def _send(self) -> None:
-        due, self._due = self._due, New()
+        due, self._due = self._due, NewlyDue()
         now = time.monotonic()
         looked_at = [one for one in self._open.values() if one.look_at <= now]
         try:
@@ -180,7 +180,7 @@ class Hints:
             else:
                 one.look_later(now)
 
-    async def _look_at_lanes(self, due: New, looked_at: list[OpenTransaction]) -> set[str]:
+    async def _look_at_lanes(self, due: NewlyDue, looked_at: list[OpenTransaction]) -> set[str]:
         """Open the lanes of committed tasks and make them ready; returns the transactions that have
         ended."""
         if not due.queues and not looked_at:

@@ -16,7 +16,7 @@ from regente.engine import log
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import FOREVER
 from regente.engine.queries import query
-from regente.engine.silence import hang_up
+from regente.engine.silence import abort
 
 LOOK_EVERY_SECONDS = 1.0
 MARGIN_SECONDS = 1.0  # at most
@@ -153,13 +153,13 @@ class LeaseRenewer:
         finally:
             self._asked_at = FOREVER
 
-    def hang_up_if_silent(self) -> None:
+    def abort_if_silent(self) -> None:
         """Called by the event loop: this thread waits for an answer that does not come."""
         connection = self._connection
         silent_seconds = time.monotonic() - self._asked_at
         if connection is not None and silent_seconds > self._answer_seconds:
             log.connection_silent(connection.info.backend_pid, silent_seconds)
-            hang_up(connection)
+            abort(connection)
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -22,40 +22,42 @@ from typing import Literal
 
 
 @dataclass(slots=True, eq=False)
-class Held:
-    """A connection that the running code holds, and the one that it held before."""
+class CurrentConnection:
+    """A connection that the running code holds, and the one around it."""
 
     by: Literal["transaction", "call"]
-    outer: Held | None
+    outer: CurrentConnection | None
     is_open: bool = True
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Client calls inside a pipeline's transaction take turns."""
 
 
-_held: ContextVar[Held | None] = ContextVar("regente_held_connection", default=None)
+_current: ContextVar[CurrentConnection | None] = ContextVar(
+    "regente_current_connection", default=None
+)
 
 
-def held_connection() -> Held | None:
+def current_connection() -> CurrentConnection | None:
     """The innermost connection that the running code holds."""
-    held = _held.get()
-    while held is not None and not held.is_open:  # of a block that ended in another asyncio task
-        held = held.outer
-    return held
+    current = _current.get()
+    while current is not None and not current.is_open:  # its block ended in another asyncio task
+        current = current.outer
+    return current
 
 
 def in_task_transaction() -> bool:
-    held = held_connection()
-    return held is not None and held.by == "transaction"
+    current = current_connection()
+    return current is not None and current.by == "transaction"
 
 
 @contextlib.contextmanager
-def holding(by: Literal["transaction", "call"]) -> Iterator[None]:
+def using_connection(by: Literal["transaction", "call"]) -> Iterator[None]:
     """Within the block, the running code and the asyncio tasks it starts hold a connection."""
-    held = Held(by, held_connection())
-    _held.set(held)
+    current = CurrentConnection(by, current_connection())
+    _current.set(current)
     try:
         yield
     finally:
-        held.is_open = False
-        if _held.get() is held:
-            _held.set(held.outer)
+        current.is_open = False
+        if _current.get() is current:
+            _current.set(current.outer)

@@ -39,7 +39,7 @@ class FoundLevel(NamedTuple):
     first_id: int | None = 0
 
 
-class AskedLevel(NamedTuple):
+class LevelRequest(NamedTuple):
     """One level for a claim: up to `limit` tasks from `floor` on."""
 
     pipeline: str
@@ -119,13 +119,13 @@ class PriorityLevels:
 
     # Claims.
 
-    def ask_for(self, room: dict[str, int]) -> list[AskedLevel]:
+    def ask_for(self, room: dict[str, int]) -> list[LevelRequest]:
         """The levels for the next claim: highest rank first in each pipeline; the pipelines take
         turns to be first, so that none starves another."""
         self._turn = (self._turn + 1) % len(self._names)
         now = time.monotonic()
         asked = [
-            AskedLevel(name, rank, levels[rank].floor, room[name])
+            LevelRequest(name, rank, levels[rank].floor, room[name])
             for name in self._names[self._turn :] + self._names[: self._turn]
             if (levels := self._levels[name])
             for rank in sorted(levels, reverse=True)
@@ -209,7 +209,7 @@ class PriorityLevels:
         if not found:
             return
         if found[0].now < survey.began - MARGIN_SECONDS:
-            self._distrust()
+            self._clock_went_back()
         self._now = found[0].now
 
     def _forget_what_is_due(self) -> None:
@@ -229,7 +229,7 @@ class PriorityLevels:
         for hint in survey.heard:
             self._note(hint)
 
-    def _distrust(self) -> None:
+    def _clock_went_back(self) -> None:
         """The database's clock went back: new tasks may lie before every floor."""
         self._nothing_before = dict.fromkeys(self._names, BEGINNING)
         for _, _, level in self._all():

@@ -74,7 +74,7 @@ class Roster:
         if self._running.get(task_id) is running:
             del self._running[task_id]
 
-    def holding(self, task_id: int, attempt: int) -> RunningTask | None:
+    def find(self, task_id: int, attempt: int) -> RunningTask | None:
         running = self._running.get(task_id)
         return running if running is not None and running.task.attempt == attempt else None
 
@@ -132,5 +132,7 @@ def _overdue(
         if running.handle is not None
         else None
     )
-    failure = Failure(failure_class, code, message, stack, task.standing, snapshots=task.snapshots)
+    failure = Failure(
+        failure_class, code, message, stack, task.current_step, snapshots=task.snapshots
+    )
     return failed_attempt(task, running.pipeline, failure)

@@ -526,7 +526,7 @@ class Runner:
     async def _stop_unwanted(self) -> None:
         claims = [running.task.claim for running in self._roster]
         for task_id, attempt, lost in await self._store.to_be_stopped(claims):
-            running = self._roster.holding(task_id, attempt)
+            running = self._roster.find(task_id, attempt)
             if running is None:
                 continue
             if lost:
@@ -623,7 +623,7 @@ class Runner:
 async def _watch(lease: LeaseRenewer) -> None:
     """Looks after the lease's thread while it waits for an answer: ends the wait, or the lease."""
     while not lease.is_over():
-        lease.hang_up_if_silent()
+        lease.abort_if_silent()
         await asyncio.sleep(max(0.0, min(lease.left_seconds(), LOOK_EVERY_SECONDS)))
 
 

@@ -63,14 +63,14 @@ class WatchedConnection(AsyncConnection[Any]):
             return
         if self._moves == self._seen_moves and (self._check is None or self._check.done()):
             self._check = asyncio.create_task(
-                self._hang_up_unless_busy(self._moves), context=outside_attempts()
+                self._abort_unless_busy(self._moves), context=outside_attempts()
             )
         self._look_later()
 
-    async def _hang_up_unless_busy(self, moves: int) -> None:
+    async def _abort_unless_busy(self, moves: int) -> None:
         if not await self._is_busy() and self._moves == moves:
             log.connection_silent(self.info.backend_pid, SILENT_SECONDS)
-            hang_up(self)
+            abort(self)
 
     async def _is_busy(self) -> bool:
         """Asks the server over a new connection. When that is not answered either, nothing is."""
@@ -93,7 +93,7 @@ class WatchedConnection(AsyncConnection[Any]):
             return error.sqlstate is not None  # refused, which is an answer too
 
 
-def hang_up(connection: psycopg.Connection[Any] | AsyncConnection[Any]) -> None:
+def abort(connection: psycopg.Connection[Any] | AsyncConnection[Any]) -> None:
     """End a connection under the code that waits for it, which gets the error of a lost one."""
     with (
         contextlib.suppress(psycopg.Error, OSError),

@@ -86,7 +86,7 @@ class Task(Generic[ArgsT]):
         "_store",
         "_thread_id",
         "context",
-        "standing",
+        "current_step",
         "started",
         "stopping",
     )
@@ -102,7 +102,7 @@ class Task(Generic[ArgsT]):
         self._lost = False
         self._thread_id: int | None = None
         self._started_at = self._beat_at = self._marked_at = time.monotonic()
-        self.standing: str | None = None
+        self.current_step: str | None = None
         self.started: StartedWork | None = None
         self.context: dict[str, Any] = {}
         self.stopping: StopReason | None = None  # why it is being cancelled, if it is
@@ -225,7 +225,7 @@ class Task(Generic[ArgsT]):
         if WHOLE in recorded:
             return self._replay.result(key, recorded[WHOLE], call)
         call_text = self._of_a_step(key, recorded, call)
-        self._stand_at(key)
+        self._begin_step(key)
         started_at = time.monotonic()
         work = partial(self._run, key, call, Limits(isolated, timeout, memory_mb))
         if on_unknown == "hold":
@@ -311,7 +311,7 @@ class Task(Generic[ArgsT]):
                 raise self._replay.changed(key, done, f"a loop over {len(todo)} items")
             results[index] = self._replay.result(key, done, loop.with_item(todo[index]))
         missing = each_scoped(key, [index for index in range(len(todo)) if index not in results])
-        self._stand_at(key)
+        self._begin_step(key)
         names = [key, *earlier_keys(key, name, aliases)]
         limits = Limits(isolated, timeout, memory_mb)
 
@@ -433,7 +433,7 @@ class Task(Generic[ArgsT]):
         wait = SignalWait(self._claim, self._store, self._replay, key, signal, of)
         if recorded is not None:
             return wait.replayed(recorded, default)
-        self._stand_at(key)
+        self._begin_step(key)
         return await wait.receive(timeout, default)
 
     @overload
@@ -500,7 +500,7 @@ class Task(Generic[ArgsT]):
         children = Children(self._claim, self._store, self._replay, names, spawned)
         if WHOLE in recorded:
             return children.replayed(recorded[WHOLE])
-        self._stand_at(key)
+        self._begin_step(key)
         return await children.results()
 
     def hold(self, reason: str, error: TaskError | None = None) -> NoReturn:
@@ -653,8 +653,8 @@ class Task(Generic[ArgsT]):
             raise self._replay.changed(key, next(iter(recorded.values())), f"{text}, not in a loop")
         return text
 
-    def _stand_at(self, key: str | None) -> None:
-        self.standing = key
+    def _begin_step(self, key: str | None) -> None:
+        self.current_step = key
         self._beat_at = time.monotonic()
 
     def _watched(self, step: str, work: Awaitable[T]) -> Awaitable[T]:
@@ -699,7 +699,7 @@ class Task(Generic[ArgsT]):
             done = next(iter(recorded.values()))
             if done.call not in (None, EFFECTS):
                 raise self._replay.changed(key, done, EFFECTS)
-            self._stand_at(key)
+            self._begin_step(key)
             effects = EffectsConnection(None)
             yield effects
             effects.end()
@@ -714,7 +714,7 @@ class Task(Generic[ArgsT]):
         self, key: str | None, call: str | None = None
     ) -> AsyncIterator[OpenTransaction]:
         self.check_lease()
-        self._stand_at(key or self.standing)
+        self._begin_step(key or self.current_step)
         record = StepRecord(self._claim, key, checkpoint=key, call=call)
         async with fenced_transaction(self._store, record, lambda: self._lost) as opened:
             yield opened

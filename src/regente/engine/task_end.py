@@ -92,7 +92,7 @@ class TaskEnd:
 
     def taken_back(self, claim: Claim, outcome: Ended | None) -> None:
         """`overdue.py` has ended the attempt; without an outcome its write was refused."""
-        running = self._roster.holding(claim.id, claim.attempt)
+        running = self._roster.find(claim.id, claim.attempt)
         if running is None:
             return
         running.stop("lost")

@@ -36,7 +36,7 @@ from regente.engine.lane_knowledge import QUANTUM
 from regente.engine.lanes import LaneQueue
 from regente.engine.locked_rows import LockedRows, LockedTasks, waits_for_a_lock
 from regente.engine.outcome import Completed, Ended
-from regente.engine.priority_levels import AskedLevel, FoundLevel, Place
+from regente.engine.priority_levels import FoundLevel, LevelRequest, Place
 
 MAX_BATCH = 500
 WARM_CONNECTIONS = 2  # for completions and for the watchdog
@@ -192,7 +192,7 @@ class TaskStore:
             )
             await asyncio.gather(*endings)
 
-    async def claim(self, levels: Sequence[AskedLevel], free: int) -> list[Claim]:
+    async def claim(self, levels: Sequence[LevelRequest], free: int) -> list[Claim]:
         """Claim up to `free` due tasks from these levels, which are grouped by pipeline, in the
         given order, oldest first."""
         if not levels:
@@ -543,7 +543,7 @@ class TaskStore:
         )
 
 
-def claim_params(levels: Sequence[AskedLevel]) -> dict[str, str]:
+def claim_params(levels: Sequence[LevelRequest]) -> dict[str, str]:
     """Each pipeline with its slots, and the positions of its first and last level."""
     pipelines: dict[str, list[int]] = {}
     for position, level in enumerate(levels, start=1):

@@ -136,7 +136,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Programs:
+class PackagedServer:
     """The packaged server: its version, its package, and when it was installed here."""
 
     version: str
@@ -145,10 +145,10 @@ class Programs:
     installed_at: float
 
 
-def packaged_programs() -> Programs:
+def packaged_server() -> PackagedServer:
     program = _package_folder() / f"pginstall{MAJOR_VERSION}" / "bin" / "postgres"
     told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-    return Programs(
+    return PackagedServer(
         told.stdout.strip().replace("postgres (PostgreSQL)", "PostgreSQL"),
         _DISTRIBUTION,
         importlib.metadata.version(_DISTRIBUTION),

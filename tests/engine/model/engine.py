@@ -19,7 +19,7 @@ from regente.engine.database import ClientDatabase, TaskConnections, number_arra
 from regente.engine.executor import failed_attempt
 from regente.engine.outcome import Completed, Ended, Failure
 from regente.engine.pipeline import Pipeline, Registry
-from regente.engine.priority_levels import BEGINNING, AskedLevel, rank_of
+from regente.engine.priority_levels import BEGINNING, LevelRequest, rank_of
 from regente.engine.retry import Retry
 from regente.engine.task_store import Claim, Completion, Settlement, StepRecord, TaskStore
 from regente.engine.watchdog.batches import BatchReview, review_batches
@@ -188,7 +188,7 @@ class Engine:
         self.run(self.database.fetch("hand_back", {"runner_id": runner_id, "except": "{}"}))
 
     def claim(self, runner_id: int, free: int) -> list[Claim]:
-        asked = [AskedLevel(pipeline, rank, BEGINNING, free) for pipeline, rank in LEVELS]
+        asked = [LevelRequest(pipeline, rank, BEGINNING, free) for pipeline, rank in LEVELS]
         return self.run(self.ledgers[runner_id].claim(asked, free))
 
     def claim_suspect(self, runner_id: int) -> list[Claim]:

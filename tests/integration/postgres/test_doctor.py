@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from regente.postgres.binaries import packaged_programs
+from regente.postgres.binaries import packaged_server
 from regente.postgres.checks.embedded import MAX_AGE_DAYS, finding_of
 from regente.postgres.doctor import Finding, examine
 from tests.support.postgres_servers import MAJORS, pgbouncer, require_postgres, start_server
@@ -196,7 +196,7 @@ def test_the_version_of_the_embedded_server_is_shown_and_its_age_warned_about(
     assert shown.details["version"].startswith("PostgreSQL 18.")
     assert "REGENTE_DATABASE_URL" in (shown.advice or "")
     assert "embedded" not in diagnose(server)
-    fresh = packaged_programs()
+    fresh = packaged_server()
     old = replace(fresh, installed_at=fresh.installed_at - (MAX_AGE_DAYS + 1) * 86_400)
     assert (finding_of(replace(fresh, installed_at=time.time())).level, finding_of(old).level) == (
         "info",

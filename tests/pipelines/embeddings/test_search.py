@@ -15,7 +15,7 @@ from regente.pipelines.embeddings import search as search_module
 from regente.pipelines.embeddings import storage as storage_module
 from regente.pipelines.embeddings.operations import EmbeddingOperations
 from regente.pipelines.embeddings.standins.openai_embeddings import FaultKind, OpenAiEmbeddings
-from regente.pipelines.embeddings.storage import Kind, Storage, layout
+from regente.pipelines.embeddings.storage import Storage, StorageKind, layout
 from tests.pipelines.embeddings.conftest import MODEL, embed_all, rows, stored, with_settings
 
 TEXTS = [
@@ -168,10 +168,10 @@ async def test_without_the_right_to_create_the_extension_vectors_stay_arrays(
         database = Database(make_conninfo(database_url, user=name))
         await database.open()
         await Storage(database, pgvector=True).prepare()
-        assert (await layout(database)).kind is Kind.ARRAY
+        assert (await layout(database)).kind is StorageKind.ARRAY
         await database.close()
     finally:
         await rows(app, f"DROP OWNED BY {name}")
         await rows(app, f"DROP ROLE {name}")
     await Storage(app.database, pgvector=True).prepare()
-    assert (await layout(app.database)).kind is Kind.PGVECTOR
+    assert (await layout(app.database)).kind is StorageKind.PGVECTOR

@@ -31,7 +31,7 @@ MAX_CODE_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedSignIn:
     url: str
     """The provider's page."""
     secret: str = field(repr=False)
@@ -39,7 +39,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CompletedSignIn:
     principal: Principal
     page: str
     """The console's page to which the person wanted to go."""
@@ -56,7 +56,7 @@ class OidcSignIn:
     async def close(self) -> None:
         await self._provider.close()
 
-    async def begin(self, page: str) -> Begun:
+    async def begin(self, page: str) -> StartedSignIn:
         endpoint = (await self._provider.metadata()).authorization_endpoint
         secret = secrets.token_urlsafe(32)
         state, nonce, verifier = _derived(secret)
@@ -78,9 +78,9 @@ class OidcSignIn:
             "code_challenge": challenge.decode().rstrip("="),
             "code_challenge_method": "S256",
         }
-        return Begun(with_query(endpoint, sent), secret)
+        return StartedSignIn(with_query(endpoint, sent), secret)
 
-    async def finish(self, secret: str | None, answer: Mapping[str, str]) -> Finished:
+    async def finish(self, secret: str | None, answer: Mapping[str, str]) -> CompletedSignIn:
         """Who signed in, by the parameters of the provider's redirect; raises SignInFailed."""
         page, nonce, verifier = await self._recognise(secret, answer.get("state", ""))
         await self._check_issuer(answer)
@@ -96,7 +96,7 @@ class OidcSignIn:
         keys = await self._provider.keys()
         claims = verified_claims(id_token, keys, self.config, nonce)
         claims = await self._completed(claims, tokens.get("access_token"))
-        return Finished(await self._admit(claims), page, id_token)
+        return CompletedSignIn(await self._admit(claims), page, id_token)
 
     async def sign_out_url(self, id_token: str) -> str | None:
         """Where the browser signs out at the provider, too."""

@@ -23,7 +23,7 @@ _IMAGES = {
 }
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     PDF = "pdf"
     TEXT = "text"
 
@@ -40,13 +40,13 @@ def skipped(code: str, reason: str) -> Skip:
     return Skip(reason, code=code, details={"code": code})
 
 
-def kind_of(content: bytes) -> Kind:
+def kind_of(content: bytes) -> FileKind:
     """The kind of file, by its content."""
     start = content[:SNIFFED_BYTES]
     if not content.strip():
         raise skipped("EMPTY", "the file is empty")
     if b"%PDF-" in start:
-        return Kind.PDF
+        return FileKind.PDF
     image = next((name for mark, name in _IMAGES.items() if start.startswith(mark)), None)
     if image is None and start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         image = "WebP"
@@ -54,7 +54,7 @@ def kind_of(content: bytes) -> Kind:
         raise skipped("IMAGE", f"a {image} image has no text")
     if b"\x00" in content:
         raise skipped("UNSUPPORTED", "neither a PDF nor a text")
-    return Kind.TEXT
+    return FileKind.TEXT
 
 
 def plain_text(content: bytes, max_characters: int) -> Extracted:
@@ -62,11 +62,11 @@ def plain_text(content: bytes, max_characters: int) -> Extracted:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("cp1252", "replace")
-    return extracted(Kind.TEXT, content, None, text[: 4 * max_characters], max_characters)
+    return extracted(FileKind.TEXT, content, None, text[: 4 * max_characters], max_characters)
 
 
 def extracted(
-    kind: Kind, content: bytes, pages: int | None, raw: str, max_characters: int
+    kind: FileKind, content: bytes, pages: int | None, raw: str, max_characters: int
 ) -> Extracted:
     text = _GAPS.sub("\n\n", _BLANKS.sub(" ", _storable(raw))).strip()[:max_characters]
     if len(text) < MIN_CHARACTERS:

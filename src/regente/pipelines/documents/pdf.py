@@ -11,7 +11,7 @@ from typing import Any
 import pypdfium2
 
 from regente.engine.errors import Skip
-from regente.pipelines.documents.extraction import Extracted, Kind, extracted, skipped
+from regente.pipelines.documents.extraction import Extracted, FileKind, extracted, skipped
 
 
 def pdf_text(content: bytes, max_characters: int) -> Extracted:
@@ -25,7 +25,7 @@ def pdf_text(content: bytes, max_characters: int) -> Extracted:
             pages.append(text)
             if sum(map(len, pages)) >= max_characters:
                 break
-        return extracted(Kind.PDF, content, len(document), "\n\n".join(pages), max_characters)
+        return extracted(FileKind.PDF, content, len(document), "\n\n".join(pages), max_characters)
 
 
 def _page_texts(document: Any) -> Iterator[str]:

@@ -10,7 +10,7 @@ from regente.engine.isolation import run_isolated
 from regente.engine.task import Task
 from regente.engine.threads import run_in_thread
 from regente.pipelines.documents.classifier import Classifier, Verdict, WrongAnswer
-from regente.pipelines.documents.extraction import Extracted, Kind, kind_of, plain_text, skipped
+from regente.pipelines.documents.extraction import Extracted, FileKind, kind_of, plain_text, skipped
 from regente.pipelines.documents.models import Document, DocumentArgs
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.sources import read_below
@@ -62,7 +62,7 @@ class DocumentPipeline:
 
     async def _extracted(self, content: bytes) -> Any:
         limit = self._settings.max_characters
-        if kind_of(content) is Kind.TEXT:
+        if kind_of(content) is FileKind.TEXT:
             return await run_in_thread(plain_text, content, limit, on_start=lambda _: None)
         return await run_isolated(
             self._extract,

@@ -14,41 +14,42 @@ WHERE NOT EXISTS (
 -- Reservations are locked in the order of their hashes, here (those of others, too) and wherever
 -- they are released, so that attempts do not deadlock: the one that failed after the provider's
 -- answer would pay again.
-INSERT INTO regente.embedding_reservations AS held (content_hash, task_id, attempt)
+INSERT INTO regente.embedding_reservations AS reserved (content_hash, task_id, attempt)
 SELECT decode(wanted.hash, 'hex'), %(task_id)s, %(attempt)s
 FROM unnest(%(hashes)s::text[]) AS wanted (hash)
 ORDER BY decode(wanted.hash, 'hex')
 ON CONFLICT (content_hash) DO UPDATE SET task_id = EXCLUDED.task_id, attempt = EXCLUDED.attempt
-WHERE held.task_id = EXCLUDED.task_id OR NOT EXISTS (
-  SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt
+WHERE reserved.task_id = EXCLUDED.task_id OR NOT EXISTS (
+  SELECT FROM regente.tasks AS t WHERE t.id = reserved.task_id AND t.attempt = reserved.attempt
       AND t.status = 'running'
 )
-RETURNING encode(held.content_hash, 'hex') AS hash;
+RETURNING encode(reserved.content_hash, 'hex') AS hash;
 
 -- name: give_up_reservations
 WITH ours AS MATERIALIZED (
-  SELECT held.content_hash
-  FROM regente.embedding_reservations AS held
-  JOIN unnest(%(hashes)s::text[]) AS wanted (hash) ON held.content_hash = decode(wanted.hash, 'hex')
-  WHERE held.task_id = %(task_id)s
-  ORDER BY held.content_hash FOR UPDATE OF held
+  SELECT reserved.content_hash
+  FROM regente.embedding_reservations AS reserved
+  JOIN unnest(%(hashes)s::text[]) AS wanted (hash)
+    ON reserved.content_hash = decode(wanted.hash, 'hex')
+  WHERE reserved.task_id = %(task_id)s
+  ORDER BY reserved.content_hash FOR UPDATE OF reserved
 )
-DELETE FROM regente.embedding_reservations AS held USING ours
-    WHERE held.content_hash = ours.content_hash;
+DELETE FROM regente.embedding_reservations AS reserved USING ours
+    WHERE reserved.content_hash = ours.content_hash;
 
 -- name: clear_reservations
 -- Of attempts that are not running any more, except those that another task is taking over.
 WITH dead AS MATERIALIZED (
-  SELECT held.content_hash
-  FROM regente.embedding_reservations AS held
+  SELECT reserved.content_hash
+  FROM regente.embedding_reservations AS reserved
   WHERE NOT EXISTS (
-    SELECT FROM regente.tasks AS t WHERE t.id = held.task_id AND t.attempt = held.attempt
+    SELECT FROM regente.tasks AS t WHERE t.id = reserved.task_id AND t.attempt = reserved.attempt
         AND t.status = 'running'
   )
-  FOR UPDATE OF held SKIP LOCKED
+  FOR UPDATE OF reserved SKIP LOCKED
 )
-DELETE FROM regente.embedding_reservations AS held USING dead
-    WHERE held.content_hash = dead.content_hash;
+DELETE FROM regente.embedding_reservations AS reserved USING dead
+    WHERE reserved.content_hash = dead.content_hash;
 
 -- name: know_model
 INSERT INTO regente.embedding_models (model, dimensions)

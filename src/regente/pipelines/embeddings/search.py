@@ -16,7 +16,7 @@ from regente.pipelines.embeddings.embedders import Embedders
 from regente.pipelines.embeddings.openai_api import Refused
 from regente.pipelines.embeddings.queries import QUERIES
 from regente.pipelines.embeddings.read_models import FoundText
-from regente.pipelines.embeddings.storage import Kind, layout
+from regente.pipelines.embeddings.storage import StorageKind, layout
 from regente.pipelines.embeddings.vectors import Vector, check_vectors, literal, norm_of, vector_of
 
 MAX_ARRAY_VALUES = 10_000_000
@@ -37,7 +37,7 @@ class Search:
         async with self._database.transaction() as connection:
             await QUERIES.execute(connection, "be_quick", milliseconds=SEARCH_MILLISECONDS)
             params = {"vector": literal(vector), "limit": limit}
-            if found.kind is Kind.PGVECTOR:
+            if found.kind is StorageKind.PGVECTOR:
                 parts = _parts(found.schema, model, dimensions)
                 rows = await QUERIES.fetch_all(
                     connection, QUERIES.format("nearest_by_pgvector", **parts), **params
@@ -60,7 +60,7 @@ class Search:
     async def index(self, model: str) -> str:
         """Build pgvector's index for a model and return its name. Searches become approximate."""
         dimensions, found = await self._dimensions(model), await layout(self._database)
-        if found.kind is Kind.ARRAY:
+        if found.kind is StorageKind.ARRAY:
             raise InvalidInput(
                 "the vectors are not stored with pgvector: run `regente embeddings pgvector` first"
             )

@@ -22,21 +22,22 @@ logger = logging.getLogger("regente.embeddings")
 MAX_CONVERTED_UNASKED = 10_000
 
 
-class Kind(StrEnum):
+class StorageKind(StrEnum):
     ARRAY = "real[]"
     PGVECTOR = "pgvector"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    kind: Kind
+    kind: StorageKind
     schema: str
     """Of the column's type."""
 
 
 async def layout(database: Database) -> Layout:
     row = (await QUERIES.fetch_all(database, "column_type"))[0]
-    return Layout(Kind.PGVECTOR if row["type"] == "vector" else Kind.ARRAY, row["schema"])
+    kind = StorageKind.PGVECTOR if row["type"] == "vector" else StorageKind.ARRAY
+    return Layout(kind, row["schema"])
 
 
 class Storage:
@@ -53,7 +54,7 @@ class Storage:
             if self._ready:
                 return
             await QUERIES.execute(self._database, "clear_reservations")
-            if self._pgvector and (await layout(self._database)).kind is Kind.ARRAY:
+            if self._pgvector and (await layout(self._database)).kind is StorageKind.ARRAY:
                 await self._use_pgvector_if_easy()
             self._ready = True
 

@@ -269,7 +269,7 @@ class StoragePhase(MissionPhase):
                 return await with_retries(self.task, judged, self.fleet.config.outage_seconds)
             except CallFailed as error:
                 if error.failure is not CallFailure.MISSING:
-                    await self._lost_sight(writer, error)
+                    await self._status_unknown(writer, error)
                     continue
             # The writer was set up anew and lost the job. Its name makes sending it again safe.
             number = (await MissionRun.of(self.fleet, self.task)).writer_no
@@ -281,7 +281,7 @@ class StoragePhase(MissionPhase):
                     connection, "writer_started", mission_id=self.task.id, job_id=job_id
                 )
 
-    async def _lost_sight(self, writer: Writer, error: CallFailed) -> None:
+    async def _status_unknown(self, writer: Writer, error: CallFailed) -> None:
         """The writer has the job and cannot tell how it is. One that is well otherwise gets a new
         one."""
         answered = error.status is not None or error.failure is CallFailure.PROTOCOL

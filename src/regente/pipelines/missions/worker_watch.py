@@ -23,7 +23,7 @@ class WorkerState:
     active: bool
     session_count: int
     rest_seconds: float
-    orphaned: bool  # held by a mission that has ended
+    orphaned: bool  # assigned to a mission that has ended
     session_limit: int
     open: bool  # whether the orchestrator is
 

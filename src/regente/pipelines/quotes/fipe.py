@@ -19,7 +19,7 @@ from regente.engine.errors import Fatal
 from regente.engine.outcome import storable
 from regente.http_client.client import HttpClient
 from regente.http_client.task_errors import as_task_errors
-from regente.pipelines.quotes.fipe_lists import KeptLists
+from regente.pipelines.quotes.fipe_lists import ListCache
 from regente.pipelines.quotes.models import MAX_PRICE, Analysis, Evidence, Method, VehicleType
 from regente.pipelines.quotes.price_extraction import price_in
 
@@ -108,7 +108,7 @@ class FipeTable:
         *,
         lists_seconds: float = 0.0,
     ) -> None:
-        self._lists: KeptLists[Entry] = KeptLists(lists_seconds)
+        self._lists: ListCache[Entry] = ListCache(lists_seconds)
         self._http = http
         self._base = base_url.rstrip("/")
         self._version = 1 if self._base.endswith("/v1") else 2

@@ -14,7 +14,7 @@ T = TypeVar("T")
 MAX_LISTS = 2000
 
 
-class KeptLists(Generic[T]):
+class ListCache(Generic[T]):
     """Lists by URL, none older than `seconds`; callers of one URL share one request."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -19,12 +19,15 @@ OLD_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class MaintenanceSchedule:
     pipeline: str
     cron: str
 
 
-TIMETABLE = (Timed(RECOVER, "*/5 * * * *"), Timed(CLEAN_UP, "0 4 * * *"))
+TIMETABLE = (
+    MaintenanceSchedule(RECOVER, "*/5 * * * *"),
+    MaintenanceSchedule(CLEAN_UP, "0 4 * * *"),
+)
 
 
 class QuoteMaintenance:

@@ -9,7 +9,7 @@ from regente.engine.intents import OnUnknown
 from regente.pipelines.quotes.models import Analysed, Analysis, Evidence, Found, Product
 
 
-class Paid(Protocol):
+class PaidProvider(Protocol):
     """Each call is paid for."""
 
     @property
@@ -17,14 +17,14 @@ class Paid(Protocol):
         """Whether a call that is repeated with its idempotency key is not charged again."""
 
 
-class Analyst(Paid, Protocol):
+class Analyst(PaidProvider, Protocol):
     """Analyses a description."""
 
     async def analyse(self, description: str, key: str) -> Analysed:
         """What the described item is. `key` is an idempotency key."""
 
 
-class Shopping(Paid, Protocol):
+class Shopping(PaidProvider, Protocol):
     """Searches shops."""
 
     async def search(self, query: str, key: str) -> Found:
@@ -54,7 +54,7 @@ class Providers:
     product_pages: ProductPages
 
 
-def on_unknown(provider: Paid, given: OnUnknown | None) -> OnUnknown:
+def on_unknown(provider: PaidProvider, given: OnUnknown | None) -> OnUnknown:
     """What becomes of a call of unknown outcome: the operator's choice, if there is one."""
     return given or ("retry" if provider.honours_keys else "hold")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from regente.postgres.binaries import Programs, packaged_programs
+from regente.postgres.binaries import PackagedServer, packaged_server
 from regente.postgres.checks.context import Finding, Level
 from regente.postgres.errors import EmbeddedPostgresError
 
@@ -20,13 +20,13 @@ _ADVICE = (
 async def check_embedded() -> list[Finding]:
     """The version of the embedded server's programs, and for how long they have been installed."""
     try:
-        found = await asyncio.to_thread(packaged_programs)
+        found = await asyncio.to_thread(packaged_server)
     except (EmbeddedPostgresError, OSError) as error:
         return [Finding("embedded", "info", f"The embedded server was not examined: {error}")]
     return [finding_of(found)]
 
 
-def finding_of(found: Programs) -> Finding:
+def finding_of(found: PackagedServer) -> Finding:
     days = int((time.time() - found.installed_at) / 86_400)
     summary = f"{found.version} of {found.package} {found.package_version} is {days} days old here."
     details = {"version": found.version, "package": found.package_version, "age_days": days}

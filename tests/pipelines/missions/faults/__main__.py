@@ -20,8 +20,8 @@ from tests.pipelines.missions.conftest import QUICK
 from tests.pipelines.missions.faults.campaign import Campaign
 from tests.pipelines.missions.faults.checker import faults_of, figures_of
 from tests.pipelines.missions.faults.conftest import environment_with
-from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.pipelines.missions.faults.plan import Plan, make_plan
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 
 WORKERS, PROXIES = 12, 8
 TIMEOUT_SECONDS = 180.0

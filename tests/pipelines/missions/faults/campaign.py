@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tests.pipelines.missions.faults.conftest import SHORT_LEASE, Environment, missions_on
-from tests.pipelines.missions.faults.runner_processes import RunnerProcess
 from tests.pipelines.missions.faults.peers import JobScript, WatchedJob
 from tests.pipelines.missions.faults.plan import Plan, ProcessFault
+from tests.pipelines.missions.faults.runner_processes import RunnerProcess
 from tests.support.eventually import eventually
 from tests.support.peers import Fault, Peer
 

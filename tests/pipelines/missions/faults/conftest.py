@@ -19,8 +19,8 @@ from regente.pipelines.missions.args import MissionArgs
 from regente.pipelines.missions.read_models import MissionFilter
 from regente.settings import Settings
 from tests.pipelines.missions.conftest import QUICK, fleet_of
-from tests.pipelines.missions.faults.runner_processes import ForkServer, RunnerProcess
 from tests.pipelines.missions.faults.peers import WatchedWorker, WatchedWriter
+from tests.pipelines.missions.faults.runner_processes import ForkServer, RunnerProcess
 from tests.support.eventually import TIMEOUT_SECONDS, eventually_async
 
 FIRST_DAY = date(2020, 1, 1)

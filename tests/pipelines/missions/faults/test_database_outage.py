@@ -23,8 +23,8 @@ from tests.pipelines.missions.faults.conftest import (
     environment_with,
     missions_on,
 )
-from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.pipelines.missions.faults.peers import JobScript
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.support.eventually import eventually_async
 
 MISSIONS = 8

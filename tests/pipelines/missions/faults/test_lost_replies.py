@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from regente import Regente
 from tests.pipelines.missions.faults.conftest import Environment, environment_with, missions_on
-from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.pipelines.missions.faults.peers import JobScript, overlaps
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.support.peers import Fault, Peer
 
 

@@ -8,8 +8,8 @@ from regente import Regente
 from tests.pipelines.missions.faults.campaign import Campaign
 from tests.pipelines.missions.faults.checker import faults_of, figures_of
 from tests.pipelines.missions.faults.conftest import environment_with
-from tests.pipelines.missions.faults.runner_processes import ForkServer
 from tests.pipelines.missions.faults.plan import make_plan
+from tests.pipelines.missions.faults.runner_processes import ForkServer
 
 SEED, MISSIONS, RUNNERS, KILLS = 11, 60, 2, 5
 

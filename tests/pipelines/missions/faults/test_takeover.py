@@ -16,8 +16,8 @@ from tests.pipelines.missions.faults.conftest import (
     Environment,
     missions_on,
 )
-from tests.pipelines.missions.faults.runner_processes import RunnerProcess
 from tests.pipelines.missions.faults.peers import COMPLETED, FOREVER, JobScript, WatchedJob
+from tests.pipelines.missions.faults.runner_processes import RunnerProcess
 from tests.support.eventually import eventually_async
 from tests.support.peers import Peer, stored
 

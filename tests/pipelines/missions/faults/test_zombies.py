@@ -46,9 +46,7 @@ async def test_a_zombie_sends_no_command_to_a_peer(point: str, env: Environment)
     scenario = SCENARIOS[point]
     scenario.prepare(env)
     await env.app.missions.create(missions_on(MISSIONS), queue=True)
-    zombie = env.runner(
-        REGENTE_CRASH_POINT=point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE
-    )
+    zombie = env.runner(REGENTE_CRASH_POINT=point, REGENTE_CRASH_SIGNAL="SIGSTOP", **SHORT_LEASE)
     await scenario.provoke(env)
     await until(lambda: is_frozen(zombie))
     lease_is_over_at = time.monotonic() + LEASE_SECONDS
