@@ -126,7 +126,7 @@ class _JsonFormatter(_LineFormatter):
 
 
 def _job_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """The original specification's names of what every line about a task tells."""
+    """The fields of every line about a task, with the original specification's names."""
     if "task" not in fields:
         return {}
     duration_ms = fields.get("duration_ms")

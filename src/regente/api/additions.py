@@ -46,8 +46,8 @@ def problems(*found: tuple[str, int, str]) -> list[Attention]:
 
 
 class Additions:
-    """Adds nothing. A built-in's additions replace what they need; each runs its own queries on
-    the `source`."""
+    """The additions of a built-in; this class adds nothing. Subclasses replace what they need; each
+    runs its own queries on the `source`."""
 
     actions: Mapping[str, BulkAction] = {}
     """Bulk actions by kind."""
@@ -62,7 +62,7 @@ class Additions:
         return HealthPart()
 
     async def oldest_waiting(self, source: Source) -> dict[str, float]:
-        """How many seconds the oldest task waits, for pipelines whose tasks are held."""
+        """The age in seconds of the oldest waiting task, by pipeline, where tasks are held."""
         return {}
 
     async def phases(self, source: Source, window_seconds: int) -> list[Row]:

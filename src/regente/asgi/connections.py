@@ -18,7 +18,8 @@ REQUEST_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent
 
 
 def affordable_connections() -> int:
-    """As many as the process may open files, less those that it needs itself."""
+    """The number of connections for which the process has file descriptors, less those that it
+    needs itself."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS

@@ -15,7 +15,8 @@ VARIABLES = {
 
 
 def hide_secrets(words: Sequence[str]) -> None:
-    """If there are any, start the program again, as the same process, with variables instead."""
+    """If the arguments have secrets, execute the program again with these in environment
+    variables."""
     kept, variables = without_secrets(words)
     if variables:
         interpreter = sys.orig_argv[1 : len(sys.orig_argv) - len(words)]

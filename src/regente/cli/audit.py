@@ -32,7 +32,7 @@ async def verify(
     """Check the chain of audit events: each names the hash of the one before.
 
     Keep the head that this prints elsewhere, and give it at the next check: a log whose end was cut
-    off together with its head, or that was written anew, does not contain it.
+    off together with its head, or that was rewritten, does not contain it.
     """
     async with context.app("api") as app:
         database = LimitedDatabase(app.database, SECONDS)
@@ -43,7 +43,7 @@ async def verify(
     if kept is not None and not found["has_kept"]:
         raise AuditBroken(
             f"the kept head {kept[:64]} is not in the chain: the end was cut off, or all of it was "
-            "written anew (or retention has deleted it, if it is older than the log)"
+            "rewritten (or retention has deleted it, if it is older than the log)"
         )
     document = {
         "checked": found["checked"],

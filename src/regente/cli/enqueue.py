@@ -41,7 +41,7 @@ async def enqueue(
     ] = False,
     lane: Annotated[
         str | None,
-        typer.Option(help="What it shares limits with; by default what the pipeline tells."),
+        typer.Option(help="The lane, whose limits it shares; by default the pipeline computes it."),
     ] = None,
     imports: ImportsOption = None,
 ) -> None:

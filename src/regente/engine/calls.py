@@ -193,7 +193,7 @@ def _with_text_keys(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not have, as what it has."""
+    """Convert a value that JSON has no type for to one that it has."""
     if isinstance(value, _TEXTUAL):
         return str(value)
     if isinstance(value, Enum):

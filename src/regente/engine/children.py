@@ -40,7 +40,7 @@ Failures = Literal["raise", "return"]
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """What a step spawns, and what it wants to know of them. `hint` is the type of a result."""
+    """The tasks that a step spawns, and the type (`hint`) of their results."""
 
     pipeline: str
     args: Sequence[Any]
@@ -94,7 +94,7 @@ class Children:
         self._call = spawned.text
 
     def replayed(self, recorded: Recorded) -> list[Any]:
-        """What an earlier attempt got of them."""
+        """The results that an earlier attempt got of the children."""
         if recorded.call != self._call:
             raise self._changed(recorded.call)
         told = json.loads(recorded.output or "[]")
@@ -190,8 +190,7 @@ class Children:
         return done < (self._spawned.first or len(children))
 
     def _told(self, children: list[Child]) -> list[Any]:
-        """What the pipeline gets: the children, or their results, or an error that names those
-        that failed."""
+        """The children or their results; raises an error that names those that failed."""
         if self._spawned.failures == "return":
             return children
         if self._has_failed(children):

@@ -58,7 +58,7 @@ _POSITION = re.compile(r"([0-9]{1,18})-([0-9]{1,18})(?:-([0-9a-f]{8}))?")
 
 
 class Client:
-    """`reads` is what questions are asked of, if not the database itself."""
+    """`reads` is the database for queries, if it differs from `database`."""
 
     def __init__(
         self, database: ClientDatabase, registry: Registry, reads: ReadsRows | None = None
@@ -100,7 +100,7 @@ class Client:
         With `key`, a task of the same pipeline and key is stored once: the second call returns the
         first one's id. Higher `priority` comes first. `batch` is a batch's id, or its name: a new
         name opens one. `draft` leaves it in the bank. `lane` is what it shares limits with, by
-        default what the pipeline's own function tells; None for no lane. With `connection` it
+        default the result of the pipeline's own function; None for no lane. With `connection` it
         becomes part of the caller's own transaction.
         """
         refuse_effects(connection, "the id of a new task")
@@ -227,7 +227,7 @@ class Client:
         )
 
     async def why(self, task_id: int) -> Why:
-        """Why the task is not running, or what it does."""
+        """Explain why the task is not running, or what it does."""
         rows = await self._reads.fetch_dicts("why", {"task_id": _id(task_id)})
         if not rows:
             raise NotFound(f"there is no task {task_id}")
@@ -526,7 +526,7 @@ class Client:
 
     async def resume_batch(self, batch: int | str, *, by: str | None = None) -> Resumed:
         """Release the waiting tasks of a stalled batch. Idempotent: of two concurrent callers one
-        resumes it, the other is told so."""
+        resumes it, the other gets `resumed=False`."""
         store = await self.batch(batch)
         rows = await self.database.fetch("resume_batch", {"batch_id": store.id, "details": _by(by)})
         if rows:

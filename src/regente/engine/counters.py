@@ -37,7 +37,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class DrainReport:
-    """What became of the tasks that were running when the drain began.
+    """The ends of the tasks that were running when the drain began, as counts.
 
     `left` are those whose outcome was not written, because the database was away or another runner
     had taken them over: the reaper queues them when the lease runs out.

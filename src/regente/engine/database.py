@@ -131,7 +131,7 @@ class Database:
         await fetch_on(connection, "enter_timeline", {})
 
     async def open(self) -> None:
-        """Find out what kind of server it is, and open the pool."""
+        """Detect a pooler in front of the server, and open the pool."""
         self.through_pooler = await self._finds_pooler()
         await self.open_pool()
 
@@ -290,8 +290,8 @@ class Database:
             yield await self.retry_while_away(lambda: self._begin(stack), None)
 
     async def in_transaction(self, work: Callable[[AsyncConnection[Any]], Awaitable[T]]) -> T:
-        """`work` in one transaction, which begins anew when PostgreSQL aborts it in favour of
-        another one: nothing of it is committed then."""
+        """Run `work` in one transaction, again if PostgreSQL aborts it for a deadlock or a
+        conflict."""
         deadline = time.monotonic() + RETRY_SECONDS
         while True:
             try:
@@ -326,7 +326,7 @@ class ClientDatabase(Database):
         await self._beside.open()
 
     async def resize(self, sizes: PoolSizes) -> None:
-        """For the runner that begins in this process."""
+        """Resize the pools for a runner that starts in this process."""
         self._sizes = sizes
         for pool, most in ((self._pool, sizes.client), (self._beside, sizes.tasks)):
             if pool is not None:
@@ -408,14 +408,14 @@ class RunnerDatabase(Database):
             self._on_other_timeline()
 
     async def reopen(self) -> None:
-        """For the next registration, in the timeline that it finds."""
+        """Open the pools again for the next registration, in the timeline that it finds."""
         await self.close()
         self.timeline, self._is_over = "", False
         await self.open_pool()
 
     def check_timeline(self) -> None:
         if self._is_over:
-            raise TimelineOver("the database failed over or was restored: the runner begins anew")
+            raise TimelineOver("the database failed over or was restored: the runner begins again")
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -595,8 +595,8 @@ async def execute_on(connection: Any, name: str, params: Mapping[str, Any]) -> N
 
 
 async def _reconnect(pool: AsyncConnectionPool[Any]) -> None:
-    """Let the pool go on trying. By itself it doubles its wait until `reconnect_timeout`, and then
-    leaves callers waiting."""
+    """Let the pool continue to try. By itself it doubles its wait until `reconnect_timeout`, and
+    then leaves callers waiting."""
     await pool.check()
 
 

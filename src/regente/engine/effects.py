@@ -67,7 +67,7 @@ class EffectsConnection:
 
 
 class NoResult:
-    """What `execute` returns on a connection for effects; to ask it for anything is refused."""
+    """The result of `execute` on a connection for effects; every use of it is refused."""
 
     __slots__ = ()
 

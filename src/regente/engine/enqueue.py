@@ -53,7 +53,7 @@ MAX_TIES = 5
 IN_LANE = "3500-01-01 00:00:00+00"  # as regente.in_lane()
 
 BY_PIPELINE: Any = object()
-"""The lane that the pipeline's own function tells."""
+"""Marks that the pipeline's own function computes the lane."""
 
 
 class NewTask(NamedTuple):
@@ -453,7 +453,7 @@ def _laned_lines(
 
 
 def escaped(text: str) -> str:
-    """As COPY reads it."""
+    """Escape the text for COPY."""
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 

@@ -48,7 +48,7 @@ async def perform(task: Task[Any], pipeline: Pipeline) -> Outcome | None:
 
 
 async def _end_started(task: Task[Any], pipeline: Pipeline) -> None:
-    """Nothing that the attempt started goes on beside the next one."""
+    """End what the attempt started, so that it does not run beside the next attempt."""
     if task.started is None:
         return
     left = await task.started.end(

@@ -144,7 +144,8 @@ KEPT_VARIABLES = frozenset(
 
 
 def child_environment() -> dict[str, str]:
-    """What an interpreter needs. Keys and passwords stay here: the child may read hostile input."""
+    """The variables that an interpreter needs, without keys and passwords: the child may read
+    hostile input."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
     return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 

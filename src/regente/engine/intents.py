@@ -125,7 +125,7 @@ class Intents:
         await self._store.forget_intent(self._claim, name, item)
 
     async def _ask(self, intent: Intent, note: str = "") -> Held:
-        """What ends the attempt, so that a person decides."""
+        """Return the exception that ends the attempt and holds the task for a person's decision."""
         if not await self._store.ask_about_intents(self._claim, intent.name, intent.item):
             raise LeaseLost(f"task {self._claim.id} was taken over")
         message = described(intent.name, intent.item, intent.called_at, intent.attempt)

@@ -64,7 +64,7 @@ class LaneKnowledge:
         self._heard = {}
 
     def learn(self, found: Iterable[tuple[str, float]]) -> None:
-        """What is heard during a survey is newer than what it finds."""
+        """Take over what a survey found, except where a hint came during it: that is newer."""
         now = time.monotonic()
         self._due = {pipeline: now + due_seconds for pipeline, due_seconds in found}
         for pipeline, due_at in self._heard.items():

@@ -12,7 +12,7 @@ from regente.engine.lanes import Fetch, LaneEnd, LaneQueue, look_at_lanes, verdi
 from regente.engine.outcome import Ended, Outcome
 from regente.engine.task_store import Claim
 
-MAX_ENDS = 10_000  # kept while the database is away; a lane that is not told is only less polite
+MAX_ENDS = 10_000  # kept while the database is away; a lost end only makes a lane adapt later
 
 
 class LaneWatch:

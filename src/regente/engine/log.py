@@ -108,8 +108,8 @@ def runner_stopped(runner_id: int, name: str, report: str) -> None:
     logger.info("runner stopped: %s", report, extra={"runner_id": runner_id, "runner": name})
 
 
-def registers_anew(runner: str) -> None:
-    logger.info("registering anew after a lost lease", extra={"runner": runner})
+def registers_again(runner: str) -> None:
+    logger.info("registering again after a lost lease", extra={"runner": runner})
 
 
 def rows_locked(task_ids: list[int], holders: list[str]) -> None:
@@ -145,7 +145,7 @@ def not_taken_back(task: Task[Any], error: BaseException) -> None:
 
 def timeline_over(runner_id: int) -> None:
     logger.error(
-        "the database failed over or was restored: this runner gives up its tasks and begins anew",
+        "the database failed over or was restored: this runner gives up its tasks and begins again",
         extra={"runner_id": runner_id},
     )
 

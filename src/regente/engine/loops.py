@@ -25,7 +25,8 @@ async def all_or_first_error(work: Work, count: int) -> None:
 
 
 async def each_to_its_end(work: Work, count: int, missing: Iterator[int]) -> None:
-    """The same, but after an error take no further item, and do not cut off what was begun."""
+    """As `all_or_first_error`, but items that were started are finished after an error, and no
+    further one is started."""
     running = (or_stop(work, missing) for _ in range(count))
     ended = await asyncio.gather(*running, return_exceptions=True)
     errors = [error for error in ended if isinstance(error, BaseException)]

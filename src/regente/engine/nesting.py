@@ -1,4 +1,5 @@
-"""Which connection the running code holds, so that it never waits for another one of its pool.
+"""Tracks the connection that the running code uses, so that it never waits for another one of its
+pool.
 
 Each pool waits only for pools below it, so that no circle of waiting calls can form:
 
@@ -23,7 +24,7 @@ from typing import Literal
 
 @dataclass(slots=True, eq=False)
 class CurrentConnection:
-    """A connection that the running code holds, and the one around it."""
+    """A connection that the running code uses, and the one in use around it."""
 
     by: Literal["transaction", "call"]
     outer: CurrentConnection | None
@@ -38,7 +39,7 @@ _current: ContextVar[CurrentConnection | None] = ContextVar(
 
 
 def current_connection() -> CurrentConnection | None:
-    """The innermost connection that the running code holds."""
+    """The innermost connection that the running code uses."""
     current = _current.get()
     while current is not None and not current.is_open:  # its block ended in another asyncio task
         current = current.outer

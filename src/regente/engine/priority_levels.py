@@ -72,7 +72,7 @@ class Hint(NamedTuple):
 
 
 class Survey:
-    """A survey under way. What is heard during it is newer than what it finds."""
+    """A survey under way. Hints that come during it are newer than what it finds."""
 
     def __init__(self, now: float) -> None:
         self.began = now  # the database's time at the survey before
@@ -99,10 +99,10 @@ class PriorityLevels:
         first = min((level.due_at for _, _, level in self._all()), default=FOREVER)
         return first if first < HELD_SECONDS else FOREVER
 
-    # What is heard.
+    # Hints.
 
     def hear(self, pipeline: str, rank: int, due_seconds: float, first: float = FOREVER) -> None:
-        """There is a task that is due in so many seconds, with this `run_at` if it is known."""
+        """Note a task that is due in so many seconds, with this `run_at` if it is known."""
         if pipeline not in self._levels:
             return
         hint = Hint(pipeline, rank, time.monotonic() + due_seconds, first)
@@ -159,7 +159,7 @@ class PriorityLevels:
         return survey
 
     def abandon(self, survey: Survey) -> None:
-        """It has failed."""
+        """Discard a survey that failed."""
         self._surveys.remove(survey)
         self.is_unsure = True
 

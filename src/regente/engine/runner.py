@@ -134,7 +134,7 @@ class Runner:
             self._listener.start()
             with tasks_of_attempts(self._loop):
                 while not await self._serve(until_idle):
-                    log.registers_anew(self.name)
+                    log.registers_again(self.name)
         finally:
             gc.set_threshold(*collect_every)
             await self._listener.stop()
@@ -463,7 +463,7 @@ class Runner:
         if name and name not in self._pipelines:
             return
         if level:
-            priority, *seconds = level  # a client of an earlier version tells no `run_at`
+            priority, *seconds = level  # a client of an earlier version sends no `run_at`
             for attempt in (0, 1):
                 rank = rank_of(int(priority), attempt)
                 self._levels.hear(name, rank, *map(float, seconds))
@@ -503,7 +503,7 @@ class Runner:
 
     def _queued(self, claim: Claim, delay_seconds: float) -> None:
         if claim.lane is not None:
-            return  # the look at its lane tells when
+            return  # `LaneWatch` finds out when
         rank = rank_of(claim.priority, claim.attempt)
         self._levels.hear(claim.pipeline, rank, delay_seconds)
         if delay_seconds <= 0:  # at a time of its own, perhaps one in the past
@@ -621,7 +621,7 @@ class Runner:
 
 
 async def _watch(lease: LeaseRenewer) -> None:
-    """Looks after the lease's thread while it waits for an answer: ends the wait, or the lease."""
+    """Watch the lease's thread: abort its connection when that gets no answer in time."""
     while not lease.is_over():
         lease.abort_if_silent()
         await asyncio.sleep(max(0.0, min(lease.left_seconds(), LOOK_EVERY_SECONDS)))

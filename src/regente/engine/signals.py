@@ -1,4 +1,4 @@
-"""How a task waits for a signal: what a person or a program tells it, before or after it asks.
+"""How a task waits for a signal, which a person or a program sends before or during the wait.
 
 While it waits it has no slot: it is queued, and due when the signal comes or the time is over.
 """
@@ -48,7 +48,7 @@ class SignalWait:
         self._call = f"wait_for({name!r})"
 
     def replayed(self, recorded: Recorded, default: Any) -> Any:
-        """What an earlier attempt received."""
+        """The payload that an earlier attempt received."""
         if recorded.call != self._call:
             raise self._replay.changed(self._key, recorded, self._call)
         if recorded.output == _TIMED_OUT:

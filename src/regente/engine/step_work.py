@@ -15,7 +15,7 @@ from regente.engine.threads import run_in_thread
 
 
 class Limits(NamedTuple):
-    """Where a step runs, and what it may take."""
+    """Where a step runs, and its limits on time and memory."""
 
     isolated: bool = False
     timeout_seconds: float | None = None

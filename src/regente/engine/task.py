@@ -609,7 +609,7 @@ class Task(Generic[ArgsT]):
         return tuple(self._snapshots)
 
     def starts(self) -> StartedWork:
-        """Where what this attempt starts is noted."""
+        """The record of asyncio tasks and threads that this attempt starts."""
         if self.started is None:
             self.started = StartedWork()
         return self.started

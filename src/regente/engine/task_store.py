@@ -365,7 +365,7 @@ class TaskStore:
 
     async def _write_when_free(self, name: str, claim: Claim, **params: Any) -> Any:
         """What the statement returns beside `locked`. While another session has locked the task's
-        row nothing waits in the database: it is asked again and again."""
+        row nothing waits in the database: it is repeated until the row is free."""
         for wait_seconds in waits_for_a_lock():
             [(passed, locked)] = await self._fetch(
                 name, task_id=claim.id, attempt=claim.attempt, **params

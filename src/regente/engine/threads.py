@@ -1,5 +1,5 @@
 """Runs a synchronous step in a thread of its own, so that it does not block the event loop and can
-be cancelled; and tells attempts of the threads that they start with `asyncio.to_thread`.
+be cancelled; and records the threads that attempts start with `asyncio.to_thread`.
 
 A thread cannot be killed. `StepCanceled` is raised in it at its next Python instruction. The end of
 its attempt waits for one in C code (`attempt_tasks.py`), and its result is dropped.
@@ -94,8 +94,8 @@ def _take_back_interrupt(thread_id: int) -> None:
 
 
 class AttemptThreads(ThreadPoolExecutor):
-    """A loop's default executor, the threads of `asyncio.to_thread`. It tells the attempt in whose
-    context a call is made."""
+    """A loop's default executor, the threads of `asyncio.to_thread`. It records each call with the
+    attempt in whose context it is made."""
 
     @classmethod
     def serve(cls, loop: asyncio.AbstractEventLoop) -> None:

@@ -49,7 +49,8 @@ async def leave_read_only(
 
 
 def is_writable(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """What the server has told. A pooler passes nothing on: then a refused write is its fault."""
+    """Whether the server has reported that it is writable. A pooler does not pass such reports on;
+    without one, a refused write means that the server is read-only."""
     told = [connection.info.parameter_status(name) for name in _READ_ONLY]
     return told == ["off", "off"]
 

@@ -74,7 +74,7 @@ class WorkerInfo(Member):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the command line shows besides."""
+        """The details column of the command line."""
         found = {
             "session_count": self.session_count,
             "mission": self.current_mission_id,
@@ -109,7 +109,7 @@ class ProxyInfo(Member):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the command line shows besides."""
+        """The details column of the command line."""
         found = {
             "fail_count": self.fail_count,
             "worker": self.worker,
@@ -140,7 +140,7 @@ class WriterInfo(Member):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the command line shows besides."""
+        """The details column of the command line."""
         found = {
             "failures": self.failures or None,
             "failed_jobs": self.failed_jobs or None,

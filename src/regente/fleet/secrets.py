@@ -217,7 +217,7 @@ def _is_repetition(text: str) -> bool:
 
 class KeyFile:
     """The keys of a file, read again when it was replaced. This process remembers those that were
-    removed: what it stored under them at that moment can still be encrypted anew."""
+    removed: what it stored under them at that moment can still be encrypted again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

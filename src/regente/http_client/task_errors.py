@@ -23,7 +23,7 @@ def as_task_errors(*, patient: bool = True) -> Iterator[None]:
 
 def task_error(failed: CallFailed, *, patient: bool = True) -> TaskError:
     """The engine's error. While `patient`, a 429 without Retry-After is waited out as one with it,
-    else it uses up a try: an account without credit may say it for ever."""
+    else it uses up a try: an account without credit may answer it for ever."""
     code = (
         f"HTTP_{failed.status}"
         if failed.status is not None

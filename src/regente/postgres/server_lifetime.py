@@ -151,7 +151,7 @@ def end_orphans(files: ServerFiles, timeout_seconds: float = 5.0) -> bool:
     for pid in orphans:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    # With the lock held and no process visible, they are in another container, out of reach.
+    # With the lock held and no process visible, they are in another container: out of our reach.
     return _wait_until(files.server_is_gone, _IMMEDIATE_STOP_SECONDS if orphans else 0)
 
 

@@ -29,7 +29,7 @@ SIGN_IN = ("POST", "/api/session")
 
 
 class Denials:
-    """One address writes few at once, so that a flood does not fill the log."""
+    """Limits the entries per address, so that a flood does not fill the log."""
 
     def __init__(self, database: LimitedDatabase, config: ApiConfig) -> None:
         self._database = database

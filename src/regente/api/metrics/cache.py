@@ -73,7 +73,7 @@ class MetricsCache:
         self.latest = MetricsSnapshot()
 
     async def refresh(self) -> None:
-        """Update `latest`; when the database is unavailable, it only says so."""
+        """Update `latest`, or mark the database as unavailable."""
         async with self._refreshing:
             if time.monotonic() - self._refreshed_at < self._keep_seconds:
                 return

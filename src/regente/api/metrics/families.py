@@ -40,7 +40,7 @@ class DatabaseCollector(Collector):
             yield from found.added
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: a description would need the database."""
+        """Return nothing: a description would need the database."""
         return iter(())
 
 

@@ -37,7 +37,7 @@ class Step(BaseModel):
 
 
 class Resolution(Strict):
-    """What becomes of a call with an unknown outcome: `retry`, or its `result`."""
+    """A decision on a call with an unknown outcome: `retry`, or its `result`."""
 
     step: Word = Field(examples=["PAY"])
     item: int | None = Field(None, ge=0, le=MAX_ID, description="The element of a durable loop.")
@@ -46,7 +46,7 @@ class Resolution(Strict):
 
 
 class Signal(Strict):
-    """What a task is told; it receives it once."""
+    """A signal for a task, which receives it once."""
 
     name: Word = Field(examples=["approval"])
     payload: Any = Field(None, examples=[{"approved": True}])

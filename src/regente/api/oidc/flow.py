@@ -81,7 +81,8 @@ class OidcSignIn:
         return StartedSignIn(with_query(endpoint, sent), secret)
 
     async def finish(self, secret: str | None, answer: Mapping[str, str]) -> CompletedSignIn:
-        """Who signed in, by the parameters of the provider's redirect; raises SignInFailed."""
+        """Return the person who signed in, from the parameters of the provider's redirect; raises
+        SignInFailed."""
         page, nonce, verifier = await self._recognise(secret, answer.get("state", ""))
         await self._check_issuer(answer)
         if error := answer.get("error"):

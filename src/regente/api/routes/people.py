@@ -17,7 +17,7 @@ routes = resource("/api/people", "people")
 
 @routes.get("", summary="List people")
 async def list_people(api: ApiDep, who: Admin) -> list[Person]:
-    """Their roles come from the provider, anew at each sign-in."""
+    """Their roles come from the provider, at each sign-in."""
     return [Person(**row) for row in await api.people.all()]
 
 

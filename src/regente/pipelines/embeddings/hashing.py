@@ -56,7 +56,7 @@ def _without_accents(text: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def _features(word: str) -> tuple[tuple[int, float], ...]:
-    """Where in the vector, and how much: the word itself, and each of its n-grams."""
+    """The features of a word, itself and its n-grams, as positions in the vector and weights."""
     return tuple(_weighed(word))
 
 

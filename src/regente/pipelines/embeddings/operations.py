@@ -50,9 +50,9 @@ class EmbeddingOperations:
         batch: int | str | None = None,
         progress: Progress | None = None,
     ) -> AddedTexts:
-        """Into the queue, as they come: a long file is never held as a whole. A text that cannot be
-        embedded ends it; what came before stays queued, and adding everything again does no harm.
-        """
+        """Queue texts as they are read, so that a long file is never in memory as a whole. A text
+        that cannot be embedded ends it; what came before stays queued, and adding everything again
+        does no harm."""
         chosen = self.model(model)
         name = (
             batch

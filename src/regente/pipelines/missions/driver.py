@@ -46,7 +46,7 @@ class Assignment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """What all drivers of a process share."""
+    """The pipeline `workers`; one object serves all drivers of a process."""
 
     client: Client
     fleet: Fleet

@@ -98,7 +98,7 @@ def code_of_storage(text: str | None) -> ErrorCode | None:
 
 
 def code_of_storage_status(status: int | None) -> ErrorCode | None:
-    """The code of a storage that answers the address of the results so."""
+    """The error code for the status with which the storage answers for the results."""
     if status in (401, 403):
         return ErrorCode.STORAGE_CREDENTIALS
     gone = status in (404, 410)

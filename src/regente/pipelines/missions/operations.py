@@ -141,7 +141,7 @@ class MissionOperations:
         return [row["id"] for row in rows]
 
     async def count(self, chosen: MissionFilter, cap: int) -> int:
-        """How many match; `cap + 1` for more than `cap`."""
+        """The number of missions that match; `cap + 1` for more than `cap`."""
         row = await LISTS.fetch_one(self._reads, "count_missions", **chosen.params(), cap=cap)
         return row["count"] if row else 0
 
@@ -168,7 +168,7 @@ class MissionOperations:
         )
 
     async def why(self, mission_id: int) -> Why:
-        """Why the mission is not running, or what it does."""
+        """Explain why the mission is not running, or what it does."""
         mission = await self.get(mission_id)
         engine = await self._client.why(mission_id)
         rows = await QUERIES.fetch_all(self._database, "why_not", mission_id=mission_id)

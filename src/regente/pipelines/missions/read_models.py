@@ -100,15 +100,15 @@ class MissionFilter(BaseModel):
 
     @property
     def by_day(self) -> bool:
-        """A range of days, and otherwise only what most missions are: a rare thing has an index of
-        its own."""
+        """True if the filter has a range of days and, beside it, only values that most missions
+        have; rare values have indexes of their own."""
         is_range = self.date_from != self.date_to
         common = self.statuses is None or "completed" in self.statuses
         rare = self.worker_id or self.proxy or self.error_code
         return is_range and common and not rare and self.checkpoint in (None, "finalizado")
 
     def params(self) -> dict[str, Any]:
-        """Of the statements in `lists.sql`."""
+        """The parameters of the statements in `lists.sql`."""
         one_day = self.date_from is not None and self.date_from == self.date_to
         first, last = (day.isoformat() if day else None for day in (self.date_from, self.date_to))
         # What a worker or a proxy had to do on some days is looked up where all of that is known:

@@ -110,7 +110,8 @@ class StoragePhase(MissionPhase):
         return await self._stored(job_id, job)
 
     async def _code_of(self, job: WriterJob) -> ErrorCode:
-        """Of a job that failed. If it says nothing, the storage is asked for the results."""
+        """The error code of a failed job. If the job has none, the storage is asked for the
+        results."""
         return code_of_writer_job(job) or await self._code_of_storage() or ErrorCode.WRITER
 
     async def _code_of_storage(self) -> ErrorCode | None:
@@ -271,7 +272,7 @@ class StoragePhase(MissionPhase):
                 if error.failure is not CallFailure.MISSING:
                     await self._status_unknown(writer, error)
                     continue
-            # The writer was set up anew and lost the job. Its name makes sending it again safe.
+            # The writer was reinstalled and lost the job. Its name makes sending it again safe.
             number = (await MissionRun.of(self.fleet, self.task)).writer_no
             job_id = await self._send(
                 client, writer, self._name(number), ask=False, may_have_it=False
@@ -282,8 +283,8 @@ class StoragePhase(MissionPhase):
                 )
 
     async def _status_unknown(self, writer: Writer, error: CallFailed) -> None:
-        """The writer has the job and cannot tell how it is. One that is well otherwise gets a new
-        one."""
+        """The writer has the job and does not report its status. A writer that is healthy otherwise
+        gets a new job."""
         answered = error.status is not None or error.failure is CallFailure.PROTOCOL
         if answered and error.failure in UNCERTAIN and await self._writers.is_well(writer.id):
             await self._writers.answers(writer)

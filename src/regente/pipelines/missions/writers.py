@@ -70,7 +70,7 @@ class Writers:
             await self._rest(writer.id, code, message, failed_job=1)
 
     async def answers(self, writer: Writer, *, stored: bool = False) -> None:
-        """It accepted a job, or has stored one."""
+        """Record that the writer accepted or stored a job."""
         async with brief_transaction(self._task) as connection:
             row = await QUERIES.fetch_one(
                 connection, "writer_answers", writer_id=writer.id, stored=stored
@@ -159,7 +159,7 @@ class Writers:
         }
 
     async def _pause_seconds(self) -> float:
-        """Until the next writer may be tried, or one may have been added."""
+        """Seconds until the next writer may be tried, or one may have been added."""
         found = await QUERIES.fetch_all(self._fleet.database, "next_try_of_a_writer")
         longest = self._fleet.config.polling_session_seconds
         seconds = found[0]["seconds"]

@@ -108,7 +108,7 @@ class QuoteOperations:
         return [QuoteLot(**row) for row in rows]
 
     async def lot(self, batch_id: int) -> tuple[QuoteLot, BatchInfo]:
-        """What the lot is worth, and its ledger."""
+        """The lot with its total value, and its batch."""
         row = await QUERIES.fetch_one(
             self._database, "list_lots", id=batch_id, before_id=None, limit=1
         )

@@ -96,8 +96,8 @@ class QuotePipeline:
         return await self._providers.shopping.search(query, key)
 
     async def _at_their_shops(self, task: Task[QuoteArgs], found: Found) -> Found:
-        """What was found, with the shops' own pages of the products that are read, as far as the
-        search can find them."""
+        """The search result with the shops' own pages of the chosen products, where the search
+        finds them."""
 
         async def find(product: Product) -> Product:
             return await self._providers.shopping.with_page(

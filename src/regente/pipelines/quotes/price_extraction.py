@@ -163,7 +163,8 @@ def _sign(text: str) -> str | None:
 
 
 def _unit(written: str | None, declared: Any) -> Any:
-    """What is written with the price, unless it is only `$`, which the markup may explain."""
+    """The currency that is written with the price, unless it is only `$`, which the markup may
+    explain."""
     return (declared or written) if written in (None, "$") else written
 
 

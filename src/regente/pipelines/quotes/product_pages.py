@@ -121,7 +121,7 @@ class HttpProductPages:
 
 
 def _left_out(price: Decimal, currency: str, method: Method) -> dict[str, Any]:
-    """What the evidence says of a price that does not count, because it is in another currency."""
+    """The evidence of a price that does not count because it is in another currency."""
     return {"left_out": {"price": str(price), "currency": currency, "method": method.value}}
 
 

@@ -21,7 +21,7 @@ class Analyst(PaidProvider, Protocol):
     """Analyses a description."""
 
     async def analyse(self, description: str, key: str) -> Analysed:
-        """What the described item is. `key` is an idempotency key."""
+        """Return what the described item is. `key` is an idempotency key."""
 
 
 class Shopping(PaidProvider, Protocol):
@@ -55,7 +55,7 @@ class Providers:
 
 
 def on_unknown(provider: PaidProvider, given: OnUnknown | None) -> OnUnknown:
-    """What becomes of a call of unknown outcome: the operator's choice, if there is one."""
+    """How a call of unknown outcome is handled: as the operator has chosen, or by default."""
     return given or ("retry" if provider.honours_keys else "hold")
 
 

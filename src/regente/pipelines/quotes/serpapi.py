@@ -1,7 +1,7 @@
 """The shopping search by SerpAPI's Google Shopping, and the shops' pages by its Immersive Product.
 
-The search's answers link to Google's pages only; with a hit's token the second API tells the shops
-and their own pages. SerpAPI takes its key in the query only: the `Http` in use must mask it.
+The search's answers link to Google's pages only; with a hit's token the second API returns the
+shops and their own pages. SerpAPI takes its key in the query only: the `Http` in use must mask it.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class RoundOperations:
         return found[0]
 
     async def matches(self, round_id: int) -> list[RoundMatch]:
-        """In the order of the round's page."""
+        """The matches of a round, in the order of its page."""
         return [
             RoundMatch(**row)
             for row in await QUERIES.fetch_all(

@@ -13,7 +13,7 @@ from fastapi import APIRouter
 
 class Standin(Protocol):
     prefix: str
-    """Where it lies, like `/league`."""
+    """The path prefix under which it is served, like `/league`."""
     calls: dict[str, int]
     """How often each of its routes was called: what a caller paid for. Shown at `/standins`."""
 
@@ -21,4 +21,4 @@ class Standin(Protocol):
         """Its routes, without the prefix."""
 
     def reset(self) -> None:
-        """As if nothing had happened: no faults, all counts at zero."""
+        """Remove all faults and set all counts to zero."""

@@ -27,7 +27,7 @@ _HEALTH_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What the routes use while the application runs."""
+    """The writer's state, which its routes use while the application runs."""
 
     config: WriterConfig
     jobs: Jobs

@@ -103,7 +103,7 @@ class Market:
         ]
 
     def stores(self, token: str, base_url: str) -> list[dict[str, Any]]:
-        """Who sells the product of this token; none for an unknown one."""
+        """The shops that sell the product of this token; none for an unknown one."""
         goods, _, written = token.partition(".")
         number = int(written) if written.isdigit() else 0
         if not 1 <= number <= len(SHOPS):

@@ -2,7 +2,7 @@
 shops.
 
 Charges are counted by `Idempotency-Key`: a repeated key gets the stored answer and is not charged
-again. Told to ignore keys, as providers do that document none, they charge every call.
+again. When set to ignore keys, as providers do that document none, they charge every call.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Billing(BaseModel):
 
     honours_keys: bool = Field(True, description="a repeated key is not charged again")
     answer_seconds: float = Field(
-        0.0, ge=0, description="from the charge to the answer; a caller who hangs up has paid"
+        0.0, ge=0, description="from the charge to the answer; a caller that disconnects has paid"
     )
 
 
