@@ -36,7 +36,7 @@ _COLUMNS = (
     Column("CREATED BY"),
 )
 KeyArgument = Annotated[
-    str, typer.Argument(metavar="KEY", help="Its id or name.", show_default=False)
+    str, typer.Argument(metavar="KEY", help="The key's id or name.", show_default=False)
 ]
 
 
@@ -120,7 +120,7 @@ async def link(
     context: CommandContext,
     key: Annotated[
         str | None,
-        typer.Argument(metavar="[KEY]", help="Its id or name. [default: any admin's key]"),
+        typer.Argument(metavar="[KEY]", help="The key's id or name. [default: any admin's key]"),
     ] = None,
     url: Annotated[
         str,

@@ -44,7 +44,7 @@ async def list_lanes(
     pipeline: Annotated[str | None, typer.Option(help="Only lanes of this pipeline.")] = None,
     search: Annotated[str | None, typer.Option(help="Only names that contain this.")] = None,
     after: Annotated[str | None, typer.Option(help="Only names after this one.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most rows to show.")] = 100,
 ) -> None:
     """List lanes by name, with what runs and waits in them."""
     async with context.app() as app:
@@ -105,7 +105,7 @@ async def park(
     context: CommandContext,
     name: NameArgument,
     seconds: Annotated[
-        float | None, typer.Option(help="For so long; without it until the lane is opened.")
+        float | None, typer.Option(help="Seconds to park; without it, until the lane is opened.")
     ] = None,
     reason: Annotated[str, typer.Option(help="Shown by `why`.")] = "by an operator",
 ) -> None:

@@ -78,7 +78,7 @@ async def serve(
             max=24 * 365,
             metavar="HOURS",
             envvar="REGENTE_SESSION_HOURS",
-            help="A console session ends after that.",
+            help="Hours after which a console session ends.",
         ),
     ] = 12.0,
     session_idle_minutes: Annotated[
@@ -88,7 +88,7 @@ async def serve(
             max=60 * 24 * 365,
             metavar="MINUTES",
             envvar="REGENTE_SESSION_IDLE_MINUTES",
-            help="And when it was not used for so long.",
+            help="Minutes without use after which a console session ends.",
         ),
     ] = 120.0,
     oidc_issuer: Annotated[
@@ -133,7 +133,7 @@ async def serve(
         bool, typer.Option("--sign-in", help="Print an admin's sign-in link at every start.")
     ] = False,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Every request is an admin's; loopback only.")
+        bool, typer.Option("--no-auth", help="Serve every request as an admin; loopback only.")
     ] = False,
 ) -> None:
     """Serve the HTTP API, its documentation (/docs) and the console until SIGTERM or Ctrl-C.

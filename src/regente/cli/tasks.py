@@ -213,7 +213,8 @@ async def resolve(
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Make the call again.")] = False,
     result: Annotated[
-        str | None, typer.Option(metavar="JSON", help="What the call would have returned.")
+        str | None,
+        typer.Option(metavar="JSON", help="The call's result, as JSON."),
     ] = None,
 ) -> None:
     """Decide on a call whose outcome is unknown: make it again, or give its result."""
@@ -226,7 +227,7 @@ async def resolve(
         lambda: (
             f"Task {task_id}: decided; {output.plural(len(still), 'decision')} left."
             if still
-            else f"Task {task_id}: decided, it goes on."
+            else f"Task {task_id}: decided, it continues."
         ),
     )
 
@@ -241,11 +242,9 @@ async def signal(
     context: CommandContext,
     task_id: IdArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The signal.", show_default=False)],
-    payload: Annotated[
-        str, typer.Argument(metavar="JSON", help="What the task receives.")
-    ] = "null",
+    payload: Annotated[str, typer.Argument(metavar="JSON", help="The payload, as JSON.")] = "null",
     key: Annotated[
-        str | None, typer.Option(help="Sent again with the same key, it is the same signal.")
+        str | None, typer.Option(help="Idempotency key: a second signal with it is not stored.")
     ] = None,
 ) -> None:
     """Send a signal to a task, which receives it once, now or when it waits for it."""

@@ -47,7 +47,7 @@ documents = typer.Typer(
 )
 
 ExecutionArgument = Annotated[
-    str, typer.Argument(metavar="EXECUTION", help="Its id or name.", show_default=False)
+    str, typer.Argument(metavar="EXECUTION", help="The execution's id or name.", show_default=False)
 ]
 StatusOption = Annotated[
     list[DocumentStatus] | None,

@@ -210,7 +210,10 @@ async def sites(context: CommandContext) -> None:
 async def try_site(
     context: CommandContext,
     site: Annotated[
-        str, typer.Argument(metavar="SITE", help="Its name in `rounds sites`.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="SITE", help="The site's name, as in `rounds sites`.", show_default=False
+        ),
     ],
     league: LeagueArgument,
     number: NumberArgument,

@@ -44,11 +44,14 @@ _COLUMNS = (
 _TEST_COLUMNS = (word("KIND"), word("NAME"), word("TEST"), word("TOOK"), Column("RESULT"))
 
 MemberArgument = Annotated[
-    str, typer.Argument(metavar="MEMBER", help="Its id or name.", show_default=False)
+    str, typer.Argument(metavar="MEMBER", help="The member's id or name.", show_default=False)
 ]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The member's name.", show_default=False)
+]
 UrlArgument = Annotated[
-    str, typer.Argument(metavar="URL", help="Its base URL.", show_default=False)
+    str,
+    typer.Argument(metavar="URL", help="The base URL of the worker or writer.", show_default=False),
 ]
 _SECRET_HELP = f"Read from {SECRET_VARIABLE}, or from stdin with -."
 
@@ -109,11 +112,11 @@ async def add_proxy(
     host: Annotated[
         str,
         typer.Argument(
-            metavar="HOST", help="Its host; with a scheme unless http.", show_default=False
+            metavar="HOST", help="The proxy's host; with a scheme unless http.", show_default=False
         ),
     ],
-    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Its port.")] = None,
-    username: Annotated[str | None, typer.Option(help="Its user name.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="The proxy's port.")] = None,
+    username: Annotated[str | None, typer.Option(help="The user name at the proxy.")] = None,
     secret: Annotated[
         str | None, typer.Option("--password", metavar="-", help=f"Its password. {_SECRET_HELP}")
     ] = None,
