@@ -93,7 +93,7 @@ async def test_up_runs_a_runner_and_a_writer_until_it_is_stopped(
     pids = [runner.pid for runner in await app.runners()]
     assert [member.kind for member in await app.fleet.members()] == ["writer"]
     os.kill(pids[0], signal.SIGKILL)
-    eventually(process.said("was restarted"), within_seconds=30)
+    eventually(process.said("was restarted"), within_seconds=60)
     process.send(signal.SIGTERM)
     assert process.wait(60).code == 0
     assert not any(is_alive(runner.pid) for runner in await app.runners(everyone=True))

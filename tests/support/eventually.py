@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_SECONDS = 30.0  # until a test fails; says nothing about the expected duration
+TIMEOUT_SECONDS = 60.0  # until a test fails; says nothing about the expected duration
 _POLL_SECONDS = 0.02
 
 
