@@ -81,8 +81,8 @@ async def _mixed_batch(app: Regente) -> None:
     for n, kind in enumerate(kinds):
         await app.enqueue("mixed", {"kind": kind, "n": n}, batch="tour", key=kind, priority=n)
     await eventually_async(lambda: _batch_is(app, "completed"), within_seconds=30)
-    ledger = await app.batch("tour")
-    assert (ledger.completed, ledger.failed, ledger.balanced) == (3, 1, True)
+    batch = await app.batch("tour")
+    assert (batch.completed, batch.failed, batch.balanced) == (3, 1, True)
     dead = (await app.tasks(statuses=["failed"]))[0]
     assert dead.error_code == "LAYOUT"
     failure = (await app.failures(dead.id))[0]
@@ -95,8 +95,8 @@ async def _mixed_batch(app: Regente) -> None:
 
 
 async def _batch_is(app: Regente, status: str) -> bool:
-    ledger = await app.batch("tour")
-    return ledger.status == status and ledger.queued + ledger.running == 0
+    batch = await app.batch("tour")
+    return batch.status == status and batch.queued + batch.running == 0
 
 
 async def _cancel_running(app: Regente) -> None:

@@ -37,7 +37,7 @@ def a_stale_attempt_of_the_same_runner_is_refused(engine: Engine) -> None:
     (current,) = engine.claim(runner, 1)
     assert current.attempt == stale.attempt + 1
     refuse_everything(engine, runner, stale)
-    assert not engine.run(engine.ledgers[runner].add_event(stale, "event:late", "late", "{}"))
+    assert not engine.run(engine.stores[runner].add_event(stale, "event:late", "late", "{}"))
     assert state(engine) == [("running", 2, 0, 0)]
 
 
@@ -186,7 +186,7 @@ def a_call_of_unknown_outcome_is_not_repeated(engine: Engine) -> None:
 def an_intent_is_written_under_the_fence(engine: Engine) -> None:
     """I3, I4: not by another runner, an earlier attempt, or for a task that has ended."""
     runner, first = held(engine)
-    store, other = engine.ledgers[runner], engine.ledgers[engine.register()]
+    store, other = engine.stores[runner], engine.stores[engine.register()]
     assert engine.run(store.record_intent(first, "PAY", -1, "pay()"))
     engine.settle(runner, first, HANDED_BACK)
     (second,) = engine.claim(runner, 1)
@@ -204,7 +204,7 @@ def an_intent_is_written_under_the_fence(engine: Engine) -> None:
 def a_signal_is_received_once_and_under_the_fence(engine: Engine) -> None:
     """I2, I3, I4."""
     runner, first = held(engine)
-    store, other = engine.ledgers[runner], engine.ledgers[engine.register()]
+    store, other = engine.stores[runner], engine.stores[engine.register()]
     sent = engine.run(engine.client.signal(first.id, "go", 1))
     what = {"signal": "go", "signal_id": sent, "output": "1", "call": None}
     engine.settle(runner, first, HANDED_BACK)
@@ -221,7 +221,7 @@ def a_signal_is_received_once_and_under_the_fence(engine: Engine) -> None:
 def children_belong_to_the_attempt_that_holds_the_parent(engine: Engine) -> None:
     """I3, I4: waited for and recorded under the fence; canceled with their parent."""
     runner, first = held(engine)
-    store, other = engine.ledgers[runner], engine.ledgers[engine.register()]
+    store, other = engine.stores[runner], engine.stores[engine.register()]
     (batch,) = engine.query(
         "INSERT INTO regente.batches (name, parent_id, parent_step, total, status)"
         f" VALUES ('children', {first.id}, 'A', 1, 'running') RETURNING id"
@@ -243,7 +243,7 @@ def children_belong_to_the_attempt_that_holds_the_parent(engine: Engine) -> None
 def a_decision_is_made_once_and_about_what_waits(engine: Engine) -> None:
     """I2, I5."""
     runner, first = held(engine)
-    store = engine.ledgers[runner]
+    store = engine.stores[runner]
     for step in ("PAY", "SHIP"):
         engine.run(store.record_intent(first, step, -1, f"{step}()"))
         engine.run(store.ask_about_intents(first, step, -1))
@@ -468,8 +468,8 @@ def a_claim_goes_on_after_its_floor(engine: Engine) -> None:
     """S3: a bulk enqueue gives all its tasks one `run_at`, so the floor has an id."""
     first, *others = engine.run(engine.client.enqueue_many("alpha", [{}] * 3))
     runner = engine.register()
-    floor = (engine.run(engine.ledgers[runner].survey(["alpha"]))[0][0].first or 0.0, first + 1)
-    claims = engine.run(engine.ledgers[runner].claim([LevelRequest("alpha", 0, floor, 5)], 5))
+    floor = (engine.run(engine.stores[runner].survey(["alpha"]))[0][0].first or 0.0, first + 1)
+    claims = engine.run(engine.stores[runner].claim([LevelRequest("alpha", 0, floor, 5)], 5))
     assert sorted(claim.id for claim in claims) == others
 
 
@@ -599,7 +599,7 @@ def suspects_of_lanes_keep_the_limits(engine: Engine) -> None:
         "WHERE id IN (SELECT id FROM regente.tasks ORDER BY id LIMIT 2) RETURNING id"
     )
     (healthy,) = claim_lanes(engine, runner)
-    store = engine.ledgers[runner]
+    store = engine.stores[runner]
     assert engine.run(store.claim_lane_suspect(["alpha"])) == []
     assert engine.finish(runner, healthy)
     look(engine)
@@ -690,7 +690,7 @@ def look(engine: Engine, lane: str = "a") -> None:
 
 
 def claim_lanes(engine: Engine, runner: int, free: int = 100) -> list[Claim]:
-    found = engine.run(engine.ledgers[runner].claim_lanes({"alpha": free}, free, 10))
+    found = engine.run(engine.stores[runner].claim_lanes({"alpha": free}, free, 10))
     engine.run(look_at_lanes(engine.database.fetch, found.to_look_at))
     return found.claims
 
@@ -715,7 +715,7 @@ def held(engine: Engine) -> tuple[int, Claim]:
 
 
 def stops(engine: Engine, runner: int, *claims: Claim) -> list[tuple[int, int, bool]]:
-    return engine.run(engine.ledgers[runner].to_be_stopped(claims))
+    return engine.run(engine.stores[runner].to_be_stopped(claims))
 
 
 def refuse_everything(engine: Engine, runner: int, claim: Claim) -> None:
@@ -733,7 +733,7 @@ def state(engine: Engine) -> list[tuple[Any, ...]]:
 def task_of(engine: Engine, runner: int, claim: Claim) -> Task[Any]:
     pipeline = engine.registry.get(claim.pipeline)
     assert pipeline is not None
-    return Task(claim, pipeline, engine.ledgers[runner])
+    return Task(claim, pipeline, engine.stores[runner])
 
 
 async def store(task: Task[Any]) -> None:

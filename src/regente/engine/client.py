@@ -507,18 +507,18 @@ class Client:
         limit: int = 100,
     ) -> list[BatchInfo]:
         """Newest first; the next page begins with `before_id` of the last one seen."""
-        return await self._ledgers(limit, statuses=statuses, before_id=before_id)
+        return await self._batches_where(limit, statuses=statuses, before_id=before_id)
 
     async def children(self, task_id: int, limit: int = MAX_PAGE) -> list[BatchInfo]:
         """The batches of tasks that the task's steps have spawned, newest first."""
         await self.get(task_id)
-        return await self._ledgers(limit, parent_id=task_id)
+        return await self._batches_where(limit, parent_id=task_id)
 
     async def batch(self, batch: int | str) -> BatchInfo:
         found = await (
-            self._ledgers(1, id=_id(batch))
+            self._batches_where(1, id=_id(batch))
             if isinstance(batch, int)
-            else self._ledgers(1, name=str(batch))
+            else self._batches_where(1, name=str(batch))
         )
         if not found:
             raise NotFound(f"there is no batch {batch}")
@@ -635,7 +635,7 @@ class Client:
             return await self.open_batch(batch)
         return int((await fetch_on(connection, "open_batch", _new_batch(batch)))[0][0])
 
-    async def _ledgers(self, limit: int, **chosen: Any) -> list[BatchInfo]:
+    async def _batches_where(self, limit: int, **chosen: Any) -> list[BatchInfo]:
         every = dict.fromkeys(("id", "name", "statuses", "before_id", "parent_id"))
         params = {**every, **chosen, "limit": limit}
         return [BatchInfo(**row) for row in await self._reads.fetch_dicts("batch_ledger", params)]

@@ -94,7 +94,7 @@ class Engine:
         self.database = ClientDatabase(url)
         self.transactions = TaskConnections(self.database, 4)
         self.client = Client(self.database, self.registry)
-        self.ledgers: dict[int, TaskStore] = {}
+        self.stores: dict[int, TaskStore] = {}
         self.run(self._open())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -128,9 +128,9 @@ class Engine:
         self.run(self.database.fetch("register_pipelines", params))
 
     def forget_runners(self) -> None:
-        for store in self.ledgers.values():
+        for store in self.stores.values():
             self.run(store.stop())
-        self.ledgers.clear()
+        self.stores.clear()
 
     def advance(self, seconds: int) -> None:
         self.connection.execute(
@@ -170,10 +170,8 @@ class Engine:
 
     async def _register(self, params: dict[str, Any]) -> int:
         runner_id = int((await self.database.fetch("register_runner", params))[0][0])
-        self.ledgers[runner_id] = TaskStore(
-            self.database, runner_id, transactions=self.transactions
-        )
-        self.ledgers[runner_id].start()
+        self.stores[runner_id] = TaskStore(self.database, runner_id, transactions=self.transactions)
+        self.stores[runner_id].start()
         return runner_id
 
     def renew(self, runner_id: int) -> bool:
@@ -189,33 +187,33 @@ class Engine:
 
     def claim(self, runner_id: int, free: int) -> list[Claim]:
         asked = [LevelRequest(pipeline, rank, BEGINNING, free) for pipeline, rank in LEVELS]
-        return self.run(self.ledgers[runner_id].claim(asked, free))
+        return self.run(self.stores[runner_id].claim(asked, free))
 
     def claim_suspect(self, runner_id: int) -> list[Claim]:
-        return self.run(self.ledgers[runner_id].claim_suspect(PIPELINES))
+        return self.run(self.stores[runner_id].claim_suspect(PIPELINES))
 
     # Writes on behalf of a task, by the task store of the runner that claimed it.
 
     def record(self, runner_id: int, claim: Claim, step: str) -> bool:
         return self.run(
-            self.ledgers[runner_id].marked.write(
+            self.stores[runner_id].marked.write(
                 StepRecord(claim, step, output="1", checkpoint=step)
             )
         )
 
     def finish(self, runner_id: int, claim: Claim) -> bool:
         return self.run(
-            self.ledgers[runner_id].finished.write(Completion(claim, Completed('"done"'), None))
+            self.stores[runner_id].finished.write(Completion(claim, Completed('"done"'), None))
         )
 
     def settle(self, runner_id: int, claim: Claim, outcome: Ended) -> bool:
-        return self.run(self.ledgers[runner_id].settled.write(Settlement(claim, outcome)))
+        return self.run(self.stores[runner_id].settled.write(Settlement(claim, outcome)))
 
     def failed_attempt(self, runner_id: int, claim: Claim) -> Ended:
         """The engine's own decision between another attempt and a dead letter."""
         pipeline = self.registry.get(claim.pipeline)
         assert pipeline is not None
-        task: Task[Any] = Task(claim, pipeline, self.ledgers[runner_id])
+        task: Task[Any] = Task(claim, pipeline, self.stores[runner_id])
         return failed_attempt(task, pipeline, Failure("transient", "FAILED", "it failed"))
 
     # Sweeps.

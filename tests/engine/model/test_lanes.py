@@ -165,7 +165,7 @@ class LanesFollowModel(RuleBasedStateMachine):
         found: set[int] = set()
         while True:
             claimed = self.engine.run(
-                self.engine.ledgers[self.runner].claim_lanes({"alpha": 500}, 500, 10)
+                self.engine.stores[self.runner].claim_lanes({"alpha": 500}, 500, 10)
             )
             self.engine.run(look_at_lanes(self.engine.database.fetch, claimed.to_look_at))
             found |= {claim.id for claim in claimed.claims}
@@ -179,7 +179,7 @@ class LanesFollowModel(RuleBasedStateMachine):
         """Fewer than there are: which lanes come first is not modelled, their limits are."""
         room = {name: lane.room(self.now) for name, lane in self.lanes.items()}
         claimed = self.engine.run(
-            self.engine.ledgers[self.runner].claim_lanes({"alpha": free}, free, 10)
+            self.engine.stores[self.runner].claim_lanes({"alpha": free}, free, 10)
         )
         self.engine.run(look_at_lanes(self.engine.database.fetch, claimed.to_look_at))
         assert len(claimed.claims) <= free
@@ -203,7 +203,7 @@ class LanesFollowModel(RuleBasedStateMachine):
     @rule(pick=picks)
     def finish(self, pick: int) -> None:
         claim = self._pick(pick)
-        store = self.engine.ledgers[self.runner]
+        store = self.engine.stores[self.runner]
         assert self.engine.run(store.finished.write(Completion(claim, Completed(None), None)))
         watched = claim.lane_is_watched
         lane = self.lanes[claim.lane or ""]

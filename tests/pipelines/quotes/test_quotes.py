@@ -147,8 +147,8 @@ async def test_a_lot_has_counts_and_a_total_value(
     assert again.ids == first.ids[:2]
     await app.run(until_idle=True)
     assert first.batch_id is not None
-    lot, ledger = await operations.lot(first.batch_id)
-    assert (lot.total, lot.quoted, ledger.completed, ledger.balanced) == (3, 3, 3, True)
+    lot, batch = await operations.lot(first.batch_id)
+    assert (lot.total, lot.quoted, batch.completed, batch.balanced) == (3, 3, 3, True)
     listed = await operations.find(batch_id=first.batch_id)
     assert lot.value == sum((one.value or Decimal(0)) for one in listed)
     assert [one.id for one in await operations.lots()] == [first.batch_id]

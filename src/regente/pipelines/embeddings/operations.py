@@ -59,8 +59,8 @@ class EmbeddingOperations:
             if batch is not None
             else f"embeddings {datetime.now(UTC):%Y-%m-%d %H:%M:%S} {secrets.token_hex(2)}"
         )
-        ledger = await self._client.batch(name) if isinstance(name, int) else None
-        batch_id = ledger.id if ledger else await self._client.open_batch(str(name))
+        known_batch = await self._client.batch(name) if isinstance(name, int) else None
+        batch_id = known_batch.id if known_batch else await self._client.open_batch(str(name))
         count = tasks = 0
         slab: list[dict[str, Any]] = []
         for chunk in chunks(texts, self.settings.texts_per_task):
@@ -75,7 +75,7 @@ class EmbeddingOperations:
             tasks += len(await self._client.enqueue_many("embeddings", slab, batch=batch_id))
         return AddedTexts(
             batch_id=batch_id,
-            batch=ledger.name if ledger else str(name),
+            batch=known_batch.name if known_batch else str(name),
             model=chosen,
             texts=count,
             tasks=tasks,

@@ -81,7 +81,7 @@ async def status_detalhado(execution_id: Id, api: ApiDep, who: Viewer) -> Execut
 async def erros(
     execution_id: Id, query: Annotated[PageQuery, Query()], api: ApiDep, who: Viewer
 ) -> DocumentErrors:
-    ledger = await api.regente.batch(execution_id)
+    batch = await api.regente.batch(execution_id)
     rows = await EXECUCOES.fetch_all(
         api.database,
         "execution_errors",
@@ -91,7 +91,7 @@ async def erros(
     )
     items = [DocumentError(**row) for row in rows[: query.limit]]
     more = str(items[-1].id) if len(rows) > query.limit else None
-    return DocumentErrors(total=ledger.failed, itens=items, proximo=more)
+    return DocumentErrors(total=batch.failed, itens=items, proximo=more)
 
 
 @routes.post("/{execution_id}/retomar", summary="Retoma de onde parou (idempotente)")

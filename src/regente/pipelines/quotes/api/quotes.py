@@ -68,16 +68,16 @@ async def list_lots(
 
 @routes.get("/lots/{lot_id}", summary="Show a lot with its value and counts")
 async def show_lot(lot_id: Id, api: ApiDep, who: Viewer) -> QuoteLotDetail:
-    lot, ledger = await _operations(api).lot(lot_id)
-    waiting = await between_attempts(api, ledger)
+    lot, batch = await _operations(api).lot(lot_id)
+    waiting = await between_attempts(api, batch)
     return QuoteLotDetail(
         **lot.model_dump(),
-        pending=ledger.draft + ledger.queued - waiting,
-        processing=ledger.running + waiting,
-        completed=ledger.completed,
-        failed=ledger.failed,
-        cancelled=ledger.canceled + ledger.skipped,
-        eta_seconds=ledger.eta_seconds,
+        pending=batch.draft + batch.queued - waiting,
+        processing=batch.running + waiting,
+        completed=batch.completed,
+        failed=batch.failed,
+        cancelled=batch.canceled + batch.skipped,
+        eta_seconds=batch.eta_seconds,
     )
 
 
