@@ -21,6 +21,7 @@ from regente.api.problems import add_problem_answers
 from regente.api.routes import routers_of
 from regente.api.state import Api
 from regente.api.stream.feed import Feed
+from regente.api.uploads import upload_paths
 from regente.app import Regente
 from regente.console import Console
 from regente.pipelines.builtins import switched_on
@@ -66,7 +67,7 @@ def create_app(regente: Regente, config: ApiConfig | None = None) -> FastAPI:
     describe(app, routers, tags)
     add_problem_answers(app)
     # The middleware that is added last is the outermost.
-    app.add_middleware(BodyLimits, config=config)
+    app.add_middleware(BodyLimits, config=config, uploads=upload_paths(routers))
     app.add_middleware(
         AccessMiddleware,
         config=config,

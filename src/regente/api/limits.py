@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Collection
 from typing import Annotated
 
 from fastapi import Path
@@ -32,9 +33,6 @@ CHECKED_AT_ONCE = 64 * 1024
 MAX_CONTAINERS = 250_000
 """Lists and objects of one body: 100,000 missions with their languages fit."""
 
-UPLOADS = frozenset({"/api/documents/executions"})
-"""Paths whose handlers read the body as a stream, with a limit of their own."""
-
 Id = Annotated[int, Path(ge=1, le=MAX_ID, examples=[42])]
 MemberId = Annotated[str, Path(pattern=r"^[a-z]{2,4}_[0-9a-f]{1,32}$", max_length=40)]
 
@@ -44,17 +42,19 @@ nothing is tried twice, so that the time is linear in the length."""
 
 
 class BodyLimits:
-    """Reads the whole body, and refuses one that is too large or too deeply nested."""
+    """Reads the whole body, and refuses one that is too large or too deeply nested; not for the
+    paths of `uploads`."""
 
-    def __init__(self, app: ASGIApp, config: ApiConfig) -> None:
+    def __init__(self, app: ASGIApp, config: ApiConfig, uploads: Collection[str]) -> None:
         self._app = app
         self._config = config
+        self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
             scope["type"] != "http"
             or scope["method"] in ("GET", "HEAD", "OPTIONS")
-            or get_route_path(scope) in UPLOADS
+            or get_route_path(scope) in self._uploads
         ):
             return await self._app(scope, receive, send)
         try:

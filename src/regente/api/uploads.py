@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, TypeVar
 
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from regente.api.errors import BodyTooLarge
 from regente.engine.errors import InvalidInput
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+_MARK = "regente_takes_upload"
+
+
+def takes_upload(handler: Handler) -> Handler:
+    """Marks a handler that reads its body as a stream, with a limit of its own. Its path has no
+    parameters."""
+    setattr(handler, _MARK, True)
+    return handler
+
+
+def upload_paths(routers: Iterable[APIRouter]) -> frozenset[str]:
+    """The paths of the marked handlers."""
+    routes = (route for router in routers for route in router.routes)
+    return frozenset(
+        route.path
+        for route in routes
+        if isinstance(route, APIRoute) and hasattr(route.endpoint, _MARK)
+    )
 
 
 @contextlib.asynccontextmanager

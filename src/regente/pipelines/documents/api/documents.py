@@ -16,7 +16,7 @@ from regente.api.limits import Id
 from regente.api.models.basics import Page, PageQuery
 from regente.api.resource import resource
 from regente.api.state import Api, ApiDep
-from regente.api.uploads import files_of, text_of, uploaded
+from regente.api.uploads import files_of, takes_upload, text_of, uploaded
 from regente.pipelines.documents.api.models import (
     UPLOAD,
     DocumentQuery,
@@ -60,6 +60,7 @@ async def put_project(
 @routes.post(
     "/executions", summary="Classify the files of an upload", status_code=201, openapi_extra=UPLOAD
 )
+@takes_upload
 async def upload(
     request: Request, api: ApiDep, who: Operator, note: AuditNoteDep, limits: Limits
 ) -> DocumentExecution:
