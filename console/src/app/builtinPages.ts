@@ -18,6 +18,13 @@ export interface Detail {
   back?: { href: (id: number) => string; name: Record<Language, string> };
 }
 
+// An item of the overview's list of problems.
+export interface Attention {
+  // Messages with {count}.
+  text: Record<Language, string>;
+  path: string;
+}
+
 export interface BuiltinPage {
   // As `page` in the descriptor.
   name: string;
@@ -29,6 +36,8 @@ export interface BuiltinPage {
   details?: readonly Detail[];
   // The path of a batch's results.
   ofBatch?: (batchId: number) => string;
+  // The problems that its additions report to the overview, by code.
+  attention?: Record<string, Attention>;
 }
 
 const found = import.meta.glob<{ page: BuiltinPage }>(
@@ -42,6 +51,9 @@ export const BUILTIN_PAGES: readonly BuiltinPage[] = inOrder(
 
 const ofPipeline = (pipeline: string): BuiltinPage | undefined =>
   BUILTIN_PAGES.find(({ pipelines }) => pipelines.includes(pipeline));
+
+export const attentionOf = (code: string): Attention | undefined =>
+  BUILTIN_PAGES.flatMap(({ attention }) => attention?.[code] ?? [])[0];
 
 // The pages that events may have changed. An event of a whole batch names no pipeline and may
 // concern any of them.

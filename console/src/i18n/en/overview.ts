@@ -3,10 +3,6 @@ export const overview = {
   "verdict.needs": "{count, plural, one {# item needs attention} other {# items need attention}}",
   "attention.DEAD_LETTERS":
     "{count, plural, one {# task failed permanently} other {# tasks failed permanently}}",
-  "attention.MATCHES_FAILED":
-    "{count, plural, one {# match failed for good} other {# matches failed for good}}",
-  "attention.ROUNDS_FAILED":
-    "{count, plural, one {# round whose page could not be read} other {# rounds whose page could not be read}}",
   "attention.STALLED_BATCHES":
     "{count, plural, one {# batch is stalled} other {# batches are stalled}}",
   "attention.STUCK_TASKS":

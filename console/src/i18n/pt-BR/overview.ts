@@ -5,10 +5,6 @@ export const overview: typeof words = {
   "verdict.needs": "{count, plural, one {# item requer atenção} other {# itens requerem atenção}}",
   "attention.DEAD_LETTERS":
     "{count, plural, one {# tarefa falhou definitivamente} other {# tarefas falharam definitivamente}}",
-  "attention.MATCHES_FAILED":
-    "{count, plural, one {# partida falhou definitivamente} other {# partidas falharam definitivamente}}",
-  "attention.ROUNDS_FAILED":
-    "{count, plural, one {# rodada cuja página não pôde ser lida} other {# rodadas cuja página não pôde ser lida}}",
   "attention.STALLED_BATCHES": "{count, plural, one {# lote travado} other {# lotes travados}}",
   "attention.STUCK_TASKS":
     "{count, plural, one {# tarefa em andamento sem progresso} other {# tarefas em andamento sem progresso}}",

@@ -1,9 +1,8 @@
-import { Alert, Anchor, NativeSelect, Text } from "@mantine/core";
+import { NativeSelect, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useSearchParams } from "wouter";
+import { useSearchParams } from "wouter";
 import {
   orchestratorQuery,
-  type Stats,
   type StatsWindow,
   startOrchestrator,
   statsKey,
@@ -15,28 +14,11 @@ import { HAS_MISSIONS } from "../../app/builtins";
 import { useHasRole } from "../../app/session";
 import { ActionButton, ConfirmButton } from "../../components/ActionButton";
 import { PageHeader, QueryView } from "../../components/States";
-import { isMessageId, useT } from "../../i18n";
-import { useFormat } from "../../i18n/format";
+import { useT } from "../../i18n";
 import { Charts } from "./Charts";
 import { Errors, Fleet, Missions, Queues } from "./cards";
 import { FirstRun } from "./FirstRun";
-
-const ATTENTION_PATHS: Record<string, string> = {
-  DEAD_LETTERS: "/failures",
-  MATCHES_FAILED: "/results?of=rounds",
-  ROUNDS_FAILED: "/results?of=rounds",
-  STALLED_BATCHES: "/batches",
-  STUCK_TASKS: "/runners",
-  PROXIES_FAIL: "/fleet",
-  WORKERS_FAIL: "/fleet",
-  PROXIES_OUT: "/fleet",
-  NO_PROXY: "/fleet",
-  NO_WORKER: "/fleet",
-  NO_WRITER: "/fleet",
-  WRITERS_FAIL: "/fleet",
-  NO_RUNNER: "/runners",
-  RUNNERS_LOST: "/runners",
-};
+import { Verdict } from "./Verdict";
 
 export default function Overview() {
   const t = useT();
@@ -50,7 +32,7 @@ export default function Overview() {
       <QueryView query={query}>
         {(stats) => (
           <>
-            <Verdict stats={stats} />
+            <Verdict attention={stats.attention} />
             <div className="cards">
               {HAS_MISSIONS && <Missions />}
               <Queues stats={stats} />
@@ -106,38 +88,5 @@ function Orchestrator() {
         </ActionButton>
       )}
     </>
-  );
-}
-
-function Verdict({ stats: { attention } }: { stats: Stats }) {
-  const t = useT();
-  const format = useFormat();
-  if (!attention.length)
-    return <Alert color="green" className="verdict" title={t("verdict.fine")} mb="md" />;
-  return (
-    <Alert
-      color="orange"
-      className="verdict"
-      title={t("verdict.needs", { count: attention.length })}
-      mb="md"
-    >
-      <ul className="needs">
-        {attention.map(({ code, count, message }) => {
-          const id = `attention.${code}`;
-          const text = isMessageId(id) ? t(id, { count }) : `${format.number(count)} ${message}`;
-          return (
-            <li key={code}>
-              {ATTENTION_PATHS[code] ? (
-                <Anchor component={Link} href={ATTENTION_PATHS[code]}>
-                  {text}
-                </Anchor>
-              ) : (
-                text
-              )}
-            </li>
-          );
-        })}
-      </ul>
-    </Alert>
   );
 }
