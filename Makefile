@@ -36,6 +36,7 @@ check: install lint  ## Check lint, types, import contracts and generated files
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_tree.py
 	@$(BIN)/python scripts/requirements.py
+	@$(BIN)/python scripts/deviations.py
 	@$(BIN)/python scripts/openapi.py
 	@$(BIN)/python scripts/console.py --check
 
