@@ -127,6 +127,9 @@ class Evidence(Value):
     method: Method | None = None
     excerpt: str | None = Field(None, description="The text with the price, as on the page.")
     page_sha256: str | None = None
+    screenshot: bytes | None = Field(
+        None, exclude=True, repr=False, description="PNG; stored apart from the step's result."
+    )
     fetched_at: datetime
     error: str | None = None
     details: dict[str, Any] = Field(default_factory=dict)

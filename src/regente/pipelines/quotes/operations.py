@@ -101,6 +101,16 @@ class QuoteOperations:
             checkpoints=_passed(steps),
         )
 
+    async def screenshot(self, quote_id: int, position: int) -> bytes:
+        """The page of a source as PNG."""
+        row = await QUERIES.fetch_one(
+            self._database, "screenshot_of", id=quote_id, position=position
+        )
+        if row is None:
+            raise NotFound(f"quote {quote_id} has no screenshot of source {position}")
+        png: bytes = row["png"]
+        return png
+
     async def lots(self, *, before_id: int | None = None, limit: int = 100) -> list[QuoteLot]:
         rows = await QUERIES.fetch_all(
             self._database, "list_lots", id=None, before_id=before_id, limit=_limited(limit)

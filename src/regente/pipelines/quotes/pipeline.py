@@ -22,7 +22,7 @@ from regente.pipelines.quotes.models import (
 )
 from regente.pipelines.quotes.providers import Providers, on_unknown
 from regente.pipelines.quotes.settings import QuotesSettings
-from regente.pipelines.quotes.store import put_result
+from regente.pipelines.quotes.store import put_result, put_screenshot
 
 CHOSEN, SHOP_PAGES = "CHOSEN_PRODUCTS", "SHOP_PAGES"
 """The choice of products, and the loop that looks up their shops' pages: no checkpoints of their
@@ -83,9 +83,13 @@ class QuotePipeline:
         products = await task.step(Checkpoint.PRICE_EXTRACTION_START, self._choose, found)
 
         async def look(product: Product) -> Evidence:
-            return await self._providers.product_pages.look(
+            seen = await self._providers.product_pages.look(
                 product, patient=task.tries < PATIENT_TRIES
             )
+            if seen.screenshot is not None:
+                async with task.transaction() as connection:
+                    await put_screenshot(connection, task, seen)
+            return seen
 
         at_once = self._settings.products_at_once
         return await task.each(

@@ -14,6 +14,7 @@ from regente.http_client.client import TRANSIENT, CallFailed, CallFailure, HttpC
 from regente.http_client.parsing import parse_page
 from regente.pipelines.quotes.models import Evidence, Method, Product
 from regente.pipelines.quotes.price_extraction import PagePrice, read_price
+from regente.pipelines.quotes.screenshots import Screenshots
 
 HEADERS = {
     "accept": "text/html,application/xhtml+xml",
@@ -39,6 +40,7 @@ class HttpProductPages:
         currency: str,
         home: str,
         accept_listing: bool,
+        screenshots: Screenshots | None = None,
     ) -> None:
         self._home = origin_of(home)
         guard = GuardedTransport(
@@ -47,6 +49,7 @@ class HttpProductPages:
         self._http = HttpClient(timeout_seconds, mask, guard)
         self._currency = currency
         self._accept_listing = accept_listing
+        self._screenshots = screenshots
 
     async def close(self) -> None:
         await self._http.close()
@@ -73,7 +76,14 @@ class HttpProductPages:
             if patient:
                 raise
             return self._without_price(product, "PAGE_UNREADABLE")
-        return self._read(product, page, found)
+        return await self._with_screenshot(self._read(product, page, found), page)
+
+    async def _with_screenshot(self, evidence: Evidence, page: WebPage) -> Evidence:
+        """With an image of the page, if the evidence's price was read from it."""
+        if self._screenshots is None or evidence.method in (None, Method.LISTING):
+            return evidence
+        png = await self._screenshots.take(page.text)
+        return evidence.model_copy(update={"screenshot": png})
 
     def _read(self, product: Product, page: WebPage, found: PagePrice | None) -> Evidence:
         digest = hashlib.sha256(page.text.encode()).hexdigest()

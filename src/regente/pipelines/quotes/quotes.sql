@@ -25,6 +25,24 @@ SET kind = excluded.kind, search_query = excluded.search_query, value = excluded
     statistics = excluded.statistics, analysis = excluded.analysis,
     completed_at = excluded.completed_at
 
+-- name: put_screenshot
+-- A quote that was enqueued without `QuoteOperations` gets its row now.
+WITH quote AS (
+  INSERT INTO regente.quotes (id, batch_id, lot, reference, description)
+  VALUES (%(id)s, %(batch_id)s, (SELECT b.name FROM regente.batches b WHERE b.id = %(batch_id)s),
+          %(reference)s, %(description)s)
+  ON CONFLICT (id) DO NOTHING
+)
+INSERT INTO regente.quote_screenshots AS old (quote_id, position, page_sha256, png)
+VALUES (%(id)s, %(position)s, %(page_sha256)s, %(png)s)
+ON CONFLICT (quote_id, position) DO UPDATE SET page_sha256 = excluded.page_sha256,
+  png = excluded.png
+
+-- name: screenshot_of
+SELECT h.png FROM regente.quote_screenshots h
+JOIN regente.quote_sources s USING (quote_id, position, page_sha256)
+WHERE h.quote_id = %(id)s AND h.position = %(position)s
+
 -- name: put_sources
 WITH gone AS (
   DELETE FROM regente.quote_sources WHERE quote_id = %(id)s
@@ -74,9 +92,12 @@ WHERE %(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s::text[])
 ORDER BY id DESC LIMIT %(limit)s
 
 -- name: sources_of
-SELECT position, source, title, url, price, currency, method, excerpt, page_sha256, fetched_at,
-       error, outlier, details
-FROM regente.quote_sources WHERE quote_id = %(id)s ORDER BY position
+SELECT s.position, s.source, s.title, s.url, s.price, s.currency, s.method, s.excerpt,
+       s.page_sha256, s.fetched_at, s.error, s.outlier, s.details,
+       EXISTS (SELECT FROM regente.quote_screenshots h
+               WHERE h.quote_id = s.quote_id AND h.position = s.position
+                 AND h.page_sha256 = s.page_sha256) AS screenshot
+FROM regente.quote_sources s WHERE s.quote_id = %(id)s ORDER BY s.position
 
 -- name: list_lots
 -- The batches with quotes, newest first, with the sum of their quotes.

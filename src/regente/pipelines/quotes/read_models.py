@@ -76,6 +76,7 @@ class QuoteSource(BaseModel):
     method: Method | None = Field(description="Where the price was read: the surest first.")
     excerpt: str | None = Field(description="The place where the price stood, as it stood there.")
     page_sha256: str | None
+    screenshot: bool = Field(description="Whether there is an image of the page.")
     fetched_at: datetime
     error: str | None
     outlier: bool = Field(description="Too far from the others: left out of the statistics.")

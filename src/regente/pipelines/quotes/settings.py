@@ -66,6 +66,14 @@ class QuotesSettings(BaseSettings):
     accept_listing: bool = Field(
         True, description="take the price in the search's answer where the page shows none"
     )
+    screenshots: bool = Field(
+        False,
+        description="keep an image of each page that a price was read from, as Chromium shows its "
+        "text; each takes seconds of a processor",
+    )
+    chromium: str | None = Field(
+        None, description="the Chromium that takes them; default: one that is installed"
+    )
     fipe_cache_hours: float = Field(
         24.0,
         ge=0,

@@ -24,6 +24,7 @@ from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.pipeline import QuotePipeline
 from regente.pipelines.quotes.product_pages import HttpProductPages
 from regente.pipelines.quotes.providers import Providers
+from regente.pipelines.quotes.screenshots import Screenshots
 from regente.pipelines.quotes.serpapi import SerpApiShopping
 from regente.pipelines.quotes.settings import QuotesSettings, is_standin
 
@@ -61,6 +62,7 @@ def register_quotes(
         currency=settings.currency,
         home=search_url,
         accept_listing=settings.accept_listing,
+        screenshots=Screenshots.of(wanted=settings.screenshots, chromium=settings.chromium),
     )
     quotes = QuotePipeline(providers(http, product_pages, settings, sandbox_url), settings)
     retry = Retry(

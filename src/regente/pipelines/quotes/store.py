@@ -45,6 +45,22 @@ async def put_result(
     await QUERIES.execute(connection, "put_sources", id=task.id, sources=json.dumps(rows))
 
 
+async def put_screenshot(
+    connection: TaskConnection, task: Task[QuoteArgs], evidence: Evidence
+) -> None:
+    await QUERIES.execute(
+        connection,
+        "put_screenshot",
+        id=task.id,
+        batch_id=task.batch_id,
+        description=task.args.description,
+        reference=task.args.reference,
+        position=evidence.position,
+        page_sha256=evidence.page_sha256,
+        png=evidence.screenshot,
+    )
+
+
 async def note_new(
     connection: AsyncConnection[Any],
     ids: Sequence[int],

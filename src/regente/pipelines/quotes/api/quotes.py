@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Path, Query
+from starlette.responses import Response
 
 from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
@@ -23,6 +24,8 @@ from regente.pipelines.quotes.models import QuoteArgs
 from regente.pipelines.quotes.operations import QuoteOperations
 from regente.pipelines.quotes.read_models import Quote, QuoteDetail, QuoteLot
 from regente.redaction import redacted
+
+Position = Annotated[int, Path(ge=0, le=2**31 - 1, description="The source's position.")]
 
 routes = resource("/api/quotes", "quotes")
 
@@ -85,6 +88,18 @@ async def show_lot(lot_id: Id, api: ApiDep, who: Viewer) -> QuoteLotDetail:
 async def show(quote_id: Id, api: ApiDep, who: Viewer) -> QuoteDetail:
     found = await _operations(api).get(quote_id)
     return found.model_copy(update={"resume_data": redacted(found.resume_data)})
+
+
+@routes.get(
+    "/{quote_id}/sources/{position}/image",
+    summary="Show the page of a source, as an image",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}, "description": "PNG."}},
+)
+async def screenshot(quote_id: Id, position: Position, api: ApiDep, who: Viewer) -> Response:
+    """If screenshots are on, of each page that a price was read from."""
+    png = await _operations(api).screenshot(quote_id, position)
+    return Response(png, media_type="image/png")
 
 
 def _operations(api: Api) -> QuoteOperations:

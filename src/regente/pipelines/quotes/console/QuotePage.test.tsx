@@ -17,6 +17,7 @@ const source = (position: number, more: Partial<QuoteSource>): QuoteSource => ({
   method: "json_ld",
   excerpt: null,
   page_sha256: null,
+  screenshot: false,
   fetched_at: "2026-11-15T10:00:00Z",
   error: null,
   outlier: false,
@@ -50,7 +51,7 @@ const QUOTE: QuoteDetail = {
   checkpoints: [],
   statistics: { median: "100.00", mean: "100.00", kept: 2, prices: 3, outliers: 1 },
   sources: [
-    source(1, {}),
+    source(1, { screenshot: true }),
     source(2, { url: "javascript:alert(1)", title: "<img src=x onerror=alert(1)>" }),
     source(3, { price: "1000.00", outlier: true }),
     source(4, { price: null, method: null, error: "HTTP_503" }),
@@ -84,5 +85,7 @@ it("shows for each source whether its price is kept and why not, and no unsafe l
   expect(within(row("shop 3")).getByText("✗ outlier: 10 times the median")).toBeTruthy();
   expect(within(row("shop 4")).getByText("✗ HTTP_503")).toBeTruthy();
   expect(within(row("shop 2")).queryByRole("link")).toBeNull();
+  const image = within(row("shop 1")).getByRole("link", { name: /Page as an image/ });
+  expect(image.getAttribute("href")).toMatch(/\/api\/quotes\/42\/sources\/1\/image$/);
   expect(document.querySelector("img")).toBeNull();
 });

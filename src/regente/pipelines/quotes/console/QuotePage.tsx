@@ -141,7 +141,7 @@ function Sources({ quote }: { quote: QuoteDetail }) {
       "right nowrap",
     ],
     [t("quote.verdict"), (one) => <SourceVerdict source={one} statistics={quote.statistics} />],
-    [t("quote.product"), (one) => <SourceProduct source={one} />, "breaks"],
+    [t("quote.product"), (one) => <SourceProduct quoteId={quote.id} source={one} />, "breaks"],
     [t("quote.method"), (one) => <Method of={one.method} />],
     [t("quote.fetched"), (one) => format.time(one.fetched_at), "nowrap"],
   ];
@@ -162,8 +162,10 @@ function Sources({ quote }: { quote: QuoteDetail }) {
   );
 }
 
-function SourceProduct({ source: { title, url, excerpt } }: { source: QuoteSource }) {
+function SourceProduct({ quoteId, source }: { quoteId: number; source: QuoteSource }) {
   const t = useT();
+  const { title, url, excerpt, screenshot, position } = source;
+  const image = new URL(`/api/quotes/${quoteId}/sources/${position}/image`, location.href).href;
   return (
     <>
       <ExternalLink href={url}>{title}</ExternalLink>
@@ -172,6 +174,11 @@ function SourceProduct({ source: { title, url, excerpt } }: { source: QuoteSourc
           <summary>{t("quote.excerpt")}</summary>
           <span className="details">{excerpt}</span>
         </details>
+      )}
+      {screenshot && (
+        <div>
+          <ExternalLink href={image}>{t("quote.screenshot")}</ExternalLink>
+        </div>
       )}
     </>
   );

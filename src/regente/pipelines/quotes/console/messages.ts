@@ -52,6 +52,7 @@ export const en = {
   "quote.isOutlierBy": "outlier: {times} times the median",
   "quote.fetched": "Fetched",
   "quote.excerpt": "Page excerpt",
+  "quote.screenshot": "Page as an image",
   "quote.checkpoints": "Checkpoints passed",
   "quote.noCheckpoints": "No checkpoints yet.",
 };
@@ -108,6 +109,7 @@ export const ptBR = {
   "quote.isOutlierBy": "discrepante: {times} vezes a mediana",
   "quote.fetched": "Consultada em",
   "quote.excerpt": "Trecho da página",
+  "quote.screenshot": "Página como imagem",
   "quote.checkpoints": "Checkpoints percorridos",
   "quote.noCheckpoints": "Nenhum checkpoint ainda.",
 };

@@ -1,0 +1,1 @@
+DROP TABLE regente.quote_screenshots;
