@@ -100,6 +100,35 @@ def test_a_dollar_sign_is_that_of_the_wanted_currency() -> None:
         ),
         ('<b itemprop="price">R$ 7,50</b>', ("7.50", "BRL")),
         ('<b itemprop="price">7.50</b>', ("7.50", None)),
+        ('<p><i>$</i><b itemprop="price" content="41.00">41.00</b></p>', ("41.00", "USD")),
+        (
+            (
+                '<meta property="product:price:amount" content="41.00">'
+                '<meta property="og:price:currency" content="USD">'
+            ),
+            ("41.00", "USD"),
+        ),
+        (
+            LD % '{"@type":"Product","offers":{"price":"41.00"}}' + '<p class="price">$ 41.00</p>',
+            ("41.00", "USD"),
+        ),
+        (
+            LD % '{"@type":"Product","offers":{"price":"41.00"}}'
+            + '<p class="price">US$ 8,00</p><p class="price">R$ 41,00</p>',
+            ("41.00", "BRL"),
+        ),
+        (
+            LD % '{"@type":"Product","offers":{"price":"41.00"}}'
+            + '<p class="price">EUR 45.00</p>',
+            ("41.00", "EUR"),
+        ),
+        (
+            (
+                '<p><i itemprop="priceCurrency" content="USD"></i><b itemprop="price">41.00</b></p>'
+                '<p><i itemprop="priceCurrency" content="BRL"></i><b itemprop="price">220</b></p>'
+            ),
+            ("220", "BRL"),
+        ),
     ],
 )
 def test_a_price_has_the_currency_that_is_written_with_it(

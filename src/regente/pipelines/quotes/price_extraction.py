@@ -1,7 +1,7 @@
 """Extracts a product page's price, from JSON-LD, meta tags, microdata or text, in this order.
 
-A price has the currency that is written with it, else that of its markup. None means that the page
-names no currency.
+A price has the currency that is written with it, else that of its markup, else that of the page's
+other prices, first of those of the same amount. None means that the page names no currency.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any
@@ -54,9 +54,12 @@ def read_price(html: str, currency: str = "BRL") -> PagePrice | None:
     readers = (_from_json_ld, _from_meta, _from_microdata, _from_text)
     prices = (price for reader in readers for price in reader(tree, currency))
     first = next(prices, None)
-    if first is None or first.currency in (None, currency):
+    if first is None or first.currency == currency:
         return first
-    others = islice(prices, MAX_PRICES)
+    others = [price for price in islice(prices, MAX_PRICES) if price.currency is not None]
+    if first.currency is None:
+        alike = sorted(others, key=lambda other: other.amount != first.amount)
+        return replace(first, currency=alike[0].currency) if alike else first
     return next((price for price in others if price.currency == currency), first)
 
 
@@ -109,7 +112,11 @@ def _types(node: dict[str, Any]) -> set[str]:
 def _from_meta(tree: LexborHTMLParser, wanted: str) -> Iterator[PagePrice]:
     for name in _META:
         for node in tree.css(f"meta[property='{name}:amount'], meta[name='{name}:amount']"):
-            unit = tree.css_first(f"meta[property='{name}:currency'], meta[name='{name}:currency']")
+            unit = _first(
+                tree,
+                f"meta[property='{name}:currency'], meta[name='{name}:currency']",
+                "meta[property$=':price:currency'], meta[name$=':price:currency']",
+            )
             amount, written = _amount(node.attributes.get("content"))
             if amount is not None:
                 declared = unit.attributes.get("content") if unit else None
@@ -118,13 +125,31 @@ def _from_meta(tree: LexborHTMLParser, wanted: str) -> Iterator[PagePrice]:
 
 
 def _from_microdata(tree: LexborHTMLParser, wanted: str) -> Iterator[PagePrice]:
-    unit = tree.css_first("[itemprop='priceCurrency']")
-    declared = (unit.attributes.get("content") or unit.text()) if unit else None
+    of_page = tree.css_first("[itemprop='priceCurrency']")
     for node in tree.css("[itemprop='price'], [itemprop='lowPrice']"):
         amount, written = _amount(node.attributes.get("content") or node.text())
         if amount is not None:
-            currency = currency_of(_unit(written or _sign(node.text()), declared), wanted)
+            unit = _unit_around(node) or of_page
+            declared = (unit.attributes.get("content") or unit.text()) if unit else None
+            sign = written or _sign(node.text()) or _sign(node.parent.text() if node.parent else "")
+            currency = currency_of(_unit(sign, declared), wanted)
             yield PagePrice(amount, currency, Method.MICRODATA, _cut(node.html or ""))
+
+
+def _unit_around(node: LexborNode) -> LexborNode | None:
+    """The `priceCurrency` of the offer that the price is in: a page may list several."""
+    around = node.parent
+    for _ in range(MAX_DEPTH):
+        if around is None:
+            return None
+        if unit := around.css_first("[itemprop='priceCurrency']"):
+            return unit
+        around = around.parent
+    return None
+
+
+def _first(tree: LexborHTMLParser, *selectors: str) -> LexborNode | None:
+    return next((node for one in selectors if (node := tree.css_first(one))), None)
 
 
 def _from_text(tree: LexborHTMLParser, wanted: str) -> Iterator[PagePrice]:
