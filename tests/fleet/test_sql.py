@@ -247,6 +247,18 @@ async def test_what_the_register_refuses_is_refused_in_sql(
     assert await rows(fleet, "SELECT id FROM events") == before
 
 
+@pytest.mark.parametrize("status", ["ready", "scraping", "error"])
+async def test_a_refused_state_of_a_worker_says_what_to_call_instead(
+    fleet: Fleet, sql: Sql, status: str
+) -> None:
+    """O3: its driver alone moves it."""
+    await fleet.add_worker("there", "https://there.example.com", "key", "storage.example.com")
+    with pytest.raises(psycopg.Error) as refused:
+        await sql.execute("UPDATE workers SET status = %s", [status])
+    assert refused.value.sqlstate == "RG001"
+    assert "regente orchestrator start" in (refused.value.diag.message_hint or "")
+
+
 @pytest.mark.parametrize("url", [url for url in BAD_URLS if isinstance(url, str)])
 async def test_addresses_are_checked_as_in_the_register(sql: Sql, url: str) -> None:
     """O20: the same bad ones."""
