@@ -66,6 +66,7 @@ class Regente(Client):
         self._given_url = database_url or self.settings.database_url or None
         self._embedded: EmbeddedPostgres | None = None
         self._runner: Runner | None = None
+        self._stops = 0  # requests to stop since the run began
         self._fleet: Fleet | None = None
         self._traces: Traces | None = None
         self._registered: dict[str, Registered] = {}
@@ -157,6 +158,7 @@ class Regente(Client):
         name: str = "",
     ) -> DrainReport:
         """Run tasks of these pipelines (default: all) until `stop_running`, or none is left."""
+        self._runner, self._stops = None, 0
         selected = self.registry.select(pipelines)
         if not selected:
             raise InvalidInput("no pipeline to run: import the module that defines one")
@@ -172,6 +174,8 @@ class Regente(Client):
             await self.fleet.offer_sealing_key()
         await self.database.resize(self.settings.pool_sizes(config.concurrency))
         self._runner = Runner(self.database, selected, self._intake, config, self._traces)
+        for _ in range(self._stops):
+            self._runner.stop()
         return await self._runner.run(until_idle=until_idle)
 
     @contextlib.asynccontextmanager
@@ -190,6 +194,7 @@ class Regente(Client):
 
     def stop_running(self) -> None:
         """Stop the runner. The first call drains it, the second returns its tasks to the queue."""
+        self._stops += 1
         if self._runner is not None:
             self._runner.stop()
 

@@ -125,7 +125,7 @@ async def test_it_ends_although_a_mission_waits_for_its_retry(app: Regente) -> N
 async def test_many_may_queue_at_once(app: Regente) -> None:
     """O5, O7: more callers than connections, in one process, and each mission once."""
     worker, other = ScriptedWorker(), ScriptedWorker()
-    async with asyncio.timeout(4):
+    async with asyncio.timeout(60):
         made = await asyncio.gather(
             *(app.missions.create([MISSION], queue=True, by=f"user {n}") for n in range(20))
         )
@@ -146,6 +146,19 @@ async def test_a_runner_that_is_told_to_stop_ends_idle_sessions(app: Regente) ->
             await until(app, "SELECT FROM workers WHERE status = 'ready'")
         assert await rows(app, AT_REST)
     assert worker.calls[-1] == ("DELETE", "/session")
+
+
+async def test_a_stop_while_a_runner_starts_is_not_lost(app: Regente) -> None:
+    """O13: it ends without having claimed anything; and the next run is not stopped by it."""
+    (mission_id,) = await app.missions.create([MISSION], queue=True)
+    starting = asyncio.create_task(app.run())
+    await asyncio.sleep(0)  # its first step: it waits for the database
+    app.stop_running()
+    async with asyncio.timeout(60):
+        await starting
+    assert await rows(app, "SELECT FROM tasks WHERE attempt > 0") == []
+    async with conducting(app, ScriptedWorker(), ScriptedWriter()):
+        assert (await finished(app, mission_id)).status == "completed"
 
 
 async def test_a_deactivated_worker_finishes_its_mission_and_ends_its_session(
