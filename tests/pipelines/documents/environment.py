@@ -103,7 +103,7 @@ class Environment:
         condition: Callable[[DocumentExecution], bool],
         execution_id: int,
         *,
-        within_seconds: float = 20.0,
+        within_seconds: float = 60.0,
     ) -> DocumentExecution:
         async def met() -> DocumentExecution | None:
             execution = await self.operations.execution(execution_id)

@@ -116,7 +116,7 @@ async def until(app: Regente, text: str, **params: Any) -> dict[str, Any]:
     return (await eventually_async(there))[0]
 
 
-async def finished(app: Regente, mission_id: int, within_seconds: float = 15.0) -> Mission:
+async def finished(app: Regente, mission_id: int, within_seconds: float = 60.0) -> Mission:
     async def ended() -> Mission | None:
         mission = await app.missions.get(mission_id)
         return mission if mission.finished_at is not None else None

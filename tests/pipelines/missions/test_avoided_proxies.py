@@ -71,7 +71,7 @@ async def test_a_mission_runs_again_through_its_last_proxy_when_no_other_starts(
     async with fleet_of(app, worker, ScriptedWriter(), proxies=proxies):
         mission_id = await fail_first_through_the_good_one(app)
         async with runner_in(app):
-            mission = await finished(app, mission_id, within_seconds=30.0)
+            mission = await finished(app, mission_id, within_seconds=60.0)
     assert (mission.status, mission.proxy_used) == ("completed", "proxy-1")
 
 
@@ -119,7 +119,7 @@ async def test_a_proxy_whose_sessions_keep_failing_while_others_start_is_deactiv
     await app.missions.set("session_limit", 1)
     async with conducting(app, worker, ScriptedWriter(), proxies=2):
         for mission_id in await app.missions.create([MISSION] * 6, queue=True):
-            mission = await finished(app, mission_id, within_seconds=30.0)
+            mission = await finished(app, mission_id, within_seconds=60.0)
             assert (mission.status, mission.retry_count) == ("completed", 0)
     (bad, good) = await rows(app, "SELECT active, fail_count FROM proxies ORDER BY name DESC")
     assert (bad["active"], bad["fail_count"]) == (False, 3)
@@ -133,7 +133,7 @@ async def test_a_proxy_whose_sessions_keep_breaking_under_missions_is_blamed(app
     await app.missions.set("session_limit", 1)
     async with conducting(app, worker, ScriptedWriter(), proxies=2):
         for mission_id in await app.missions.create([MISSION] * 8, queue=True):
-            mission = await finished(app, mission_id, within_seconds=30.0)
+            mission = await finished(app, mission_id, within_seconds=60.0)
             assert mission.status == "completed"
             assert mission.retry_count in (0, 1)
     (bad, good) = await rows(app, "SELECT active, fail_count FROM proxies ORDER BY name DESC")

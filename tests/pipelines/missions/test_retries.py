@@ -241,7 +241,7 @@ async def test_an_error_of_our_own_is_error500_within_the_retry_limit(
         await rows(app, BREAK_FUNCTION)
         await rows(app, BREAK_TRIGGER.format(column=column))
         (mission_id,) = await app.missions.create([MISSION], queue=True)
-        mission = await finished(app, mission_id, within_seconds=30.0)
+        mission = await finished(app, mission_id, within_seconds=60.0)
         assert (mission.status, mission.error_code, mission.retry_count) == (
             "failed",
             "ERROR500",

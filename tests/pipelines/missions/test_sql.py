@@ -196,7 +196,7 @@ async def test_an_open_transaction_keeps_no_one_else_from_queueing(app: Regente,
     """O5: the orchestrator's row is locked at the commit only."""
     async with sql.transaction():
         await sql.execute(NEW.encode())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await app.missions.create([MISSION], queue=True)
     assert (await app.missions.counts())["queued"] == 2
     assert len(await rows(app, "SELECT FROM tasks WHERE pipeline = 'orchestrator'")) == 1

@@ -215,7 +215,7 @@ async def test_a_job_that_a_dead_writer_may_have_goes_to_another_under_the_same_
         for call in ANY:
             first.fault(*call, 503, times=ALWAYS)
         async with fleet_of(app, second, proxies=0):
-            mission = await finished(app, mission_id, within_seconds=30.0)
+            mission = await finished(app, mission_id, within_seconds=60.0)
     assert (mission.status, mission.retry_count) == ("completed", 0)
     assert first.created == second.created == [mission.writer_job_id]
     assert await retried(app) == []

@@ -64,7 +64,7 @@ def operations(app: Regente) -> QuoteOperations:
 
 
 async def ended(
-    operations: QuoteOperations, quote_id: int, within_seconds: float = 20.0
+    operations: QuoteOperations, quote_id: int, within_seconds: float = 60.0
 ) -> QuoteDetail:
     async def look() -> QuoteDetail | None:
         found = await operations.get(quote_id)
@@ -79,7 +79,7 @@ async def standing_at(operations: QuoteOperations, quote_id: int, checkpoint: st
     async def there() -> bool:
         return (await operations.get(quote_id)).processing_checkpoint == checkpoint
 
-    assert await eventually_async(there, within_seconds=20.0)
+    assert await eventually_async(there, within_seconds=60.0)
 
 
 def paid_once(market: QuotesStandin, *, analyses: int, searches: int) -> None:

@@ -55,7 +55,7 @@ async def result_of(app: Regente, pipeline: str) -> Any:
             (one.result for one in await app.tasks(pipeline=pipeline, statuses=["completed"])), None
         )
 
-    return await eventually_async(done, within_seconds=20.0)
+    return await eventually_async(done, within_seconds=60.0)
 
 
 async def test_a_stuck_quote_is_recovered_by_the_schedule(
@@ -98,7 +98,7 @@ async def test_recovery_takes_only_stuck_quotes(
         await change(app, AGE, id=stuck, age="11 minutes")
         await app.enqueue("recover_stuck_quotes")
         # By this task, or by one of the schedule, which may fire at this moment.
-        await eventually_async(partial(_was_recovered, app, stuck), within_seconds=20.0)
+        await eventually_async(partial(_was_recovered, app, stuck), within_seconds=60.0)
         market.mend()
         found = [(await ended(operations, one)).attempt_number for one in (stuck, slow)]
     assert found == [2, 1]

@@ -114,7 +114,7 @@ async def run_round(app: Regente, number: int = 12) -> dict[str, RoundMatch]:
 
 
 async def until_state(
-    operations: RoundOperations, round_id: int, *states: str, within_seconds: float = 20.0
+    operations: RoundOperations, round_id: int, *states: str, within_seconds: float = 60.0
 ) -> None:
     async def there() -> bool:
         return (await operations.get(round_id)).status in states
