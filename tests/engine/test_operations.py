@@ -53,6 +53,16 @@ async def test_cancel_of_an_ended_task_is_refused(app: Regente, sql: Sql, status
     assert events_of(sql, task_id) == []
 
 
+@pytest.mark.parametrize(("status", "first"), [("queued", (1, 0)), ("running", (0, 1))])
+async def test_a_second_cancel_counts_nothing(
+    app: Regente, sql: Sql, status: str, first: tuple[int, int]
+) -> None:
+    """O12: also while the runner has not ended the task yet."""
+    task_id = put(sql, status)
+    counts = [await app.cancel_many([task_id]) for _ in range(2)]
+    assert [tuple(one.values()) for one in counts] == [first, (0, 0)]
+
+
 async def test_a_repeated_cancel_writes_one_event(app: Regente, sql: Sql) -> None:
     """I6: one request, one event."""
     task_id = put(sql, "running")

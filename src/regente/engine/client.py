@@ -299,9 +299,10 @@ class Client:
         return "canceled"
 
     async def cancel_many(self, ids: Sequence[int], *, by: str | None = None) -> dict[str, int]:
+        """How many this call canceled, and how many it asked to stop."""
         rows = await self.database.fetch_dicts("cancel", {"ids": _ids(ids), "details": _by(by)})
         ended = sum(row["before"] in ("draft", "queued") for row in rows)
-        return {"canceled": ended, "canceling": sum(row["requested"] for row in rows)}
+        return {"canceled": ended, "canceling": sum(row["asked"] for row in rows)}
 
     async def retry(self, task_id: int, *, by: str | None = None) -> None:
         """Queue a failed, canceled or skipped task again, with all its tries. Finished steps are

@@ -37,7 +37,9 @@ children AS (
 SELECT target.id, target.status::text AS before,
        CASE WHEN target.status IN ('draft', 'queued') THEN 'canceled'
             ELSE target.status::text END AS after,
-       target.status = 'running' AS requested, (SELECT count(*) FROM woken) AS woken,
+       target.status = 'running' AS requested,
+       target.status = 'running' AND NOT target.asked AS asked,
+       (SELECT count(*) FROM woken) AS woken,
        (SELECT count(*) FROM children) AS children
 FROM target
 
