@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -306,7 +308,22 @@ class OtherShop(Shop):
     pass
 
 
-def capturing(name: str) -> Callable[..., str]:
+class Sku:
+    """A value: it compares by its content."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sku) and other.number == self.number
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+
+def capturing(name: Any) -> Callable[..., str]:
     return lambda *_: f"price of {name}"
 
 
@@ -329,6 +346,10 @@ def replayed_steps(count: Callable[..., int]) -> Ask:
         return [await task.step("A", count) for _ in range(3)]
 
     return ask
+
+
+def asked_of(task: Task, shop: Shop) -> Any:
+    return task.step("A", lambda: shop.price(str(task.attempt)))
 
 
 Ask = Callable[[Task], Any]
@@ -367,6 +388,54 @@ CHANGED: dict[str, tuple[Ask, Ask]] = {
     "value captured by an item": (
         lambda t: t.each("A", [1], capturing("ant")),
         lambda t: t.each("A", [1], capturing("bee")),
+    ),
+    "function captured by a lambda": (
+        lambda t: t.step("A", capturing(price)),
+        lambda t: t.step("A", capturing(weight)),
+    ),
+    "value object captured by a lambda": (
+        lambda t: t.step("A", capturing(Item("ant"))),
+        lambda t: t.step("A", capturing(Item("bee"))),
+    ),
+    "constant in a lambda": (
+        lambda t: t.step("A", lambda: "ant"),
+        lambda t: t.step("A", lambda: "bee"),
+    ),
+    "order of constants in a lambda": (
+        lambda t: t.step("A", lambda: price("ant", currency="BRL")),
+        lambda t: t.step("A", lambda: price("BRL", currency="ant")),
+    ),
+    "function called by a lambda": (
+        lambda t: t.step("A", lambda: price("ant")),
+        lambda t: t.step("A", lambda: weight("ant")),
+    ),
+    "method called by a lambda": (
+        lambda t: t.step("A", lambda: "ant".upper() or 1),
+        lambda t: t.step("A", lambda: "ant".title() or 1),
+    ),
+    "operator in a lambda": (
+        lambda t: t.step("A", lambda: t.tries + 5),
+        lambda t: t.step("A", lambda: t.tries - 5),
+    ),
+    "lambda inside a lambda": (
+        lambda t: t.each("A", [1], lambda _: sorted([1], key=lambda n: n * 2)),
+        lambda t: t.each("A", [1], lambda _: sorted([1], key=lambda n: n * 3)),
+    ),
+    "lambda as an argument": (
+        lambda t: t.step("A", max, [1, 2], key=lambda n: n),
+        lambda t: t.step("A", max, [1, 2], key=lambda n: -n * 2),
+    ),
+    "object that compares by content": (
+        lambda t: t.step("A", str, Sku(1)),
+        lambda t: t.step("A", str, Sku(2)),
+    ),
+    "namespace": (
+        lambda t: t.step("A", str, SimpleNamespace(name="ant")),
+        lambda t: t.step("A", str, SimpleNamespace(name="bee")),
+    ),
+    "array": (
+        lambda t: t.step("A", sum, array("d", [1.0])),
+        lambda t: t.step("A", sum, array("d", [2.0])),
     ),
     "bytes": (lambda t: t.step("A", len, b"a" * 900), lambda t: t.step("A", len, b"b" * 900)),
     "late in a long text": (
@@ -473,7 +542,15 @@ SAME: dict[str, tuple[Ask, Ask]] = {
         lambda t: t.step("A", Shop().price, object()),
     ),
     "the task": (lambda t: t.step("A", str, t), lambda t: t.step("A", str, t)),
-    "closures": (lambda t: t.step("A", lambda: t.attempt), lambda t: t.step("A", lambda: 0)),
+    "closures": (lambda t: asked_of(t, Shop()), lambda t: asked_of(t, Shop())),
+    "values that are equal": (
+        lambda t: t.step("A", str, (Sku(1), SimpleNamespace(a=1, b=[2]))),
+        lambda t: t.step("A", str, (Sku(1), SimpleNamespace(b=[2], a=1))),
+    ),
+    "arrays that are equal": (
+        lambda t: t.step("A", sum, array("d", [1.0])),
+        lambda t: t.step("A", sum, array("d", [1.0])),
+    ),
     "captured state": (replayed_steps(counting()), replayed_steps(counting())),
     "renamed step": (
         lambda t: t.step("OLD", price, "ant"),

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +53,30 @@ class Broken:
     name: str
 
 
+class Account:
+    """Compares by its content, of which a part is secret."""
+
+    def __init__(self, user: str, password: str) -> None:
+        self.user = user
+        self._password = password
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Account) and other.__dict__ == self.__dict__
+
+    def __hash__(self) -> int:
+        return hash(self.user)
+
+    @cached_property
+    def greeting(self) -> str:
+        return f"Hello {self.user}"
+
+
+def greeted() -> Account:
+    account = Account("ana", "s3cret")
+    assert account.greeting == "Hello ana"
+    return account
+
+
 class Callable7:
     def __call__(self) -> int:
         return 7
@@ -88,7 +113,15 @@ ORDER = Order(name="chair", key=SecretStr("s3cret"), tags={"b", "a"})
         ),
         (Service(1).work, (), {}, "Service.work()"),
         (Service.make, (), {}, "Service.make()"),
+        (
+            work,
+            (greeted(), SimpleNamespace(b=[1], a=2)),
+            {},
+            'work({"user": "ana"}, {"a": 2, "b": [1]})',
+        ),
         (Callable7(), (), {}, "Callable7()"),
+        (lambda: work(1, x="a"), (), {}, '<lambda>(code: work 1 "a" ["x"])'),
+        (work, (lambda n: -n.name,), {}, 'work("<lambda>(code: name UNARY_NEGATIVE)")'),
         ("abc".upper, (), {}, 'str.upper("abc")'),
         (abs, (-1,), {}, "abs(-1)"),
         (work, ("a\x00b\ud800",), {}, 'work("a\\u0000b\\ud800")'),
@@ -121,6 +154,18 @@ def test_what_cannot_be_described_counts_by_its_type() -> None:
     items = iter([1, 2])
     call_text(work, (items,), {})
     assert list(items) == [1, 2]
+
+
+def test_functions_that_call_themselves_have_a_text() -> None:
+    """Q6: what they take from the code around them are they themselves."""
+    count: Any = lambda n: count(n - 1)  # noqa: E731
+
+    def other(n: int) -> Any:
+        return other(n - 1)
+
+    prefix = "test_functions_that_call_themselves_have_a_text.<locals>."
+    assert call_text(count, (1,), {}) == f"{prefix}<lambda>(1, code: count 1 -)"
+    assert call_text(other, (1,), {}) == f'{prefix}other(1, other: "{prefix}other")'
 
 
 def test_a_call_has_the_same_text_in_every_process() -> None:

@@ -1,8 +1,9 @@
 """The text of a step's call: equal texts mean equal calls, in every process and at every attempt.
 
 It holds the function's qualified name and its arguments as JSON with sorted keys. Plain values that
-a lambda or local function takes from the code around it count as arguments. What has no content
-that could be compared (a client, a task, a lock) counts by the name of its type.
+a lambda or local function takes from the code around it count as arguments. A lambda, which has no
+name of its own, counts by what its code names. What has no content that could be compared (a
+client, a task, a lock) counts by the name of its type.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import PurePath
-from types import CodeType, MappingProxyType
+from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -32,11 +33,16 @@ from regente.engine.outcome import storable
 
 MAX_CHARACTERS = 500
 SHOWN_CHARACTERS = 400
+LAMBDA = "<lambda>"
 
 _BYTES = (bytes, bytearray, memoryview)
 _TEXTUAL = (Decimal, UUID, PurePath, IPv4Address, IPv6Address, timedelta, range, slice, complex)
 _PLAIN = (str, int, float, bytes, Enum, date, time, *_TEXTUAL)
 _VALUES = (str, int, float, list, tuple, dict, set, frozenset, Enum, date, time, *_BYTES, *_TEXTUAL)
+
+_OPERATORS = {"BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_NOT", "IS_OP", "CONTAINS_OP"}
+_LOADS_NAME = {code for code in (*dis.hasname, *dis.hasfree) if "LOAD" in dis.opname[code]}
+_LOADS_CONSTANT = {*dis.hasconst, dis.opmap.get("LOAD_SMALL_INT", -1)}
 
 
 class StepCall(NamedTuple):
@@ -91,8 +97,8 @@ def call_text(
         args = (owner, *args)
     described = [_encoded(list(args))[1:-1]] if args else []
     described += [f"{key}={_encoded(kwargs[key])}" for key in sorted(kwargs)]
-    if getattr(getattr(function, "__code__", None), "co_flags", 0) & inspect.CO_NESTED:
-        described += _captured(function)
+    if inspect.isfunction(function):
+        described += _told_by_code(function)
     text = f"{name or _name_of(function, owner)}({', '.join(described)})"
     if not text.isascii():
         text = storable(text)
@@ -102,7 +108,33 @@ def call_text(
     return f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters, sha256 {digest})"
 
 
-def _captured(function: Any) -> list[str]:
+def _told_by_code(function: FunctionType) -> list[str]:
+    """What tells a lambda or local function from others of the same qualified name."""
+    code = function.__code__
+    told = _captured(function) if code.co_flags & inspect.CO_NESTED else []
+    if function.__name__ == LAMBDA:
+        told.append(f"code: {_words_of(code)}")
+    return told
+
+
+@lru_cache(maxsize=512)
+def _words_of(code: CodeType) -> str:
+    """The names, constants and operators of a lambda's code, in their order."""
+    words: list[str] = []
+    for one in dis.get_instructions(code):
+        value = code.co_consts[one.arg or 0] if one.opcode in dis.hasconst else one.argval
+        if isinstance(value, CodeType):
+            words.append(f"({_words_of(value)})")
+        elif one.opname in _OPERATORS:
+            words.append(one.argrepr or one.opname)
+        elif one.opcode in _LOADS_NAME:
+            words.append(value)
+        elif one.opcode in _LOADS_CONSTANT and value is not None:
+            words.append(_encoded(value))
+    return " ".join(words)
+
+
+def _captured(function: FunctionType) -> list[str]:
     """The plain values that a lambda or local function takes from the code around it, as in
     `lambda: price(name)` and `lambda name=name: price(name)`. Not what can change in place or what
     the function sets itself: a replay does not call it."""
@@ -129,7 +161,9 @@ def _set_by(code: CodeType) -> frozenset[str]:
 def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple | frozenset):
         return all(map(_is_plain, value))
-    return isinstance(value, _PLAIN)
+    if inspect.isfunction(value):
+        return value.__name__ != LAMBDA  # which may have captured itself
+    return isinstance(value, _PLAIN) or _is_frozen(value)
 
 
 def _owner(function: Any) -> Any:
@@ -155,11 +189,16 @@ def _name_of(function: Any, owner: Any) -> str:
 
 def _is_value(owner: Any) -> bool:
     """True for an object that is its content. Services that hold state count by their type."""
-    if isinstance(owner, BaseModel):
-        return bool(owner.model_config.get("frozen"))
-    if is_dataclass(owner) and not inspect.isclass(owner):
-        return bool(owner.__dataclass_params__.frozen)  # type: ignore[attr-defined]
-    return isinstance(owner, _VALUES)
+    return isinstance(owner, _VALUES) or _is_frozen(owner)
+
+
+def _is_frozen(value: Any) -> bool:
+    """True for a model or dataclass that cannot change."""
+    if isinstance(value, BaseModel):
+        return bool(value.model_config.get("frozen"))
+    if is_dataclass(value) and not inspect.isclass(value):
+        return bool(value.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    return False
 
 
 def _encoded(value: Any) -> str:
@@ -210,6 +249,8 @@ def _content(value: Any) -> Any:
         return sorted(value, key=_encoded)  # their own order differs between processes
     if isinstance(value, BaseModel):
         return dict(value)
+    if getattr(value, "__name__", None) == LAMBDA:
+        return call_text(value, (), {})
     if inspect.isclass(value) or inspect.isroutine(value):
         return _name_of(value, None if inspect.isclass(value) else _owner(value))
     if is_dataclass(value):
@@ -218,7 +259,30 @@ def _content(value: Any) -> Any:
         return call_text(value, (), {})
     if isinstance(value, Mapping):
         return dict(value)
-    return list(value) if isinstance(value, deque) else _opaque(value)
+    if isinstance(value, deque):
+        return list(value)
+    return _compared(value) or _opaque(value)
+
+
+def _compared(value: Any) -> Any:
+    """What an object of another kind compares when it is asked whether it equals another one:
+    the items of an array, or its attributes."""
+    with contextlib.suppress(TypeError, ValueError, BufferError), memoryview(value) as items:
+        return [items.format, items.shape, sha256(items).hexdigest()[:32]]
+    if getattr(type(value), "__eq__", None) is object.__eq__:
+        return None
+    names = {*getattr(value, "__dict__", {})}
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names |= {slots} if isinstance(slots, str) else {*slots}
+    return {name: getattr(value, name) for name in names if _is_compared(value, name)}
+
+
+def _is_compared(value: Any, name: str) -> bool:
+    """Not what is private, as the text of a `SecretStr`, nor what is kept to compute it once."""
+    if name.startswith("_") or isinstance(getattr(type(value), name, None), cached_property):
+        return False
+    return hasattr(value, name)
 
 
 def _opaque(value: Any) -> str:
