@@ -70,6 +70,10 @@ def test_nonsense_is_refused_at_import(options: dict[str, float]) -> None:
         {"concurrency": -1},
         {"concurrency": 1.5},
         {"concurrency": True},
+        {"retry": 3},
+        {"retry": 0},
+        {"retry": {"max_attempts": 3}},
+        {"lane_limits": 5},
     ],
     ids=str,
 )

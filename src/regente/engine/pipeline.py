@@ -54,6 +54,12 @@ class Pipeline:
                 f"concurrency of {self.name!r} is a whole number from 1, or None, "
                 f"not {self.concurrency!r}"
             )
+        if not isinstance(self.retry, Retry):
+            raise ValueError(f"retry of {self.name!r} is a Retry(…), not {self.retry!r}")
+        if not isinstance(self.lane_limits, LaneLimits | None):
+            raise ValueError(
+                f"lane_limits of {self.name!r} is a LaneLimits(…) or None, not {self.lane_limits!r}"
+            )
 
     def lane_of(self, args: Any) -> str | None:
         """The lane of a task with these arguments, which are of the pipeline's type."""
@@ -139,7 +145,7 @@ class Registry:
                     name,
                     function,
                     args,
-                    retry or Retry(),
+                    Retry() if retry is None else retry,
                     *limits,
                     endless,
                     grace_seconds,
