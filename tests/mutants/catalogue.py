@@ -161,6 +161,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "= %(task_id)s",
         instead="= -%(task_id)s::bigint",
     ),
+    without(
+        "keys that a restored copy gives out again",
+        "claim",
+        "(extract(epoch FROM created_at) * 1000000)::bigint AS born_us",
+        instead="0::bigint AS born_us",
+    ),
     without("decisions on a canceled task", "resolve", "AND t.status = 'queued'"),
     without(
         "second decisions",
@@ -223,6 +229,19 @@ MUTANTS: tuple[Mutant, ...] = (
         "settle",
         "WHERE jsonb_typeof(sleep) = 'object'",
         instead="WHERE false",
+    ),
+    # Rows that other sessions have locked.
+    without(
+        "writes that wait for a locked row",
+        "lock_free_tasks",
+        "FOR UPDATE SKIP LOCKED",
+        instead="FOR UPDATE",
+    ),
+    without(
+        "intents that wait for a locked row",
+        "record_intent",
+        "FOR UPDATE SKIP LOCKED",
+        instead="FOR UPDATE",
     ),
     # Counting.
     without(

@@ -5,6 +5,7 @@ On the engine as it is all of them pass; on each mutant at least one must not.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,9 +17,9 @@ from regente import IllegalTransition, Task
 from regente.engine.database import number_array, text_array
 from regente.engine.errors import Held, ReplayMismatch, Suspended, UnknownOutcome
 from regente.engine.lanes import look_at_lanes
-from regente.engine.outcome import Ended, Failure
+from regente.engine.outcome import Completed, Ended, Failure
 from regente.engine.priority_levels import LevelRequest
-from regente.engine.task_store import Claim
+from regente.engine.task_store import Claim, Completion
 from regente.engine.watchdog.lanes import sweep_lanes
 from tests.engine.model.engine import Engine
 from tests.engine.model.model import LEASE_SECONDS, STALL_SECONDS
@@ -28,6 +29,7 @@ Probe = Callable[[Engine], None]
 HANDED_BACK = Ended("queued", "task_handed_back", delay_seconds=None)
 HELD_BACK = Ended("queued", "task_held", delay_seconds=math.inf)
 CANCELED = Ended("canceled", "task_canceled")
+PATIENCE_SECONDS = 20.0  # for what must not wait
 
 
 def a_stale_attempt_of_the_same_runner_is_refused(engine: Engine) -> None:
@@ -199,6 +201,69 @@ def an_intent_is_written_under_the_fence(engine: Engine) -> None:
     assert not engine.run(store.ask_about_intents(second, "PAY", -1))
     engine.run(store.forget_intent(second, "PAY", -1))
     assert engine.query("SELECT name, asked_at IS NULL FROM regente.intents") == [("PAY", True)]
+
+
+def a_key_for_providers_belongs_to_one_task(engine: Engine) -> None:
+    """I2: not to another one that gets the same id after a restore."""
+    runner, first = held(engine)
+    engine.advance(1)
+    engine.query(
+        f"WITH gone AS (DELETE FROM regente.tasks RETURNING id) "
+        f"INSERT INTO regente.tasks (id, pipeline) OVERRIDING SYSTEM VALUE "
+        f"SELECT id + {2**40}, 'alpha' FROM gone RETURNING id"
+    )
+    engine.query(f"UPDATE regente.tasks SET id = {first.id} RETURNING id")
+    (second,) = engine.claim(runner, 1)
+    assert second.id == first.id
+    keys = {task_of(engine, runner, claim).idempotency_key("PAY") for claim in (first, second)}
+    assert len(keys) == 2
+
+
+def a_locked_task_holds_up_no_other(engine: Engine) -> None:
+    """F14: another session holds the row of the first."""
+    engine.run(engine.client.enqueue_many("alpha", [{}] * 2))
+    runner = engine.register()
+    claims = engine.claim(runner, 2)
+    finish = engine.ledgers[runner].finished.write
+    with engine.locked(claims[:1]) as release:
+
+        async def finish_both() -> list[bool]:
+            writes = [asyncio.ensure_future(finish(completion(claim))) for claim in claims]
+            await asyncio.wait(writes[1:], timeout=PATIENCE_SECONDS)
+            finished = [write.done() for write in writes]
+            release()
+            assert await asyncio.gather(*writes) == [True, True]
+            return finished
+
+        assert engine.run(finish_both()) == [False, True]
+
+
+def intents_for_locked_tasks_hold_no_connection(engine: Engine) -> None:
+    """F14: more of them than there are connections."""
+    engine.run(engine.client.enqueue_many("alpha", [{}] * 8))
+    runner = engine.register()
+    claims = engine.claim(runner, 8)
+    record_intent = engine.ledgers[runner].record_intent
+    with engine.locked(claims) as release:
+
+        async def count_beside() -> None:
+            intents = [
+                asyncio.ensure_future(record_intent(claim, "PAY", -1, "pay()")) for claim in claims
+            ]
+            await asyncio.sleep(0)
+            counting = asyncio.ensure_future(engine.client.counts())
+            await asyncio.wait([counting], timeout=PATIENCE_SECONDS)
+            was_counted = counting.done()
+            release()
+            assert None not in await asyncio.gather(*intents)
+            await counting
+            assert was_counted
+
+        engine.run(count_beside())
+
+
+def completion(claim: Claim) -> Completion:
+    return Completion(claim, Completed(None), None)
 
 
 def a_signal_is_received_once_and_under_the_fence(engine: Engine) -> None:
@@ -644,6 +709,9 @@ PROBES: tuple[Probe, ...] = (
     a_result_is_recalled_for_its_own_call,
     a_call_of_unknown_outcome_is_not_repeated,
     an_intent_is_written_under_the_fence,
+    a_key_for_providers_belongs_to_one_task,
+    a_locked_task_holds_up_no_other,
+    intents_for_locked_tasks_hold_no_connection,
     a_signal_is_received_once_and_under_the_fence,
     children_belong_to_the_attempt_that_holds_the_parent,
     a_decision_is_made_once_and_about_what_waits,

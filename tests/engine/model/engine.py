@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -143,6 +143,15 @@ class Engine:
         with psycopg.connect(self.database.url, application_name=name) as connection:
             connection.execute("SELECT 1")
             yield Session(connection)
+
+    @contextlib.contextmanager
+    def locked(self, claims: Sequence[Claim]) -> Iterator[Callable[[], None]]:
+        """A session that has locked these tasks' rows, until what is given is called."""
+        with psycopg.connect(self.database.url, application_name="holder") as connection:
+            ids = [claim.id for claim in claims]
+            lock = "SELECT FROM regente.tasks WHERE id = ANY (%s) FOR UPDATE"
+            connection.execute(lock, (ids,))
+            yield connection.rollback
 
     def outlive_lease(self) -> None:
         """Time in which another runner renews, until the leases of all others are over."""
