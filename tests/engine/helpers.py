@@ -17,6 +17,7 @@ from regente.engine.database import number_array, text_array
 from regente.engine.outcome import Completed, Ended
 from regente.engine.priority_levels import BEGINNING, LevelRequest, rank_of
 from regente.engine.queries import query
+from regente.engine.task import Task
 from regente.engine.task_store import (
     Claim,
     Completion,
@@ -70,6 +71,17 @@ async def status_is(
     found = await eventually_async(reached, within_seconds=within_seconds)
     assert found is not None
     return found
+
+
+def falls_silent(task: Task[Any]) -> None:
+    """When the caller waits, in a coroutine or a thread, the task has shown no progress for an
+    hour. Stall times of tests are minutes: what is healthy does not stall on a busy machine."""
+    assert task._store.loop is not None
+    task._store.loop.call_soon_threadsafe(_be_silent, task)
+
+
+def _be_silent(task: Task[Any]) -> None:
+    task._beat_at -= 3600
 
 
 async def until(predicate: Callable[[], object], within_seconds: float = TIMEOUT_SECONDS) -> None:

@@ -18,7 +18,7 @@ from regente.engine.attempt_tasks import AttemptTasks
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.threads import StepCanceled
-from tests.engine.helpers import Sql, column, running, status_is, until
+from tests.engine.helpers import Sql, column, falls_silent, running, status_is, until
 
 FAST = Retry(max_attempts=2, first=0.01, jitter=False)
 
@@ -192,9 +192,10 @@ async def test_a_task_that_was_lost_takes_what_it_started_along(
     """I3: also what its coroutine does not wait for."""
     work = Work()
 
-    @registry.pipeline("p", stall_after=0.3, retry=Retry(max_attempts=1))
+    @registry.pipeline("p", stall_after=60, retry=Retry(max_attempts=1))
     async def run(task: Task) -> None:
         asyncio.create_task(work.forever(task.attempt))  # noqa: RUF006
+        falls_silent(task)
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         await asyncio.Event().wait()
@@ -295,19 +296,23 @@ async def test_a_thread_of_the_executor_is_interrupted_in_python_code(
 
 
 async def test_a_thread_in_c_code_does_not_outlast_the_stall_time(
-    app: Regente, registry: Registry, sql: Sql
+    app: Regente, registry: Registry, sql: Sql, caplog: pytest.LogCaptureFixture
 ) -> None:
     """I7, I8: what hangs for ever is a stall, as without a failure beside it."""
-    let_go = threading.Event()
+    let_go, tasks = threading.Event(), list[Task]()
 
-    @registry.pipeline("p", retry=FAST, grace=0.05, stall_after=0.5)
+    @registry.pipeline("p", retry=FAST, grace=0.05, stall_after=60)
     async def run(task: Task) -> None:
+        tasks.append(task)
         if task.attempt == 1:
             await task.step("BLOCK", let_go.wait, 60, timeout=0.01)
 
     task_id = await app.enqueue("p", {})
-    async with running(app):
-        await status_is(app, task_id, "completed")
+    with caplog.at_level(logging.WARNING, "regente"):
+        async with running(app):
+            await until(lambda: "waits for what it started: a thread" in caplog.text)
+            falls_silent(tasks[0])
+            await status_is(app, task_id, "completed")
     let_go.set()
     assert column(sql, "SELECT code FROM regente.failures") == ["STALLED"]
 

@@ -12,6 +12,7 @@ from regente.engine.holding import HELD
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from regente.engine.watchdog.reaper import Reaper
+from regente.settings import Settings
 from tests.engine.helpers import (
     Sql,
     SqlRunner,
@@ -22,6 +23,7 @@ from tests.engine.helpers import (
     task_row,
     until,
 )
+from tests.support.eventually import TIMEOUT_SECONDS
 
 
 async def test_a_task_queued_as_held_runs_when_it_is_released(
@@ -99,7 +101,7 @@ async def test_an_unnamed_transaction_runs_on_every_attempt_behind_the_fence(
 
 
 async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(
-    app: Regente, registry: Registry
+    database_url: str, registry: Registry
 ) -> None:
     """O13: a drain does not wait for it; it sees the reason and has its grace to clean up."""
     at_work, cleaned, reasons = asyncio.Event(), asyncio.Event(), []
@@ -114,16 +116,18 @@ async def test_an_endless_task_is_handed_on_at_once_when_its_runner_drains(
             await cleaned.wait()
             raise
 
-    task_id = await app.enqueue("p")
-    serving = asyncio.create_task(app.run())
-    await until(at_work.is_set)
-    app.stop_running()
-    await until(lambda: reasons)
-    cleaned.set()
-    async with asyncio.timeout(4):
-        report = await serving
-    assert (report.handed_back, reasons) == (1, ["drain"])
-    assert (await app.get(task_id)).status == "queued"
+    settings = Settings(sweep_seconds=0.2, drain_seconds=10 * TIMEOUT_SECONDS)
+    async with Regente(database_url, settings=settings, pipelines=registry) as app:
+        task_id = await app.enqueue("p")
+        serving = asyncio.create_task(app.run())
+        await until(at_work.is_set)
+        app.stop_running()
+        await until(lambda: reasons)
+        cleaned.set()
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            report = await serving
+        assert (report.handed_back, reasons) == (1, ["drain"])
+        assert (await app.get(task_id)).status == "queued"
 
 
 async def test_an_endless_task_is_not_charged_for_a_lost_runner(

@@ -155,7 +155,7 @@ async def test_cancel_ends_the_process(
         assert [alive(pid) for pid in pids] == [True, True]
         assert await app.cancel(task_id) == "canceling"
         await status_is(app, task_id, "canceled")
-        await until(lambda: not any(alive(pid) for pid in pids), within_seconds=5)
+        await until(lambda: not any(alive(pid) for pid in pids))
 
 
 @pytest.mark.parametrize(

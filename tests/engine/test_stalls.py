@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from regente import Regente, Retry, heartbeat
+from regente import Regente, Retry, TaskConnection, heartbeat
 from regente.engine import overdue
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
@@ -25,6 +26,7 @@ from tests.engine.helpers import (
     SqlRunner,
     column,
     events_of,
+    falls_silent,
     many,
     one,
     run_query,
@@ -53,7 +55,8 @@ class Blocker:
     def __init__(self) -> None:
         self.let_go = threading.Event()
 
-    def stuck_in_a_thread(self) -> None:
+    def stuck_in_a_thread(self, task: Task) -> None:
+        falls_silent(task)
         self.let_go.wait()
 
 
@@ -63,6 +66,10 @@ def let_go(fifo: Path) -> None:
     fifo.unlink()
     fifo.touch()
     os.close(writer)
+
+
+def started_an_hour_ago(task: Task) -> None:
+    task._started_at -= 3600
 
 
 async def stack_of_the_end(app: Regente, sql: Sql) -> dict[str, Any]:
@@ -76,10 +83,14 @@ async def test_an_attempt_that_takes_too_long_is_ended_with_its_stack(
     """O8, W4: class `timeout`, and the stack names the await in which it hung."""
     ended = asyncio.Event()
 
-    @registry.pipeline("p", retry=ONCE, timeout=0.2)
+    async def hang(task: Task) -> None:
+        asyncio.get_running_loop().call_soon(started_an_hour_ago, task)
+        await stuck_in_an_await()
+
+    @registry.pipeline("p", retry=ONCE, timeout=60)
     async def run(task: Task) -> None:
         try:
-            await task.step("HANG", stuck_in_an_await)
+            await task.step("HANG", hang, task)
         except asyncio.CancelledError:
             ended.set()
             raise
@@ -87,7 +98,7 @@ async def test_an_attempt_that_takes_too_long_is_ended_with_its_stack(
     task_id = await app.enqueue("p", {})
     failure = await stack_of_the_end(app, sql)
     assert (failure["class"], failure["code"], failure["step"]) == ("timeout", "TIMEOUT", "HANG")
-    assert "0.2 s" in failure["message"]
+    assert "60 s" in failure["message"]
     assert "in stuck_in_an_await" in failure["stack"]
     assert task_row(sql, task_id)["status"] == "failed"
     await ended.wait()
@@ -102,20 +113,21 @@ async def test_a_stall_records_where_the_task_stands(
     """Q3, W1: no progress for `stall_after`; the record names the reason, in every kind of wait."""
     blocker = Blocker()
 
-    async def hang(_: int = 0) -> None:
-        await stuck_in_an_await()
-
-    @registry.pipeline("p", retry=ONCE, stall_after=0.2)
+    @registry.pipeline("p", retry=ONCE, stall_after=60)
     async def run(task: Task) -> None:
+        async def hang(_: int = 0) -> None:
+            falls_silent(task)
+            await stuck_in_an_await()
+
         match where:
             case "await":
                 await task.step("HANG", hang)
             case "thread":
-                await task.step("HANG", blocker.stuck_in_a_thread)
+                await task.step("HANG", blocker.stuck_in_a_thread, task)
             case "each":
                 await task.each("HANG", [1, 2], hang, concurrency=2)
             case "step with a time limit":
-                await task.step("HANG", hang, timeout=60)
+                await task.step("HANG", hang, timeout=600)
             case "task group":
                 async with asyncio.TaskGroup() as group:
                     group.create_task(hang())
@@ -129,20 +141,36 @@ async def test_a_stall_records_where_the_task_stands(
     blocker.let_go.set()
 
 
+async def stored(connection: TaskConnection) -> None:
+    await connection.execute("SELECT 1")
+
+
 async def test_a_task_that_shows_progress_does_not_stall(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:
-    """Q3: steps, progress, heartbeats and events count as progress."""
+    """Q3: steps, progress, heartbeats, events and transactions count as progress."""
+    silences: list[float] = []
 
-    @registry.pipeline("p", retry=ONCE, stall_after=2.0)
+    @registry.pipeline("p", retry=ONCE, stall_after=600)
     async def run(task: Task) -> None:
-        for turn in range(6):
-            await asyncio.sleep(0.5)
-            await (task.heartbeat() if turn % 2 else task.progress(turn / 6))
+        signs: list[Callable[[], Awaitable[Any]]] = [
+            lambda: task.step("A", int),
+            lambda: task.each("B", [1], int),
+            lambda: task.progress(0.5),
+            task.heartbeat,
+            lambda: task.event("seen"),
+            lambda: task.transact("C", stored),
+        ]
+        for sign in signs:
+            task._beat_at -= 500
+            await sign()
+            silences.append(task.silent_seconds)
 
     task_id = await app.enqueue("p", {})
     await app.run(until_idle=True)
     assert task_row(sql, task_id)["status"] == "completed"
+    assert len(silences) == 6
+    assert max(silences) < 500
 
 
 async def test_a_stalled_task_is_tried_again_and_its_slot_is_free_at_once(
@@ -151,10 +179,11 @@ async def test_a_stalled_task_is_tried_again_and_its_slot_is_free_at_once(
     """Q4, W3: also when the stuck code swallows its cancellation."""
     blocked = asyncio.Event()
 
-    @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01), stall_after=0.5)
+    @registry.pipeline("p", retry=Retry(max_attempts=2, first=0.01), stall_after=60)
     async def run(task: Task) -> str:
         while task.attempt == 1:
             try:
+                falls_silent(task)
                 await blocked.wait()
                 return "too late"
             except asyncio.CancelledError:
@@ -181,12 +210,13 @@ from regente import Regente, Retry, pipeline
 from regente.engine import overdue
 overdue.WATCH_EVERY_SECONDS = 0.05
 
-def blocks_the_loop():
+def blocks_the_loop(task):
+    task._beat_at -= 3600  # as if it had blocked the loop for so long
     pathlib.Path({str(release)!r}).read_bytes()  # blocks until the test writes
 
-@pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=0.3)
+@pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=60)
 async def run(task):
-    blocks_the_loop()
+    blocks_the_loop(task)
     return "blocked"
 
 async def main():
@@ -199,7 +229,7 @@ async def main():
 asyncio.run(main())
 """
 
-    @registry.pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=0.3)
+    @registry.pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=60)
     async def run(task: Task) -> str:
         return f"elsewhere at attempt {task.attempt}"
 
@@ -226,20 +256,28 @@ async def test_only_the_task_that_blocks_the_loop_is_charged(
     release = tmp_path / "release"
     os.mkfifo(release)
     program = f"""
-import asyncio, pathlib, sys
+import asyncio, pathlib, sys, threading, time
 from regente import Regente, Retry, pipeline
-from regente.engine import overdue
+from regente.engine import overdue, roster
 overdue.WATCH_EVERY_SECONDS = 0.05
 beside = asyncio.Event()
+tasks = []
 
-@pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=1.5)
+def an_hour_later():
+    time.sleep(2 * roster.BLOCKED_SECONDS)  # by then the loop is blocked
+    for task in tasks:
+        task._beat_at -= 3600
+
+@pipeline("p", retry=Retry(max_attempts=3, first=0.01), stall_after=60)
 async def run(task):
+    tasks.append(task)
     if task.args["innocent"]:
         beside.set()
         while True:
             await task.heartbeat()
             await asyncio.sleep(0.05)
     await beside.wait()
+    threading.Thread(target=an_hour_later).start()
     pathlib.Path({str(release)!r}).read_bytes()  # blocks until the test writes
 
 async def main():

@@ -147,15 +147,17 @@ async def _is_following(follower: Follower) -> bool:
 async def test_nothing_is_lost_or_done_twice_when_the_primary_dies(
     synchronous: Pair, tmp_path: Path
 ) -> None:
-    """I1, I2, I8, I11, F4: three failovers under load; all go on by themselves."""
+    """I1, I2, I8, I11, F4: three failovers under load; all go on by themselves, within the lease
+    and 5 s unless the machine is busy with other things each time."""
+    seconds: list[float] = []
     async with site(synchronous, tmp_path) as found, followed(found) as follower:
         load = asyncio.create_task(found.enqueue_for_ever())
         for _ in range(FAILOVERS):
             await eventually_async(partial(found.more_completed, await found.completed() + 50))
             await asyncio.to_thread(synchronous.fail_over)
             promoted_at, before = time.monotonic(), await found.completed()
-            await eventually_async(partial(found.more_completed, before), within_seconds=30)
-            print(f"the first completion came {time.monotonic() - promoted_at:.1f} s after")
+            await eventually_async(partial(found.more_completed, before))
+            seconds.append(time.monotonic() - promoted_at)
             await asyncio.to_thread(synchronous.attach)
         load.cancel()
         await asyncio.gather(load, return_exceptions=True)
@@ -163,6 +165,7 @@ async def test_nothing_is_lost_or_done_twice_when_the_primary_dies(
         await _all_effects_once(found)
         await _stream_told_everything(found, follower)
     assert len(follower.stretches) <= FAILOVERS + 1
+    assert min(seconds) < LEASE_SECONDS + 5
 
 
 async def _all_effects_once(found: Site) -> None:

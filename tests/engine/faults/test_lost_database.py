@@ -19,6 +19,7 @@ from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.conftest import OpenApp
 from tests.engine.helpers import Sql, column, events_of, one, running, status_is, task_row, until
+from tests.support.eventually import TIMEOUT_SECONDS
 
 
 class LostAnswers:
@@ -242,7 +243,7 @@ async def test_a_runner_gives_its_lease_up_when_it_cannot_renew_it(
             await started.wait()
             with sql.transaction():
                 sql.execute("LOCK TABLE regente.runners IN ACCESS EXCLUSIVE MODE")
-                await asyncio.wait_for(stopped.wait(), 10)
+                await asyncio.wait_for(stopped.wait(), TIMEOUT_SECONDS)
             await status_is(app, task_id, "completed")
     row = task_row(sql, task_id)
     assert (row["tries"], row["attempt"] > 1) == (0, True)
@@ -254,11 +255,11 @@ async def test_a_statement_timeout_of_the_server_is_a_clear_error(
 ) -> None:
     """F11, I8: not retried for ever, as a lost connection is; one canceled statement is."""
     holder.execute("LOCK TABLE regente.sweeps IN ACCESS EXCLUSIVE MODE")
-    database = Database(make_conninfo(database_url, options="-c statement_timeout=50ms"))
+    database = Database(make_conninfo(database_url, options="-c statement_timeout=500ms"))
     await database.open()
     turn = {"name": "reaper", "every_seconds": 60.0}
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             with pytest.raises(StatementTimeout, match="statement_timeout"):
                 await database.fetch("take_turn", turn, give_up_at=lambda: FOREVER)
             waiting = asyncio.create_task(database.fetch("take_turn", turn))

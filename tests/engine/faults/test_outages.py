@@ -88,7 +88,8 @@ async def test_an_outage_longer_than_the_lease_charges_no_task(
 async def test_work_goes_on_within_seconds_after_an_outage(
     proxy: TcpProxy, sql: Sql, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F4, I8: also when the pools have tried to connect for as long as in 40 seconds."""
+    """F4, I8: also when the pools have tried to connect for as long as in 40 seconds. At most 3 s
+    are added to what a connection and a task take on this machine."""
     gate = asyncio.Event()
 
     @registry.pipeline("p", stall_after=None)
@@ -106,7 +107,17 @@ async def test_work_goes_on_within_seconds_after_an_outage(
             back_at = time.monotonic()
             proxy.bring_back()
             await until(lambda: task_row(sql, task_id)["status"] == "completed")
-            assert time.monotonic() - back_at < 3
+            took_seconds = time.monotonic() - back_at
+    assert took_seconds < 3 + await seconds_of_a_task(proxy.url, registry)
+
+
+async def seconds_of_a_task(url: str, registry: Registry) -> float:
+    """For a new runner and a task that ends at once."""
+    began_at = time.monotonic()
+    async with Regente(url, settings=SETTINGS, pipelines=registry) as app:
+        await app.enqueue("p", {})
+        await app.run(until_idle=True)
+    return time.monotonic() - began_at
 
 
 # What the reaper takes for an outage.

@@ -53,7 +53,7 @@ async def test_calls_that_wait_for_a_transaction_leave_the_engine_its_connection
 
     task_id = await app.enqueue("holder")
     async with running(app):
-        await status_is(app, task_id, "completed", within_seconds=20)
+        await status_is(app, task_id, "completed")
         await until(lambda: column(sql, "SELECT total FROM regente.batches") == [4])
 
 
@@ -94,7 +94,7 @@ async def test_a_transaction_gets_its_calls_through_while_others_wait_for_it(
 
         task_id = await app.enqueue("holder")
         async with running(app):
-            await status_is(app, task_id, "completed", within_seconds=20)
+            await status_is(app, task_id, "completed")
             await until(lambda: column(sql, "SELECT total FROM regente.batches") == [6])
 
 

@@ -49,7 +49,7 @@ async def test_runner_and_client_go_on_when_the_server_can_write_again(
         pair.primary.set(READ_ONLY, "off")
         for key in (None, "key"):
             task_id = await app.enqueue("p", key=key)
-            await status_is(app, task_id, "completed", within_seconds=10)
+            await status_is(app, task_id, "completed")
         assert (await app.get(task_id)).tries == 0
         assert not job.done()
 

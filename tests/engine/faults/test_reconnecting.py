@@ -9,9 +9,11 @@ import pytest
 from regente.engine import database as module
 from regente.engine.database import Database, TaskConnections
 from tests.engine.helpers import until
+from tests.support.eventually import TIMEOUT_SECONDS
 from tests.support.tcp_proxy import proxy_before
 
-ATTEMPTS = 8  # with waits that double from 1 s on, the eighth would come after two minutes
+ATTEMPTS = 12  # with waits that double from 0.1 s on, the twelfth would come after 3 minutes
+CONNECTIONS = 20
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +32,9 @@ async def test_the_waits_between_attempts_to_reconnect_do_not_grow(database_url:
             waiting = asyncio.create_task(
                 database.fetch("known_pipelines", give_up_at=lambda: module.FOREVER)
             )
-            await until(lambda: proxy.refused >= ATTEMPTS, within_seconds=10)
+            await until(lambda: proxy.refused >= ATTEMPTS)
             proxy.bring_back()
-            assert await asyncio.wait_for(waiting, 3) == []
+            assert await asyncio.wait_for(waiting, TIMEOUT_SECONDS) == []
         finally:
             await database.close()
 
@@ -40,14 +42,16 @@ async def test_the_waits_between_attempts_to_reconnect_do_not_grow(database_url:
 async def test_connections_that_died_in_the_pool_are_replaced_at_once(database_url: str) -> None:
     """F3, F4: the caller's wait does not grow with their number."""
     async with proxy_before(database_url) as proxy:
-        transactions = TaskConnections(Database(proxy.url), 6)
+        transactions = TaskConnections(Database(proxy.url), CONNECTIONS)
         await transactions.open()
         try:
-            together = asyncio.Barrier(6)
-            await asyncio.gather(*(_use_beside(transactions, together) for _ in range(6)))
+            together = asyncio.Barrier(CONNECTIONS)
+            users = (_use_beside(transactions, together) for _ in range(CONNECTIONS))
+            await asyncio.gather(*users)
             proxy.take_away()
             proxy.bring_back()
-            await asyncio.wait_for(_use_beside(transactions, asyncio.Barrier(1)), 3)
+            # A second for each that died would be 20.
+            await asyncio.wait_for(_use_beside(transactions, asyncio.Barrier(1)), 10)
         finally:
             await transactions.close()
 

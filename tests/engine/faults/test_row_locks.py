@@ -21,12 +21,14 @@ from tests.engine.helpers import (
     Sql,
     column,
     events_of,
+    falls_silent,
     one,
     running,
     status_is,
     task_row,
     until,
 )
+from tests.support.eventually import TIMEOUT_SECONDS
 
 DONE = "SELECT count(*) FROM regente.tasks WHERE status = 'completed'"
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
@@ -104,9 +106,9 @@ async def test_a_locked_row_delays_its_own_task_only(
         await until(lambda: crowd.waiting == 21)
         lock(holder, ids[:1])
         crowd.gate.set()
-        await until(lambda: completed(sql) == 20, within_seconds=10)
+        await until(lambda: completed(sql) == 20)
         await app.enqueue_many("p", [{"end": end}] * 100)
-        await until(lambda: completed(sql) == 120, within_seconds=10)
+        await until(lambda: completed(sql) == 120)
         assert task_row(sql, ids[0])["status"] == "running"
         holder.rollback()
         await status_is(app, ids[0], "completed")
@@ -123,9 +125,9 @@ async def test_fifty_locked_rows_delay_no_other(
         await until(lambda: crowd.waiting == 70)
         lock(holder, ids[:50])
         crowd.gate.set()
-        await until(lambda: completed(sql) == 20, within_seconds=15)
+        await until(lambda: completed(sql) == 20)
         await app.enqueue_many("p", [{}] * 200)
-        await until(lambda: completed(sql) == 220, within_seconds=15)
+        await until(lambda: completed(sql) == 220)
         holder.rollback()
         await until(lambda: completed(sql) == 270)
     assert column(sql, "SELECT DISTINCT attempt FROM regente.tasks WHERE id > %s", ids[-1]) == [1]
@@ -136,19 +138,20 @@ async def test_calls_that_must_not_be_repeated_hold_no_connection_while_their_ro
     app: Regente, sql: Sql, holder: Sql, crowd: Crowd, end: str
 ) -> None:
     """F14, I1, I2: intents before a call, after a failed one and for a question."""
-    ids = await app.enqueue_many("p", [{"end": end}] * 40 + [{}] * 20)
-    async with running(app, concurrency=100):
-        await until(lambda: crowd.waiting == 60)
-        lock(holder, ids[:40])
+    # On the connections of a runner, 200 waits for a lock of 2 s each would take minutes.
+    ids = await app.enqueue_many("p", [{"end": end}] * 200 + [{}] * 20)
+    async with running(app, concurrency=250):
+        await until(lambda: crowd.waiting == 220)
+        lock(holder, ids[:200])
         crowd.gate.set()
-        await until(lambda: completed(sql) == 20, within_seconds=10)
+        await until(lambda: completed(sql) == 20)
         await app.enqueue_many("p", [{}] * 100)
-        await until(lambda: completed(sql) == 120, within_seconds=10)
+        await until(lambda: completed(sql) == 120)
         holder.rollback()
         if end == "unknown":
-            await until(lambda: one(sql, HELD)["count"] == 40)
+            await until(lambda: one(sql, HELD)["count"] == 200)
         else:
-            await until(lambda: completed(sql) == 160)
+            await until(lambda: completed(sql) == 320)
 
 
 @pytest.mark.parametrize("calls", [1, 2])
@@ -166,7 +169,7 @@ async def test_a_runner_stops_although_a_row_is_locked(
         await until(lambda: completed(sql) == 2)
         for _ in range(calls):
             app.stop_running()
-        report = await asyncio.wait_for(run, 15)
+        report = await asyncio.wait_for(run, TIMEOUT_SECONDS)
         assert report.left == 1
         holder.rollback()
         async with running(app):
@@ -186,7 +189,7 @@ async def test_a_drain_hands_back_what_is_not_locked(
         await until(lambda: crowd.waiting == 5)
         lock(holder, ids[:1])
         app.stop_running()
-        await asyncio.wait_for(run, 15)
+        await asyncio.wait_for(run, TIMEOUT_SECONDS)
     assert column(sql, "SELECT status::text FROM regente.tasks ORDER BY id") == [
         "running",
         *["queued"] * 4,
@@ -198,13 +201,15 @@ async def test_a_stalled_task_with_a_locked_row_does_not_cost_the_lease(
 ) -> None:
     """I4, I8: the lease is renewed beside it, and the healthy tasks go on."""
     monkeypatch.setattr(overdue, "WATCH_EVERY_SECONDS", 0.05)
-    healthy = asyncio.Event()
+    healthy, locked = asyncio.Event(), asyncio.Event()
     starts: list[int] = []
 
-    @registry.pipeline("stalls", retry=Retry(max_attempts=2, first=0.01), stall_after=0.3)
+    @registry.pipeline("stalls", retry=Retry(max_attempts=2, first=0.01), stall_after=60)
     async def stall(task: Task) -> None:
         starts.append(task.attempt)
         if task.attempt == 1:
+            await locked.wait()
+            falls_silent(task)
             await asyncio.Event().wait()
 
     @registry.pipeline("works", stall_after=None)
@@ -219,6 +224,7 @@ async def test_a_stalled_task_with_a_locked_row_does_not_cost_the_lease(
             await until(lambda: len(starts) == 20)
             await status_is(app, task_id, "running")
             lock(holder, stalled)
+            locked.set()
             before = one(sql, "SELECT heartbeat_at FROM regente.runners")["heartbeat_at"]
             later = "SELECT count(*) FROM regente.runners WHERE heartbeat_at > %s + interval '4 s'"
             await until(lambda: one(sql, later, before)["count"] == 1)
@@ -296,7 +302,7 @@ async def test_a_locked_batch_leaves_other_calls_their_connections(
     ]
     adding.append(asyncio.create_task(app.enqueue_many("p", [{}] * 2000, batch="b")))
     await until(lambda: one(sql, WAITING)["count"] > 0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await asyncio.gather(*(app.enqueue("p") for _ in range(10)), app.counts())
     assert not any(one.done() for one in adding)
     holder.rollback()

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from regente import LaneLimits, Retry, Task, Throttled, Transient, pipeline
+from tests.engine.helpers import falls_silent
 from tests.support.current_app import application
 from tests.support.sinks import ARRIVE, ExternalSink, store_arrival
 
@@ -76,10 +77,11 @@ async def flaky(task: Task) -> str:
     return "second time lucky"
 
 
-@pipeline("crash.silent", retry=SOON, stall_after=0.3)
+@pipeline("crash.silent", retry=SOON, stall_after=60)
 async def silent(task: Task) -> str:
     """Hangs once, without a heartbeat."""
     if task.tries == 0:
+        falls_silent(task)
         await asyncio.Event().wait()
     return "woken"
 

@@ -52,7 +52,7 @@ async def test_a_statement_whose_answer_was_lost_is_repeated_without_harm(
         ids = await app.enqueue_many("job", [{} for _ in range(5)], batch="b")
         lose_first_answer(monkeypatch, statement)
         async with runner_in(app):
-            await eventually_async(lambda: batch_is_completed(app), within_seconds=15)
+            await eventually_async(lambda: batch_is_completed(app))
         for task_id in ids:
             task = await app.get(task_id)
             assert (task.status, task.tries, task.crashes) == ("completed", 1, 0)
