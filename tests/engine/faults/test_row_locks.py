@@ -216,7 +216,7 @@ async def test_a_stalled_task_with_a_locked_row_does_not_cost_the_lease(
     async def work(task: Task) -> None:
         await healthy.wait()
 
-    settings = Settings(sweep_seconds=60, lock_ttl_ms=1_500, heartbeat_interval_ms=100)
+    settings = Settings(sweep_seconds=60, lock_ttl_ms=15_000, heartbeat_interval_ms=100)
     async with Regente(database_url, settings=settings, pipelines=registry) as app:
         stalled = await app.enqueue_many("stalls", [{}] * 20)
         task_id = await app.enqueue("works", {})
@@ -259,7 +259,7 @@ async def test_a_locked_row_of_the_runner_is_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """I8: the lease cannot be renewed; the log says who holds the row, and the runner goes on."""
-    settings = Settings(sweep_seconds=0.2, lock_ttl_ms=1_500, heartbeat_interval_ms=100)
+    settings = Settings(sweep_seconds=0.2, lock_ttl_ms=15_000, heartbeat_interval_ms=100)
     async with Regente(database_url, settings=settings, pipelines=registry) as app:
         task_id = await app.enqueue("p", {})
         async with running(app):
