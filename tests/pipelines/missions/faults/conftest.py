@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,22 @@ class Environment:
         return [mission.status for mission in reversed(await self.app.missions.find(limit=1000))]
 
     async def all_ended(self, within_seconds: float = 60.0) -> None:
-        async def ended() -> bool:
-            return set(await self.statuses()) <= {"completed", "failed", "canceled"}
+        """Waits until all missions have ended, each at most so long after the one before it."""
+        left = await self.unfinished()
+        while left:
+            fewer = partial(self._fewer_unfinished, left)
+            try:
+                await eventually_async(fewer, within_seconds=within_seconds)
+            except AssertionError:
+                raise AssertionError(await self.evidence()) from None
+            left = await self.unfinished()
 
-        try:
-            await eventually_async(ended, within_seconds=within_seconds)
-        except AssertionError:
-            raise AssertionError(await self.evidence()) from None
+    async def unfinished(self) -> int:
+        ended = ("completed", "failed", "canceled")
+        return sum(status not in ended for status in await self.statuses())
+
+    async def _fewer_unfinished(self, than: int) -> bool:
+        return await self.unfinished() < than
 
     async def at_rest(self, within_seconds: float = TIMEOUT_SECONDS) -> None:
         """Waits until the orchestrator is closed, drivers are gone, workers idle, proxies free."""
