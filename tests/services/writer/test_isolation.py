@@ -69,23 +69,55 @@ async def test_writers_with_other_keys_do_not_share_jobs(
     assert row == {"claims": 0}
 
 
+DRIPPING = {
+    "a body": (b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n", b" "),
+    "headers": (b"HTTP/1.1 200 OK\r\nx-slow: ", b"a"),
+    "interim answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "the length of a chunk": (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;", b"a"),
+}
+
+
+@pytest.mark.parametrize("name", DRIPPING)
 async def test_a_source_that_drips_gives_its_slot_back(
-    open_writer: OpenWriter, source: SourceServer
+    open_writer: OpenWriter, source: SourceServer, name: str
 ) -> None:
     """F8, O22: each byte comes in time, and the whole never would."""
+    beginning, drop = DRIPPING[name]
 
     async def drip(visit: Visit) -> None:
-        await visit.head(content_length=1_000_000)
+        await visit.send(beginning)
         while True:
-            await visit.send(b" ")
+            await visit.send(drop)
             await asyncio.sleep(0.02)
 
-    writer = await open_writer(concurrent_jobs=1, read_seconds=0.5, source_tries=1)
+    writer = await open_writer(concurrent_jobs=1, read_seconds=0.5, connect_seconds=0.5)
     slow = await writer.process(source.on("/slow.json", drip))
     whole = await writer.process(source.serve({"ads": [{"id": "1"}]}))
     ended = await writer.ended(slow, within_seconds=60)
     assert (ended["status"], ended["error_code"]) == ("failed", "ERROR302")
     assert (await writer.ended(whole))["status"] == "completed"
+
+
+async def test_a_source_has_a_deadline_over_all_its_reads(
+    open_writer: OpenWriter, source: SourceServer
+) -> None:
+    """F8, O22: one that breaks off after each further row would be read for ever."""
+
+    async def one_more_row(visit: Visit) -> None:
+        await visit.head(content_length=1_000_000)
+        for number in range(visit.number):
+            await visit.send(b'{"ads":[' if number == 0 else b",")
+            await visit.send(json.dumps({"id": f"ad-{number}", "text": "x" * 9000}).encode())
+        while (await writer.status("grows"))["progress"]["processed"] < visit.number - 1:
+            await asyncio.sleep(0.01)
+        visit.reset()
+
+    writer = await open_writer(concurrent_jobs=1, source_seconds=3.0, batch_bytes=1000)
+    await writer.process(source.on("/more.json", one_more_row), job_id="grows")
+    ended = await writer.ended("grows", within_seconds=60)
+    assert (ended["status"], ended["error_code"]) == ("failed", "ERROR302")
+    assert "3 s" in ended["error"]
+    assert ended["progress"]["processed"] > 0
 
 
 async def test_wrong_keys_do_not_lock_the_right_one_out(writer: WriterClient) -> None:

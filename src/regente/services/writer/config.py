@@ -38,6 +38,8 @@ class WriterConfig:
     read_seconds: float = 60.0
     least_bytes_per_second: int = 1024
     """A source that is slower on average, after `read_seconds` of waiting for it, fails the job."""
+    source_seconds: float = 6 * 3600.0
+    """So long a job waits for its source, in all its reads together, but not for the database."""
     wrong_keys_per_second: float = 1.0
     wrong_key_burst: int = 20
     """Per address."""

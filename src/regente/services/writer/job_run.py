@@ -34,7 +34,7 @@ from regente.services.writer.json_rows import RowReader
 from regente.services.writer.json_window import Window
 from regente.services.writer.loading import Loader
 from regente.services.writer.queries import QUERIES
-from regente.services.writer.source import OpenSource, Sources, safe_url
+from regente.services.writer.source import OpenSource, Pace, Sources, safe_url
 
 T = TypeVar("T")
 
@@ -95,11 +95,11 @@ class JobRun:
         logger.info("job %s %s: %d stored, %d failed; %s", *summary)
 
     async def _store_all(self, job: Job) -> None:
-        tries = 0
+        tries, pace = 0, Pace(self._config)
         while True:
             before = job.processed
             try:
-                return await self._read_once(job)
+                return await self._read_once(job, pace)
             except SourceError as error:
                 failure: JobFailure = error
             except psycopg.Error as error:
@@ -129,16 +129,18 @@ class JobRun:
         )
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
-    async def _read_once(self, job: Job) -> None:
+    async def _read_once(self, job: Job, pace: Pace) -> None:
         async with self._pool.connection() as connection:
             table = await read_table(connection, job.target)
-            await self._read_into(connection, job, table)
+            await self._read_into(connection, job, table, pace)
 
-    async def _read_into(self, connection: AsyncConnection[Any], job: Job, table: Table) -> None:
+    async def _read_into(
+        self, connection: AsyncConnection[Any], job: Job, table: Table, pace: Pace
+    ) -> None:
         gate = LoopGate()
         loader = Loader(job.target, table, gate.open)
         logger.info("job %s: reading %s from row %d", job.job_id, safe_url(job.url), job.processed)
-        async with self._sources.open(job.url, job.headers) as source:
+        async with self._sources.open(job.url, job.headers, pace) as source:
             await self._check_version(job, source)
             async with contextlib.aclosing(
                 _prefetched(self._batches(job, source, table, gate))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx2
@@ -14,6 +16,8 @@ from regente.address_guard import AddressRefused, GuardedTransport, check_url
 from regente.compression import ACCEPTED, NotDecodable, decompressed
 from regente.services.writer.config import WriterConfig
 from regente.services.writer.failures import JobFailure, SourceError, WriterCode, first_line
+
+T = TypeVar("T")
 
 MAX_REDIRECTS = 5
 _REDIRECTS = {301, 302, 303, 307, 308}
@@ -46,10 +50,10 @@ class Version:
 
 
 class OpenSource:
-    def __init__(self, response: httpx2.Response, config: WriterConfig) -> None:
+    def __init__(self, response: httpx2.Response, limit_bytes: int, pace: Pace) -> None:
         self._response = response
-        self._limit_bytes = config.source_bytes
-        self._pace = _Pace(config.read_seconds, config.least_bytes_per_second)
+        self._limit_bytes = limit_bytes
+        self._pace = pace
         length = response.headers.get("content-length", "")
         self.version = Version(
             response.headers.get("etag"), int(length) if length.isdigit() else None
@@ -88,7 +92,9 @@ class Sources:
         await self._client.aclose()
 
     @contextlib.asynccontextmanager
-    async def open(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[OpenSource]:
+    async def open(
+        self, url: str, headers: Mapping[str, str], pace: Pace
+    ) -> AsyncIterator[OpenSource]:
         """Open the document. Each redirect is checked; the job's headers go to the first origin
         only."""
         origin = _origin(url)
@@ -98,11 +104,12 @@ class Sources:
             sent = {
                 name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS
             }
-            response = await self._get(url, sent if _origin(url) == origin else {})
+            asked = self._get(url, sent if _origin(url) == origin else {})
+            response = await pace.answer(asked)
             try:
                 if response.status_code not in _REDIRECTS:
                     _check_response(response)
-                    yield OpenSource(response, self._config)
+                    yield OpenSource(response, self._config.source_bytes, pace)
                     return
                 url = urljoin(url, response.headers.get("location", ""))
             finally:
@@ -169,25 +176,47 @@ def _check_response(response: httpx2.Response) -> None:
         raise JobFailure(WriterCode.STORAGE, "the source answered HTML, not JSON")
 
 
-class _Pace:
-    """Ends a source that drips: each byte comes in time, but all of them never would."""
+class Pace:
+    """Ends a source that drips: each byte comes in time, but all of them never would. Only the time
+    spent waiting for the source counts, not that of storing."""
 
-    def __init__(self, grace_seconds: float, least_bytes_per_second: int) -> None:
-        self._grace_seconds = grace_seconds
-        self._least = least_bytes_per_second
+    def __init__(self, config: WriterConfig) -> None:
+        self._config = config
+        self._waited_seconds = 0.0
+        """In all reads of the job."""
+
+    async def answer(self, asked: Awaitable[T]) -> T:
+        """What is awaited: the headers of an answer."""
+        seconds = self._config.connect_seconds + 2 * self._config.read_seconds
+        return await self._within(seconds, asked)
 
     async def watch(self, raw: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same chunks. Only the time spent waiting for them counts, not that of storing."""
-        waited = taken = 0.0
+        """The same chunks."""
+        grace, least = self._config.read_seconds, self._config.least_bytes_per_second
+        before, taken = self._waited_seconds, 0
         while True:
-            began = time.monotonic()
-            chunk = await anext(raw, None)
+            waited, allowed = self._waited_seconds - before, max(grace, taken / least)
+            if waited > allowed:
+                raise _too_slow(f"sent {taken:,} bytes in {waited:.0f} s")
+            # A source that is silent for `grace` ends by the client's own timeout, and is retried.
+            chunk = await self._within(allowed - waited + 2 * grace, anext(raw, None))
             if chunk is None:
                 return
-            waited += time.monotonic() - began
             taken += len(chunk)
-            if waited > self._grace_seconds and taken < waited * self._least:
-                raise JobFailure(
-                    WriterCode.TIMEOUT, f"the source sent {taken:,.0f} bytes in {waited:.0f} s"
-                )
             yield chunk
+
+    async def _within(self, seconds: float, coming: Awaitable[T]) -> T:
+        began = time.monotonic()
+        left = self._config.source_seconds - self._waited_seconds
+        try:
+            async with asyncio.timeout(min(seconds, left)):
+                return await coming
+        except TimeoutError:
+            limit = self._config.source_seconds if left < seconds else seconds
+            raise _too_slow(f"was waited for longer than {limit:.0f} s") from None
+        finally:
+            self._waited_seconds += time.monotonic() - began
+
+
+def _too_slow(what: str) -> JobFailure:
+    return JobFailure(WriterCode.TIMEOUT, f"the source {what}")
