@@ -8,16 +8,22 @@ import resource
 import time
 import zlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from regente.contracts.writer import WriterJob
 from regente.http_client.client import CallFailed, CallFailure, HttpClient
+from regente.pipelines.documents import chat
+from regente.pipelines.embeddings import openai_api
+from regente.pipelines.quotes import anthropic, fipe, serpapi
 from tests.services.writer.source_server import SourceServer, Visit
 
 MEBIBYTE = 2**20
 LARGE = 5 * MEBIBYTE
 """More than what is kept as a whole."""
+MANY = [1] * 1000
 ADS = b'"ads":["' + b"x" * 900_000 + b'",' + b'"",' * 1_700_000 + b'""]'
 
 
@@ -70,6 +76,47 @@ async def test_an_answer_of_one_endless_part_is_refused(
     """F8, F15: a worker's answer neither crashes the JSON parser nor makes it begin again with
     each piece."""
     await refused(http, peer.serve(HOSTILE[name]))
+
+
+CROWDS = {
+    "empty objects": (b"{},", "lists and objects"),
+    "empty lists": (b"[],", "lists and objects"),
+    "numbers": (b"1,", "valid dictionary"),
+}
+
+
+@pytest.mark.parametrize("name", CROWDS)
+async def test_an_answer_of_too_many_parts_is_refused(
+    peer: SourceServer, http: HttpClient, name: str
+) -> None:
+    """F15, O18: as models they would take gigabytes, and seconds in which nothing else runs."""
+    part, problem = CROWDS[name]
+    items = part * (3 * MEBIBYTE // len(part))
+    url = peer.serve(b'{"shopping_results":[' + items[:-1] + b"]}")
+    with pytest.raises(CallFailed, match=problem) as caught:
+        await http.call("GET", url, answer=serpapi.Answer)
+    assert caught.value.failure is CallFailure.PROTOCOL
+
+
+LISTS = [
+    (serpapi.Answer, {"shopping_results": MANY}),
+    (serpapi.ProductAnswer, {"product_results": {"stores": MANY}}),
+    (fipe.Entries, MANY),
+    (fipe.Models, {"modelos": MANY}),
+    (anthropic.Reply, {"content": MANY}),
+    (openai_api.Answer, {"data": MANY}),
+    (openai_api.Answer, {"data": [{"index": 0, "embedding": [[]] * 1000}]}),
+    (chat.ChatAnswer, {"choices": MANY}),
+    (WriterJob, {"job_id": "1", "status": "partial", "failed_items": MANY}),
+]
+
+
+@pytest.mark.parametrize(("model", "answer"), LISTS, ids=range(len(LISTS)))
+def test_a_list_is_refused_for_its_first_wrong_item(model: type[BaseModel], answer: Any) -> None:
+    """F15, O18: each further mistake would be an object of its own."""
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(answer)
+    assert caught.value.error_count() <= 2  # of a union one for each choice
 
 
 async def test_a_large_answer_is_read_for_its_plain_fields(

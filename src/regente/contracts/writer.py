@@ -65,7 +65,7 @@ class WriterJob(BaseModel):
     job_id: str
     status: WriterStatus
     progress: Progress = Progress()
-    failed_items: list[FailedItem] = Field(default_factory=list)
+    failed_items: list[FailedItem] = Field(default_factory=list, fail_fast=True)
     error: str | None = Field(None, description="*ours*: why the whole job failed")
     error_code: (
         Literal["ERROR300", "ERROR301", "ERROR302", "ERROR303", "ERROR400", "ERROR401"] | None

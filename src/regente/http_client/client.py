@@ -29,6 +29,8 @@ from regente.engine.outcome import storable
 from regente.http_client.large_json import LargeObject, NotReadable
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_ANSWER_PARTS = 100_000
+"""Lists and objects in the fields that are wanted; each becomes an object of a model."""
 MAX_SHOWN_CHARACTERS = 300
 MAX_ERROR_BYTES = 65_536
 CHUNK_BYTES = 65_536
@@ -248,6 +250,7 @@ class HttpClient:
                     for name in answer.model_fields
                     if name in fields
                 }
+            _refuse_many_parts(fields, what)
             return answer.model_validate(fields)
         except RecursionError:
             raise CallFailed(
@@ -270,6 +273,21 @@ class HttpClient:
         if isinstance(value, dict):
             return {storable(key): self._storable(one) for key, one in value.items()}
         return value
+
+
+def _refuse_many_parts(fields: Any, what: str) -> None:
+    waiting: list[Any] = [[fields]]
+    count = 0
+    while waiting:
+        one = waiting.pop()
+        items = one.values() if isinstance(one, dict) else one
+        waiting.extend(item for item in items if isinstance(item, dict | list))
+        count += 1
+        if count > MAX_ANSWER_PARTS:
+            raise CallFailed(
+                CallFailure.PROTOCOL,
+                f"{what} answered more than {MAX_ANSWER_PARTS:,} lists and objects",
+            )
 
 
 class _NoCall:

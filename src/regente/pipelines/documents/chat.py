@@ -47,7 +47,7 @@ class ProviderError(BaseModel):
 
 class ChatAnswer(BaseModel):
     model: str | None = None
-    choices: list[Choice] = Field(default_factory=list)
+    choices: list[Choice] = Field(default_factory=list, fail_fast=True)
     error: ProviderError | None = None
 
 

@@ -6,8 +6,9 @@ A call with a refused text is halved until that text is found, so that the other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from regente.http_client.client import CallFailed, CallFailure, HttpClient
 from regente.http_client.task_errors import task_error
@@ -39,11 +40,11 @@ class _Question(BaseModel):
 
 class _Item(BaseModel):
     index: int
-    embedding: list[float] | str
+    embedding: Annotated[list[float], Field(fail_fast=True)] | str
 
 
-class _Answer(BaseModel):
-    data: list[_Item]
+class Answer(BaseModel):
+    data: list[_Item] = Field(fail_fast=True)
 
 
 class OpenAiEmbedder:
@@ -89,7 +90,7 @@ class OpenAiEmbedder:
             headers["Authorization"] = f"Bearer {self._settings.api_key}"
         try:
             answer = await self._http.call(
-                "POST", url, body=question, headers=headers, answer=_Answer
+                "POST", url, body=question, headers=headers, answer=Answer
             )
         except CallFailed as failed:
             raise self._without_key(failed) from None

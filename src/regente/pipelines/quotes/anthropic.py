@@ -71,7 +71,7 @@ class Block(BaseModel):
 class Reply(BaseModel):
     id: str | None = None
     model: str = ""
-    content: list[Block] = Field(default_factory=list)
+    content: list[Block] = Field(default_factory=list, fail_fast=True)
     stop_reason: str | None = None
     usage: dict[str, Any] = Field(default_factory=dict)
 

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from pydantic import AliasChoices, BaseModel, Field, RootModel, SecretStr, field_validator
@@ -46,14 +46,14 @@ class Entry(BaseModel):
         return storable(str(value)) if isinstance(value, str | int) else value
 
 
-class Entries(RootModel[list[Entry]]):
+class Entries(RootModel[Annotated[list[Entry], Field(fail_fast=True)]]):
     """The lists of version 2, and those of version 1 except for models."""
 
 
 class Models(BaseModel):
     """The list of models in version 1."""
 
-    modelos: list[Entry]
+    modelos: list[Entry] = Field(fail_fast=True)
 
 
 class Priced(BaseModel):

@@ -44,7 +44,7 @@ class Hit(ListedPrice):
 
 class Answer(BaseModel):
     error: str | None = None
-    shopping_results: list[Hit] = Field(default_factory=list)
+    shopping_results: list[Hit] = Field(default_factory=list, fail_fast=True)
 
 
 class Store(ListedPrice):
@@ -53,7 +53,7 @@ class Store(ListedPrice):
 
 
 class ProductResults(BaseModel):
-    stores: list[Store] = Field(default_factory=list)
+    stores: list[Store] = Field(default_factory=list, fail_fast=True)
 
 
 class ProductAnswer(BaseModel):
