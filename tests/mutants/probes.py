@@ -224,7 +224,7 @@ def a_locked_task_holds_up_no_other(engine: Engine) -> None:
     engine.run(engine.client.enqueue_many("alpha", [{}] * 2))
     runner = engine.register()
     claims = engine.claim(runner, 2)
-    finish = engine.ledgers[runner].finished.write
+    finish = engine.stores[runner].finished.write
     with engine.locked(claims[:1]) as release:
 
         async def finish_both() -> list[bool]:
@@ -243,7 +243,7 @@ def intents_for_locked_tasks_hold_no_connection(engine: Engine) -> None:
     engine.run(engine.client.enqueue_many("alpha", [{}] * 8))
     runner = engine.register()
     claims = engine.claim(runner, 8)
-    record_intent = engine.ledgers[runner].record_intent
+    record_intent = engine.stores[runner].record_intent
     with engine.locked(claims) as release:
 
         async def count_beside() -> None:

@@ -30,10 +30,14 @@ SECRET_NAMES = [
         "chave_api",
         "token_acesso",
     ),
+    *("SECRET_KEY_BASE", "pass_word", "dbpass", "passkey", "session_key", "app_key", "xsrf"),
+    *("Ocp-Apim-Subscription-Key", "openai_key", "licence_key", "private-key-pem", "accesskeyid"),
+    *("chave_privada", "chave_secreta", "token_de_acesso", "palavra_passe"),
     *("Authorization", "proxy-authorization", "cookie", "Set-Cookie", "cookies", "credentials"),
 ]
 PLAIN_NAMES = [
     *("key", "keys", "keyboard", "monkey", "tokenizer", "secretary", "passport", "id", "value"),
+    *("app", "session", "application", "service", "base", "word", "de", "session_limit"),
     *("author", "cookie_count", "primary_key", "idempotency_key", "key_id", "name", "text"),
 ]
 SHAPES = [
@@ -54,6 +58,23 @@ SHAPES = [
     "ya29.a0AfH6SMBabcdefghijkl",
     "SG." + "a" * 22 + "." + "b" * 43,
     "dop_v1_" + "0a" * 32,
+    "eyJhbGciOiJIUzI1NiJ9.e30.ZRrHA1JJJW8opsbCGfG",
+    "eyJhbGciOiJkaXIifQ..c2FsdA.dGV4dA.dGFn",
+    "sk-abc123def456",
+    "sk-test-1234567890",
+    "sk-ant-secretofmine",
+    "GOCSPX-" + "aB3" * 9,
+    "gsk_" + "aB3" * 16,
+    "xai-" + "aB3" * 16,
+    "nvapi-" + "aB3" * 16,
+    "r8_" + "aB3" * 12,
+    "dckr_pat_" + "aB3" * 9,
+    "lin_api_" + "aB3" * 12,
+    "figd_" + "aB3" * 12,
+    "hvs.CAESI" + "aB3" * 12,
+    "dapi" + "0a" * 16,
+    "xoxe.xoxp-1-Mi0yLTM4abcd",
+    "AGE-SECRET-KEY-1" + "A2" * 20,
 ]
 ASSIGNED = [
     ("https://x.example/a?api_key=", "cana-ry1", "&page=2"),
@@ -74,6 +95,9 @@ ASSIGNED = [
     ("regente --api-key=", "cana-ry1", " --port 80"),
     ("regente --password ", "cana-ry1", " --port 80"),
     ("senha: ", "cana-ry1", ""),
+    ("postgresql://h/db?password=", "x1", "&sslmode=require"),
+    ("bearer=", "cana-ry1", ""),
+    ("api key: ", "cana-ry1", ""),
     ("https://", "cana0123456789ry", "@git.example/x"),
 ]
 
@@ -114,6 +138,18 @@ def test_what_looks_like_a_key_is_hidden_under_any_name(secret: str) -> None:
     assert secret not in json.dumps(redacted({"note": text, "list": [secret]}))
 
 
+@pytest.mark.parametrize("secret", ["AKIAIOSFODNN7EXAMPLE", "ghp_" + "a" * 36])
+def test_what_looks_like_a_key_is_hidden_behind_other_letters(secret: str) -> None:
+    """O18: in a name that was made with it."""
+    assert redacted_text(f"key_{secret}") == f"key_{HIDDEN}"
+
+
+@pytest.mark.parametrize("secret", SHAPES)
+def test_what_looks_like_a_key_is_hidden_as_a_name(secret: str) -> None:
+    """O18: the name of a field may be a secret, too."""
+    assert redacted({secret: 1, "n": [{secret: "x"}]}) == {HIDDEN: 1, "n": [{HIDDEN: "x"}]}
+
+
 @pytest.mark.parametrize(("before", "secret", "after"), ASSIGNED)
 def test_what_follows_a_secret_name_in_a_text_is_hidden(
     before: str, secret: str, after: str
@@ -143,6 +179,7 @@ def test_passwords_in_addresses_and_headers_are_hidden() -> None:
         "https://shop.example/a:b/c@d",
         "see https://shop.example/products/1234 at 14:03",
         "task sk-12 of desk-top",
+        "the sk-learners of sk-estimators, gsk_ and xai- and dapi",
         "Basic needs",
         "eyJ is how it begins",
         "invalid token: unexpected end of the document",
@@ -181,6 +218,12 @@ def test_values_without_secrets_stay_as_they_are(value: Any) -> None:
         "-----BEGIN PRIVATE KEY-----",
         "a.eyJa",
         "x:",
+        "sk-ant-",
+        "AKIA",
+        "ghp_",
+        "AGE-SECRET-KEY-1",
+        "xoxe.",
+        "hvs.",
         "AK",
         "password",
         "--key",
