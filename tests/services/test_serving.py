@@ -7,7 +7,7 @@ import os
 import signal
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,9 +16,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
+from regente.asgi.connections import ConnectionLimits
 from regente.asgi.server import Ingress, ServiceNotStarted, serve_until_stopped, serving
+
+PATIENT = 60.0
+"""Seconds after which a test gives up; what is healthy takes milliseconds."""
 
 
 def greeting() -> FastAPI:
@@ -27,6 +31,10 @@ def greeting() -> FastAPI:
     @app.get("/")
     async def greet() -> str:
         return "hello"
+
+    @app.post("/length")
+    async def length(request: Request) -> int:
+        return len(await request.body())
 
     return app
 
@@ -100,6 +108,97 @@ async def test_tls_has_forward_secrecy_in_both_versions(tmp_path: Path) -> None:
         old.maximum_version = ssl.TLSVersion.TLSv1_2
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await asyncio.open_connection("localhost", port, ssl=old)
+
+
+@asynccontextmanager
+async def over_tls(tmp_path: Path, limits: ConnectionLimits) -> AsyncIterator[int]:
+    """The port of a server over HTTPS."""
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    _self_signed(certificate, key)
+    ingress = Ingress(certificate=certificate, private_key=key)
+    async with serving(greeting(), limits=limits, ingress=ingress) as url:
+        yield int(url.rpartition(":")[2])
+
+
+HALF_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+
+
+@pytest.mark.parametrize("sent", [b"", HALF_HELLO, b"GET / HTTP/1.1\r\n\r\n"])
+async def test_a_handshake_that_does_not_come_is_ended(tmp_path: Path, sent: bytes) -> None:
+    """F19: at the deadline for headers, or at once if it is none."""
+    async with over_tls(tmp_path, ConnectionLimits(header_seconds=0.2)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        async with asyncio.timeout(PATIENT):
+            assert b"HTTP" not in await _rest_of(reader)
+        writer.close()
+        assert await fetch(f"https://127.0.0.1:{port}") == "hello"
+
+
+async def test_half_handshakes_leave_room_for_whole_ones(tmp_path: Path) -> None:
+    """F19: they count, and when all connections are used the oldest ends."""
+    async with over_tls(tmp_path, ConnectionLimits(total=20)) as port, AsyncExitStack() as stack:
+        held = []
+        for _ in range(60):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            stack.callback(writer.close)
+            writer.write(HALF_HELLO)
+            held.append(reader)
+        assert await fetch(f"https://127.0.0.1:{port}") == "hello"
+        async with asyncio.timeout(PATIENT):
+            await asyncio.gather(*(_rest_of(reader) for reader in held[:40]))
+        assert not held[-1].at_eof()
+
+
+async def test_many_handshakes_at_once_stay_below_the_limit(tmp_path: Path) -> None:
+    """F19: each new connection ends another one, also when they come together."""
+    async with over_tls(tmp_path, ConnectionLimits(total=20)) as port, AsyncExitStack() as stack:
+        opening = [asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+        ends = []
+        for reader, writer in await asyncio.gather(*opening):
+            stack.callback(writer.close)
+            ends.append(asyncio.ensure_future(_rest_of(reader)))
+        assert await fetch(f"https://127.0.0.1:{port}") == "hello"
+        async with asyncio.timeout(PATIENT):
+            while sum(one.done() for one in ends) < 180:
+                await asyncio.sleep(0.01)
+        assert await fetch(f"https://127.0.0.1:{port}") == "hello"
+        for one in ends:
+            one.cancel()
+
+
+async def test_one_client_has_a_limit_of_handshakes(tmp_path: Path) -> None:
+    """F19: those that are over, or became connections, do not count twice."""
+    async with over_tls(tmp_path, ConnectionLimits(per_client=5)) as port:
+        for _ in range(20):
+            assert await fetch(f"https://127.0.0.1:{port}") == "hello"
+        async with AsyncExitStack() as stack:
+            for _ in range(5):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                stack.callback(writer.close)
+            refused, writer = await asyncio.open_connection("127.0.0.1", port)
+            stack.callback(writer.close)
+            async with asyncio.timeout(PATIENT):
+                assert await _rest_of(refused) == b""
+
+
+async def test_a_request_that_comes_with_the_handshake_is_answered(tmp_path: Path) -> None:
+    """O18: whole, and a long body, too."""
+    body = b"x" * 3_000_000
+    async with (
+        over_tls(tmp_path, ConnectionLimits()) as port,
+        httpx2.AsyncClient(trust_env=False, verify=False) as client,
+    ):
+        for _ in range(3):
+            sent = await client.post(f"https://127.0.0.1:{port}/length", content=body)
+            assert sent.json() == len(body)
+
+
+async def _rest_of(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
 
 
 def _self_signed(certificate: Path, key: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -42,6 +43,13 @@ class ConnectionLimits:
     """A client that reads nothing for so long is disconnected."""
 
 
+class Connection(Protocol):
+    address: str
+
+    def make_room(self) -> None:
+        """Close the connection now."""
+
+
 class ConnectionTable:
     """The open connections of a server."""
 
@@ -49,11 +57,11 @@ class ConnectionTable:
         self.limits = limits
         self._of_client: dict[str, int] = {}
         self._count = 0
-        self._waiting: dict[LimitedProtocol, None] = {}  # for a request; the longest first
-        self._greedy: dict[LimitedProtocol, None] = {}
+        self._waiting: dict[Connection, None] = {}  # for a request; the longest first
+        self._greedy: dict[Connection, None] = {}
         """Those that do not read, or send the next requests before they have read an answer."""
 
-    def admit(self, connection: LimitedProtocol) -> bool:
+    def admit(self, connection: Connection) -> bool:
         """Count the connection; False when it has to be closed at once."""
         address = connection.address
         self._count += 1
@@ -69,19 +77,19 @@ class ConnectionTable:
             victim.make_room()
         return True
 
-    def waits(self, connection: LimitedProtocol) -> None:
+    def waits(self, connection: Connection) -> None:
         self._waiting.setdefault(connection)
 
-    def works(self, connection: LimitedProtocol) -> None:
+    def works(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
 
-    def is_greedy(self, connection: LimitedProtocol, greedy: bool) -> None:
+    def is_greedy(self, connection: Connection, greedy: bool) -> None:
         if greedy:
             self._greedy.setdefault(connection)
         else:
             self._greedy.pop(connection, None)
 
-    def forget(self, connection: LimitedProtocol) -> None:
+    def forget(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
         self._greedy.pop(connection, None)
         self._count -= 1
@@ -96,6 +104,8 @@ class LimitedProtocol(H11Protocol):
     def __init__(self, table: ConnectionTable, **options: Any) -> None:
         super().__init__(**options)
         self.address = ""
+        self.before_admission: Callable[[], None] | None = None
+        """Ends what has counted for this connection so far: its TLS handshake."""
         self._table = table
         self._limits = table.limits
         self._deadline: asyncio.TimerHandle | None = None
@@ -107,6 +117,8 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
+        if self.before_admission is not None:
+            self.before_admission()
         if self._table.admit(self):
             self._follow()
         else:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +18,11 @@ from starlette.types import ASGIApp
 
 from regente.asgi.connections import ConnectionLimits, ConnectionTable, LimitedProtocol
 from regente.asgi.sockets import BACKLOG, listen
+from regente.asgi.tls import TlsAcceptor, tls_context
 
 DRAIN_SECONDS = 5
 _START_POLL_SECONDS = 0.005
 _TICK_SECONDS = 1.0
-_TLS_1_2_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Those with forward secrecy and authenticated encryption; TLS 1.3 has no others."""
 _ACCEPTED_AT_ONCE = 32
 """Connections that asyncio accepts before any of them can be refused; each is an open file."""
 # Longer than a client's usual poll interval, so that polls reuse a connection.
@@ -69,8 +69,8 @@ async def serving(
 
     `before_stop` is called before the stop, to end responses that would never end.
     """
+    server = _Server(app, drain_seconds, ConnectionTable(limits or ConnectionLimits()), ingress)
     listener = listen(host, port)
-    server = _Server(_config(app, drain_seconds, limits or ConnectionLimits(), ingress))
     running = asyncio.create_task(_run(server, listener), name=f"serving {host}:{port}")
     try:
         while not server.started and not running.done():
@@ -124,13 +124,44 @@ def stopping_signals(stop: Callable[[], object]) -> Generator[None]:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
+    def __init__(
+        self, app: ASGIApp, drain_seconds: int, table: ConnectionTable, ingress: Ingress
+    ) -> None:
+        super().__init__(_config(app, drain_seconds, table, ingress))
         self._stopping = asyncio.Event()
+        self._table = table
+        self._tls: ssl.SSLContext | None = None
+        if ingress.certificate:
+            self._tls = tls_context(ingress.certificate, ingress.private_key)
+        self._acceptors: list[TlsAcceptor] = []
 
     def stop(self) -> None:
         self.should_exit = True
         self._stopping.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        context = self._tls
+        await super().startup(sockets if context is None else [])
+        if context is None or not self.started:
+            return
+        for listener in sockets or ():
+            acceptor = TlsAcceptor(listener, self._table, context, self._new_protocol)
+            acceptor.start()
+            self._acceptors.append(acceptor)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            await acceptor.stop()
+        await super().shutdown(sockets)
+
+    def _new_protocol(self) -> LimitedProtocol:
+        """One as uvicorn makes them for its own listeners."""
+        return LimitedProtocol(
+            self._table,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
 
     async def main_loop(self) -> None:
         """Wake up at once on a stop, otherwise every second for the Date header."""
@@ -152,11 +183,11 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 def _config(
-    app: ASGIApp, drain_seconds: int, limits: ConnectionLimits, ingress: Ingress
+    app: ASGIApp, drain_seconds: int, table: ConnectionTable, ingress: Ingress
 ) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, ConnectionTable(limits))),
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, table)),
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -167,9 +198,6 @@ def _config(
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         proxy_headers=bool(ingress.trusted_proxies),
         forwarded_allow_ips=list(ingress.trusted_proxies),
-        ssl_certfile=ingress.certificate,
-        ssl_keyfile=ingress.private_key,
-        ssl_ciphers=_TLS_1_2_CIPHERS,
     )
 
 
