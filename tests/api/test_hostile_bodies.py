@@ -41,6 +41,13 @@ OPEN_TARGETS = (
     *(("POST", path) for path in sorted(OPEN_PATHS)),
     *(("POST", f"{folder}missions") for folder in OPEN_FOLDERS),
 )
+OPEN_READS = (
+    *(("GET", path) for path in sorted(OPEN_PATHS)),
+    *(("GET", f"{folder}page.css") for folder in OPEN_FOLDERS),
+    ("GET", "/"),
+    ("GET", "/api/session/providers"),
+    ("GET", "/api/missions"),
+)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -62,6 +69,55 @@ async def test_a_hostile_body_without_a_key_holds_nobody_up(api: Served, name: s
             if len(body) > OPEN_BODY_BYTES and (method, path) == SIGN_IN:
                 assert refused.json()["code"] == "BODY_TOO_LARGE"
             assert longest < 0.2
+
+
+LONG = 60_000
+"""Nearly all that a server takes as headers."""
+HOSTILE_HEADERS = {
+    "a cookie of backslashes": ("cookie", 'a="' + "\\" * LONG + '"'),
+    "a cookie of escapes": ("cookie", 'a="' + "\\0" * (LONG // 2) + '"'),
+    "a cookie of octal escapes": ("cookie", 'a=1; b="' + "\\101" * (LONG // 4) + '"'),
+    "many cookies": ("cookie", "a=b;" * (LONG // 4)),
+    "quotes": ("cookie", '"' * LONG),
+    "many ranges": ("range", "bytes=" + "0-0," * (LONG // 4) + "1-1"),
+    "many ranges backwards": ("range", "bytes=" + ",".join(f"{n}-" for n in range(9000, 0, -1))),
+    "tags": ("if-none-match", 'W/"a",' * (LONG // 6)),
+    "parameters of a content type": ("content-type", "application/json;" + ' a="' * (LONG // 4)),
+    "a quoted parameter": ("content-type", 'application/json; a="' + ";" * LONG),
+    "a multipart boundary": ("content-type", "multipart/form-data; boundary=" + "-" * LONG),
+    "encodings": ("accept-encoding", "gzip;q=0.1," * (LONG // 11)),
+    "types": ("accept", "text/html;q=0.1," * (LONG // 16)),
+    "addresses": ("x-forwarded-for", "127.0.0.1," * (LONG // 10)),
+    "a key": ("x-api-key", "rg_" + "A" * LONG),
+    "an id": ("x-request-id", "a" * LONG + "!"),
+    "a position": ("last-event-id", "1" * LONG + "-"),
+    "a date": ("if-modified-since", "Mon," * (LONG // 4)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_HEADERS)
+async def test_a_hostile_header_without_a_key_is_read_in_linear_time(
+    api: Served, name: str
+) -> None:
+    """O18: on each open route, and on one that needs a key."""
+    header, value = HOSTILE_HEADERS[name]
+    headers = {"content-type": "application/json", header: value}
+    for method, path in (*OPEN_TARGETS, *OPEN_READS):
+        sent = api.anonymous.request(method, path, content=b"{}", headers=headers)
+        answered, longest = await _watched(api, sent)
+        assert answered.status_code < 500, (method, path, answered.text)
+        assert longest < 0.2, (method, path)
+
+
+async def test_a_session_is_known_beside_a_cookie_with_escapes(api: Served) -> None:
+    """O18: other applications of the same host may set one."""
+    key = api.viewer.headers["x-api-key"]
+    made = await api.anonymous.post("/api/session", json={"api_key": key})
+    session = made.headers["set-cookie"].partition(";")[0]
+    for cookies in (f'other="a\\054b"; {session}', f'{session}; other="a\\054b"'):
+        api.anonymous.cookies.clear()
+        answered = await api.anonymous.get("/api/missions", headers={"cookie": cookies})
+        assert answered.status_code == 200, cookies
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -17,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from regente.asgi.connections import ConnectionLimits, ConnectionTable, LimitedProtocol
+from regente.asgi.cookies import PlainCookies
 from regente.asgi.sockets import BACKLOG, listen
 from regente.asgi.tls import TlsAcceptor, tls_context
 
@@ -186,7 +187,7 @@ def _config(
     app: ASGIApp, drain_seconds: int, table: ConnectionTable, ingress: Ingress
 ) -> uvicorn.Config:
     return uvicorn.Config(
-        app,
+        PlainCookies(app),
         http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, table)),
         log_config=None,
         log_level="warning",
