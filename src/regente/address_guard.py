@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
 import httpcore2
@@ -17,8 +17,20 @@ import httpx2
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _IPV4_COMPATIBLE = IPv6Network("::/96")
-_NOT_PUBLIC = (_IPV4_COMPATIBLE, IPv6Network("fec0::/10"), IPv6Network("64:ff9b:1::/48"))
-"""Networks that Python 3.11 takes for public: compatible, site-local and local NAT64 addresses."""
+_WITH_IPV4 = (
+    _NAT64,
+    _IPV4_COMPATIBLE,
+    IPv6Network("64:ff9b:1::/48"),
+    IPv6Network("::ffff:0:0:0/96"),
+)
+"""Their last 32 bits are an IPv4 address: translated, compatible, local NAT64."""
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+"""The 32 bits before an embedded IPv4 address."""
+_GLOBAL_UNICAST = (IPv6Network("2000::/3"), _NAT64)
+_NOT_PUBLIC = tuple(map(ip_network, ("3fff::/20", "192.0.0.0/24", "192.88.99.0/24")))
+"""Networks that Python 3.11 takes for public: documentation, protocols, relays."""
+_METADATA = frozenset(map(ip_address, ("fd00:ec2::254", "100.100.100.200")))
+"""Of clouds, beside the link-local ones."""
 
 Origin = tuple[str, int]
 """A host and its port."""
@@ -55,9 +67,20 @@ def check_url(url: str, *, allow_private: bool) -> None:
 def check_address(address: str, *, allow_private: bool) -> None:
     for one in _addresses_in(ip_address(address.split("%")[0])):
         always_refused = one.is_link_local or one.is_multicast or one.is_unspecified
-        is_public = one.is_global and not any(one in network for network in _NOT_PUBLIC)
-        if always_refused or not (allow_private or is_public):
+        if always_refused or one in _METADATA or not (allow_private or _is_public(one)):
             raise AddressRefused(f"{address} is not a public address; nothing is read from it")
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    if isinstance(address, IPv6Address) and not _is_in(address, _GLOBAL_UNICAST):
+        return False
+    return address.is_global and not _is_in(address, _NOT_PUBLIC)
+
+
+def _is_in(
+    address: IPv4Address | IPv6Address, networks: Iterable[IPv4Network | IPv6Network]
+) -> bool:
+    return any(address in network for network in networks)
 
 
 def _addresses_in(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | IPv6Address]:
@@ -65,7 +88,8 @@ def _addresses_in(address: IPv4Address | IPv6Address) -> Iterable[IPv4Address | 
     if isinstance(address, IPv4Address):
         return [address]
     inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64 or (address in _IPV4_COMPATIBLE and int(address) > 1):
+    is_isatap = int(address) >> 32 & 0xFFFFFFFF in _ISATAP
+    if is_isatap or (_is_in(address, _WITH_IPV4) and int(address) > 1):
         inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
     found: list[IPv4Address | IPv6Address] = [one for one in inner if one is not None]
     return found if address.ipv4_mapped else [address, *found]

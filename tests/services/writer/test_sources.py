@@ -120,13 +120,35 @@ async def test_the_connection_goes_to_the_address_that_was_checked(source: Sourc
     [
         *("127.0.0.1", "10.0.0.1", "172.16.0.1", "100.64.0.1", "::1", "fc00::1", "2002:7f00:1::"),
         *("::127.0.0.1", "::93.184.216.34", "fec0::1", "64:ff9b::7f00:1", "64:ff9b:1::1"),
+        *("::ffff:0:127.0.0.1", "::ffff:0:7f00:1", "::5efe:127.0.0.1", "3fff::1", "5f00::1"),
+        *("2001:4860::5efe:10.0.0.1", "2001:4860::200:5efe:10.0.0.1", "200::1", "400::1"),
+        *("192.0.0.8", "192.88.99.1", "198.18.0.1", "240.0.0.1", "255.255.255.255"),
+        *("2001:0:7f00:1::1", "2001:db8::1", "100::1", "fd00:ec2::254", "100.100.100.200"),
         *("::ffff:10.0.0.1", "::", "fe80::1", "ff02::1", "169.254.169.254", "0.0.0.0", "224.0.0.1"),
     ],
 )
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused):
         check_address(address, allow_private=False)
-    check_address("93.184.216.34", allow_private=False)
+    for public in ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::93.184.216.34"):
+        check_address(public, allow_private=False)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("169.254.169.254", "fe80::1%eth0", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"),
+        *("64:ff9b:1::a9fe:a9fe", "::ffff:0:a9fe:a9fe", "2002:a9fe:a9fe::", "::169.254.169.254"),
+        *("fe80::5efe:169.254.169.254", "fd00::5efe:169.254.169.254"),
+        *("fd00:ec2::254", "100.100.100.200"),
+    ],
+)
+def test_metadata_of_clouds_is_never_read(address: str) -> None:
+    """O22: also where private addresses are allowed."""
+    with pytest.raises(AddressRefused):
+        check_address(address, allow_private=True)
+    for private in ("10.0.0.1", "127.0.0.1", "::1", "fd00::1"):
+        check_address(private, allow_private=True)
 
 
 async def test_a_reset_in_the_middle_is_read_again_from_where_it_was(
