@@ -95,7 +95,7 @@ class Settings(BaseSettings):
     polling_session: float = Field(10.0, gt=0, description="seconds between polls of a session")
     polling_job: float = Field(30.0, gt=0, description="seconds between polls of a job")
     polling_orchestrator: float = Field(
-        5.0, gt=0, description="seconds between rounds of the orchestrator"
+        5.0, gt=0, description="seconds between rounds of the dispatcher"
     )
     outage_seconds: float = Field(
         180.0, gt=0, description="outage of a needed worker or writer that is tolerated"

@@ -38,8 +38,8 @@ def with_room_for_missions(pipelines: list[Pipeline], slots: int) -> list[Pipeli
         return pipelines
     if slots < MIN_SLOTS:
         raise InvalidInput(
-            f"missions need a concurrency of {MIN_SLOTS} or more: the orchestrator, a "
-            "worker and its mission"
+            f"missions need a concurrency of {MIN_SLOTS} or more: the dispatcher, a "
+            "driver and its mission"
         )
     drivers = (slots - 1) // 2
     return [
