@@ -60,9 +60,10 @@ def rewritten(page: str, proved: dict[str, set[str]]) -> str:
         if match:
             names = sorted(proved.get(match["id"], ()))
             tests = ", ".join(f"[{Path(name).stem}](../{name})" for name in names)
-            line = f"| {match['id']} | {match['what']} | {tests or '**no test**'} |"  # noqa: PLW2901
-            if line in lines:  # a merge of two branches has kept both
-                continue
+            row = f"| {match['id']} | {match['what']} | {tests or '**no test**'} |"
+            if row not in lines:  # a merge of two branches may have kept both
+                lines.append(row)
+            continue
         lines.append(line)
     return "\n".join(lines) + "\n"
 

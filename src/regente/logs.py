@@ -88,7 +88,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
     def stream(self) -> TextIO:  # type: ignore[override]
         return sys.stderr
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         """Ignore a closed stderr, so that a lost log reader does not end the work."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)

@@ -16,6 +16,8 @@ from regente.engine.pipeline import Registry
 from regente.engine.task import Task
 from tests.engine.helpers import Sql, one
 
+NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001
+
 
 class Price(BaseModel):
     product: str
@@ -126,7 +128,7 @@ async def test_too_large(app: Regente) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"run_at": datetime(2030, 1, 1)}, "run_at needs a time zone"),  # noqa: DTZ001 - naive is the point
+        ({"run_at": NAIVE}, "run_at needs a time zone"),
         ({"run_at": "tomorrow"}, "run_at"),
         ({"priority": 32768}, "priority 32768 is out of range"),
         ({"priority": -32769}, "priority -32769 is out of range"),
@@ -146,7 +148,7 @@ async def test_too_large(app: Regente) -> None:
         ({"batch": 2**70}, "is not an id"),
         ({"batch": 1.5}, "is not an id"),
         ({"batch": "new", "priority": 99_999}, "priority 99999 is out of range"),
-        ({"batch": "new", "run_at": datetime(2030, 1, 1)}, "run_at needs a time zone"),  # noqa: DTZ001
+        ({"batch": "new", "run_at": NAIVE}, "run_at needs a time zone"),
     ],
 )
 async def test_invalid_options(app: Regente, options: dict[str, Any], message: str) -> None:

@@ -307,5 +307,7 @@ def _announce(context: CommandContext, url: str, first: NewKey | None, token: st
 def sign_in_url(base: str, token: str) -> str:
     """The sign-in URL; the token is in its fragment, which browsers do not send to servers."""
     parts = urlsplit(base)
-    reachable = base.replace("//0.0.0.0", "//127.0.0.1", 1) if parts.hostname == "0.0.0.0" else base  # noqa: S104
+    reachable = base
+    if parts.hostname == "0.0.0.0":  # noqa: S104 - a comparison
+        reachable = base.replace("//0.0.0.0", "//127.0.0.1", 1)
     return f"{reachable}/sign-in#token={token}"

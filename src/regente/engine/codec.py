@@ -109,7 +109,8 @@ def return_hint(function: Any) -> Any:
     while isinstance(function, partial):
         function = function.func
     if not inspect.isroutine(function):
-        function = getattr(type(function), "__call__", function)  # noqa: B004 - whose hints, not whether it can be called
+        # Its hints are wanted, not whether it can be called.
+        function = getattr(type(function), "__call__", function)  # noqa: B004
     try:
         hint = get_type_hints(function).get("return", Any)
         adapter(hint)

@@ -197,7 +197,8 @@ def main() -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
     ChildBeats.send = lambda: _answer(answer, _BEAT, "")
     try:
-        module, name, args, kwargs, memory_mb = pickle.loads(request)  # noqa: S301 - written by our own parent process
+        # Written by our own parent process.
+        module, name, args, kwargs, memory_mb = pickle.loads(request)  # noqa: S301
         function = _find(module, name)
         _limit_memory(memory_mb)
         _leave_no_core()

@@ -46,7 +46,8 @@ class Retry:
             whole = min(self.first * self.factor ** (failed_attempts - 1), self.maximum)
         except OverflowError:
             whole = self.maximum
-        return whole * random.uniform(0.5, 1.0) if self.jitter else whole  # noqa: S311 - spreads load, hides nothing
+        # The jitter spreads load; it is not a secret.
+        return whole * random.uniform(0.5, 1.0) if self.jitter else whole  # noqa: S311
 
 
 def outage_wait_seconds(attempt: int) -> float:

@@ -324,7 +324,8 @@ def _storage(value: object) -> str:
 def _host(value: object) -> str:
     if not isinstance(value, str) or len(value) > 200 or not _HOST.fullmatch(value):
         raise InvalidInput(
-            f"{str(value)[:100]!r} is not a host, for example proxy.example.com or socks5://10.0.0.7"
+            f"{str(value)[:100]!r} is not a host, for example proxy.example.com or "
+            "socks5://10.0.0.7"
         )
     return value
 

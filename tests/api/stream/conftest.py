@@ -42,7 +42,8 @@ def opened(app: Regente) -> Open:
     async def open_one(**changes: float) -> AsyncIterator[StreamApi]:
         ring = ApiKeys(LimitedDatabase(app.database))
         made = await ring.create(f"stream-{len(await ring.all())}", Role.VIEWER, by="test")
-        served = create_app(app, ApiConfig(stream=StreamConfig(**changes), request_burst=10_000))  # type: ignore[arg-type]
+        stream = StreamConfig(**changes)  # type: ignore[arg-type]
+        served = create_app(app, ApiConfig(stream=stream, request_burst=10_000))
         feed: Feed = served.state.feed
         async with (
             serving(served, drain_seconds=0, before_stop=feed.close) as url,

@@ -26,7 +26,8 @@ _EXAMPLE = (
     'data: {"at":"2025-01-15T10:00:00Z","state":"live"}\n\n'
     'id: 812-90210-5f1c09aa\ndata: {"position":"812-90210-5f1c09aa","at":"2025-01-15T10:00:00Z",'
     '"event":"scrape_completed","task_id":42,'
-    '"mission_id":42,"batch_id":null,"pipeline":"missions","runner_id":3,"attempt":1,"details":{"ads_count":1500}}\n\n'
+    '"mission_id":42,"batch_id":null,"pipeline":"missions","runner_id":3,"attempt":1,'
+    '"details":{"ads_count":1500}}\n\n'
 )
 
 

@@ -110,7 +110,7 @@ class Watchdog:
             log.sweep_failed(sweep.name, error)
             self._failed.add(sweep.name)
             return min(AGAIN_SECONDS, sweep.every_seconds)
-        return due_seconds + sweep.every_seconds * random.uniform(0.0, JITTER)  # noqa: S311 - not a secret
+        return due_seconds + sweep.every_seconds * random.uniform(0.0, JITTER)  # noqa: S311
 
     async def _take_turn(self, sweep: Sweep) -> float:
         """In how many seconds the sweep is due; 0 when this process has the turn."""

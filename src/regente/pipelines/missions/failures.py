@@ -78,8 +78,8 @@ BROKEN_SESSION = {
 
 
 REFUSED_BY_STORAGE = re.compile(
-    r"\b(AccessDenied|AllAccessDisabled|ExpiredToken|InvalidAccessKeyId|InvalidSecurity|InvalidToken"
-    r"|SignatureDoesNotMatch|TokenRefreshRequired|AuthFailure|RequestTimeTooSkewed)\b"
+    r"\b(AccessDenied|AllAccessDisabled|ExpiredToken|InvalidAccessKeyId|InvalidSecurity"
+    r"|InvalidToken|SignatureDoesNotMatch|TokenRefreshRequired|AuthFailure|RequestTimeTooSkewed)\b"
 )
 FAILED_IN_STORAGE = re.compile(
     r"\b(NoSuchBucket|NoSuchKey|NoSuchUpload|NoSuchVersion|InvalidBucketName|InvalidObjectState"

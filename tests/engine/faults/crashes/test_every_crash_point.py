@@ -17,7 +17,7 @@ import pytest
 from regente import Regente
 from regente.engine.crashpoints import CRASH_POINTS
 from regente.settings import Settings
-from tests.engine.faults.crashes import pipelines as _registered  # noqa: F401 - the client must know the pipelines
+from tests.engine.faults.crashes import pipelines as _registered  # noqa: F401 - for the client
 from tests.engine.faults.crashes.scenarios import SCENARIOS, Connection, Scenario
 from tests.support.audit import audit
 from tests.support.current_app import set_application

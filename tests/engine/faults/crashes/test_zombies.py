@@ -13,7 +13,7 @@ import pytest
 from regente import Regente, Task
 from regente.engine.pipeline import Registry
 from regente.settings import Settings
-from tests.engine.faults.crashes import pipelines as _registered  # noqa: F401 - the client must know the pipelines
+from tests.engine.faults.crashes import pipelines as _registered  # noqa: F401 - for the client
 from tests.support.audit import audit
 from tests.support.eventually import TIMEOUT_SECONDS, eventually, eventually_async
 from tests.support.runner_process import RunnerProcess

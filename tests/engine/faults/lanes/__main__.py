@@ -8,7 +8,7 @@ import sys
 from benchmarks.servers import PostgresServer
 
 from regente import Regente
-from tests.engine.faults.lanes import pipelines as _registered  # noqa: F401 - the client must know the pipelines
+from tests.engine.faults.lanes import pipelines as _registered  # noqa: F401 - for the client
 from tests.engine.faults.lanes.campaign import LANES, RATE, exceeded, run
 
 

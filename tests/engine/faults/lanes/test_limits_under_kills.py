@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.faults.lanes import pipelines as _registered  # noqa: F401 - the client must know the pipelines
+from tests.engine.faults.lanes import pipelines as _registered  # noqa: F401 - for the client
 from tests.engine.faults.lanes.campaign import LANES, exceeded, run
 from tests.engine.faults.lanes.pipelines import LIMIT
 
