@@ -4,6 +4,7 @@ meanwhile or waits, and a job that one writer may have is not given to another w
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.support.peers import API_KEY, ScriptedWorker, ScriptedWriter
 from tests.support.running import runner_in
 
 ALWAYS = 1_000_000
+FORGOTTEN = "/status/.*"
 ANY = [("GET", "/.*"), ("POST", "/.*")]
 
 
@@ -225,6 +227,59 @@ async def test_a_job_that_a_dead_writer_may_have_goes_to_another_under_the_same_
 
 async def _created(writer: ScriptedWriter) -> bool:
     return bool(writer.created)
+
+
+@config(error_backoff=0.1)
+async def test_a_writer_that_forgets_every_job_rests_and_another_one_stores(app: Regente) -> None:
+    """O10, O15: accepted and unknown at once, again and again: sent to it twice, not for ever."""
+    forgetful, good = ScriptedWriter("forgetful"), ScriptedWriter("good")
+    forgetful.fault("GET", FORGOTTEN, 404, times=ALWAYS)
+    async with conducting(app, ScriptedWorker(), forgetful, good):
+        ids = await app.missions.create([MISSION] * 6, queue=True)
+        ended = [await finished(app, one) for one in ids]
+    assert {(mission.status, mission.retry_count) for mission in ended} == {("completed", 0)}
+    assert len(good.created) == 6
+    assert set(Counter(sent["job_id"] for sent in forgetful.sent("POST", "/process")).values()) <= {
+        2
+    }
+
+
+@config(error_backoff=0.1)
+async def test_the_only_writer_that_forgets_every_job_uses_up_the_retries(app: Regente) -> None:
+    """O15: ERROR304 in the end, and never without a pause."""
+    forgetful = ScriptedWriter("forgetful")
+    forgetful.fault("GET", FORGOTTEN, 404, times=ALWAYS)
+    async with conducting(app, ScriptedWorker(), forgetful):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        mission = await finished(app, mission_id)
+    assert (mission.status, mission.error_code, mission.retry_count) == ("failed", "ERROR304", 2)
+    assert forgetful.count("POST", "/process") == 6
+
+
+async def test_a_rate_limit_of_one_writer_sends_the_job_to_another(app: Regente) -> None:
+    """O10, O15: at once and without a charge; the limited one is not at fault."""
+    busy, good = ScriptedWriter("busy"), ScriptedWriter("good")
+    busy.fault("POST", "/process", 429, times=ALWAYS)
+    async with conducting(app, ScriptedWorker(), busy, good):
+        ids = await app.missions.create([MISSION] * 6, queue=True)
+        ended = [await finished(app, one) for one in ids]
+    assert {(mission.status, mission.retry_count) for mission in ended} == {("completed", 0)}
+    assert (len(good.created), busy.created) == (6, [])
+    assert (await writer_named(app, "busy")).failures == 0
+
+
+async def test_a_rate_limit_of_all_writers_is_waited_out(app: Regente) -> None:
+    """O15: each was asked once before the mission waits."""
+    writers = [ScriptedWriter("one"), ScriptedWriter("other")]
+    for writer in writers:
+        writer.fault("POST", "/process", 429, retry_after="3600")
+    async with conducting(app, ScriptedWorker(), *writers):
+        (mission_id,) = await app.missions.create([MISSION], queue=True)
+        await until(app, "SELECT FROM events WHERE event = 'task_throttled'")
+        assert [writer.count("POST", "/process") for writer in writers] == [1, 1]
+        await rows(app, "UPDATE tasks SET run_at = clock() WHERE run_at > clock()")
+        mission = await finished(app, mission_id)
+    assert (mission.status, mission.retry_count) == ("completed", 0)
 
 
 async def test_a_status_that_makes_no_sense_is_the_jobs_fault_when_the_writer_is_well(

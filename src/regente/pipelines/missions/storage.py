@@ -88,6 +88,7 @@ class StoragePhase(MissionPhase):
         super().__init__(fleet, task, run)
         self._writers = Writers(fleet, task)
         self._reported = -1
+        self._was_limited = False
         self._started_at = time.monotonic() - run.writer_seconds
 
     async def store(self) -> MissionRun:
@@ -139,7 +140,7 @@ class StoragePhase(MissionPhase):
                 error=error.message,
                 error_code=code_of_writer_call(error).value,
                 writer_name=writer.name,
-                blamed="writer",
+                blamed="throttled" if error.failure is CallFailure.THROTTLED else "writer",
             )
             await QUERIES.execute(connection, "leave_writer", mission_id=self.task.id)
         crash_point("writer.left")
@@ -212,10 +213,19 @@ class StoragePhase(MissionPhase):
                     self.task, attempt, seconds, rests=False, retried=UNCERTAIN
                 )
             except CallFailed as error:
+                if error.failure is CallFailure.THROTTLED and not submission.may_have_it:
+                    await self._leave_limited(writer, error)
                 await self._not_answered(writer, error)
             else:
                 await self._writers.answers(writer)
                 return job_id
+
+    async def _leave_limited(self, writer: Writer, error: CallFailed) -> None:
+        """Raise `WriterLost` when another writer can be asked instead; when that one is limited,
+        too, the mission waits."""
+        if not self._was_limited and await self._writers.another_works(writer.id):
+            self._was_limited = True
+            raise WriterLost(error)
 
     async def _call_failed(self, writer: Writer, error: CallFailed, *, may_have_it: bool) -> None:
         """Note the failure. Raises `WriterLost` when waiting for this writer is of no use."""
@@ -265,6 +275,7 @@ class StoragePhase(MissionPhase):
                     await self._call_failed(writer, error, may_have_it=True)
                 raise
 
+        resent = False
         while True:
             try:
                 return await with_retries(self.task, judged, self.fleet.config.outage_seconds)
@@ -272,7 +283,10 @@ class StoragePhase(MissionPhase):
                 if error.failure is not CallFailure.MISSING:
                     await self._status_unknown(writer, error)
                     continue
+                if resent:
+                    raise await self._forgotten(writer, error) from error
             # The writer was reinstalled and lost the job. Its name makes sending it again safe.
+            resent = True
             number = (await MissionRun.of(self.fleet, self.task)).writer_no
             job_id = await self._send(
                 client, writer, self._name(number), ask=False, may_have_it=False
@@ -293,6 +307,13 @@ class StoragePhase(MissionPhase):
         if error.failure not in TRANSIENT:  # its repetition had no pause yet
             await self.task.heartbeat()
             await asyncio.sleep(self.fleet.config.polling_job_seconds)
+
+    async def _forgotten(self, writer: Writer, error: CallFailed) -> Exception:
+        """The writer accepted the job twice and does not know it."""
+        await self._writers.call_failed(writer, error)
+        if await self._writers.another_works(writer.id):
+            return WriterLost(error)
+        return await self.storage_failed(code_of_writer_call(error), error.message)
 
     async def _report(self, job_id: str, job: WriterJob) -> None:
         done = job.progress.processed
