@@ -23,21 +23,17 @@ def as_task_errors(*, patient: bool = True) -> Iterator[None]:
 
 def task_error(failed: CallFailed, *, patient: bool = True) -> TaskError:
     """The engine's error. While `patient`, a 429 without Retry-After is waited out as one with it,
-    else it uses up a try: an account without credit may answer it for ever."""
+    else it uses up a try: an account without credit may answer it for ever. A time of 0 is none."""
     code = (
         f"HTTP_{failed.status}"
         if failed.status is not None
         else f"HTTP_{failed.failure.value.upper()}"
     )
     match failed.failure:
-        case CallFailure.THROTTLED if failed.retry_after is None and not patient:
+        case CallFailure.THROTTLED if not failed.retry_after and not patient:
             return Transient(failed.message, code=code)
         case CallFailure.THROTTLED:
-            delay = (
-                failed.retry_after
-                if failed.retry_after is not None
-                else DEFAULT_RETRY_AFTER_SECONDS
-            )
+            delay = failed.retry_after or DEFAULT_RETRY_AFTER_SECONDS
             return Throttled(failed.message, retry_after=delay, code=code)
         case (
             CallFailure.REFUSED
