@@ -96,16 +96,22 @@ def commits_per_second(url: str, way: str, notifies: str, sessions: int, seconds
     try:
         for process in processes:
             process.stdout.readline()  # type: ignore[union-attr]
-        for process in processes:
-            process.stdin.write("go\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
+        tell(processes, "go")
         time.sleep(seconds)
-        counts = [int(process.communicate("stop\n")[0]) for process in processes]
+        tell(processes, "stop")  # all at once: ending takes each a while
+        counts = [int(process.communicate()[0]) for process in processes]
     finally:
         for process in processes:
             process.kill()
             process.wait()
     return sum(counts) / seconds
+
+
+def tell(processes: list[subprocess.Popen[str]], word: str) -> None:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(f"{word}\n")
+        process.stdin.flush()
 
 
 def main(arguments: list[str]) -> int:
