@@ -564,6 +564,10 @@ SAME: dict[str, tuple[Ask, Ask]] = {
         lambda t: t.each("OLD", ["ant", "bee"], price),
         lambda t: t.each("NEW", ["ant", "bee"], weight, aliases=["OLD", "price"]),
     ),
+    "a changed lambda": (
+        lambda t: t.step("A", lambda: "ant"),
+        lambda t: t.step("A", lambda: "bee", aliases=['<lambda>.<locals>.<lambda>(code: "ant")']),
+    ),
     "a longer list": (
         lambda t: t.each("A", ["ant"], price),
         lambda t: t.each("A", ["ant", "bee"], price),

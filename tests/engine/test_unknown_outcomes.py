@@ -423,6 +423,33 @@ async def test_an_intent_in_an_item_is_found_under_the_steps_earlier_name(
     assert [one.step for one in await app.decisions(task_id=task_id)] == ["ORDERS[0].PAY"]
 
 
+@pytest.mark.parametrize("loop", [False, True], ids=["step", "each"])
+async def test_an_intent_is_found_under_the_functions_earlier_name(
+    app: Regente, registry: Registry, sql: Sql, provider: Provider, open_app: Any, loop: bool
+) -> None:
+    """Q6, I2: a function that was renamed on purpose is asked about, and goes on when decided."""
+
+    async def settle(what: str) -> Receipt:
+        return await provider.pay(what)
+
+    @registry.pipeline("p", retry=FAST)
+    async def run(task: Task) -> None:
+        function: Any = provider.pay if task.attempt == 1 else settle
+        aliases = ["Provider.pay"]
+        if loop:
+            await task.each("PAY", ["chair"], function, aliases=aliases, on_unknown="hold")
+        else:
+            await task.step("PAY", function, "chair", aliases=aliases, on_unknown="hold")
+
+    task_id = await lost(app, sql, provider)
+    await (await open_app()).run(until_idle=True)
+    assert [one.step for one in await app.decisions(task_id=task_id)] == ["PAY"]
+    await app.resolve(task_id, "PAY", item=0 if loop else None, retry=True)
+    await app.run(until_idle=True)
+    assert (await app.get(task_id)).status == "completed"
+    assert provider.calls == ["chair", "chair"]
+
+
 async def held(app: Regente, sql: Sql, provider: Provider, open_app: Any) -> int:
     """A task that waits for a decision."""
     task_id = await lost(app, sql, provider)

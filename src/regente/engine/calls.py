@@ -52,7 +52,7 @@ class StepCall(NamedTuple):
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     aliases: Sequence[str]
-    """Earlier names of the step and of its function."""
+    """Earlier names of the step and of its function, and texts of its earlier calls."""
     hint: Any
 
     @property
@@ -64,9 +64,10 @@ class StepCall(NamedTuple):
         return self._replace(args=(item,))
 
     def is_recorded_as(self, text: str) -> bool:
-        """True for the text of this call, also under an earlier name of its function."""
+        """True for the text of this call, also under an earlier name of its function, and for a
+        text that is itself an alias."""
         return text == self.text or any(
-            text == call_text(self.function, self.args, self.kwargs, name=alias)
+            text in (alias, call_text(self.function, self.args, self.kwargs, name=alias))
             for alias in self.aliases
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from regente.engine.calls import StepCall
 from regente.engine.codec import decode
 from regente.engine.crashpoints import crash_point
 from regente.engine.errors import Fatal, Held, LeaseLost, RegenteError, Transient, UnknownOutcome
@@ -67,21 +68,20 @@ class Intents:
         self,
         names: Sequence[str],
         item: int,
-        call: str,
-        hint: Any,
+        call: StepCall,
         work: Callable[[], Awaitable[Any]],
     ) -> tuple[str, Any]:
         """The text and value of a result whose call is not repeated while its outcome is
         unknown. `names` are the step's, the present one first."""
         intent = await self._find(names, item)
         if intent is not None:
-            if intent.call != call:
-                raise self._replay.changed(names[0], Recorded(None, intent.call), call)
+            if intent.call is None or not call.is_recorded_as(intent.call):
+                raise self._replay.changed(names[0], Recorded(None, intent.call), call.text)
             if intent.decision is None:
                 raise await self._ask(intent)
             if intent.decision == "result":
-                return await self._given(intent, hint)
-        intent = await self._begin(names[0], item, call)
+                return await self._given(intent, call.hint)
+        intent = await self._begin(names[0], item, call.text)
         crash_point("intent.committed")
         self._check_lease()  # the commit may have taken long, or the process may have been frozen
         try:
@@ -91,7 +91,7 @@ class Intents:
                 raise await self._ask(intent) from error
             await self._forget(intent.name, item)
             raise
-        return stored(value, hint, intent.name)
+        return stored(value, call.hint, intent.name)
 
     async def _given(self, intent: Intent, hint: Any) -> tuple[str, Any]:
         """The result that a person gave, if it is one that the step may have."""

@@ -212,7 +212,7 @@ class Task(Generic[ArgsT]):
 
         A later attempt must ask for the same call: the same function with the same arguments. Else
         the task ends as a dead letter, `REPLAY_MISMATCH`. `aliases` are earlier names of the step
-        and of the function.
+        and of the function, and texts of earlier calls.
 
         When an attempt ends between the call and its record (a crash, a timeout, a lost lease),
         it is unknown whether the call took effect. With `on_unknown="retry"` it is made again. With
@@ -230,7 +230,7 @@ class Task(Generic[ArgsT]):
         work = partial(self._run, key, call, Limits(isolated, timeout, memory_mb))
         if on_unknown == "hold":
             names = [key, *earlier_keys(key, name, aliases)]
-            output, result = await self._once(names, WHOLE, call_text, call.hint, work)
+            output, result = await self._once(names, WHOLE, call, work)
         else:
             output, result = stored(await work(), call.hint, key)
         crash_point("step.before_record")
@@ -323,7 +323,7 @@ class Task(Generic[ArgsT]):
                 run = partial(self._run, key, call, limits)
                 if on_unknown == "hold":
                     run_or_stop = partial(or_stop, run, missing)
-                    output, result = await self._once(names, index, text, call.hint, run_or_stop)
+                    output, result = await self._once(names, index, call, run_or_stop)
                 else:
                     output, result = stored(await run(), call.hint, key)
                 results[index] = result
@@ -675,13 +675,12 @@ class Task(Generic[ArgsT]):
         self,
         names: Sequence[str],
         item: int,
-        call: str,
-        hint: Any,
+        call: StepCall,
         work: Callable[[], Awaitable[Any]],
     ) -> tuple[str, Any]:
         if self._intents is None:
             self._intents = Intents(self._claim, self._store, self._replay, self.check_lease)
-        return await self._intents.once(names, item, call, hint, work)
+        return await self._intents.once(names, item, call, work)
 
     def _in_thread(self, thread_id: int | None) -> None:
         self._thread_id = thread_id
