@@ -76,6 +76,36 @@ async def test_two_installations_share_no_key(
     assert not {*one.values()} & {*other.values()}
 
 
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_each_item_of_a_loop_has_a_key_of_its_own(
+    app: Regente, registry: Registry, concurrency: int
+) -> None:
+    """I2: the same name in the function of an item is that item's, at every attempt."""
+    keys: dict[str, set[str]] = {}
+    orders = ["chair", "notebook", "desk"]
+
+    @registry.pipeline("p", retry=FAST)
+    async def run(task: Task) -> None:
+        async def note(order: str) -> None:
+            keys.setdefault(order, set()).add(task.idempotency_key("PAY"))
+
+        async def pay(order: str) -> None:
+            await note(order)
+            await task.step("NOTE", note, order)
+            if task.attempt == 1 and order == "desk":
+                raise Transient("once more")
+
+        await note("all")
+        await task.each("ORDERS", orders, pay, concurrency=concurrency)
+
+    await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    assert {order: len(found) for order, found in keys.items()} == dict.fromkeys(
+        ["all", *orders], 1
+    )
+    assert len(set.union(*keys.values())) == 4
+
+
 async def give_out_ids_from(url: str, last_id: int) -> None:
     async with opened(url, {}) as app, app.database.connection() as connection:
         sequence = "pg_get_serial_sequence('regente.tasks', 'id')"

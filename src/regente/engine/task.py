@@ -153,12 +153,13 @@ class Task(Generic[ArgsT]):
     def idempotency_key(self, step: str) -> str:
         """The same key for every attempt at this step, for services that accept one.
 
-        No other task has it: not in another installation, nor in one restored from a backup.
+        No other task has it: not in another installation, nor in one restored from a backup. In the
+        function of an item of `each` it is the item's own.
         """
         installation, claim = self._store.installation, self._claim
         if claim.born_us <= installation.since_us:
             return f"regente-{claim.id}-{step}"
-        return f"regente-{installation.id}-{claim.id}-{claim.born_us:x}-{step}"
+        return f"regente-{installation.id}-{claim.id}-{claim.born_us:x}-{scoped_key(step)}"
 
     async def done(self, step: str) -> bool:
         """True when an earlier attempt finished this step."""
