@@ -28,6 +28,26 @@ from tests.engine.helpers import Clock, Sql
 DAY_SECONDS = 86_400.0
 THE_EVENTS = "regente.events WHERE details -> 'audit' ->> 'number'"
 FORGED = "SET details = jsonb_set(details, '{by}', '\"eve\"') WHERE"
+WITHOUT_ITS_HASH = [
+    f"SET details = jsonb_set({changed}, '{{by}}', '\"eve\"') WHERE"
+    for changed in (
+        "jsonb_set(details, '{audit,hash}', 'null')",
+        "details #- '{audit,hash}'",
+        "jsonb_set(details, '{audit,previous}', 'null')",
+        "jsonb_set(details, '{audit}', '{\"number\": 3}')",
+        "jsonb_set(details, '{audit,by}', '\"eve\"')",
+        "jsonb_set(details, '{audit,number}', '\"x\"')",
+    )
+]
+REHASHED = (
+    "SET details = jsonb_set(details, '{audit,hash}', to_jsonb(regente.audit_hash("
+    "details #>> '{audit,previous}', 5, at, details - 'audit'))) WHERE"
+)
+COPIED_BEFORE_THE_FIRST = (
+    "INSERT INTO regente.events (event, at, details) "
+    "SELECT event, at, jsonb_set(details, '{audit,number}', '0') "
+    "FROM regente.events WHERE details -> 'audit' ->> 'number' = '3'"
+)
 EARLIER = "SET at = at - interval '1 second' WHERE"
 
 
@@ -68,6 +88,23 @@ async def test_the_chain_is_whole_also_after_concurrent_actions(
     [
         (f"UPDATE {THE_EVENTS} IN ('3')".replace("WHERE", FORGED), "number 3 was altered"),
         (f"UPDATE {THE_EVENTS} IN ('3')".replace("WHERE", EARLIER), "number 3 was altered"),
+        *(
+            (f"UPDATE {THE_EVENTS} IN ('{number}')".replace("WHERE", change), "was altered")
+            for number in (3, 5)
+            for change in WITHOUT_ITS_HASH
+        ),
+        (
+            f"UPDATE {THE_EVENTS} IN ('5')".replace("WHERE", FORGED)
+            + f"; UPDATE {THE_EVENTS} IN ('5')".replace("WHERE", REHASHED),
+            "number 5 was altered",
+        ),
+        (
+            f"UPDATE {THE_EVENTS} IN ('3')".replace("WHERE", "SET task_id = 1 WHERE"),
+            "3 was altered",
+        ),
+        (f"UPDATE {THE_EVENTS} IN ('3')".replace("WHERE", "SET event = 'x' WHERE"), "are missing"),
+        (f"UPDATE {THE_EVENTS} IN ('3')".replace("WHERE", "SET details = NULL WHERE"), "missing"),
+        (COPIED_BEFORE_THE_FIRST, "number 0 was altered"),
         (f"DELETE FROM {THE_EVENTS} IN ('3')", "before number 4 are missing"),
         (f"DELETE FROM {THE_EVENTS} IN ('1', '2')", "before number 3 are missing"),
         (f"DELETE FROM {THE_EVENTS} IN ('4', '5')", "after number 3 are missing"),
