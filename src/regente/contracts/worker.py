@@ -6,7 +6,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 
 API_KEY_HEADER = "x-api-key"
 IDEMPOTENCY_HEADER = "idempotency-key"
@@ -110,8 +110,8 @@ class Filters(BaseModel):
 
 
 class Options(BaseModel):
-    max_ads: Literal["all"] | int = "all"
-    batch_size: int = Field(150, ge=1, le=10_000)
+    max_ads: Literal["all"] | StrictInt = "all"
+    batch_size: StrictInt = Field(150, ge=1, le=10_000)
 
 
 class ScrapeRequest(BaseModel):

@@ -86,6 +86,9 @@ async def test_a_body_that_is_not_json_is_a_bad_request(worker: Client) -> None:
             "filters.date_range.start",
         ),
         ({"options": {"batch_size": 0}}, "options.batch_size"),
+        ({"options": {"batch_size": True}}, "options.batch_size"),
+        ({"options": {"batch_size": "5"}}, "options.batch_size"),
+        ({"options": {"max_ads": True}}, "options.max_ads.int"),
     ],
 )
 async def test_a_wrong_field_is_named(worker: Client, change: dict[str, Any], field: str) -> None:
