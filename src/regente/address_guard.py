@@ -59,9 +59,17 @@ def check_url(url: str, *, allow_private: bool) -> None:
     if not host:
         raise AddressRefused("the URL has no host")
     try:
-        check_address(host, allow_private=allow_private)
+        check_address(_written_out(host), allow_private=allow_private)
     except ValueError:
         return  # a name: its addresses are checked on connect
+
+
+def _written_out(host: str) -> str:
+    """The address in four parts, if the host is one that the system reads: `2852039166`."""
+    try:
+        return host if ":" in host else socket.inet_ntoa(socket.inet_aton(host))
+    except (OSError, UnicodeEncodeError):
+        return host
 
 
 def check_address(address: str, *, allow_private: bool) -> None:

@@ -51,6 +51,31 @@ BAD_SECRETS: list[Any] = ["", "s" * 201, "two\nlines", "nul\x00", None, 7]
 BAD_STORAGE = ["", "a b", "s" * 256, "ftp://a", None, "http://u:p@a"]
 
 
+LINK_LOCAL = [
+    "http://2852039166",
+    "http://0xa9.0xfe.0xa9fe:8080",
+    "http://169.254.43518",
+    "http://[fe80::1]:3128",
+    "http://[fd00:ec2::254]",
+    "http://0.0.0.0",
+]
+
+
+@pytest.mark.parametrize("address", LINK_LOCAL)
+async def test_no_member_is_at_a_link_local_address(fleet: Fleet, address: str) -> None:
+    """O22: however it is written, also of a proxy."""
+    host = address.removeprefix("http://")
+    attempts: list[Any] = [
+        fleet.add_worker("w", address, "a-key", "s.example.com"),
+        fleet.add_worker("w", URL, "a-key", address),
+        fleet.add_writer("w", address, "a-key"),
+        *(fleet.add_proxy("p", one) for one in (host, address, f"socks5://{host}")),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidInput, match="not a public address"):
+            await attempt
+
+
 async def test_bad_input_is_refused_with_a_clear_error_and_nothing_is_stored(fleet: Fleet) -> None:
     """O20: names, addresses, hosts, ports, keys and storage domains."""
     attempts: list[Any] = [

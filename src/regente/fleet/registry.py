@@ -279,14 +279,19 @@ def _url(value: object) -> str:
     text = str(value)
     if len(text) > 500 or not _is_plain(text) or not _is_http(text):
         raise InvalidInput(f"{text[:200]!r} is not an address like https://worker.example.com")
-    try:
-        check_url(text, allow_private=True)
-    except AddressRefused as refused:
-        raise InvalidInput(str(refused)) from None
+    _refuse_link_local(text)
     parts = urlsplit(text)
     if parts.username or parts.password:
         raise InvalidInput("an address carries no user name or password: use the api_key")
     return text.rstrip("/")
+
+
+def _refuse_link_local(url: str) -> None:
+    """Also multicast addresses, and those of clouds' metadata."""
+    try:
+        check_url(url, allow_private=True)
+    except AddressRefused as refused:
+        raise InvalidInput(str(refused)) from None
 
 
 def _origin(address: str) -> str:
@@ -327,6 +332,7 @@ def _host(value: object) -> str:
             f"{str(value)[:100]!r} is not a host, for example proxy.example.com or "
             "socks5://10.0.0.7"
         )
+    _refuse_link_local(f"http://{value.rpartition('//')[2]}")
     return value
 
 
