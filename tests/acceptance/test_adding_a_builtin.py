@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -32,7 +33,7 @@ NAME = "greetings"
 
 
 @pytest.fixture
-def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The page's files in a folder of the built-ins, and its line in their list."""
     text = PAGE.read_text("utf-8")
     files = re.findall(r"^ +`([\w./]+)`\n\n +```\w+\n(.*?)^ +```$", text, re.DOTALL | re.MULTILINE)
@@ -43,7 +44,11 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [line] = re.findall(r'^ +"([\w.]+)",$', text, re.MULTILINE)
     monkeypatch.setattr(regente.pipelines, "__path__", [*regente.pipelines.__path__, str(tmp_path)])
     monkeypatch.setattr(builtins, "MODULES", (*builtins.MODULES, line))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    yield
+    # Its own modules only: a library that was imported meanwhile must not be imported again.
+    for name in [name for name in sys.modules if name.startswith(line)]:
+        del sys.modules[name]
+    vars(regente.pipelines).pop(NAME, None)
 
 
 @pytest.mark.usefixtures("added")
