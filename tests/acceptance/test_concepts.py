@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,30 @@ async def test_signals(start: Start, database_url: str, tmp_path: Path) -> None:
     answer = '{"approved": true, "by": "ana"}'
     await ran(start, "tasks", "signal", "1", "approval", answer)
     assert await result_of(database_url, 1) == "approved by ana"
+
+
+async def test_schedules(start: Start, database_url: str, tmp_path: Path) -> None:
+    """The example's schedule, made due by the hand of the test."""
+    module = str(program("schedules.md", tmp_path))
+    page = (CONCEPTS / "schedules.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"regente (schedules add .*?) --import", page, re.DOTALL)
+    await ran(start, *shlex.split(command.replace("\\\n", "")), "--import", module)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute("UPDATE regente.schedules SET next_at = '2026-03-10 04:00:00+00'")
+        await connection.execute("UPDATE regente.schedules SET catch_up = 'one'")
+        start("run", "--import", module)
+
+        async def first() -> Any:
+            found = await connection.execute("SELECT min(id) FROM regente.tasks")
+            return (await found.fetchone() or (None,))[0]
+
+        task_id = await eventually_async(first, within_seconds=60)
+    assert re.fullmatch(r"north: \d{4}-\d\d-\d\d \d\d:00", await result_of(database_url, task_id))
+    shown = await ran(start, "schedules", "runs", "hourly-report")
+    assert "missed" in shown
+    assert "queued" in shown
+    await ran(start, "schedules", "pause", "hourly-report")
+    assert "paused" in await ran(start, "schedules", "list")
 
 
 async def test_children(start: Start, database_url: str, tmp_path: Path) -> None:

@@ -71,6 +71,20 @@ async def test_schedules_are_added_listed_and_removed(cli: Cli, sample: SampleTa
         "0 4 * * *",
     )
     assert "0 4 * * *" in await cli.text("schedules", "list")
+    rules = ("--overlap", "queue", "--catch-up", "all", "--jitter", "60")
+    await cli.json(*words, *rules)
+    shown = await cli.json("schedules", "show", "nightly", "--count", "3")
+    assert (shown["overlap"], shown["catch_up"], shown["jitter_seconds"]) == ("queue", "all", 60)
+    assert [time[11:16] for time in shown["next_runs"]] == ["04:00"] * 3
+    assert "queue" in await cli.text("schedules", "show", "nightly")
+    assert await cli.json("schedules", "runs", "nightly") == []
+    assert "has not fired yet" in await cli.text("schedules", "runs", "nightly")
+    assert await cli.json("schedules", "pause", "nightly") == {"paused": "nightly"}
+    assert "paused" in await cli.text("schedules", "list")
+    assert (await cli.json("schedules", "show", "nightly"))["next_runs"] == []
+    assert "is resumed" in await cli.text("schedules", "resume", "nightly", "--skip-missed")
+    for unknown in ("show", "runs", "pause", "resume"):
+        assert (await cli("schedules", unknown, "no", "--json")).error["code"] == "NOT_FOUND"
     assert await cli.json("schedules", "remove", "nightly") == {"removed": "nightly"}
     assert (await cli("schedules", "remove", "nightly", "--json")).error["code"] == "NOT_FOUND"
     assert (await cli("schedules", "add", "odd", "pages", "every day", "--json")).error[

@@ -25,7 +25,7 @@ GROUPS = {
     "batches": ("list", "show", "resume", "reprocess", "cancel"),
     "dead": ("list", "show", "retry", "discard"),
     "pipelines": ("list", "pause", "resume"),
-    "schedules": ("list", "add", "remove"),
+    "schedules": ("list", "show", "runs", "add", "pause", "resume", "remove"),
     "migrate": ("up", "down", "status"),
     "missions": ("create", "list", "show", "queue", "cancel", "retry", "why"),
     "fleet": ("list", "test", "activate", "deactivate", "remove"),

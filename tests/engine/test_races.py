@@ -542,10 +542,62 @@ async def test_two_sweepers_fire_a_schedule_once(
     """Q4: the second sweep skips the schedule that the first has locked."""
     await app.schedule("nightly", "p", "0 4 * * *")
     sql.execute("UPDATE regente.schedules SET next_at = regente.clock() - interval '1 minute'")
-    assert run_query(holder, "due_schedules", {"limit": 10}) == ["nightly"]
+    assert run_query(holder, "due_schedules", {"limit": 10, "max_waiting": 1}) == ["nightly"]
     assert await ScheduleSweep(app.database, 1).run_once() == []
     holder.rollback()
     sweepers = [ScheduleSweep((await open_app()).database, 1) for _ in range(3)]
     fired = await asyncio.gather(*(sweeper.run_once() for sweeper in sweepers))
     assert sorted(name for names in fired for name in names) == ["nightly"]
     assert one(sql, "SELECT count(*) FROM regente.tasks")["count"] == 1
+
+
+async def test_two_sweepers_start_a_waiting_run_once(
+    app: Regente, sql: Sql, holder: Sql, gate: Gate
+) -> None:
+    """Q4, I5: the second skips the locked schedule; told of it before the first has committed, it
+    finds that nothing waits."""
+    task_id = await app.enqueue("p")
+    await app.schedule("nightly", "p", "0 4 * * *", overlap="queue")
+    sql.execute("UPDATE regente.schedules SET last_task = %s", (task_id,))
+    for day in (1, 2):
+        sql.execute(
+            "INSERT INTO regente.schedule_runs (schedule, due_at, state)"
+            " VALUES ('nightly', %s, 'waiting')",
+            (f"2026-01-0{day}",),
+        )
+    sql.execute("UPDATE regente.tasks SET status = 'canceled', finished_at = regente.clock()")
+    assert run_query(holder, "waiting_schedules", {"limit": 10}) == ["nightly"]
+    assert len(run_query(holder, "start_waiting_run", {"name": "nightly"})) == 1
+    assert await ScheduleSweep(app.database, 1).run_once() == []
+    holder.commit()
+    assert run_query(sql, "start_waiting_run", {"name": "nightly"}) == []
+    assert await ScheduleSweep(app.database, 1).run_once() == []
+    states = "SELECT string_agg(state, ' ' ORDER BY due_at) AS all FROM regente.schedule_runs"
+    assert one(sql, states)["all"] == "queued waiting"
+
+
+@pytest.mark.parametrize("change", ["pause_schedule", "remove_schedule"])
+async def test_a_schedule_that_is_just_paused_or_removed_does_not_fire(
+    app: Regente, sql: Sql, holder: Sql, gate: Gate, change: str
+) -> None:
+    """Q4: the sweep skips the row that the operator has locked, and does not find it later."""
+    await app.schedule("nightly", "p", "0 4 * * *")
+    sql.execute("UPDATE regente.schedules SET next_at = regente.clock() - interval '1 minute'")
+    run_query(holder, change, {"name": "nightly", "details": None})
+    assert await ScheduleSweep(app.database, 1).run_once() == []
+    holder.commit()
+    assert await ScheduleSweep(app.database, 1).run_once() == []
+
+
+async def test_a_schedule_is_paused_behind_a_sweep(
+    app: Regente, sql: Sql, holder: Sql, gate: Gate
+) -> None:
+    """Q4: the pause waits for the sweep's transaction, and is not lost in it."""
+    await app.schedule("nightly", "p", "0 4 * * *")
+    sql.execute("UPDATE regente.schedules SET next_at = regente.clock() - interval '1 minute'")
+    assert run_query(holder, "due_schedules", {"limit": 10, "max_waiting": 1}) == ["nightly"]
+    due = {"name": "nightly", "missed": [], "next_at": "2030-01-01", "runs": ["2026-01-01"]}
+    run_query(holder, "fire_schedule", due)
+    await loses(sql, holder, app.pause_schedule("nightly"))
+    [found] = await app.schedules()
+    assert (found["state"], found["next_at"].year) == ("paused", 2030)

@@ -76,6 +76,7 @@ async def test_the_engine_alone_makes_its_own_tables_only(
         "migrations",
         "pipelines",
         "runners",
+        "schedule_runs",
         "schedules",
         "settings",
         "signals",

@@ -391,4 +391,35 @@ MUTANTS: tuple[Mutant, ...] = (
     without(
         "hints before the commit", "send_hints", "WHERE state = 'committed'", instead="WHERE true"
     ),
+    # Schedules.
+    without(
+        "times that are run twice",
+        "fire_schedule",
+        "WHERE NOT EXISTS (SELECT FROM regente.schedule_runs r"
+        " WHERE r.schedule = s.name AND r.due_at = w.due_at)",
+    ),
+    without(
+        "runs beside an unfinished one", "fire_schedule", " AND NOT s.busy", instead=" AND true"
+    ),
+    without("several runs at once", "fire_schedule", "w.place = 1 AND"),
+    without(
+        "waiting runs that start beside an unfinished one",
+        "start_waiting_run",
+        "AND NOT EXISTS (SELECT FROM regente.tasks t"
+        " WHERE t.id = s.last_task AND t.status < 'completed')",
+    ),
+    without("waiting runs that start twice", "start_waiting_run", "AND r.state = 'waiting'"),
+    without(
+        "paused schedules that fire",
+        "due_schedules",
+        "enabled AND paused_at IS NULL AND",
+    ),
+    without(
+        "waiting runs of paused schedules", "waiting_schedules", "enabled AND paused_at IS NULL AND"
+    ),
+    without(
+        "runs that are forgotten while they wait",
+        "forget_schedule_runs",
+        "AND r.state <> 'waiting'",
+    ),
 )

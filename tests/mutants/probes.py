@@ -21,6 +21,7 @@ from regente.engine.outcome import Completed, Ended, Failure
 from regente.engine.priority_levels import LevelRequest
 from regente.engine.task_store import Claim, Completion
 from regente.engine.watchdog.lanes import sweep_lanes
+from regente.engine.watchdog.schedules import ScheduleSweep
 from tests.engine.model.engine import Engine
 from tests.engine.model.model import LEASE_SECONDS, STALL_SECONDS
 from tests.support.sinks import ARRIVE, create_sink, sink_arrivals, store_arrival
@@ -690,7 +691,78 @@ def a_task_that_comes_back_stays_in_its_lane(engine: Engine) -> None:
     assert len(claim_lanes(engine, runner)) == 1
 
 
+def a_time_of_a_schedule_is_run_once(engine: Engine) -> None:
+    """I5, Q4: also when its task is gone and the clock was set back."""
+    schedule(engine, catch_up="all")
+    assert fired_after(engine, 120) == 2
+    engine.connection.execute("DELETE FROM regente.tasks")
+    engine.connection.execute(
+        "UPDATE regente.schedules SET next_at = next_at - interval '2 minutes'"
+    )
+    assert fired_after(engine, 0) == 0
+
+
+def a_run_of_a_schedule_waits_for_the_one_before(engine: Engine) -> None:
+    """Q4."""
+    schedule(engine, catch_up="all", overlap="queue")
+    assert [fired_after(engine, 120), fired_after(engine, 0), fired_after(engine, 60)] == [1, 0, 0]
+    runner = engine.register()
+    for _ in range(2):
+        (claim,) = engine.claim(runner, 5)
+        start = engine.database.fetch("start_waiting_run", {"name": "s"})
+        assert engine.run(start) == []
+        assert engine.finish(runner, claim)
+        assert fired_after(engine, 0) == 1
+
+
+def a_run_of_a_schedule_is_skipped_beside_an_unfinished_one(engine: Engine) -> None:
+    """Q4."""
+    schedule(engine, overlap="skip")
+    assert [fired_after(engine, 60), fired_after(engine, 60)] == [1, 0]
+
+
+def a_paused_schedule_does_not_fire(engine: Engine) -> None:
+    """Q4: also after a deploy."""
+    schedule(engine)
+    engine.run(engine.client.pause_schedule("s"))
+    engine.run(engine.client.schedule("s", "alpha", "*/2 * * * *"))
+    assert fired_after(engine, 600) == 0
+    engine.run(engine.client.resume_schedule("s"))
+    assert fired_after(engine, 0) == 1
+
+
+def a_run_that_waits_is_kept_and_waits_for_the_pause(engine: Engine) -> None:
+    """Q4."""
+    schedule(engine, overlap="queue")
+    assert [fired_after(engine, 60), fired_after(engine, 60)] == [1, 0]
+    engine.run(engine.client.pause_schedule("s"))
+    runner = engine.register()
+    (claim,) = engine.claim(runner, 5)
+    assert engine.finish(runner, claim)
+    assert fired_after(engine, 600) == 0
+    engine.run(engine.database.fetch("forget_schedule_runs", {"keep_seconds": 0.0}))
+    engine.run(engine.client.resume_schedule("s", skip_missed=True))
+    assert fired_after(engine, 0) == 1
+
+
+def schedule(engine: Engine, **rules: Any) -> None:
+    engine.run(engine.client.schedule("s", "alpha", "* * * * *", **rules))
+
+
+def fired_after(engine: Engine, seconds: int) -> int:
+    """How many tasks the schedules queue at once after this time."""
+    before = len(state(engine))
+    engine.advance(seconds)
+    engine.run(ScheduleSweep(engine.database, 1).run_once())
+    return len(state(engine)) - before
+
+
 PROBES: tuple[Probe, ...] = (
+    a_time_of_a_schedule_is_run_once,
+    a_run_of_a_schedule_waits_for_the_one_before,
+    a_run_of_a_schedule_is_skipped_beside_an_unfinished_one,
+    a_paused_schedule_does_not_fire,
+    a_run_that_waits_is_kept_and_waits_for_the_pause,
     a_paused_pipeline_is_not_claimed_from,
     a_claim_goes_on_after_its_floor,
     a_hint_waits_for_the_commit,

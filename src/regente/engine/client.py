@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -40,13 +40,20 @@ from regente.engine.models import (
     Event,
     Resumed,
     RunnerInfo,
+    ScheduleRun,
     SignalWaitInfo,
     TaskFailed,
     TaskInfo,
     Why,
 )
-from regente.engine.pipeline import Registry
-from regente.engine.watchdog.schedules import next_time
+from regente.engine.pipeline import Registry, in_seconds
+from regente.engine.schedule_operations import (
+    CatchUp,
+    Overlap,
+    ScheduleOperations,
+    ScheduleRules,
+    with_time,
+)
 from regente.engine.why import explain
 
 MAX_PAGE = 1000
@@ -69,6 +76,7 @@ class Client:
         self._hints = Hints(database)
         self._intake = Enqueuer(database, registry, self._hints)
         self._endings = Endings(self._reads)
+        self._schedules = ScheduleOperations(database, self._reads)
 
     def start(self) -> None:
         self._intake.start()
@@ -579,35 +587,57 @@ class Client:
         timezone: str = "UTC",
         priority: int = 0,
         lane: str | None = BY_PIPELINE,
+        overlap: Overlap = "allow",
+        catch_up: CatchUp = "one",
+        jitter: float | timedelta = 0.0,
+        due_as: str | None = None,
     ) -> datetime:
         """Queue a task at every time of the cron expression; returns the first. Scheduling the same
-        name replaces it."""
-        if not isinstance(name, str) or not 0 < len(name) <= 200 or not is_storable(name):
-            raise InvalidInput("a schedule's name has 1 to 200 characters")
+        name replaces it, and leaves it paused if it is.
+
+        `overlap` is for a time that comes while the previous run is unfinished: `allow` both,
+        `skip` the new one, or `queue` it until the previous one has ended. `catch_up` is for times
+        that no runner saw, or that came while the schedule was paused: run `none` of them, the
+        last `one`, or `all`. Tasks start up to `jitter` (seconds) later, at random. The argument
+        that `due_as` names gets the run's own time, such as "2026-03-10T04:00:00Z".
+        """
         await self._intake.check_pipeline(pipeline)
         check_options((), priority, None, None)
-        now = (await self.database.fetch("now"))[0][0]
-        first = next_time(cron, timezone, now)
-        text, lane = self._intake.checked(pipeline, {} if args is None else args, lane)
-        params = {
-            "name": name,
-            "pipeline": pipeline,
-            "args": text,
-            "lane": lane,
-            "cron": cron,
-            "timezone": timezone,
-            "priority": priority,
-            "next_at": first,
-        }
-        await self.database.fetch("put_schedule", params)
-        return first
+        rules = ScheduleRules(cron, timezone, overlap, catch_up, in_seconds(jitter), due_as)
+        first = await self._schedules.first_time(rules)
+        given = with_time({} if args is None else args, due_as, first)
+        text, lane = self._intake.checked(pipeline, given, lane)
+        task = {"pipeline": pipeline, "args": text, "lane": lane, "priority": priority}
+        return await self._schedules.put(name, rules, first, task)
 
     async def unschedule(self, name: str) -> None:
-        if not await self.database.fetch("remove_schedule", {"name": name}):
-            raise NotFound(f"there is no schedule {name!r}")
+        """Remove the schedule and the record of its runs. Its tasks stay."""
+        await self._schedules.remove(name)
 
     async def schedules(self) -> list[dict[str, Any]]:
-        return await self._reads.fetch_dicts("list_schedules")
+        return await self._schedules.every()
+
+    async def pause_schedule(self, name: str, *, by: str | None = None) -> None:
+        """Queue no more tasks until it is resumed."""
+        await self._schedules.pause(name, _by(by))
+
+    async def resume_schedule(
+        self, name: str, *, skip_missed: bool = False, by: str | None = None
+    ) -> None:
+        """Queue tasks again. Of the times that came meanwhile those of `catch_up` are run; with
+        `skip_missed` none."""
+        await self._schedules.resume(name, skip_missed, _by(by))
+
+    async def schedule_runs(
+        self, name: str, *, before: datetime | None = None, limit: int = 100
+    ) -> list[ScheduleRun]:
+        """What became of its times, the latest first. `before`, the last `due_at` of a page, gives
+        the next page."""
+        return await self._schedules.runs(name, before, limit)
+
+    async def next_runs(self, name: str, count: int = 5) -> list[datetime]:
+        """The next times of the schedule, in its time zone; none while it is paused or disabled."""
+        return await self._schedules.next_runs(name, count)
 
     # Private.
 

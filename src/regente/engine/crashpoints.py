@@ -38,6 +38,7 @@ CRASH_POINTS = (
     "stall.settled",
     "lost.committed",
     "reap.committed",
+    "schedule.before_commit",
     "schedule.fired",
     "batch.closed",
     "drain.handed_back",

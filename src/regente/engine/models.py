@@ -17,6 +17,7 @@ TaskStatus = Literal["draft", "queued", "running", "completed", "failed", "cance
 BatchStatus = Literal["pending", "running", "stalled", "completed", "failed", "canceled"]
 RunnerStatus = Literal["running", "draining", "stopped", "lost"]
 LaneStatus = Literal["idle", "waiting", "running", "full", "parked"]
+ScheduleRunState = Literal["queued", "waiting", "skipped", "missed"]
 BreakerState = Literal["closed", "open", "probing"]
 STATUSES: tuple[str, ...] = get_args(TaskStatus)
 TERMINAL = ("completed", "failed", "canceled", "skipped")
@@ -274,6 +275,21 @@ class Child(ReadModel):
     def __str__(self) -> str:
         why = f": {self.error_code}: {self.error_message}" if self.error_code else ""
         return f"task {self.id} is {self.status}{why}"
+
+
+class ScheduleRun(ReadModel):
+    """What became of a time of a schedule."""
+
+    due_at: datetime
+    state: ScheduleRunState = Field(
+        description="`queued`: it has a task. `waiting`: for the end of the previous run. "
+        "`skipped`: the previous run was unfinished. `missed`: no runner saw it in time."
+    )
+    times: int = Field(description="How many times in a row were missed, from `due_at` on.")
+    at: datetime = Field(description="When it was dealt with.")
+    task_id: int | None
+    task_status: TaskStatus | None
+    error_code: str | None
 
 
 class Resumed(ReadModel):

@@ -134,12 +134,12 @@ class Registry:
             if not _is_async(function):
                 raise TypeError(f"the pipeline {name!r} must be an `async def` function")
             limits = (
-                _in_seconds(stall_after),
-                _in_seconds(timeout),
+                in_seconds(stall_after),
+                in_seconds(timeout),
                 concurrency,
-                _in_seconds(expire_after),
+                in_seconds(expire_after),
             )
-            grace_seconds = _in_seconds(grace) or 0.0
+            grace_seconds = in_seconds(grace) or 0.0
             self.add(
                 Pipeline(
                     name,
@@ -186,7 +186,7 @@ def is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _in_seconds(value: float | timedelta | None) -> float | None:
+def in_seconds(value: float | timedelta | None) -> float | None:
     if isinstance(value, timedelta):
         return value.total_seconds()
     return value

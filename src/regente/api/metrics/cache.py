@@ -44,6 +44,7 @@ class MetricsSnapshot:
     runners: list[Row] = field(default_factory=list)
     lanes: Row = field(default_factory=dict)
     lane_waits: list[Row] = field(default_factory=list)
+    schedules: Row = field(default_factory=dict)
     state: Row = field(default_factory=dict)
     added: list[Metric] = field(default_factory=list)
     """The metrics of built-ins."""
@@ -101,6 +102,7 @@ class MetricsCache:
                 runners=await rows("metrics_runners"),
                 lanes=(await rows("metrics_lanes", cap=CAP))[0],
                 lane_waits=await rows("metrics_lane_waits"),
+                schedules=(await rows("metrics_schedules", cap=CAP))[0],
                 state=(await rows("metrics_state"))[0],
                 added=[
                     metric for one in self._additions for metric in await one.metrics(connection)

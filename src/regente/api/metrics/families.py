@@ -12,6 +12,7 @@ from regente.api.metrics.cache import CAP, MetricsCache, MetricsSnapshot
 from regente.queries import Row
 
 LANE_STATES = ("known", "parked", "broken", "slowed")
+SCHEDULE_STATES = ("enabled", "paused", "disabled")
 BATCH_STATUSES = ("pending", "running", "stalled")
 
 Labels = tuple[str, ...]
@@ -197,6 +198,23 @@ def _lanes(found: MetricsSnapshot) -> Iterator[Metric]:
     )
 
 
+def _schedules(found: MetricsSnapshot) -> Iterator[Metric]:
+    schedules = [((state,), float(found.schedules[state])) for state in SCHEDULE_STATES]
+    yield gauge("regente_schedules", "Cron schedules by state.", ("state",), schedules)
+    yield gauge(
+        "regente_schedule_runs_waiting",
+        f"Runs of schedules that wait for the end of the previous one; counted up to {CAP:,}.",
+        (),
+        [((), float(found.schedules["waiting"]))],
+    )
+    yield gauge(
+        "regente_schedule_late_seconds",
+        "How long the oldest time of a schedule that no runner dealt with has been due.",
+        (),
+        [((), max(0.0, found.schedules["late_seconds"]))],
+    )
+
+
 def _liveness(found: MetricsSnapshot) -> Iterator[Metric]:
     lag = max(0.0, found.state["feed_lag_seconds"] or 0.0)
     yield gauge(
@@ -222,6 +240,7 @@ FAMILIES = (
     _runners,
     _batches,
     _lanes,
+    _schedules,
     _liveness,
 )
 

@@ -71,6 +71,21 @@ FROM regente.pipelines p CROSS JOIN LATERAL (
   WHERE q.pipeline = p.name AND q.ready_at < 'infinity' ORDER BY q.ready_at LIMIT 1) AS first
 ORDER BY p.name LIMIT 500
 
+-- name: metrics_schedules
+-- Schedules by state, the runs that wait for the previous one, and how long the oldest time that is
+-- not dealt with has been due. Times of schedules with runs that wait are due on purpose.
+SELECT count(*) FILTER (WHERE enabled AND paused_at IS NULL) AS enabled,
+       count(*) FILTER (WHERE paused_at IS NOT NULL) AS paused,
+       count(*) FILTER (WHERE NOT enabled AND paused_at IS NULL) AS disabled,
+       (SELECT count(*) FROM (SELECT FROM regente.schedule_runs r
+                              WHERE r.state = 'waiting' LIMIT %(cap)s) AS c) AS waiting,
+       coalesce(extract(epoch FROM regente.clock() - min(next_at) FILTER (
+         WHERE enabled AND paused_at IS NULL AND NOT EXISTS (
+           SELECT FROM regente.schedule_runs r
+           WHERE r.schedule = s.name AND r.state = 'waiting'))), 0)::double precision
+         AS late_seconds
+FROM regente.schedules s
+
 -- name: metrics_running
 -- Of the `others`, the built-ins tell the checkpoints.
 SELECT o.pipeline, o.checkpoint, count(*) AS tasks, count(*) FILTER (WHERE o.stuck) AS stuck

@@ -1,5 +1,5 @@
-"""Deletes tasks, events, runners and batches that are older than the retention time, in pages, so
-that no statement holds locks for long.
+"""Deletes tasks, events, runners, batches and runs of schedules that are older than the retention
+time, in pages, so that no statement holds locks for long.
 
 Each sweep reads the setting, so a change needs no restart. Dead letters are kept until they are
 retried or discarded, the tasks of pipelines with `keep` until a person sets a time, and the audit
@@ -22,9 +22,11 @@ class RetentionResult:
     events: int
     runners: int
     batches: int = 0
+    schedule_runs: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.tasks or self.events or self.runners or self.batches)
+        counts = (self.tasks, self.events, self.runners, self.batches, self.schedule_runs)
+        return any(counts)
 
 
 class RetentionSweep:
@@ -57,7 +59,8 @@ class RetentionSweep:
         events = await self._forget_events(keep_seconds, was_set)
         runners = await self._database.fetch("forget_runners", {"keep_seconds": keep_seconds})
         batches = await self._database.fetch("forget_batches", {"keep_seconds": keep_seconds})
-        return RetentionResult(tasks, events, len(runners), len(batches))
+        runs = await self._database.fetch("forget_schedule_runs", {"keep_seconds": keep_seconds})
+        return RetentionResult(tasks, events, len(runners), len(batches), len(runs))
 
     async def _forget_tasks(self, keep_seconds: float, kept_too: bool) -> int:
         total, after, older, skip = 0, self._first_task, True, True

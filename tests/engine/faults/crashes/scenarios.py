@@ -139,6 +139,9 @@ SCENARIOS: dict[str, Scenario] = {
     "stall.settled": Scenario("crash.silent", count=1, tries=1),
     "lost.committed": Scenario(**WORK, prepare=leave_orphans, crashes=2),
     "reap.committed": Scenario(**WORK, prepare=leave_orphans, crashes=2),
+    "schedule.before_commit": Scenario(
+        **WORK, count=0, children=1, batch=False, prepare=make_schedule_due
+    ),
     "schedule.fired": Scenario(**WORK, count=0, children=1, batch=False, prepare=make_schedule_due),
     "batch.closed": Scenario(**WORK),
     "drain.handed_back": Scenario("crash.long", provoke=drain),

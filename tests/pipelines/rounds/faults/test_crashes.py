@@ -32,6 +32,7 @@ NOT_MET = {
     "sleep.committed",  # rounds have neither plain steps nor sleeps
     "intent.committed",  # nor calls that are held
     "stall.settled",
+    "schedule.before_commit",
     "schedule.fired",
     "locked.committed",  # no other session locks their rows
     "migrate.statement",
