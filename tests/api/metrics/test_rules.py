@@ -32,6 +32,11 @@ CASES: dict[str, tuple[str, list[Series]]] = {
         "warning",
         [Series("regente_oldest_waiting_seconds", {"pipeline": "waits"}, "1801+0x60")],
     ),
+    "ScheduleLate": ("warning", [Series("regente_schedule_late_seconds", {}, "301+0x60")]),
+    "ScheduleDisabled": (
+        "warning",
+        [Series("regente_schedules", {"state": "disabled"}, "1+0x60")],
+    ),
     "StuckTasks": ("warning", [Series("regente_tasks_stuck", {"pipeline": "waits"}, "11+0x60")]),
     "DeadLettersGrow": (
         "warning",
