@@ -18,7 +18,7 @@ from tests.support.running import runner_in
 def registry() -> Registry:
     found = Registry()
 
-    @found.pipeline("shop")
+    @found.pipeline("shop", version="7.1")
     async def shop(task: Task[dict[str, Any]]) -> dict[str, Any]:
         if task.args.get("fail"):
             task.snapshot("page.html", "<script>alert(1)</script>")
@@ -50,6 +50,12 @@ async def test_a_task_is_shown_with_its_steps_and_events_but_not_its_secrets(
         {"product": "chair", "api_key": "•••"},
         3,
     )
+    [attempt] = body_of(await api.viewer.get(f"/api/tasks/{one}/attempts"))
+    assert (attempt["attempt"], attempt["version"]) == (1, "7.1")
+    [pipeline] = body_of(await api.viewer.get("/api/pipelines"))
+    assert pipeline["versions"] == [], "no runner lives"
+    runners = body_of(await api.viewer.get("/api/runners", params={"everyone": "true"}))
+    assert runners[0]["versions"] == {"shop": "7.1"}
     steps = body_of(await api.viewer.get(f"/api/tasks/{one}/steps"))
     assert steps[0]["name"] == "price"
     events = body_of(await api.viewer.get(f"/api/tasks/{one}/events"))

@@ -178,6 +178,7 @@ class SqlRunner:
             "host": "nowhere",
             "pid": 1,
             "version": "0",
+            "versions": "{}",
             "pipelines": text_array(pipelines),
             "concurrency": 1000,
             "connections": None,

@@ -61,6 +61,7 @@ REGENTE = {
     "why": "task_id",
     "steps": "task_id, limit",
     "task_events": "task_id, limit",
+    "attempts": "task_id, limit",
     "failures": "task_id, limit",
     "snapshot": "failure_id, name",
     "runners": "everyone, limit",

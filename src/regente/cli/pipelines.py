@@ -28,6 +28,7 @@ _COLUMNS = (
     figure("DONE"),
     figure("FAILED"),
     word("SEEN AT"),
+    Column("VERSIONS"),
 )
 
 
@@ -72,4 +73,5 @@ def _row(one: dict[str, Any]) -> tuple[RenderableType, ...]:
         number(counts["completed"] + counts["skipped"] + counts["canceled"]),
         number(counts["failed"]),
         when(one["seen_at"]),
+        ", ".join(one["versions"]),
     )

@@ -62,6 +62,7 @@ async def task_document(app: Regente, task_id: int) -> dict[str, Any]:
         {
             **as_dict(task),
             "why": str(await app.why(task_id)),
+            "attempts": [as_dict(one) for one in await app.attempts(task_id)],
             "steps": await app.steps(task_id),
             "events": [as_dict(event) for event in events],
             "failures": await app.failures(task_id),
@@ -136,6 +137,7 @@ def _facts(task: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
         ("Batch", str(info.batch_id) if info.batch_id else None),
         ("Priority", str(info.priority) if info.priority else None),
         ("Attempts", f"{info.attempt} started, {info.tries} failed, {info.crashes} crashed"),
+        ("Version", _versions(task["attempts"])),
         (
             "Checkpoint",
             " ".join(filter(None, [info.checkpoint, progress])),
@@ -150,6 +152,14 @@ def _facts(task: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
         ("Heartbeat", when(info.heartbeat_at) if info.status == "running" else None),
         ("Finished", when(info.finished_at)),
     ]
+
+
+def _versions(attempts: list[dict[str, Any]]) -> str | None:
+    """Of the code that ran it last, and that began it if it was another."""
+    known = [one["version"] for one in attempts if one["version"]]
+    if not known:
+        return None
+    return known[0] if known[0] == known[-1] else f"{known[0]} (begun by {known[-1]})"
 
 
 def _limited(columns: tuple[Column, ...], rows: list[Any], row: Any) -> RenderableType:

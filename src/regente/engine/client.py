@@ -35,6 +35,7 @@ from regente.engine.lane_operations import LaneOperations
 from regente.engine.log import current_request
 from regente.engine.models import (
     STATUSES,
+    Attempt,
     BatchInfo,
     Decision,
     Event,
@@ -247,6 +248,11 @@ class Client:
     async def task_events(self, task_id: int, limit: int = MAX_PAGE) -> list[Event]:
         rows = await self._reads.fetch_dicts("events_of_task", {"task_id": task_id, "limit": limit})
         return [Event(**row) for row in rows]
+
+    async def attempts(self, task_id: int, limit: int = 100) -> list[Attempt]:
+        """Its attempts, the latest first: which runner ran them, with which version of the code."""
+        params = {"task_id": _id(task_id), "limit": max(1, min(limit, MAX_PAGE))}
+        return [Attempt(**row) for row in await self._reads.fetch_dicts("attempts_of_task", params)]
 
     async def failures(self, task_id: int, limit: int = MAX_PAGE) -> list[dict[str, Any]]:
         """One row per failed attempt, newest first, with the list of its snapshots."""

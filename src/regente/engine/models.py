@@ -18,6 +18,7 @@ BatchStatus = Literal["pending", "running", "stalled", "completed", "failed", "c
 RunnerStatus = Literal["running", "draining", "stopped", "lost"]
 LaneStatus = Literal["idle", "waiting", "running", "full", "parked"]
 ScheduleRunState = Literal["queued", "waiting", "skipped", "missed"]
+ReplayVerdict = Literal["understood", "mismatch", "unasked", "fails", "outside", "slow"]
 BreakerState = Literal["closed", "open", "probing"]
 STATUSES: tuple[str, ...] = get_args(TaskStatus)
 TERMINAL = ("completed", "failed", "canceled", "skipped")
@@ -129,7 +130,11 @@ class RunnerInfo(ReadModel):
     name: str
     host: str
     pid: int
-    version: str
+    version: str = Field(description="Of Regente.")
+    versions: dict[str, str] = Field(
+        description="Of the code of its pipelines, where they have one.",
+        examples=[{"prices": "1.4.0"}],
+    )
     status: RunnerStatus
     alive: bool = Field(description="Whether its lease is valid.")
     pipelines: list[str]
@@ -203,6 +208,29 @@ class Event(ReadModel):
     runner_id: int | None
     attempt: int | None
     details: Any
+
+
+class Attempt(ReadModel):
+    """One attempt at a task, and the code that ran it."""
+
+    attempt: int
+    claimed_at: datetime
+    runner_id: int
+    runner: str | None
+    version: str | None = Field(description="Of the pipeline's code in that runner.")
+
+
+class ReplayCheck(ReadModel):
+    """What other code would make of a task's recorded steps."""
+
+    task_id: int
+    pipeline: str
+    verdict: ReplayVerdict
+    message: str
+    stopped_at: str | None
+    """The first step that is not recorded; None when it came to its end."""
+    unasked: list[str]
+    """Recorded steps that it did not ask for before."""
 
 
 class LaneInfo(ReadModel):

@@ -19,6 +19,7 @@ LaneFunction = Callable[[Any], str | None]
 Function = TypeVar("Function", bound=PipelineFunction)
 MAX_SECONDS = 100 * 365 * 86_400.0  # PostgreSQL's intervals reach further
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_VERSION = re.compile(r"[!-~]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Pipeline:
     keep: bool = False
     lane: LaneFunction | None = None
     lane_limits: LaneLimits | None = None
+    version: str | None = None
 
     def __post_init__(self) -> None:
         for limit in ("stall_after", "timeout", "expire_after"):
@@ -59,6 +61,11 @@ class Pipeline:
         if not isinstance(self.lane_limits, LaneLimits | None):
             raise ValueError(
                 f"lane_limits of {self.name!r} is a LaneLimits(…) or None, not {self.lane_limits!r}"
+            )
+        if self.version is not None and not _VERSION.fullmatch(self.version):
+            raise ValueError(
+                f"version of {self.name!r} is a text of 1 to 100 visible characters, "
+                f"not {self.version!r}"
             )
 
     def lane_of(self, args: Any) -> str | None:
@@ -108,6 +115,7 @@ class Registry:
         keep: bool = False,
         lane: LaneFunction | None = None,
         lane_limits: LaneLimits | None = None,
+        version: str | None = None,
     ) -> Callable[[Function], Function]:
         """Make an `async` function the pipeline called `name`.
 
@@ -124,6 +132,9 @@ class Registry:
 
         `lane` gets the arguments and returns the task's lane, or None: what shares a limit with
         other tasks, such as a host. `lane_limits` are the limits of such a lane.
+
+        `version` says which code it is, by default the version of the installed package that the
+        function is in. It is shown with the runners that have it and the attempts that ran it.
         """
         if not _NAME.fullmatch(name):
             raise ValueError(
@@ -152,6 +163,7 @@ class Registry:
                     keep,
                     lane,
                     lane_limits,
+                    version,
                 )
             )
             return function

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from regente.engine.code_version import package_version, versions_of
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import number_array, text_array
 from regente.engine.lanes import LaneLimits
@@ -22,7 +23,7 @@ Fetch = Callable[[str, dict[str, Any]], Awaitable[list[tuple[Any, ...]]]]
 async def register_runner(
     fetch: Fetch,
     name: str,
-    pipelines: Iterable[str],
+    pipelines: Sequence[Pipeline],
     concurrency: int,
     ttl_seconds: float,
     connections: str,
@@ -32,8 +33,9 @@ async def register_runner(
         "name": name,
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "version": _version(),
-        "pipelines": text_array(list(pipelines)),
+        "version": package_version("regente") or "unknown",
+        "pipelines": text_array([pipeline.name for pipeline in pipelines]),
+        "versions": json.dumps(versions_of(pipelines)),
         "concurrency": concurrency,
         "ttl_seconds": ttl_seconds,
         "connections": connections,
@@ -66,10 +68,3 @@ async def register_pipelines(fetch: Fetch, pipelines: list[Pipeline]) -> None:
         "lane_breakers": number_array([one.breaker for one in limits]),
     }
     await fetch("register_pipelines", params)
-
-
-def _version() -> str:
-    try:
-        return version("regente")
-    except PackageNotFoundError:
-        return "unknown"

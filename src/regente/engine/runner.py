@@ -217,7 +217,7 @@ class Runner:
         runner_id = await register_runner(
             self._fetch,
             self.name,
-            names,
+            list(self._pipelines.values()),
             config.concurrency,
             config.lease.ttl_seconds,
             self._database.application_name,

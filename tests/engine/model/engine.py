@@ -171,6 +171,7 @@ class Engine:
             "host": "h",
             "pid": 1,
             "version": "0",
+            "versions": "{}",
             "pipelines": text_array(PIPELINES),
             "concurrency": 1,
             "connections": self.name_of_sessions,

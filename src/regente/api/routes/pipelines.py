@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import Path
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from regente.api.access.roles import Operator, Viewer
 from regente.api.audit import AuditNoteDep
@@ -26,6 +26,7 @@ class Pipeline(BaseModel):
     seen_at: datetime
     max_attempts: int
     stall_after_seconds: float | None
+    versions: list[str] = Field(description="Of its code, in the runners that live.")
 
 
 @routes.get("", summary="List pipelines")

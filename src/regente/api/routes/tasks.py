@@ -26,7 +26,7 @@ from regente.api.models.tasks import (
 from regente.api.resource import resource
 from regente.api.state import ApiDep
 from regente.engine.errors import IllegalTransition
-from regente.engine.models import BatchInfo, Decision, Event, SignalWaitInfo, TaskInfo, Why
+from regente.engine.models import Attempt, BatchInfo, Decision, Event, SignalWaitInfo, TaskInfo, Why
 from regente.redaction import redacted
 
 routes = resource("/api/tasks", "tasks")
@@ -110,6 +110,13 @@ async def waiting(
 @routes.get("/{task_id}", summary="Show a task")
 async def show(task_id: Id, api: ApiDep, who: Viewer) -> TaskInfo:
     return shown(await api.reads.get(task_id))
+
+
+@routes.get("/{task_id}/attempts", summary="List attempts at a task, the latest first")
+async def attempts(task_id: Id, api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Attempt]:
+    """Which runner ran them, with which version of the code."""
+    await api.reads.get(task_id)
+    return await api.reads.attempts(task_id, limit)
 
 
 @routes.get("/{task_id}/steps", summary="List finished steps of a task")

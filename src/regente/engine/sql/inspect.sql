@@ -49,6 +49,16 @@ SELECT id, txid::text AS txid, txid::text || '-' || id AS position, at, task_id,
 FROM regente.events
 WHERE task_id = %(task_id)s ORDER BY id LIMIT %(limit)s
 
+-- name: attempts_of_task
+-- From the claims in its log: what a claim stores costs every task. A runner that was deleted
+-- since leaves its id.
+SELECT e.attempt, e.at AS claimed_at, e.runner_id, r.name AS runner,
+       r.versions ->> t.pipeline AS version
+FROM regente.events e JOIN regente.tasks t ON t.id = e.task_id
+LEFT JOIN regente.runners r ON r.id = e.runner_id
+WHERE e.task_id = %(task_id)s AND e.event = 'task_claimed'
+ORDER BY e.attempt DESC LIMIT %(limit)s
+
 -- name: failures_of_task
 SELECT id, attempt, at, class, code, message, fingerprint, step, stack, details,
        (SELECT coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'content_type', s.content_type,
@@ -159,9 +169,12 @@ ORDER BY e.txid, e.id  -- `txid` alone would be the output column, a text
 SELECT regente.enter_timeline()
 
 -- name: pipelines
-SELECT name, paused, paused_at, seen_at, max_attempts,
-       extract(epoch FROM stall_after)::double precision AS stall_after_seconds
-FROM regente.pipelines ORDER BY name
+SELECT p.name, p.paused, p.paused_at, p.seen_at, p.max_attempts,
+       extract(epoch FROM p.stall_after)::double precision AS stall_after_seconds,
+       ARRAY(SELECT DISTINCT r.versions ->> p.name FROM regente.runners r
+             WHERE r.status < 'stopped' AND r.lease_until > regente.clock()
+               AND r.versions ->> p.name IS NOT NULL ORDER BY 1) AS versions
+FROM regente.pipelines p ORDER BY p.name
 
 -- name: now
 SELECT regente.clock()

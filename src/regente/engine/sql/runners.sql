@@ -25,9 +25,10 @@ spared AS (
   FROM silent WHERE r.id = silent.id RETURNING r.id
 ),
 registered AS (
-  INSERT INTO regente.runners (name, host, pid, version, pipelines, concurrency, connections, lease,
-                               lease_until)
-  VALUES (%(name)s, %(host)s, %(pid)s, %(version)s, %(pipelines)s::text[], %(concurrency)s,
+  INSERT INTO regente.runners (name, host, pid, version, versions, pipelines, concurrency,
+                               connections, lease, lease_until)
+  VALUES (%(name)s, %(host)s, %(pid)s, %(version)s, %(versions)s::jsonb, %(pipelines)s::text[],
+          %(concurrency)s,
           %(connections)s,
           make_interval(secs => %(ttl_seconds)s::double precision),
           regente.clock() + make_interval(secs => %(ttl_seconds)s::double precision))
@@ -163,7 +164,8 @@ LEFT JOIN regente.tasks t ON t.id = a.id AND t.attempt = a.attempt
 WHERE t.id IS NULL OR t.cancel_requested_at IS NOT NULL
 
 -- name: list_runners
-SELECT r.id, r.name, r.host, r.pid, r.version, r.status::text AS status, r.pipelines, r.concurrency,
+SELECT r.id, r.name, r.host, r.pid, r.version, r.versions, r.status::text AS status, r.pipelines,
+       r.concurrency,
        r.started_at,
        r.heartbeat_at, r.lease_until, r.stopped_at, r.claimed, r.completed, r.failed, r.retried,
        r.recovered, r.handed_back,

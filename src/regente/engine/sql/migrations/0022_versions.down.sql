@@ -1,0 +1,1 @@
+ALTER TABLE regente.runners DROP COLUMN versions;
