@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,37 @@ async def test_schedules(start: Start, database_url: str, tmp_path: Path) -> Non
     assert "queued" in shown
     await ran(start, "schedules", "pause", "hourly-report")
     assert "paused" in await ran(start, "schedules", "list")
+
+
+async def test_versions(start: Start, database_url: str, tmp_path: Path) -> None:
+    """The example against tasks of the code before it, which a runner of that code began."""
+    page = (CONCEPTS / "versions.md").read_text(encoding="utf-8")
+    module = program("versions.md", tmp_path)
+    new = module.read_text(encoding="utf-8")
+    old = re.sub(r'"DOWNLOAD", download, (.*), aliases=.*\)', r'"FETCH", fetch, \1)', new)
+    old = old.replace("async def download", "async def fetch").replace('"2.0"', '"1.0"')
+    assert "aliases" not in old
+    module.write_text(old, encoding="utf-8")
+    await ran(start, "enqueue", "offers", '{"url": "shop.example"}', "--import", str(module))
+    runner = start("run", "--import", str(module))
+
+    async def waits() -> bool:
+        return "approval" in await ran(start, "tasks", "waiting")
+
+    await eventually_async(waits, within_seconds=60)
+    runner.send(signal.SIGTERM)
+    await asyncio.to_thread(runner.wait, 60)
+    check = ("deploy", "check", "--import", str(module))
+    module.write_text(new, encoding="utf-8")
+    assert "1 understood" in await ran(start, *check)
+    module.write_text(re.sub(", aliases=.*\\)", ")", new), encoding="utf-8")
+    found = await asyncio.to_thread(start(*check).wait, 60)
+    assert found.code == 1
+    assert "has not asked for FETCH" in " ".join(found.out.split())
+    assert "unasked" in page
+    await ran(start, *check, "--accept", "unasked")
+    shown = await ran(start, "tasks", "show", "1")
+    assert re.search(r"Version +1\.0", shown)
 
 
 async def test_children(start: Start, database_url: str, tmp_path: Path) -> None:

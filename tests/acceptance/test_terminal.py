@@ -26,6 +26,7 @@ GROUPS = {
     "dead": ("list", "show", "retry", "discard"),
     "pipelines": ("list", "pause", "resume"),
     "schedules": ("list", "show", "runs", "add", "pause", "resume", "remove"),
+    "deploy": ("check",),
     "migrate": ("up", "down", "status"),
     "missions": ("create", "list", "show", "queue", "cancel", "retry", "why"),
     "fleet": ("list", "test", "activate", "deactivate", "remove"),

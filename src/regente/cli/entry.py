@@ -35,6 +35,7 @@ _LAST = {
             "pipelines",
             "lanes",
             "schedules",
+            "deploy",
             "events",
             "audit",
             "migrate",

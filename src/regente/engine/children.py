@@ -15,7 +15,7 @@ from typing import Any, Literal
 from regente.engine.calls import call_text
 from regente.engine.codec import decode_result
 from regente.engine.crashpoints import crash_point
-from regente.engine.database import fetch_on, text_array
+from regente.engine.database import fetch_on
 from regente.engine.enqueue import NewTask, check_options
 from regente.engine.errors import (
     ChildrenFailed,
@@ -131,7 +131,7 @@ class Children:
 
     async def _batch(self) -> int | None:
         """The batch that an earlier attempt opened."""
-        rows = await self._store.children_of_step(self._claim, text_array(self._names))
+        rows = await self._store.children_of_step(self._claim, self._names)
         if not rows:
             return None
         [(batch_id, call)] = rows

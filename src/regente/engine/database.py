@@ -22,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from regente.engine.effect_guard import refuse
 from regente.engine.errors import (
     DatabaseUnavailable,
     Fatal,
@@ -276,6 +277,7 @@ class Database:
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
         """A connection of the pool; each statement is a transaction."""
+        refuse("a connection to the database")
         assert self._pool is not None, "the database is not open"
         async with self._pool.connection() as connection:
             try:

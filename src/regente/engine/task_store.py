@@ -316,8 +316,9 @@ class TaskStore:
         what = {"signal_id": signal_id, "reason": reason}
         return bool(await self._fetch_when_free("refuse_signal", claim, **what))
 
-    async def children_of_step(self, claim: Claim, steps: str) -> list[tuple[Any, ...]]:
-        return await self._fetch("children_of_step", task_id=claim.id, steps=steps)
+    async def children_of_step(self, claim: Claim, steps: Sequence[str]) -> list[tuple[Any, ...]]:
+        """The batch that one of these steps has opened, and its call."""
+        return await self._fetch("children_of_step", task_id=claim.id, steps=text_array(steps))
 
     async def log_spawned(
         self,
