@@ -19,7 +19,7 @@ from regente.engine.errors import InvalidInput
 from regente.engine.lanes import LaneQueue, look_at_lanes
 
 LIMIT = 100
-MAX_TIMES = 200  # of one schedule in one transaction
+MAX_TIMES = 1000  # of one schedule in one transaction
 MAX_WAITING = 1000  # runs of one schedule
 LATE_SECONDS = 60.0  # at least, until a time is missed
 
