@@ -191,7 +191,7 @@ CASES = [
     ),
     Case("release_stalled", 25_000, {"limit": 1000}, thrown_away=5_000),
     Case("due_schedules", 20, {"limit": 100, "max_waiting": 1000}),
-    Case("waiting_schedules", 20, {"limit": 100}),
+    Case("waiting_schedules", 20, {"after": "", "limit": 100}),
     Case("forget_schedule_runs", 20, {"keep_seconds": 86400.0 * 30}),
     Case("read_feed", 120, {"after_txid": "0", "after_id": 0, "limit": 100}),
     Case("get_tasks", 300, {"ids": number_array(list(range(1, 20_000, 400)))}),

@@ -566,7 +566,7 @@ async def test_two_sweepers_start_a_waiting_run_once(
             (f"2026-01-0{day}",),
         )
     sql.execute("UPDATE regente.tasks SET status = 'canceled', finished_at = regente.clock()")
-    assert run_query(holder, "waiting_schedules", {"limit": 10}) == ["nightly"]
+    assert run_query(holder, "waiting_schedules", {"after": "", "limit": 10}) == ["nightly"]
     assert len(run_query(holder, "start_waiting_run", {"name": "nightly"})) == 1
     assert await ScheduleSweep(app.database, 1).run_once() == []
     holder.commit()

@@ -213,6 +213,21 @@ async def test_a_new_time_waits_behind_those_that_wait(app: Regente, sql: Sql, a
     assert await history(app) == [(10, "queued", 1), (20, "queued", 1), (30, "waiting", 1)]
 
 
+async def test_every_schedule_has_its_turn(
+    app: Regente, sql: Sql, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q4: also when more are due, or have a run that waits, than one transaction looks at."""
+    monkeypatch.setattr(schedules, "LIMIT", 2)
+    for name in "abcde":
+        await app.schedule(name, "p", "*/10 * * * *", overlap="queue")
+    at(10)
+    assert sorted(await sweep(app)) == [*"abcde"]
+    at(20)
+    assert await sweep(app) == []
+    end(sql)
+    assert await sweep(app) == [*"abcde"]
+
+
 async def test_the_number_of_waiting_runs_is_bounded(
     app: Regente, sql: Sql, at: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,8 +51,9 @@ told AS (
 -- include: what_was_queued
 
 -- name: waiting_schedules
+-- The next ones by name, so that each has its turn in every sweep.
 SELECT name FROM regente.schedules s
-WHERE enabled AND paused_at IS NULL
+WHERE enabled AND paused_at IS NULL AND name > %(after)s
   AND name IN (SELECT r.schedule FROM regente.schedule_runs r WHERE r.state = 'waiting')
   AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.id = s.last_task AND t.status < 'completed')
 ORDER BY name LIMIT %(limit)s FOR UPDATE SKIP LOCKED

@@ -59,10 +59,14 @@ class ScheduleSweep:
         """Queue the runs that have waited for the end of the one before."""
         fired: list[str] = []
         lanes: list[LaneQueue] = []
-        async with self._database.transaction() as connection:
-            for (name,) in await fetch_on(connection, "waiting_schedules", {"limit": LIMIT}):
-                rows = await fetch_on(connection, "start_waiting_run", {"name": name})
-                _note(name, rows, fired, lanes)
+        names: list[str] = [""]
+        while names:
+            async with self._database.transaction() as connection:
+                page = {"after": names[-1], "limit": LIMIT}
+                names = [row[0] for row in await fetch_on(connection, "waiting_schedules", page)]
+                for name in names:
+                    rows = await fetch_on(connection, "start_waiting_run", {"name": name})
+                    _note(name, rows, fired, lanes)
         return fired, lanes
 
     async def _fire_due(self) -> tuple[list[str], list[LaneQueue], bool]:
