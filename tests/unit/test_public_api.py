@@ -104,7 +104,7 @@ TASK = {
     "each": "name, items, function, concurrency, isolated, timeout, memory_mb, aliases, "
     "on_unknown, checkpoint",
     "transact": "name, function, args, aliases, kwargs",
-    "transaction": "name",
+    "transaction": "name, aliases",
     "sleep": "seconds",
     "progress": "fraction, checkpoint",
     "heartbeat": "",
