@@ -78,7 +78,9 @@ async def test_a_sign_in_link_works_once_and_its_session_needs_the_csrf_header(a
     link = body_of(await api.admin.post(f"/api/keys/{key['id']}/sign-in-link"), 201)
     page, _, token = link["url"].partition("#token=")
     assert page == f"{api.url}/sign-in"
-    async with httpx2.AsyncClient(base_url=api.url, trust_env=False, verify=False) as browser:
+    async with httpx2.AsyncClient(
+        base_url=api.url, trust_env=False, timeout=60, verify=False
+    ) as browser:
         answer = await browser.post("/api/session", json={"token": token})
         session = body_of(answer, 201)
         cookie = answer.headers["set-cookie"]
@@ -102,7 +104,9 @@ async def test_a_sign_in_link_works_once_and_its_session_needs_the_csrf_header(a
 async def test_a_session_ends_with_its_key(api: Served) -> None:
     """O18: a revoked key ends its sessions at once."""
     made = body_of(await api.admin.post("/api/keys", json={"name": "ana", "role": "viewer"}), 201)
-    async with httpx2.AsyncClient(base_url=api.url, trust_env=False, verify=False) as browser:
+    async with httpx2.AsyncClient(
+        base_url=api.url, trust_env=False, timeout=60, verify=False
+    ) as browser:
         body_of(await browser.post("/api/session", json={"api_key": made["api_key"]}), 201)
         assert (await browser.get("/api/missions")).status_code == 200
         await api.admin.delete(f"/api/keys/{made['id']}")
@@ -189,7 +193,7 @@ async def test_it_works_under_a_prefix_that_a_proxy_may_strip(app: Regente) -> N
     config = ApiConfig(path_prefix="/regente")
     async with (
         serving(create_app(app, config), drain_seconds=0) as url,
-        httpx2.AsyncClient(base_url=url, trust_env=False, verify=False) as client,
+        httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60, verify=False) as client,
     ):
         key = {"x-api-key": made.secret}
         for path in ("/regente/api/missions", "/api/missions"):

@@ -175,7 +175,9 @@ def test_every_route_that_changes_something_is_audited() -> None:
 
 async def test_wrong_keys_are_refused_however_they_look(api: Served) -> None:
     """O18: garbage, another key's prefix, nothing at all."""
-    async with httpx2.AsyncClient(base_url=api.url, trust_env=False, verify=False) as client:
+    async with httpx2.AsyncClient(
+        base_url=api.url, trust_env=False, timeout=60, verify=False
+    ) as client:
         for key in ("", "x", "rg_", "rg_" + "A" * 43, "rg_" + "A" * 5000):
             answer = await client.get("/api/missions", headers={"x-api-key": key})
             assert answer.status_code in (401, 431), key

@@ -192,7 +192,7 @@ async def test_only_a_trusted_proxy_names_the_client(
     ingress = Ingress(trusted_proxies=trusted)
     async with (
         serving(create_app(app, config), drain_seconds=0, ingress=ingress) as url,
-        httpx2.AsyncClient(base_url=url, trust_env=False) as client,
+        httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as client,
     ):
         answers = [
             await client.get(
@@ -285,7 +285,7 @@ async def test_a_session_knows_its_keys_role(app: Regente) -> None:
     made = await ApiKeys(LimitedDatabase(app.database)).create("ana", Role.VIEWER, by="test")
     async with (
         serving(create_app(app), drain_seconds=0) as url,
-        httpx2.AsyncClient(base_url=url, trust_env=False) as browser,
+        httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as browser,
     ):
         session = body_of(await browser.post("/api/session", json={"api_key": made.secret}), 201)
         csrf = {"x-csrf-token": session["csrf_token"]}

@@ -111,7 +111,7 @@ async def test_a_request_that_does_not_come_is_ended(limits: ConnectionLimits, s
 
 async def test_a_second_request_has_a_deadline_of_its_own() -> None:
     """F19: after a complete one on the same connection, also when its beginning came with it."""
-    limits = ConnectionLimits(header_seconds=0.1)
+    limits = ConnectionLimits(header_seconds=1.0)
     async with echoing(limits) as (_, port), AsyncExitStack() as stack:
         for first, then in ((COMPLETE, HALF_HEADERS), (COMPLETE + HALF_HEADERS, b"")):
             reader, writer = await opened(stack, port, first)
@@ -179,12 +179,12 @@ async def test_a_request_has_one_length(sent: bytes, status: int) -> None:
 
 async def test_an_idle_connection_is_kept_for_the_next_request() -> None:
     """F19: the deadline for headers begins with their first byte."""
-    limits = ConnectionLimits(header_seconds=0.1)
+    limits = ConnectionLimits(header_seconds=1.0)
     async with echoing(limits) as (app, port), AsyncExitStack() as stack:
         reader, writer = await opened(stack, port, COMPLETE)
         async with asyncio.timeout(PATIENT):
             await reader.readuntil(b"0\r\n\r\n")
-        await stays_open(reader, seconds=0.5)
+        await stays_open(reader, seconds=2.0)
         writer.write(COMPLETE)
         async with asyncio.timeout(PATIENT):
             assert b"200" in await reader.readline()
@@ -223,11 +223,11 @@ async def test_many_at_once_stay_below_the_limit() -> None:
         held = await asyncio.gather(*(opened(stack, port, HALF_HEADERS) for _ in range(200)))
         assert b"200" in await answer_of(port)
         rests = [asyncio.ensure_future(rest_of(one)) for one in held]
-        done, waiting = await asyncio.wait(rests, timeout=1.0)
-        for one in waiting:
+        async with asyncio.timeout(PATIENT):
+            while sum(one.done() for one in rests) < 180:
+                await asyncio.sleep(0.01)
+        for one in rests:
             one.cancel()
-        assert len(waiting) <= 20
-        assert len(done) >= 180
 
 
 async def test_one_client_has_a_limit() -> None:

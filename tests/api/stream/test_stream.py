@@ -181,7 +181,7 @@ async def test_a_browser_follows_with_its_session_and_has_to_show_it_again(
     """O18: the cookie is enough for `EventSource`, and the stream ends soon after the session."""
     async with (
         opened(session_lifetime_seconds=0.2) as stream_api,
-        httpx2.AsyncClient(base_url=stream_api.url, trust_env=False) as browser,
+        httpx2.AsyncClient(base_url=stream_api.url, trust_env=False, timeout=60) as browser,
     ):
         signed_in = await browser.post("/api/session", json={"api_key": stream_api.key})
         assert signed_in.status_code == 201, signed_in.text

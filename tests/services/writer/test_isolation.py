@@ -90,7 +90,7 @@ async def test_a_source_that_drips_gives_its_slot_back(
             await visit.send(drop)
             await asyncio.sleep(0.02)
 
-    writer = await open_writer(concurrent_jobs=1, read_seconds=0.5, connect_seconds=0.5)
+    writer = await open_writer(concurrent_jobs=1, read_seconds=1.0, connect_seconds=1.0)
     slow = await writer.process(source.on("/slow.json", drip))
     whole = await writer.process(source.serve({"ads": [{"id": "1"}]}))
     ended = await writer.ended(slow, within_seconds=60)
@@ -112,11 +112,11 @@ async def test_a_source_has_a_deadline_over_all_its_reads(
             await asyncio.sleep(0.01)
         visit.reset()
 
-    writer = await open_writer(concurrent_jobs=1, source_seconds=3.0, batch_bytes=1000)
+    writer = await open_writer(concurrent_jobs=1, source_seconds=5.0, batch_bytes=1000)
     await writer.process(source.on("/more.json", one_more_row), job_id="grows")
     ended = await writer.ended("grows", within_seconds=60)
     assert (ended["status"], ended["error_code"]) == ("failed", "ERROR302")
-    assert "3 s" in ended["error"]
+    assert "5 s" in ended["error"]
     assert ended["progress"]["processed"] > 0
 
 
