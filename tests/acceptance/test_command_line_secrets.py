@@ -28,6 +28,8 @@ URL = "postgresql://ana:canary@127.0.0.1/work"
         ([f"--database-url={URL}", "tasks", "list"], ["tasks", "list"], "DATABASE"),
         (["serve", "--database-url", "host=x password=canary"], ["serve"], "DATABASE"),
         (["serve", "--database-url", "postgresql://[canary"], ["serve"], "DATABASE"),
+        (["serve", "--database-url", "host=x sslkey=k sslpassword=canary"], ["serve"], "DATABASE"),
+        (["serve", "--database-url", "postgresql://x/y?sslpassword=canary"], ["serve"], "DATABASE"),
         (["conformance", "worker", "--api-key", "canary"], ["conformance", "worker"], "API_KEY"),
         (["conformance", "writer", "--api-key=canary"], ["conformance", "writer"], "API_KEY"),
     ],

@@ -12,6 +12,10 @@ VARIABLES = {
     DATABASE_URL: ("REGENTE_DATABASE_URL", "REGENTE_WRITER_DATABASE_URL"),
 }
 """The variables that say the same as an option, and that only the same user can read."""
+_SECRET_PARAMETERS = frozenset(
+    {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+)
+"""Of a database's address."""
 
 
 def hide_secrets(words: Sequence[str]) -> None:
@@ -53,6 +57,6 @@ def _is_secret(name: str, value: str) -> bool:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        return "password" in conninfo_to_dict(value)
+        return not _SECRET_PARAMETERS.isdisjoint(conninfo_to_dict(value))
     except psycopg.Error:
         return True  # it may have one that is not written right
