@@ -11,6 +11,7 @@ import importlib.util
 import json
 import logging
 import sys
+import textwrap
 import time
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
@@ -152,7 +153,8 @@ class _TextFormatter(_LineFormatter):
         level = record.levelname.lower()
         message = redacted_text(record.getMessage()).replace("\r", "\\r").replace("\n", "\\n")
         first = " ".join([message, *context])
-        text = "\n".join([first, *tracebacks]).translate(ESCAPES)
+        below = [textwrap.indent(one, "  ", lambda _: True) for one in tracebacks]
+        text = "\n".join([first, *below]).translate(ESCAPES)
         if sys.stderr.isatty():
             return f"\x1b[2m{clock}\x1b[0m \x1b[{_COLOURS.get(level, 0)}m{level:<8}\x1b[0m {text}"
         return f"{clock} {level:<8} {text}"

@@ -84,9 +84,22 @@ def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixt
         first.partition(" ")[2]
         == r"warning  title \x1b[2J url=http://a said='\x1b]0;x\x07' words='two words'"
     )
-    assert below == ["a", "b"]
+    assert below == ["  a", "  b"]
     fail()
-    assert "\nTraceback" in capsys.readouterr().err
+    assert "\n  Traceback" in capsys.readouterr().err
+
+
+def test_an_exceptions_text_forges_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """O22: what others made it say stays below the line that tells of it."""
+    configure_logs(log_format="text")
+    try:
+        raise ValueError("no job 'x'\n12:00:00 info     admin signed in\r\u2028also")
+    except ValueError:
+        LOGGER.exception("failed")
+    first, *below = capsys.readouterr().err.splitlines()
+    assert "error    failed" in first
+    assert [line for line in below if not line.startswith("  ")] == []
+    assert any("admin signed in" in line for line in below)
 
 
 def test_structlog_writes_the_same_lines(capsys: pytest.CaptureFixture[str]) -> None:
