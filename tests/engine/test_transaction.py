@@ -90,6 +90,23 @@ async def test_an_error_inside_rolls_all_of_it_back(
     assert (notes(sql), task_row(sql, task_id)["status"]) == (["attempt 2"], "completed")
 
 
+async def test_a_renamed_block_is_not_repeated(app: Regente, registry: Registry, sql: Sql) -> None:
+    """Q6, I2: its record is found under the earlier name."""
+
+    @registry.pipeline("p", retry=FAST)
+    async def run(task: Task) -> None:
+        name, aliases = ("OLD", []) if task.attempt == 1 else ("NEW", ["OLD"])
+        async with task.transaction(name, aliases=aliases) as connection:
+            await connection.execute(INSERT, [task.id, "once"])
+        if task.attempt == 1:
+            raise Transient("once more")
+
+    task_id = await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    assert (await app.get(task_id)).status == "completed"
+    assert notes(sql) == ["once"]
+
+
 async def test_a_replay_does_not_ask_the_database(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:

@@ -378,20 +378,23 @@ class Task(Generic[ArgsT]):
 
     @overload
     def transaction(
-        self, name: str
+        self, name: str, *, aliases: Sequence[str] = ...
     ) -> contextlib.AbstractAsyncContextManager[EffectsConnection]: ...
 
-    def transaction(self, name: str | None = None) -> contextlib.AbstractAsyncContextManager[Any]:
+    def transaction(
+        self, name: str | None = None, *, aliases: Sequence[str] = ()
+    ) -> contextlib.AbstractAsyncContextManager[Any]:
         """A database transaction as a block that has effects and no result.
 
         With a name the step is recorded in the same commit: both, or neither. The connection
         executes statements and returns nothing; when an earlier attempt committed the step, they
-        are not executed. For anything that the pipeline goes on with, use `transact`.
+        are not executed. For anything that the pipeline goes on with, use `transact`. `aliases` are
+        earlier names of the step.
 
         Without a name no step is recorded: the block has a full connection, runs in every attempt,
         and is committed only while the attempt holds the task.
         """
-        return self._full() if name is None else self._effects(name)
+        return self._full() if name is None else self._effects(name, aliases)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep durably: the task gives its slot back, and after the time an attempt, maybe in
@@ -692,9 +695,9 @@ class Task(Generic[ArgsT]):
             yield opened.connection
 
     @contextlib.asynccontextmanager
-    async def _effects(self, name: str) -> AsyncIterator[EffectsConnection]:
+    async def _effects(self, name: str, aliases: Sequence[str]) -> AsyncIterator[EffectsConnection]:
         key = self._replay.key(name)
-        recorded = (await self._recall()).get(key)
+        recorded = recorded_for(await self._recall(), key, name, aliases)
         if recorded:
             done = next(iter(recorded.values()))
             if done.call not in (None, EFFECTS):
