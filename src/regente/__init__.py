@@ -10,6 +10,7 @@ from regente.engine.errors import (
     IllegalTransition,
     InvalidArgs,
     InvalidInput,
+    LaneBusy,
     NotFound,
     PayloadTooLarge,
     RegenteError,
@@ -23,7 +24,7 @@ from regente.engine.errors import (
     UnknownPipeline,
 )
 from regente.engine.heartbeat import heartbeat
-from regente.engine.lanes import LaneLimits
+from regente.engine.lanes import Lane, LaneLimits
 from regente.engine.models import Child, TaskFailed
 from regente.engine.pipeline import pipeline
 from regente.engine.retry import Retry, days, hours, minutes, seconds
@@ -38,6 +39,8 @@ __all__ = [
     "IllegalTransition",
     "InvalidArgs",
     "InvalidInput",
+    "Lane",
+    "LaneBusy",
     "LaneLimits",
     "NotFound",
     "PayloadTooLarge",

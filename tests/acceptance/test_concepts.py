@@ -123,6 +123,16 @@ async def test_versions(start: Start, database_url: str, tmp_path: Path) -> None
     assert re.search(r"Version +1\.0", shown)
 
 
+async def test_lane_calls(start: Start, database_url: str, tmp_path: Path) -> None:
+    module = str(program("lane-calls.md", tmp_path))
+    urls = '{"urls": ["https://a.example/1", "https://a.example/2", "https://b.example/333"]}'
+    await ran(start, "enqueue", "prices", urls, "--import", module)
+    start("run", "--import", module)
+    assert await result_of(database_url, 1) == len("https://a.example/1")
+    lanes = await ran(start, "lanes", "list", "--pipeline", "prices")
+    assert [name in lanes for name in ("shop:a.example", "shop:b.example", "reports")] == [True] * 3
+
+
 async def test_children(start: Start, database_url: str, tmp_path: Path) -> None:
     module = str(program("children.md", tmp_path))
     pages = '{"pages": ["um dois", "three four five"]}'

@@ -61,9 +61,16 @@ async def test_lanes_are_set_parked_and_opened(api: Served, app: Regente) -> Non
     assert (parked["status"], parked["parked_because"]) == ("parked", "maintenance")
     [task] = await app.tasks()
     assert body_of(await api.viewer.get(f"/api/tasks/{task.id}"))["lane"] == STRANGE
+    async with app.database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO regente.lane_calls (task_id, attempt, number, lane, entered_at) "
+            "VALUES (1, 1, 1, 'a', regente.clock()), (1, 1, 2, 'a', NULL)"
+        )
     samples = await scrape(api)
     assert samples("regente_lanes", state="parked") == 1
     assert samples("regente_lanes", state="known") == 1
+    states = [samples("regente_lane_calls", state=state) for state in ("running", "waiting")]
+    assert states == [1, 1]
     opened = body_of(await api.operator.post("/api/lanes/open", json={"name": STRANGE}))
     assert opened["status"] == "waiting"
     actions = await events_of(app, "operator_action")

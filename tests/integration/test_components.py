@@ -71,6 +71,7 @@ async def test_the_engine_alone_makes_its_own_tables_only(
         "failures",
         "installation",
         "intents",
+        "lane_calls",
         "lane_queues",
         "lanes",
         "migrations",

@@ -293,6 +293,38 @@ MUTANTS: tuple[Mutant, ...] = (
         "greatest(0, least( k.concurrency - r.running,",
         instead="greatest(0, least( k.concurrency,",
     ),
+    without(
+        "calls past a full lane",
+        "enter_lane",
+        "WHEN m.running >= m.concurrency THEN 'full'",
+    ),
+    without(
+        "calls past the rate",
+        "enter_lane",
+        "WHEN m.token_seconds > 0.000001 THEN 'rate'",
+        instead="WHEN false THEN 'rate'",
+    ),
+    without(
+        "calls in parked lanes", "enter_lane", "WHEN m.parked_until > regente.clock() THEN 'parked'"
+    ),
+    without(
+        "calls beside a probe", "enter_lane", "WHEN m.breaker_state = 'probing' THEN 'probing'"
+    ),
+    without(
+        "calls that do not probe",
+        "enter_lane",
+        "CASE j.breaker_state WHEN 'open' THEN f.id ELSE l.probe_id END",
+        instead="CASE j.breaker_state WHEN 'open' THEN 0 ELSE l.probe_id END",
+    ),
+    without("calls that take no token", "enter_lane", "+ make_interval(secs => 1 / j.pace_rate)"),
+    without("calls of attempts that are over", "enter_lane", "AND t.attempt = %(attempt)s"),
+    without(
+        "calls that take two places",
+        "enter_lane",
+        "CASE WHEN f.has_entered THEN NULL WHEN",
+        instead="CASE WHEN",
+    ),
+    without("places that are forgotten", "forget_lost_calls", "AND t.attempt = c.attempt"),
     without("claims from parked lanes", "claim_lanes", "k.parked_until > regente.clock() OR"),
     without("two probes of a breaker", "claim_lanes", "OR k.breaker_state = 'probing'"),
     without(

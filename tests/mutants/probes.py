@@ -15,7 +15,14 @@ import pytest
 
 from regente import IllegalTransition, Task
 from regente.engine.database import number_array, text_array
-from regente.engine.errors import Held, ReplayMismatch, Suspended, UnknownOutcome
+from regente.engine.errors import (
+    Held,
+    LeaseLost,
+    ReplayMismatch,
+    Suspended,
+    UnknownOutcome,
+)
+from regente.engine.lane_calls import Answer
 from regente.engine.lanes import look_at_lanes
 from regente.engine.outcome import Completed, Ended, Failure
 from regente.engine.priority_levels import LevelRequest
@@ -576,6 +583,50 @@ def a_lane_starts_no_more_than_its_rate(engine: Engine) -> None:
     assert len(claim_lanes(engine, runner)) == 1
 
 
+def a_call_gets_a_place_as_a_task_does(engine: Engine) -> None:
+    """Q2, Q9: within the limits of the lane."""
+    runner, first = held(engine)
+    engine.run(engine.client.enqueue("alpha"))
+    (second,) = engine.claim(runner, 1)
+    engine.run(engine.client.lanes.set("a", pipeline="alpha", concurrency=1))
+    assert enters(engine, runner, first, 1)
+    assert enters(engine, runner, first, 1)  # the answer of the first got lost
+    assert not enters(engine, runner, second, 2)
+    engine.run(engine.client.lanes.set("a", concurrency=9, rate=0.5, burst=2))
+    assert [enters(engine, runner, second, number) for number in (3, 4, 5)] == [True, True, False]
+    engine.advance(2)
+    assert enters(engine, runner, second, 6)
+    assert not enters(engine, runner, second, 7)
+    engine.run(engine.client.lanes.set("a", rate=None, burst=None))
+    engine.run(engine.client.lanes.park("a", seconds=60))
+    assert not enters(engine, runner, second, 8)
+    engine.query(
+        "UPDATE regente.lanes SET parked_until = NULL, breaker_state = 'open' RETURNING name"
+    )
+    assert enters(engine, runner, second, 9)
+    assert engine.query("SELECT probe_id FROM regente.lanes") == [(second.id,)]
+    assert not enters(engine, runner, first, 10)
+
+
+def a_call_is_one_of_a_running_attempt(engine: Engine) -> None:
+    """I3, I4: and its place is free after that."""
+    runner, claim = held(engine)
+    engine.run(engine.client.lanes.set("a", pipeline="alpha", concurrency=1))
+    assert enters(engine, runner, claim, 1)
+    assert engine.settle(runner, claim, HANDED_BACK)
+    with pytest.raises(LeaseLost):
+        enters(engine, runner, claim, 2)
+    (again,) = engine.claim(runner, 1)
+    with pytest.raises(LeaseLost):
+        enters(engine, runner, claim, 3)
+    engine.run(sweep_lanes(engine.database))
+    assert engine.query("SELECT count(*) FROM regente.lane_calls") == [(0,)]
+    assert enters(engine, runner, again, 4)
+    assert engine.finish(runner, again)
+    with pytest.raises(LeaseLost):
+        enters(engine, runner, again, 5)
+
+
 def lanes_take_turns(engine: Engine) -> None:
     """Q2: after a whole turn the other lane is first."""
     laned(engine, 40, "a")
@@ -796,6 +847,8 @@ PROBES: tuple[Probe, ...] = (
     a_sweep_is_done_once_per_interval,
     a_lane_runs_no_more_than_its_limit,
     a_lane_starts_no_more_than_its_rate,
+    a_call_gets_a_place_as_a_task_does,
+    a_call_is_one_of_a_running_attempt,
     lanes_take_turns,
     a_claim_from_a_lane_is_a_claim,
     a_throttled_lane_is_parked_and_slowed,
@@ -833,6 +886,22 @@ def claim_lanes(engine: Engine, runner: int, free: int = 100) -> list[Claim]:
     found = engine.run(engine.stores[runner].claim_lanes({"alpha": free}, free, 10))
     engine.run(look_at_lanes(engine.database.fetch, found.to_look_at))
     return found.claims
+
+
+def enters(engine: Engine, runner: int, claim: Claim, number: int) -> bool:
+    """Whether a call of the attempt gets a place in lane `a`."""
+    params = {
+        "lane": "a",
+        "task_id": claim.id,
+        "attempt": claim.attempt,
+        "runner_id": runner,
+        "number": number,
+        "is_noted": True,
+    }
+    [answer] = engine.run(engine.database.fetch("enter_lane", params))
+    if not Answer(*answer).is_held:
+        raise LeaseLost
+    return Answer(*answer).has_entered
 
 
 def report(engine: Engine, claim: Claim, verdict: str, seconds: float = 0.0) -> None:

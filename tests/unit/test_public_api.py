@@ -21,6 +21,8 @@ NAMES = {
     "IllegalTransition",
     "InvalidArgs",
     "InvalidInput",
+    "Lane",
+    "LaneBusy",
     "LaneLimits",
     "NotFound",
     "PayloadTooLarge",
@@ -100,15 +102,16 @@ REGENTE = {
 }
 
 TASK = {
-    "step": "name, function, args, isolated, timeout, memory_mb, aliases, on_unknown, kwargs",
+    "step": "name, function, args, isolated, timeout, memory_mb, aliases, on_unknown, lane, kwargs",
     "each": "name, items, function, concurrency, isolated, timeout, memory_mb, aliases, "
-    "on_unknown, checkpoint",
+    "on_unknown, checkpoint, lane",
     "transact": "name, function, args, aliases, kwargs",
     "transaction": "name, aliases",
     "sleep": "seconds",
     "progress": "fraction, checkpoint",
     "heartbeat": "",
     "event": "name, connection, details",
+    "in_lane": "lane",
     "hold": "reason, error",
     "snapshot": "name, body, content_type",
     "skip": "reason",
@@ -199,6 +202,7 @@ def test_every_error_has_a_stable_code() -> None:
         "Transient": "TRANSIENT",
         "Blocked": "BLOCKED",
         "Throttled": "THROTTLED",
+        "LaneBusy": "LANE_BUSY",
         "Fatal": "FATAL",
         "SignalTimeout": "SIGNAL_TIMEOUT",
         "ChildrenFailed": "CHILDREN_FAILED",

@@ -31,6 +31,7 @@ _COLUMNS = (
     word("STATUS"),
     figure("RUNNING"),
     figure("QUEUED"),
+    figure("WAITING"),
     figure("LIMIT"),
     figure("RATE"),
     word("BREAKER"),
@@ -49,7 +50,7 @@ async def list_lanes(
     """List lanes by name, with what runs and waits in them."""
     async with context.app() as app:
         found = await app.lanes.list(pipeline=pipeline, search=search, after=after, limit=limit)
-    nothing = "No lanes. A lane appears with its first task: see docs/concepts/lanes.md."
+    nothing = "No lanes. A lane appears with its first task or call: see docs/concepts/lanes.md."
     context.answer(
         [as_dict(one) for one in found],
         lambda: table(_COLUMNS, map(_row, found)) if found else nothing,
@@ -153,6 +154,7 @@ def _row(one: LaneInfo) -> tuple[RenderableType, ...]:
         status_text(one.status),
         number(one.running),
         number(one.queued),
+        number(one.waiting),
         "" if one.concurrency is None else number(one.concurrency),
         "" if one.rate_now is None else f"{one.rate_now:g}/s",
         one.breaker_state,
@@ -176,6 +178,7 @@ def _details(one: LaneInfo) -> RenderableType:
     rows += [
         ("running", number(one.running), ""),
         ("queued", number(one.queued), ""),
+        ("waiting calls", number(one.waiting), ""),
         ("status", one.status, one.parked_because or ""),
         ("rate now", _shown(one.rate_now), ""),
         ("breaker state", one.breaker_state, f"{one.failures} failures in a row"),

@@ -20,6 +20,8 @@ CRASH_POINTS = (
     "claim.committed",
     "claim.lanes_committed",
     "lanes.before_report",
+    "lanes.entered",
+    "lanes.before_leave",
     "mark.committed",
     "intent.committed",
     "step.before_record",

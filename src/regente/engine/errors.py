@@ -18,6 +18,7 @@ RegenteError                      what callers of the API catch
     │   ├── Blocked               try again through another resource
     │   └── UnknownOutcome        the call may have taken effect: its answer is lost
     ├── Throttled                 wait, without using up an attempt
+    │   └── LaneBusy              a call found no place in its lane
     ├── Fatal                     straight to the dead letters
     │   ├── SignalTimeout         no signal came in time
     │   └── ChildrenFailed        tasks that a step spawned failed
@@ -141,6 +142,17 @@ class Throttled(TaskError):
         self.retry_after = float(retry_after)
         if not math.isfinite(self.retry_after):
             raise ValueError(f"retry_after is a number of seconds, not {retry_after}")
+
+
+class LaneBusy(Throttled):
+    """Raised by `task.in_lane`: the lane had no place for the call in time. `is_parked` when none
+    of its calls starts, for longer than the call waits."""
+
+    code = "LANE_BUSY"
+
+    def __init__(self, message: str, *, retry_after: float, is_parked: bool) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.is_parked = is_parked
 
 
 class Fatal(TaskError):

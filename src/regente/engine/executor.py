@@ -213,8 +213,16 @@ def failure_of(task: Task[Any], failure_class: FailureClass, error: BaseExceptio
     code = error.code if isinstance(error, RegenteError) else type(error).__name__
     details = error.details if isinstance(error, TaskError) else {}
     message = str(error) or type(error).__name__
+    told = task.told is not None and task.told in (error, error.__cause__)
     return Failure(
-        failure_class, code, message, stack_of(error), task.current_step, details, task.snapshots
+        failure_class,
+        code,
+        message,
+        stack_of(error),
+        task.current_step,
+        details,
+        task.snapshots,
+        told,
     )
 
 

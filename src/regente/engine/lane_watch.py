@@ -1,18 +1,29 @@
-"""Tells lanes how attempts ended, and looks whether they are ready again, after the commit that may
-have made room or a task. What is lost in a crash a sweep finds."""
+"""Tells lanes how attempts and calls ended, gives the calls' places back, and looks whether lanes
+are ready again, after the commit that may have made room or a task. What is lost in a crash a sweep
+finds."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import number_array, text_array
-from regente.engine.lanes import Fetch, LaneEnd, LaneQueue, look_at_lanes, verdict_of
+from regente.engine.lanes import Fetch, LaneEnd, LaneQueues, look_at_lanes, verdict_of
 from regente.engine.outcome import Ended, Outcome
 from regente.engine.task_store import Claim
 
 MAX_ENDS = 10_000  # kept while the database is away; a lost end only makes a lane adapt later
+
+
+class CallEnd(NamedTuple):
+    """A call that needs its place no longer."""
+
+    lane: str
+    task_id: int
+    attempt: int
+    number: int
 
 
 class LaneWatch:
@@ -22,8 +33,11 @@ class LaneWatch:
         self._fetch = fetch
         self._hear = hear
         self._ends: list[LaneEnd] = []
-        self._queues: set[LaneQueue] = set()
+        self._left: list[CallEnd] = []
+        self._queues: set[LaneQueues] = set()
         self._wake = asyncio.Event()
+        self.on_left: Callable[[str], None] = lambda lane: None
+        """Called with a lane in which a place is free."""
 
     def ended(self, claim: Claim, outcome: Outcome) -> None:
         """The outcome of an attempt in a lane is committed."""
@@ -36,7 +50,13 @@ class LaneWatch:
         if claim.lane_is_limited or claim.lane_is_watched or isinstance(outcome, Ended):
             self.look([(claim.lane, claim.pipeline)])
 
-    def look(self, queues: Iterable[LaneQueue]) -> None:
+    def call_ended(self, call: CallEnd, end: LaneEnd | None) -> None:
+        self._left.append(call)
+        if end is not None:
+            self._ends.append(end)
+        self._wake.set()
+
+    def look(self, queues: Iterable[LaneQueues]) -> None:
         self._queues.update(queues)
         if self._queues:
             self._wake.set()
@@ -47,8 +67,12 @@ class LaneWatch:
         await self.flush()
 
     async def flush(self) -> None:
-        """Report and look now."""
-        await self._report()
+        """Report, give places back and look now: a lane that has to be parked is, before the next
+        call gets a place."""
+        try:
+            await self._report()
+        finally:
+            await self._leave()
         queues, self._queues = self._queues, set()
         if not queues:
             return
@@ -59,6 +83,27 @@ class LaneWatch:
             raise
         for pipeline, due_seconds in found:
             self._hear(pipeline, due_seconds)
+
+    async def _leave(self) -> None:
+        left, self._left = self._left, []
+        if not left:
+            return
+        params = {
+            "task_ids": number_array([call.task_id for call in left]),
+            "attempts": number_array([call.attempt for call in left]),
+            "numbers": number_array([call.number for call in left]),
+        }
+        crash_point("lanes.before_leave")
+        try:
+            await self._fetch("leave_lanes", params)
+        except Exception:
+            self._left = left + self._left
+            self._wake.set()
+            raise
+        lanes = {call.lane for call in left}
+        self.look((lane, None) for lane in lanes)
+        for lane in lanes:
+            self.on_left(lane)
 
     async def _report(self) -> None:
         ends, self._ends = self._ends[:MAX_ENDS], []

@@ -10,7 +10,17 @@ from typing import Any, Literal, NamedTuple
 
 from regente.engine.codec import is_storable
 from regente.engine.database import text_array
-from regente.engine.errors import DatabaseUnavailable, InvalidInput, RowLocked
+from regente.engine.errors import (
+    Blocked,
+    DatabaseUnavailable,
+    Fatal,
+    Held,
+    InvalidInput,
+    LaneBusy,
+    RowLocked,
+    Skip,
+    Throttled,
+)
 from regente.engine.outcome import Completed, Ended, Outcome
 
 MAX_NAME_CHARACTERS = 200
@@ -22,10 +32,13 @@ Verdict = Literal["passed", "failed", "blocked", "throttled", "untold"]
 
 # What waits in a lane for one pipeline: the lane and the pipeline.
 LaneQueue = tuple[str, str]
+# The queue of a lane for one pipeline, or with None for all of them.
+LaneQueues = tuple[str, str | None]
 
 Fetch = Callable[[str, dict[str, Any]], Awaitable[list[tuple[Any, ...]]]]
 
-_OWN_CODES = (RowLocked.code, DatabaseUnavailable.code)
+_OWN_CODES = (RowLocked.code, DatabaseUnavailable.code, LaneBusy.code)
+_UNTOLD = (Fatal, InvalidInput, DatabaseUnavailable, LaneBusy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,19 @@ class LaneLimits:
             raise InvalidInput(f"min_rate {self.min_rate} is more than the rate {self.rate}")
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The lane of calls (`task.in_lane`, or `lane=` of a step): its name, and the limits of the
+    lane unless it has its own. Without `limits`: those of the task's pipeline."""
+
+    name: str
+    limits: LaneLimits | None = None
+
+    def __post_init__(self) -> None:
+        if checked_lane(self.name) is None:
+            raise InvalidInput("the lane of a call has a name")
+
+
 def checked_lane(name: object) -> str | None:
     """The name of a lane, or None; `InvalidInput` when it cannot be one."""
     if name is None:
@@ -83,11 +109,28 @@ def verdict_of(outcome: Outcome) -> tuple[Verdict, float]:
     if isinstance(outcome, Completed) or outcome.status == "skipped":
         return "passed", 0.0
     failure = outcome.failure
-    if failure is None or failure.failure_class == "fatal" or failure.code in _OWN_CODES:
+    if failure is None or failure.is_told or failure.code in _OWN_CODES:
+        return "untold", 0.0
+    if failure.failure_class == "fatal":
         return "untold", 0.0
     if failure.failure_class == "throttled":
         return "throttled", _park_seconds(outcome)
     return ("blocked" if failure.failure_class == "blocked" else "failed"), 0.0
+
+
+def verdict_of_call(error: BaseException | None) -> tuple[Verdict, float]:
+    """The same of a call that raised this error, or none."""
+    if isinstance(error, Held) and error.__cause__ is not None:  # a call of unknown outcome
+        return verdict_of_call(error.__cause__)
+    if error is None or isinstance(error, Skip):
+        return "passed", 0.0
+    if not isinstance(error, Exception) or isinstance(error, _UNTOLD):
+        return "untold", 0.0
+    if getattr(error, "code", None) in _OWN_CODES:
+        return "untold", 0.0
+    if isinstance(error, Throttled):
+        return "throttled", max(0.0, error.retry_after)
+    return ("blocked" if isinstance(error, Blocked) else "failed"), 0.0
 
 
 def _park_seconds(outcome: Ended) -> float:
@@ -95,9 +138,7 @@ def _park_seconds(outcome: Ended) -> float:
     return seconds if math.isfinite(seconds) else 0.0
 
 
-async def look_at_lanes(
-    fetch: Fetch, queues: Iterable[tuple[str, str | None]]
-) -> list[tuple[str, float]]:
+async def look_at_lanes(fetch: Fetch, queues: Iterable[LaneQueues]) -> list[tuple[str, float]]:
     """Make the queues of these lanes ready that have a task and room for it; the pipelines that
     have such lanes, and in how many seconds the first is ready."""
     wanted = sorted(set(queues), key=lambda queue: (queue[0], queue[1] or ""))

@@ -255,8 +255,9 @@ class LaneInfo(ReadModel):
     parked_because: str | None
     breaker_state: BreakerState
     failures: int = Field(description="Failures in a row.")
-    running: int
+    running: int = Field(description="Its tasks and calls that run.")
     queued: int = Field(description="At most 10,001 are counted.")
+    waiting: int = Field(description="Calls of running tasks that wait for a place.")
     per_second: float | None = Field(description="Starts per second, over the last minute or so.")
 
 

@@ -39,6 +39,8 @@ class Failure:
     step: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
     snapshots: tuple[Snapshot, ...] = ()
+    is_told: bool = False
+    """A lane has heard of it: that of the call which failed. The task's own lane does not."""
 
     def as_json(self, pipeline: str) -> dict[str, Any]:
         return {

@@ -26,6 +26,7 @@ from regente.engine.errors import DatabaseUnavailable, InvalidInput
 from regente.engine.executor import failed_attempt, failure_of, perform
 from regente.engine.forkserver import ForkServer, current_forkserver
 from regente.engine.hooks import Observer
+from regente.engine.lane_calls import LaneCalls
 from regente.engine.lane_knowledge import LaneKnowledge
 from regente.engine.lane_watch import LaneWatch
 from regente.engine.lease import LOOK_EVERY_SECONDS, LeaseConfig, LeaseRenewer
@@ -175,6 +176,7 @@ class Runner:
         )
         self._store.installation = await read_installation(self._fetch)
         self._store.intake = self._intake
+        self._store.calls = LaneCalls(self._fetch, self.id, self._lane_watch)
         self._store.start()
         self._task_end = self._new_task_end()
         lease = self._lease_renewer()

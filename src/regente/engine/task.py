@@ -37,6 +37,7 @@ from regente.engine.errors import (
 )
 from regente.engine.hooks import current_observer
 from regente.engine.intents import Intents, OnUnknown
+from regente.engine.lanes import Lane
 from regente.engine.loops import all_or_first_error, each_to_its_end, or_stop
 from regente.engine.outcome import Snapshot, storable
 from regente.engine.pipeline import Pipeline
@@ -67,6 +68,7 @@ MAX_SNAPSHOT_BYTES = 2 * 1024 * 1024
 HEARTBEAT_EVERY_SECONDS = 5.0
 
 StopReason = Literal["cancel", "drain", "lost"]
+LaneOfItem = Callable[[Any], Lane | None]
 
 
 class Task(Generic[ArgsT]):
@@ -89,6 +91,7 @@ class Task(Generic[ArgsT]):
         "current_step",
         "started",
         "stopping",
+        "told",
     )
 
     def __init__(self, claim: Claim, pipeline: Pipeline, store: TaskStore) -> None:
@@ -106,6 +109,7 @@ class Task(Generic[ArgsT]):
         self.started: StartedWork | None = None
         self.context: dict[str, Any] = {}
         self.stopping: StopReason | None = None  # why it is being cancelled, if it is
+        self.told: BaseException | None = None  # the last error of a call that its lane heard of
 
     @property
     def id(self) -> int:
@@ -176,6 +180,7 @@ class Task(Generic[ArgsT]):
         memory_mb: int | None = ...,
         aliases: Sequence[str] = ...,
         on_unknown: OnUnknown = ...,
+        lane: Lane | None = ...,
         **kwargs: Any,
     ) -> T: ...
 
@@ -190,6 +195,7 @@ class Task(Generic[ArgsT]):
         memory_mb: int | None = ...,
         aliases: Sequence[str] = ...,
         on_unknown: OnUnknown = ...,
+        lane: Lane | None = ...,
         **kwargs: Any,
     ) -> T: ...
 
@@ -203,6 +209,7 @@ class Task(Generic[ArgsT]):
         memory_mb: int | None = None,
         aliases: Sequence[str] = (),
         on_unknown: OnUnknown = "retry",
+        lane: Lane | None = None,
         **kwargs: Any,
     ) -> Any:
         """Call the function and store its result; later attempts get the stored result.
@@ -219,6 +226,8 @@ class Task(Generic[ArgsT]):
         it is unknown whether the call took effect. With `on_unknown="retry"` it is made again. With
         `"hold"` the intent is committed before the call, and the task waits for a person
         (`Regente.resolve`) instead of a second call.
+
+        With `lane` the function is called when that lane has a place, as in `in_lane`.
         """
         key = self._replay.key(name)
         call = step_call(function, args, kwargs, aliases)
@@ -229,11 +238,12 @@ class Task(Generic[ArgsT]):
         self._begin_step(key)
         started_at = time.monotonic()
         work = partial(self._run, key, call, Limits(isolated, timeout, memory_mb))
-        if on_unknown == "hold":
-            names = [key, *earlier_keys(key, name, aliases)]
-            output, result = await self._once(names, WHOLE, call, work)
-        else:
-            output, result = stored(await work(), call.hint, key)
+        async with self._place(lane):
+            if on_unknown == "hold":
+                names = [key, *earlier_keys(key, name, aliases)]
+                output, result = await self._once(names, WHOLE, call, work)
+            else:
+                output, result = stored(await work(), call.hint, key)
         crash_point("step.before_record")
         await self._mark(
             StepRecord(
@@ -262,6 +272,7 @@ class Task(Generic[ArgsT]):
         aliases: Sequence[str] = ...,
         on_unknown: OnUnknown = ...,
         checkpoint: str | None = ...,
+        lane: Lane | LaneOfItem | None = ...,
     ) -> list[T]: ...
 
     @overload
@@ -278,6 +289,7 @@ class Task(Generic[ArgsT]):
         aliases: Sequence[str] = ...,
         on_unknown: OnUnknown = ...,
         checkpoint: str | None = ...,
+        lane: Lane | LaneOfItem | None = ...,
     ) -> list[T]: ...
 
     async def each(
@@ -293,6 +305,7 @@ class Task(Generic[ArgsT]):
         aliases: Sequence[str] = (),
         on_unknown: OnUnknown = "retry",
         checkpoint: str | None = None,
+        lane: Lane | LaneOfItem | None = None,
     ) -> list[Any]:
         """Call the function once per item, `concurrency` at a time; results in the items' order.
 
@@ -300,7 +313,8 @@ class Task(Generic[ArgsT]):
         must be the same at every attempt, so take them from a step; another item in the place of a
         finished one is a `REPLAY_MISMATCH`. `on_unknown` is that of `step`, for each item; with
         `"hold"` an error lets the calls under way end. The task shows `checkpoint`, by default the
-        loop's name, and how many items are done.
+        loop's name, and how many items are done. `lane` is that of `step`, or a function that tells
+        the lane of an item, or None.
         """
         key = self._replay.key(name)
         loop = step_call(function, aliases=aliases)
@@ -322,11 +336,13 @@ class Task(Generic[ArgsT]):
                 call = loop.with_item(todo[index])
                 text = call.text
                 run = partial(self._run, key, call, limits)
+                place = lane(todo[index]) if callable(lane) else lane
                 if on_unknown == "hold":
                     run_or_stop = partial(or_stop, run, missing)
-                    output, result = await self._once(names, index, call, run_or_stop)
+                    once = partial(self._once, names, index, call, run_or_stop)
+                    output, result = await or_stop(partial(self._placed, place, once), missing)
                 else:
-                    output, result = stored(await run(), call.hint, key)
+                    output, result = stored(await self._placed(place, run), call.hint, key)
                 results[index] = result
                 share = len(results) / len(todo)
                 took_ms = ms_since(started_at)
@@ -507,6 +523,33 @@ class Task(Generic[ArgsT]):
         self._begin_step(key)
         return await children.results()
 
+    @contextlib.asynccontextmanager
+    async def in_lane(self, lane: Lane) -> AsyncIterator[None]:
+        """Hold a place in the lane for a call that the block makes: it counts like a task of the
+        lane, and what it raises tells the lane how it went.
+
+        Waits for a place, at most half a minute; then it raises `LaneBusy`, which sends the task
+        back to the queue and costs no try. A task that is in this lane itself has its place.
+        """
+        if lane.name == self._claim.lane:
+            yield
+            return
+        stall_seconds = self._pipeline.stall_after_seconds or math.inf
+        await self.heartbeat()
+        call = await self._store.calls.enter(self._claim, lane, stall_seconds / 2, self.heartbeat)
+        error: BaseException | None = None
+        try:
+            self.check_lease()  # the wait may have taken long
+            self._beat_at = time.monotonic()
+            yield
+        except BaseException as raised:
+            error = raised
+            if isinstance(raised, Exception):  # not the cancellation of the other items of a loop
+                self.told = raised
+            raise
+        finally:
+            self._store.calls.leave(call, error)
+
     def hold(self, reason: str, error: TaskError | None = None) -> NoReturn:
         """Give the slot back until the task is released (`Regente.release`). Then a new attempt
         starts, with the stored results of finished steps.
@@ -664,6 +707,15 @@ class Task(Generic[ArgsT]):
     def _watched(self, step: str, work: Awaitable[T]) -> Awaitable[T]:
         observer = current_observer.get()
         return work if observer is None else observer.step(self, step, work)
+
+    def _place(self, lane: Lane | None) -> contextlib.AbstractAsyncContextManager[None]:
+        return contextlib.nullcontext() if lane is None else self.in_lane(lane)
+
+    async def _placed(self, lane: Lane | None, work: Callable[[], Awaitable[T]]) -> T:
+        if lane is None:
+            return await work()
+        async with self.in_lane(lane):
+            return await work()
 
     async def _run(self, step: str, call: StepCall, limits: Limits) -> Any:
         return await self._watched(step, run_step(call, limits, self._in_thread, self.beat))

@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import psycopg
 
@@ -37,6 +37,9 @@ from regente.engine.lanes import LaneQueue
 from regente.engine.locked_rows import LockedRows, LockedTasks, waits_for_a_lock
 from regente.engine.outcome import Completed, Ended
 from regente.engine.priority_levels import FoundLevel, LevelRequest, Place
+
+if TYPE_CHECKING:
+    from regente.engine.lane_calls import LaneCalls
 
 MAX_BATCH = 500
 WARM_CONNECTIONS = 2  # for completions and for the watchdog
@@ -144,6 +147,7 @@ class TaskStore:
         self.runner_id = runner_id
         self.installation = Installation("none", -1)
         self.intake: Enqueuer  # of the runner, for tasks that spawn others
+        self.calls: LaneCalls  # of the registration
         self._give_up_at = give_up_at  # how long to wait for a database that is away
         self._commit_within_seconds = min(COMMIT_WITHIN_SECONDS, lease_seconds)
         self.lease_is_over: Callable[[], bool] = lambda: False

@@ -119,6 +119,21 @@ def _why_in_lane(row: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
+def _call_waits(row: dict[str, Any]) -> str:
+    """What the lane of the task's call has no place for."""
+    lane, before = f"the lane {row['awaited_lane']}", f"{row['calls_ahead']} calls before it"
+    if row["lane_parked"]:
+        return f"{lane} is parked: {row['lane_parked_because']}; {before}"
+    if row["lane_breaker_state"] == "probing":
+        return f"{lane} has failed and is tried with one call; {before}"
+    running, limit = row["lane_running"], row["lane_concurrency"]
+    if limit is not None and running >= limit:
+        return f"{lane} is full: {running} of {limit} running, {before}"
+    if row["lane_rate"] is not None:
+        return f"{lane} starts {row['lane_rate']:g} per second, {before}"
+    return f"{lane}, {before}"
+
+
 def _before(row: dict[str, Any]) -> str:
     count = row["lane_ahead"]
     return "more than 10,000 before you" if count > 10_000 else f"{count} before you"
@@ -169,6 +184,8 @@ def _why_running(row: dict[str, Any]) -> tuple[str, str]:
     if not row["runner_alive"]:
         return "RUNNER_LOST", _lost(row, where)
     held = f"runner {row['runner']} holds it until {row['lease_until']:%H:%M:%S %Z}"
+    if row["awaited_lane"]:
+        return "WAITING_FOR_LANE", f"It runs{where} and waits with a call: {_call_waits(row)}."
     if row["cancel_requested_at"]:
         return "CANCELING", f"It runs{where} and was asked to end; {held}."
     if row["stall_after_seconds"] and row["silent_seconds"] > row["stall_after_seconds"]:

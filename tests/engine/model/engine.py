@@ -59,7 +59,8 @@ EMPTY = """
 TRUNCATE regente.tasks, regente.steps, regente.intents, regente.events,
     regente.failures, regente.snapshots,
     regente.batches, regente.runners,
-  regente.pipelines, regente.lanes, regente.lane_queues, regente.schedules CASCADE;
+    regente.pipelines, regente.lanes, regente.lane_queues, regente.lane_calls,
+    regente.schedules CASCADE;
 UPDATE public.clock_of_test SET now = '2026-01-01 00:00:00+00';
 """
 

@@ -1,4 +1,4 @@
-"""Lanes against a model: any order of clients, claims, ends, sweeps, operators and time.
+"""Lanes against a model: any order of clients, claims, calls, ends, sweeps, operators and time.
 
 The model says what a claim of everything must take from each lane: as many tasks as its limit, its
 tokens, its parking and its breaker allow, the highest priority first, then the oldest (I1, I5, Q2).
@@ -7,6 +7,7 @@ So a limit that is exceeded fails, and a lane that is forgotten, too.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 from dataclasses import dataclass, field
@@ -23,8 +24,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from regente import Lane, LaneBusy, Throttled, Transient
+from regente.engine.lane_calls import LaneCall, LaneCalls
 from regente.engine.lane_watch import LaneWatch
-from regente.engine.lanes import look_at_lanes
+from regente.engine.lanes import look_at_lanes, verdict_of_call
 from regente.engine.outcome import Completed, Ended, Failure
 from regente.engine.priority_levels import rank_of
 from regente.engine.task_store import Claim, Completion
@@ -64,13 +67,14 @@ class ModelLane:
     probe: int | None = None
     queued: dict[int, tuple[int, float]] = field(default_factory=dict)
     running: set[int] = field(default_factory=set)
+    calls: int = 0
 
     def room(self, now: float) -> int:
         if self.parked_until > now or self.state == "probing":
             return 0
         limits = [10_000]
         if self.concurrency is not None:
-            limits.append(self.concurrency - len(self.running))
+            limits.append(self.concurrency - len(self.running) - self.calls)
         if self.rate is not None:
             used = max(0.0, self.used_until - now)
             limits.append(math.floor(self.burst - used * self.rate + 1e-6))
@@ -86,11 +90,14 @@ class ModelLane:
         for task_id in taken:
             del self.queued[task_id]
             self.running.add(task_id)
-        if taken and self.rate is not None:
-            self.used_until = max(self.used_until, now) + len(taken) / self.rate
-        if taken and self.state == "open":
-            self.state, self.probe = "probing", taken[0]
+        self.started(taken, now)
         return taken
+
+    def started(self, ids: list[int], now: float) -> None:
+        if ids and self.rate is not None:
+            self.used_until = max(self.used_until, now) + len(ids) / self.rate
+        if ids and self.state == "open":
+            self.state, self.probe = "probing", ids[0]
 
     def end(self, task_id: int, verdict: str, now: float, seconds: float = 0.0) -> None:
         self.running.discard(task_id)
@@ -129,6 +136,8 @@ class LanesFollowModel(RuleBasedStateMachine):
         self.runner = self.engine.register()
         self.engine.connection.execute("UPDATE regente.runners SET lease_until = 'infinity'")
         self.watch = LaneWatch(self.engine.database.fetch, lambda *_: None)
+        self.calls = LaneCalls(self.engine.database.fetch, self.runner, self.watch)
+        self.held: list[LaneCall] = []
         for name in LANES:
             self.engine.run(self.engine.client.lanes.set(name, pipeline="alpha", weight=1))
 
@@ -193,7 +202,48 @@ class LanesFollowModel(RuleBasedStateMachine):
         self.claims |= {claim.id: claim for claim in claimed.claims}
 
     def _pick(self, pick: int) -> Claim:
-        return self.claims.pop(sorted(self.claims)[pick % len(self.claims)])
+        """A claim whose attempt ends, after its calls."""
+        claim = self.claims.pop(sorted(self.claims)[pick % len(self.claims)])
+        for call in [call for call in self.held if call.claim == claim]:
+            self._leave(call, asyncio.CancelledError())
+        return claim
+
+    @precondition(lambda self: self.claims)
+    @rule(pick=picks, name=st.sampled_from(LANES))
+    def enter(self, pick: int, name: str) -> None:
+        """A call of an attempt in another lane than its own."""
+        claim = self.claims[sorted(self.claims)[pick % len(self.claims)]]
+        lane = self.lanes[name]
+        is_watched = lane.breaker or lane.rate is not None
+        if claim.lane == name or (lane.state == "open" and not is_watched):
+            return
+        room = lane.room(self.now)
+        try:
+            call = self.engine.run(self.calls.enter(claim, Lane(name), 0.0, no_beat))
+        except LaneBusy:
+            assert room == 0
+            self.engine.run(self.watch.flush())
+            return
+        assert room > 0
+        assert call.is_watched == is_watched
+        lane.calls += 1
+        lane.started([claim.id], self.now)
+        self.held.append(call)
+
+    @precondition(lambda self: self.held)
+    @rule(pick=picks, error=st.sampled_from([None, Transient("x"), Throttled("y", retry_after=20)]))
+    def leave(self, pick: int, error: Exception | None) -> None:
+        self._leave(self.held[pick % len(self.held)], error)
+
+    def _leave(self, call: LaneCall, error: BaseException | None) -> None:
+        verdict, seconds = verdict_of_call(error)
+        lane = self.lanes[call.lane]
+        if call.is_watched or verdict in ("failed", "throttled"):
+            lane.end(call.claim.id, verdict, self.now, seconds)
+        lane.calls -= 1
+        self.held.remove(call)
+        self.calls.leave(call, error)
+        self.engine.run(self.watch.flush())
 
     def _ended(self, claim: Claim, outcome: Any) -> None:
         self.watch.ended(claim, outcome)
@@ -264,7 +314,8 @@ class LanesFollowModel(RuleBasedStateMachine):
     def statistics_are_gathered(self) -> None:
         """ANALYZE may change the plan, never the result."""
         self.engine.connection.execute(
-            "ANALYZE regente.tasks, regente.lanes, regente.lane_queues, regente.runners"
+            "ANALYZE regente.tasks, regente.lanes, regente.lane_queues, regente.lane_calls, "
+            "regente.runners"
         )
 
     @invariant()
@@ -286,6 +337,10 @@ class LanesFollowModel(RuleBasedStateMachine):
     def the_audit_finds_nothing(self) -> None:
         """I3, I4, I6."""
         assert audit(self.engine.connection) == []
+
+
+async def no_beat() -> None:
+    """The model's attempts do not stall."""
 
 
 def test_lanes_follow_the_model(database_url: str) -> None:

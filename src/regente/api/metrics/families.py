@@ -191,6 +191,12 @@ def _lanes(found: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield gauge("regente_lanes", help_text, ("state",), lanes)
     yield gauge(
+        "regente_lane_calls",
+        f"Calls of tasks in lanes: running, and waiting for a place; counted up to {CAP:,}.",
+        ("state",),
+        [((state,), float(found.lanes[f"{state}_calls"])) for state in ("running", "waiting")],
+    )
+    yield gauge(
         "regente_lane_waiting_seconds",
         "How long the lane that is next has been ready.",
         ("pipeline",),

@@ -61,7 +61,11 @@ SELECT (SELECT count(*) FROM (SELECT FROM regente.lanes l LIMIT %(cap)s) AS c) A
        (SELECT count(*) FROM (SELECT FROM regente.lanes l
                               WHERE l.breaker_state <> 'closed' LIMIT %(cap)s) AS c) AS broken,
        (SELECT count(*) FROM (SELECT FROM regente.lanes l WHERE l.pace < 1 LIMIT %(cap)s) AS c)
-         AS slowed
+         AS slowed,
+       (SELECT count(*) FROM (SELECT FROM regente.lane_calls c
+                              WHERE c.entered_at IS NOT NULL LIMIT %(cap)s) AS c) AS running_calls,
+       (SELECT count(*) FROM (SELECT FROM regente.lane_calls c
+                              WHERE c.entered_at IS NULL LIMIT %(cap)s) AS c) AS waiting_calls
 
 -- name: metrics_lane_waits
 SELECT p.name AS pipeline,

@@ -86,8 +86,13 @@ SELECT t.id, t.status::text AS status, t.pipeline, t.attempt, t.tries, t.crashes
        coalesce(l.parked_until > regente.clock(), false) AS lane_parked,
        nullif(l.parked_until, 'infinity') AS lane_parked_until, l.parked_because
          AS lane_parked_because,
-       (SELECT count(*) FROM regente.tasks b WHERE b.status = 'running' AND b.lane = t.lane)
-         AS lane_running,
+       (SELECT count(*) FROM regente.tasks b WHERE b.status = 'running' AND b.lane = l.lane)
+         + regente.calls_in_lane(l.lane) AS lane_running,
+       c.lane AS awaited_lane,
+       (SELECT count(*) FROM regente.lane_calls b
+        JOIN regente.tasks o ON o.id = b.task_id AND o.attempt = b.attempt
+        WHERE b.lane = c.lane AND b.entered_at IS NULL AND o.status = 'running'
+          AND b.asked_at < c.asked_at) AS calls_ahead,
        (SELECT q.per_second FROM regente.lane_queues q
         WHERE q.lane = t.lane AND q.pipeline = t.pipeline) AS lane_per_second,
        (SELECT count(*) FROM (SELECT FROM regente.tasks b
@@ -131,10 +136,16 @@ SELECT t.id, t.status::text AS status, t.pipeline, t.attempt, t.tries, t.crashes
 FROM regente.tasks t LEFT JOIN regente.runners r ON r.id = t.runner_id LEFT
 JOIN regente.pipelines p ON p.name = t.pipeline
 LEFT JOIN LATERAL (
+  SELECT n.lane, n.asked_at FROM regente.lane_calls n
+  WHERE n.task_id = t.id AND n.attempt = t.attempt AND n.entered_at IS NULL
+    AND t.status = 'running'
+  ORDER BY n.asked_at LIMIT 1) AS c ON true
+LEFT JOIN LATERAL (
   SELECT
   -- include: lane_settings
-  FROM regente.lanes l LEFT JOIN regente.pipelines p ON p.name = l.pipeline
-  WHERE l.name = t.lane) AS l ON true
+  FROM regente.lanes l
+  LEFT JOIN regente.pipelines p ON p.name = l.pipeline AND l.defaults IS NULL
+  WHERE l.name = coalesce(c.lane, t.lane)) AS l ON true
 LEFT JOIN LATERAL (
   SELECT i.name, i.item, i.attempt, i.called_at FROM regente.intents i
   WHERE i.task_id = t.id AND i.asked_at IS NOT NULL AND i.decision IS NULL

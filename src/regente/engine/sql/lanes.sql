@@ -7,14 +7,20 @@
 
 -- name: lane_settings
        l.name AS lane,
-       coalesce(l.concurrency, p.lane_concurrency) AS concurrency,
-       coalesce(l.rate, p.lane_rate) AS rate,
-       coalesce(l.burst, p.lane_burst,
-                greatest(1, ceil(coalesce(l.rate, p.lane_rate))::integer)) AS burst,
-       coalesce(l.weight, p.lane_weight, 1) AS weight,
-       nullif(coalesce(l.breaker, p.lane_breaker, 0), 0) AS breaker,
-       coalesce(l.min_rate, p.lane_min_rate, coalesce(l.rate, p.lane_rate) / 16) AS min_rate,
-       coalesce(l.rate, p.lane_rate) * l.pace AS pace_rate,
+       coalesce(l.concurrency, (l.defaults ->> 'concurrency')::integer, p.lane_concurrency)
+         AS concurrency,
+       coalesce(l.rate, (l.defaults ->> 'rate')::double precision, p.lane_rate) AS rate,
+       coalesce(l.burst, (l.defaults ->> 'burst')::integer, p.lane_burst,
+                greatest(1, ceil(coalesce(l.rate, (l.defaults ->> 'rate')::double precision,
+                                          p.lane_rate))::integer)) AS burst,
+       coalesce(l.weight, (l.defaults ->> 'weight')::integer, p.lane_weight, 1) AS weight,
+       nullif(coalesce(l.breaker, (l.defaults ->> 'breaker')::integer, p.lane_breaker, 0), 0)
+         AS breaker,
+       coalesce(l.min_rate, (l.defaults ->> 'min_rate')::double precision, p.lane_min_rate,
+                coalesce(l.rate, (l.defaults ->> 'rate')::double precision, p.lane_rate) / 16)
+         AS min_rate,
+       coalesce(l.rate, (l.defaults ->> 'rate')::double precision, p.lane_rate) * l.pace
+         AS pace_rate,
        l.pace, l.slowed_at, l.tokens_until, l.parked_until, l.parked_because, l.failures, l.opened,
        l.breaker_state, l.probe_id, l.used_at
 
@@ -49,7 +55,7 @@ locked AS MATERIALIZED (
     SELECT
     -- include: lane_settings
     FROM (SELECT * FROM regente.lanes n WHERE n.name = ready.lane FOR UPDATE SKIP LOCKED) AS l
-    LEFT JOIN regente.pipelines p ON p.name = l.pipeline) AS l
+    LEFT JOIN regente.pipelines p ON p.name = l.pipeline AND l.defaults IS NULL) AS l
 ),
 running AS MATERIALIZED (
   SELECT r.lane, r.running
@@ -227,7 +233,7 @@ locked AS MATERIALIZED (
     SELECT
     -- include: lane_settings
     FROM (SELECT * FROM regente.lanes n WHERE n.name = suspect.lane FOR UPDATE SKIP LOCKED) AS l
-    LEFT JOIN regente.pipelines p ON p.name = l.pipeline) AS l
+    LEFT JOIN regente.pipelines p ON p.name = l.pipeline AND l.defaults IS NULL) AS l
 ),
 running AS MATERIALIZED (
   SELECT r.lane, r.running
@@ -270,6 +276,111 @@ SELECT c.id, c.pipeline, c.attempt, c.tries, c.crashes, c.max_attempts, c.batch_
        0::double precision AS run_at, c.lane, a.concurrency IS NOT NULL AS limited,
        a.rate IS NOT NULL OR a.breaker IS NOT NULL AS watched
 FROM claimed c JOIN allowed a ON a.lane = c.lane
+
+-- name: open_lane_for_calls
+-- The lane of calls, with the limits that its pipeline's code gives now.
+INSERT INTO regente.lanes AS l (name, pipeline, defaults)
+VALUES (%(lane)s, %(pipeline)s, %(defaults)s::jsonb)
+ON CONFLICT (name) DO UPDATE SET defaults = excluded.defaults
+WHERE l.pipeline = excluded.pipeline AND l.defaults IS DISTINCT FROM excluded.defaults
+RETURNING l.name
+
+-- name: enter_lane
+-- A call of an attempt gets a place in its lane, as a claim gives one to a task, under the lane's
+-- lock. Without room it is noted, once, that the call waits. A lane that a claim or another call
+-- has locked is asked again; so is one whose answer got lost: the call has its place then.
+WITH fenced AS MATERIALIZED (
+  SELECT t.id, t.attempt,
+         EXISTS (SELECT FROM regente.lane_calls c
+                 WHERE c.task_id = t.id AND c.attempt = t.attempt
+                   AND c.number = %(number)s::integer AND c.entered_at IS NOT NULL) AS has_entered
+  FROM regente.tasks t
+  WHERE t.id = %(task_id)s AND t.attempt = %(attempt)s
+    AND t.runner_id IS NOT DISTINCT FROM %(runner_id)s::bigint
+    AND t.status IS NOT DISTINCT FROM 'running'
+),
+locked AS MATERIALIZED (
+  SELECT l.* FROM (
+    SELECT
+    -- include: lane_settings
+    FROM (SELECT * FROM regente.lanes n WHERE n.name = %(lane)s FOR UPDATE SKIP LOCKED) AS l
+    LEFT JOIN regente.pipelines p ON p.name = l.pipeline AND l.defaults IS NULL) AS l
+),
+running AS MATERIALIZED (
+  SELECT r.running
+  FROM regente.running_in_lanes(ARRAY(SELECT lane FROM locked
+                                      WHERE concurrency IS NOT NULL)) AS r
+),
+measured AS MATERIALIZED (
+  SELECT k.*, r.running,
+         extract(epoch FROM nullif(k.parked_until, 'infinity') - regente.clock())
+           ::double precision AS parked_seconds,
+         extract(epoch FROM k.tokens_until - regente.clock())::double precision
+           - (k.burst - 1) / k.pace_rate AS token_seconds
+  FROM locked k LEFT JOIN running r ON true
+),
+judged AS MATERIALIZED (
+  SELECT m.*, f.has_entered,
+         CASE WHEN f.has_entered THEN NULL
+              WHEN m.parked_until > regente.clock() THEN 'parked'
+              WHEN m.breaker_state = 'probing' THEN 'probing'
+              WHEN m.running >= m.concurrency THEN 'full'
+              WHEN m.token_seconds > 0.000001 THEN 'rate' END AS refused
+  FROM measured m CROSS JOIN fenced f
+),
+entered AS (
+  INSERT INTO regente.lane_calls AS c (task_id, attempt, number, lane, entered_at)
+  SELECT f.id, f.attempt, %(number)s::integer, j.lane,
+         CASE WHEN j.refused IS NULL THEN regente.clock() END
+  FROM judged j CROSS JOIN fenced f
+  WHERE j.refused IS NULL OR NOT %(is_noted)s::boolean
+  ON CONFLICT (task_id, attempt, number) DO UPDATE SET entered_at = excluded.entered_at
+  WHERE c.entered_at IS NULL
+),
+spent AS (
+  UPDATE regente.lanes l
+  SET tokens_until = greatest(l.tokens_until, regente.clock())
+                       + make_interval(secs => 1 / j.pace_rate),
+      used_at = regente.clock(),
+      breaker_state = CASE j.breaker_state WHEN 'open' THEN 'probing' ELSE l.breaker_state END,
+      probe_id = CASE j.breaker_state WHEN 'open' THEN f.id ELSE l.probe_id END
+  FROM judged j CROSS JOIN fenced f
+  WHERE l.name = j.lane AND j.refused IS NULL AND NOT j.has_entered
+    AND (j.rate IS NOT NULL OR j.breaker_state = 'open'
+         OR j.used_at < regente.clock() - interval '1 hour')
+),
+logged AS (
+  INSERT INTO regente.events (task_id, event, details)
+  SELECT f.id, 'lane_probing', jsonb_build_object('lane', j.lane)
+  FROM judged j CROSS JOIN fenced f
+  WHERE j.refused IS NULL AND NOT j.has_entered AND j.breaker_state = 'open'
+)
+SELECT EXISTS (SELECT FROM fenced) AS held,
+       EXISTS (SELECT FROM regente.lanes n WHERE n.name = %(lane)s) AS known,
+       j.lane IS NOT NULL AS asked, j.refused,
+       CASE j.refused WHEN 'parked' THEN j.parked_seconds WHEN 'rate' THEN j.token_seconds END
+         AS wait_seconds,
+       j.parked_because, j.running, j.concurrency,
+       j.rate IS NOT NULL OR j.breaker IS NOT NULL AS watched
+FROM (SELECT true) AS always LEFT JOIN judged j ON true
+
+-- name: leave_lanes
+DELETE FROM regente.lane_calls c
+USING unnest(%(task_ids)s::bigint[], %(attempts)s::integer[], %(numbers)s::integer[])
+  AS left_ (task_id, attempt, number)
+WHERE c.task_id = left_.task_id AND c.attempt = left_.attempt AND c.number = left_.number
+RETURNING c.lane
+
+-- name: forget_lost_calls
+-- Calls of attempts that are over: a crash has left them behind, and they count no longer.
+WITH lost AS MATERIALIZED (
+  SELECT c.ctid FROM regente.lane_calls c
+  WHERE NOT EXISTS (SELECT FROM regente.tasks t WHERE t.id = c.task_id AND t.attempt = c.attempt
+                    AND t.status IS NOT DISTINCT FROM 'running')
+  ORDER BY c.task_id, c.attempt, c.number LIMIT 10000 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM regente.lane_calls c WHERE c.ctid = ANY (ARRAY(SELECT ctid FROM lost))
+RETURNING c.lane
 
 -- name: survey_lanes
 -- For each pipeline with lanes that will be ready: in how many seconds the first one is. Without
@@ -321,7 +432,8 @@ queue AS MATERIALIZED (
   LEFT JOIN LATERAL (
     SELECT
     -- include: lane_settings
-    FROM regente.lanes l LEFT JOIN regente.pipelines p ON p.name = l.pipeline
+    FROM regente.lanes l
+    LEFT JOIN regente.pipelines p ON p.name = l.pipeline AND l.defaults IS NULL
     WHERE l.name = w.lane OFFSET 0) AS l ON true
   LEFT JOIN LATERAL (
     WITH RECURSIVE level (rank) AS (
@@ -348,7 +460,8 @@ ready AS MATERIALIZED (
                 AND queue.due_at IS NOT NULL AND NOT regente.is_held(queue.due_at)
                 AND coalesce(queue.concurrency > (
                   SELECT count(*) FROM regente.tasks t
-                  WHERE t.status = 'running' AND t.lane = queue.lane), true)
+                  WHERE t.status = 'running' AND t.lane = queue.lane)
+                  + regente.calls_in_lane(queue.lane), true)
               THEN CASE WHEN queue.ready_at > regente.clock() THEN queue.ready_at
                         WHEN queue.visited_at > head.ready_at THEN regente.clock()
                         ELSE least(regente.clock(), head.ready_at) END END AS ready_at
@@ -424,6 +537,7 @@ WITH old AS MATERIALIZED (
                     AND q.ready_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.lane = l.name AND t.status = 'queued')
     AND NOT EXISTS (SELECT FROM regente.tasks t WHERE t.lane = l.name AND t.status = 'running')
+    AND NOT EXISTS (SELECT FROM regente.lane_calls c WHERE c.lane = l.name)
   ORDER BY l.name LIMIT 1000 FOR UPDATE SKIP LOCKED
 ),
 queues AS (DELETE FROM regente.lane_queues q USING old WHERE q.lane = old.name)
@@ -454,7 +568,7 @@ locked AS MATERIALIZED (
                OR n.breaker_state <> 'closed')
           AND (SELECT set_config('lock_timeout', '1s', true)) IS NOT NULL
           FOR UPDATE) AS l
-    LEFT JOIN regente.pipelines p ON p.name = l.pipeline) AS l
+    LEFT JOIN regente.pipelines p ON p.name = l.pipeline AND l.defaults IS NULL) AS l
 ),
 paced AS (
   SELECT k.*,
@@ -524,11 +638,11 @@ SELECT l.lane AS name, l.pipeline, l.concurrency, l.rate, l.pace_rate AS rate_no
        CASE WHEN l.parked_until > regente.clock() THEN 'parked'
             WHEN c.running >= l.concurrency THEN 'full'
             WHEN c.running > 0 THEN 'running'
-            WHEN c.queued > 0 THEN 'waiting' ELSE 'idle' END AS status,
+            WHEN c.queued + c.waiting > 0 THEN 'waiting' ELSE 'idle' END AS status,
        CASE WHEN l.parked_until > regente.clock() AND l.parked_until < 'infinity'
             THEN l.parked_until END AS parked_until,
        CASE WHEN l.parked_until > regente.clock() THEN l.parked_because END AS parked_because,
-       l.breaker_state::text AS breaker_state, l.failures, c.running, c.queued,
+       l.breaker_state::text AS breaker_state, l.failures, c.running, c.queued, c.waiting,
        (SELECT sum(q.per_second) FROM regente.lane_queues q WHERE q.lane = l.lane) AS per_second
 FROM (
   SELECT l.pipeline,
@@ -540,16 +654,22 @@ FROM (
            CASE WHEN l.weight IS NOT NULL THEN 'weight' END,
            CASE WHEN l.breaker IS NOT NULL THEN 'breaker' END], NULL) AS own,
   -- include: lane_settings
-  FROM regente.lanes l LEFT JOIN regente.pipelines p ON p.name = l.pipeline
+  FROM regente.lanes l
+  LEFT JOIN regente.pipelines p ON p.name = l.pipeline AND l.defaults IS NULL
   WHERE (%(name)s::text IS NULL OR l.name = %(name)s)
     AND (%(search)s::text IS NULL OR strpos(l.name, %(search)s) > 0)
     AND (%(after)s::text IS NULL OR l.name > %(after)s)
-    AND (%(pipeline)s::text IS NULL OR EXISTS (
-      SELECT FROM regente.lane_queues q WHERE q.lane = l.name AND q.pipeline = %(pipeline)s))
+    AND (%(pipeline)s::text IS NULL
+         OR l.defaults IS NOT NULL AND l.pipeline = %(pipeline)s
+         OR EXISTS (SELECT FROM regente.lane_queues q
+                    WHERE q.lane = l.name AND q.pipeline = %(pipeline)s))
   ORDER BY l.name LIMIT %(limit)s) AS l
 CROSS JOIN LATERAL (
   SELECT (SELECT count(*) FROM regente.tasks t WHERE t.status = 'running' AND t.lane = l.lane)
-           AS running,
+           + regente.calls_in_lane(l.lane) AS running,
+         (SELECT count(*) FROM regente.lane_calls n
+          JOIN regente.tasks t ON t.id = n.task_id AND t.attempt = n.attempt
+          WHERE n.lane = l.lane AND n.entered_at IS NULL AND t.status = 'running') AS waiting,
          (SELECT count(*) FROM (SELECT FROM regente.tasks t
                                 WHERE t.status = 'queued' AND t.lane = l.lane LIMIT 10001) AS w)
            AS queued) AS c

@@ -1,5 +1,5 @@
 """Makes lanes ready whose enqueue, or the end that made room, died before it could look at them.
-Forgets lanes that are not used."""
+Forgets lanes that are not used, and calls whose attempts are over."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class LaneSweep:
 async def sweep_lanes(database: Database) -> int:
     """How many pipelines got lanes that are ready."""
     probing = await database.fetch("end_lost_probes")
-    ready = len(await look_at_lanes(database.fetch, [(row[0], None) for row in probing]))
+    lost = await database.fetch("forget_lost_calls")
+    changed = {(row[0], None) for row in [*probing, *lost]}
+    ready = len(await look_at_lanes(database.fetch, changed))
     after = ("", "")
     while True:
         params = {"after_lane": after[0], "after_pipeline": after[1]}

@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from regente import LaneLimits, Retry, Task, Throttled, Transient, pipeline
+from regente import Lane, LaneLimits, Retry, Task, Throttled, Transient, pipeline
 from tests.engine.helpers import falls_silent
 from tests.support.current_app import application
 from tests.support.sinks import ARRIVE, ExternalSink, store_arrival
@@ -38,6 +38,15 @@ async def sleepy(task: Task) -> str:
 async def laned(task: Task) -> dict[str, int]:
     """As `crash.work`, two at a time."""
     return await work(task)
+
+
+@pipeline("crash.calling", retry=SOON)
+async def calling(task: Task) -> dict[str, int]:
+    """As `crash.work`, with one external call at a time."""
+    lane = Lane("provider", LaneLimits(concurrency=1))
+    key = task.idempotency_key("FETCH")
+    number = await task.step("FETCH", fetch, key, task, lane=lane)
+    return {"number": number, "stored": await store_arrival(task, "STORE")}
 
 
 @pipeline("crash.throttled", retry=SOON)

@@ -103,6 +103,7 @@ def _count(connection: Connection, condition: str) -> int:
 
 WORK: dict[str, Any] = {"pipeline": "crash.work", "stored": {"STORE": 1}, "external": ("FETCH",)}
 LANED: dict[str, Any] = {**WORK, "pipeline": "crash.laned", "count": 5}
+CALLING: dict[str, Any] = {**WORK, "pipeline": "crash.calling"}
 PARENT: dict[str, Any] = {
     "pipeline": "crash.parent",
     "count": 1,
@@ -121,6 +122,8 @@ SCENARIOS: dict[str, Scenario] = {
     "claim.committed": Scenario(**WORK),
     "claim.lanes_committed": Scenario(**LANED),
     "lanes.before_report": Scenario(**LANED),
+    "lanes.entered": Scenario(**CALLING),
+    "lanes.before_leave": Scenario(**CALLING),
     "mark.committed": Scenario(**WORK),
     "intent.committed": Scenario("crash.paying", stored={"STORE": 1}, external=("PAY",)),
     "step.before_record": Scenario(**WORK),
