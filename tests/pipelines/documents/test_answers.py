@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from pathlib import Path
@@ -13,13 +12,11 @@ import pytest
 from pydantic import SecretStr
 
 from regente import Regente
-from regente.engine.errors import Throttled
 from regente.engine.pipeline import Registry
 from regente.pipelines.documents.chat import ChatAnswer
 from regente.pipelines.documents.classifier import WrongAnswer, checked
 from regente.pipelines.documents.models import Document, DocumentClass
 from regente.pipelines.documents.operations import DocumentOperations
-from regente.pipelines.documents.rate_gate import RateGate
 from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
 from regente.pipelines.documents.standins.openrouter import ROUTE, ChatFault, OpenRouter
@@ -253,17 +250,3 @@ def test_an_incomplete_or_invalid_answer_is_refused(content: str | None, code: s
 def test_a_valid_answer_is_taken() -> None:
     content = json.dumps({"category": "contrato", "confidence": 1, "rationale": "it says so"})
     assert checked(answer(content), DOCUMENT).category == "contrato"
-
-
-async def test_no_call_passes_a_closed_gate() -> None:
-    """W8: a short wait happens here, a long one in the queue."""
-    gate = RateGate(patience_seconds=5.0)
-    await gate.passed()
-    gate.close_for(0.05)
-    started = asyncio.get_running_loop().time()
-    await gate.passed()
-    assert asyncio.get_running_loop().time() - started >= 0.04
-    gate.close_for(60)
-    with pytest.raises(Throttled) as caught:
-        await gate.passed()
-    assert 59 < caught.value.retry_after <= 60

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from regente.http_client.lanes import without_lane
 from regente.pipelines.quotes.currencies import currency_of
 from regente.pipelines.quotes.models import Evidence, Product
 from regente.pipelines.quotes.price_extraction import read_price
@@ -157,7 +158,7 @@ async def looked_at(html: str, listed_currency: str | None = "BRL") -> Evidence:
             listed_price=Decimal("5.00"),
             listed_currency=listed_currency,
         )
-        found = await pages.look(product, patient=True)
+        found = await pages.look(product, without_lane, patient=True)
         await pages.close()
     return found
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import resource
 import time
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
-from regente.engine.errors import Transient
+from regente.engine.errors import LaneBusy, Transient
+from regente.engine.lanes import Lane
+from regente.http_client.lanes import InLane, without_lane
 from regente.http_client.parsing import SMALL_PAGE_CHARACTERS, parse_page
 from regente.pipelines.quotes.appraisal import appraise
 from regente.pipelines.quotes.fipe import Entry, _closest, _year
@@ -266,11 +270,40 @@ async def test_a_page_that_the_parser_cannot_take_is_no_price_in_the_end() -> No
         assert (found.error, found.price) == ("PAGE_UNREADABLE", Decimal("5.00"))
 
 
-async def looked_at(url: str, *, home: str, patient: bool = True) -> Evidence:
+async def test_a_shop_whose_lane_has_no_place_is_waited_for_and_a_parked_one_is_away() -> None:
+    """Q2, Q6: a busy shop costs the quote no try; a parked one delays it, and then the quote goes
+    on without its page."""
+    lanes: list[Lane] = []
+
+    @contextlib.asynccontextmanager
+    async def refused(lane: Lane, *, is_parked: bool) -> AsyncIterator[None]:
+        lanes.append(lane)
+        if lane.name:
+            raise LaneBusy("no place", retry_after=5.0, is_parked=is_parked)
+        yield
+
+    busy, parked = partial(refused, is_parked=False), partial(refused, is_parked=True)
+    async with SourceServer().running() as shop:
+        look = partial(looked_at, page_on(shop), home=shop.url)
+        for patient in (True, False):
+            with pytest.raises(LaneBusy):
+                await look(patient=patient, in_lane=busy)
+        with pytest.raises(Transient, match="no place") as caught:
+            await look(in_lane=parked)
+        assert caught.value.code == "PAGE_AWAY"
+        found = await look(patient=False, in_lane=parked)
+        assert (found.error, found.price) == ("LANE_BUSY", Decimal("5.00"))
+        assert shop.visits == []
+        assert {lane.name for lane in lanes} == {f"shop:{shop.url.removeprefix('http://')}"}
+
+
+async def looked_at(
+    url: str, *, home: str, patient: bool = True, in_lane: InLane = without_lane
+) -> Evidence:
     product_pages = HttpProductPages(5.0, currency="BRL", home=home, accept_listing=True)
     try:
         product = Product(position=1, title="t", source="s", url=url, listed_price=Decimal("5.00"))
-        return await product_pages.look(product, patient=patient)
+        return await product_pages.look(product, in_lane, patient=patient)
     finally:
         await product_pages.close()
 

@@ -202,7 +202,7 @@ async def test_the_list_of_checkpoints_has_each_that_was_passed(
 async def test_processing_time_leaves_out_what_waits(
     app: Regente, operations: QuoteOperations, market: QuotesStandin, database_url: str
 ) -> None:
-    """Q9: an hour between two attempts is no processing."""
+    """Q9: an hour between two attempts is no processing, nor one in which the lane is parked."""
     market.break_with(Route.ANALYSIS, MarketFaultKind.THROTTLED, count=1, retry_after=3600)
     async with served(app, ApiConfig(metrics_seconds=0.0)) as api:
         (quote_id,) = (await operations.submit([CHAIR])).ids
@@ -217,6 +217,9 @@ async def test_processing_time_leaves_out_what_waits(
                     "UPDATE regente.tasks SET started_at = started_at - interval '1 hour', "
                     "run_at = regente.clock() WHERE id = %s",
                     [quote_id],
+                )
+                connection.execute(
+                    "UPDATE regente.lanes SET parked_until = parked_until - interval '1 hour'"
                 )
             assert (await ended(operations, quote_id)).status == "DONE"
         stats = body_of(await api.viewer.get("/api/system/processing-stats"))

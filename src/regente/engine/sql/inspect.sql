@@ -87,7 +87,10 @@ SELECT t.id, t.status::text AS status, t.pipeline, t.attempt, t.tries, t.crashes
        nullif(l.parked_until, 'infinity') AS lane_parked_until, l.parked_because
          AS lane_parked_because,
        (SELECT count(*) FROM regente.tasks b WHERE b.status = 'running' AND b.lane = l.lane)
-         + regente.calls_in_lane(l.lane) AS lane_running,
+         + (SELECT count(*) FROM regente.lane_calls b
+            JOIN regente.tasks o ON o.id = b.task_id AND o.attempt = b.attempt
+            WHERE b.lane = l.lane AND b.entered_at IS NOT NULL AND o.status = 'running')
+         AS lane_running,
        c.lane AS awaited_lane,
        (SELECT count(*) FROM regente.lane_calls b
         JOIN regente.tasks o ON o.id = b.task_id AND o.attempt = b.attempt

@@ -461,7 +461,11 @@ ready AS MATERIALIZED (
                 AND coalesce(queue.concurrency > (
                   SELECT count(*) FROM regente.tasks t
                   WHERE t.status = 'running' AND t.lane = queue.lane)
-                  + regente.calls_in_lane(queue.lane), true)
+                  + (SELECT count(*) FROM regente.lane_calls c
+                     WHERE c.lane = queue.lane AND c.entered_at IS NOT NULL
+                       AND EXISTS (SELECT FROM regente.tasks t WHERE t.id = c.task_id
+                                   AND t.attempt = c.attempt
+                                   AND t.status IS NOT DISTINCT FROM 'running')), true)
               THEN CASE WHEN queue.ready_at > regente.clock() THEN queue.ready_at
                         WHEN queue.visited_at > head.ready_at THEN regente.clock()
                         ELSE least(regente.clock(), head.ready_at) END END AS ready_at
@@ -665,11 +669,16 @@ FROM (
                     WHERE q.lane = l.name AND q.pipeline = %(pipeline)s))
   ORDER BY l.name LIMIT %(limit)s) AS l
 CROSS JOIN LATERAL (
+  SELECT count(*) FILTER (WHERE n.entered_at IS NOT NULL) AS running,
+         count(*) FILTER (WHERE n.entered_at IS NULL) AS waiting
+  FROM regente.lane_calls n
+  WHERE n.lane = l.lane
+    AND EXISTS (SELECT FROM regente.tasks t WHERE t.id = n.task_id AND t.attempt = n.attempt
+                AND t.status IS NOT DISTINCT FROM 'running')) AS calls
+CROSS JOIN LATERAL (
   SELECT (SELECT count(*) FROM regente.tasks t WHERE t.status = 'running' AND t.lane = l.lane)
-           + regente.calls_in_lane(l.lane) AS running,
-         (SELECT count(*) FROM regente.lane_calls n
-          JOIN regente.tasks t ON t.id = n.task_id AND t.attempt = n.attempt
-          WHERE n.lane = l.lane AND n.entered_at IS NULL AND t.status = 'running') AS waiting,
+           + calls.running AS running,
+         calls.waiting,
          (SELECT count(*) FROM (SELECT FROM regente.tasks t
                                 WHERE t.status = 'queued' AND t.lane = l.lane LIMIT 10001) AS w)
            AS queued) AS c

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 
 from regente.engine.errors import Throttled, Transient
 from regente.http_client.client import HttpClient
+from regente.http_client.lanes import lane_of
 from regente.http_client.task_errors import as_task_errors
 from regente.pipelines.documents.chat import ChatAnswer, Choice, ProviderError, chat_request
 from regente.pipelines.documents.models import Classification, Document
-from regente.pipelines.documents.rate_gate import RateGate
 from regente.pipelines.documents.settings import DocumentSettings
 
 MAX_KEPT_CHARACTERS = 4_000
@@ -41,26 +41,21 @@ class Classifier:
         self._http = http
         self._settings = settings
         self._url = f"{url}/chat/completions"
-        self._gate = RateGate()
+        self.lane = lane_of("chat", url, settings.lane_limits)
 
     async def classify(self, document: Document, text: str, idempotency_key: str) -> Verdict:
         model = document.model or self._settings.model
         request = chat_request(document, text, model, routed="openrouter" in self._url)
-        await self._gate.passed()
-        try:
-            with as_task_errors():
-                answer = await self._http.call(
-                    "POST",
-                    self._url,
-                    body=request,
-                    headers=self._headers(idempotency_key),
-                    answer=ChatAnswer,
-                )
-            if answer.error is not None:
-                raise _of_provider(answer.error)
-        except Throttled as throttled:
-            self._gate.close_for(throttled.retry_after)
-            raise
+        with as_task_errors():
+            answer = await self._http.call(
+                "POST",
+                self._url,
+                body=request,
+                headers=self._headers(idempotency_key),
+                answer=ChatAnswer,
+            )
+        if answer.error is not None:
+            raise _of_provider(answer.error)
         found = checked(answer, document)
         return Verdict(found.category, found.confidence, found.rationale, answer.model or model)
 

@@ -42,7 +42,7 @@ class DocumentPipeline:
             async def ask(text: str) -> Verdict:  # of the document as it is at this attempt
                 return await self._verdict(task, document, text)
 
-            verdict = await task.step(CLASSIFIED, ask, found.text)
+            verdict = await task.step(CLASSIFIED, ask, found.text, lane=self._classifier.lane)
         except Skip as reason:
             await self._store.keep_reason(task, reason)
             raise

@@ -7,6 +7,8 @@ from pathlib import Path
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from regente.engine.lanes import MAX_RATE, LaneLimits
+
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
 MEGABYTE = 1024 * 1024
 
@@ -27,6 +29,12 @@ class DocumentSettings(BaseSettings):
     )
     model: str = Field("openai/gpt-4o-mini", description="for projects that name none")
     concurrency: int = Field(8, ge=1, le=1000, description="documents at once in one runner")
+    api_concurrency: int = Field(
+        16, ge=1, le=10_000, description="calls of the chat API at once, in all runners together"
+    )
+    api_rate: float | None = Field(
+        None, gt=0, le=MAX_RATE, description="and how many start in a second; default: no limit"
+    )
     max_file_mb: int = Field(20, ge=1, le=200, description="a larger file is skipped")
     max_characters: int = Field(
         24_000, ge=100, le=1_000_000, description="how much of a document is read and sent"
@@ -40,6 +48,11 @@ class DocumentSettings(BaseSettings):
     root: Path | None = Field(
         None, description="folders below it may be named over HTTP; none: no folder may"
     )
+
+    @property
+    def lane_limits(self) -> LaneLimits:
+        """Of the lane in which the chat API is called."""
+        return LaneLimits(concurrency=self.api_concurrency, rate=self.api_rate)
 
     @property
     def max_file_bytes(self) -> int:

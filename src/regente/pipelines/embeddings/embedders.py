@@ -9,6 +9,7 @@ from typing import Protocol
 
 from regente.engine.errors import InvalidInput
 from regente.http_client.client import HttpClient
+from regente.http_client.lanes import InLane, without_lane
 from regente.pipelines.embeddings import hashing, wordllama
 from regente.pipelines.embeddings.contents import Content
 from regente.pipelines.embeddings.hashing import HashingEmbedder
@@ -75,8 +76,9 @@ class Embedders:
         self._http = http
         self._settings = settings
 
-    def of(self, name: str) -> Embedder:
-        """The embedder; raises `InvalidInput` if this process has none for the model."""
+    def of(self, name: str, in_lane: InLane = without_lane) -> Embedder:
+        """The embedder, which calls an API in its lane; raises `InvalidInput` if this process has
+        none for the model."""
         parsed = ModelName.parse(checked_model(name, self._settings))
         if parsed.model == hashing.NAME:
             return HashingEmbedder(parsed.dimensions)
@@ -94,4 +96,6 @@ class Embedders:
                 "(models without an API: hashing, wordllama)",
                 code="NO_API_KEY",
             )
-        return OpenAiEmbedder(self._http, self._settings, parsed.model, parsed.dimensions)
+        return OpenAiEmbedder(
+            self._http, self._settings, parsed.model, parsed.dimensions, in_lane=in_lane
+        )

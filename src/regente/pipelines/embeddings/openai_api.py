@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from regente.http_client.client import CallFailed, CallFailure, HttpClient
+from regente.http_client.lanes import InLane, lane_of
 from regente.http_client.task_errors import task_error
 from regente.pipelines.embeddings.contents import Content, joint_key
 from regente.pipelines.embeddings.settings import OPENAI_URL, EmbeddingSettings
@@ -49,13 +50,22 @@ class Answer(BaseModel):
 
 class OpenAiEmbedder:
     def __init__(
-        self, http: HttpClient, settings: EmbeddingSettings, model: str, dimensions: int | None
+        self,
+        http: HttpClient,
+        settings: EmbeddingSettings,
+        model: str,
+        dimensions: int | None,
+        *,
+        in_lane: InLane,
     ) -> None:
+        self._in_lane = in_lane
         self.dimensions = dimensions or KNOWN_DIMENSIONS.get(model)
         self._http = http
         self._settings = settings
         self._model = model
         self._asked_dimensions = dimensions
+        self._url = f"{(settings.base_url or OPENAI_URL).rstrip('/')}/embeddings"
+        self._lane = lane_of("embeddings", self._url, settings.lane_limits)
 
     async def embed(self, contents: Sequence[Content]) -> list[Vector | Refused]:
         return await self._embed(list(contents), [MAX_REFUSED_CALLS])
@@ -63,14 +73,15 @@ class OpenAiEmbedder:
     async def _embed(
         self, contents: list[Content], refusals_left: list[int]
     ) -> list[Vector | Refused]:
-        try:
-            return [*await self._call(contents)]
-        except CallFailed as failed:
-            refusals_left[0] -= 1
-            if failed.failure is not CallFailure.INVALID or refusals_left[0] <= 0:
-                raise task_error(failed) from failed
-            if len(contents) == 1:
-                return [Refused(message=failed.message)]
+        async with self._in_lane(self._lane):
+            try:
+                return [*await self._call(contents)]
+            except CallFailed as failed:
+                refusals_left[0] -= 1
+                if failed.failure is not CallFailure.INVALID or refusals_left[0] <= 0:
+                    raise task_error(failed) from failed
+                if len(contents) == 1:
+                    return [Refused(message=failed.message)]
         middle = len(contents) // 2
         return [
             *await self._embed(contents[:middle], refusals_left),
@@ -84,13 +95,12 @@ class OpenAiEmbedder:
             encoding_format=self._settings.encoding,
             dimensions=self._asked_dimensions,
         )
-        url = f"{(self._settings.base_url or OPENAI_URL).rstrip('/')}/embeddings"
         headers = {"Idempotency-Key": joint_key(contents)}
         if self._settings.api_key:
             headers["Authorization"] = f"Bearer {self._settings.api_key}"
         try:
             answer = await self._http.call(
-                "POST", url, body=question, headers=headers, answer=Answer
+                "POST", self._url, body=question, headers=headers, answer=Answer
             )
         except CallFailed as failed:
             raise self._without_key(failed) from None

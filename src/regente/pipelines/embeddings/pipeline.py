@@ -38,7 +38,7 @@ class EmbeddingPipeline:
     async def embed(self, task: Task[EmbeddingArgs]) -> EmbeddingResult:
         await self._storage.prepare()
         model, contents = task.args.model, distinct(task.args.model, task.args.texts)
-        embedder = self._embedder(model)
+        embedder = self._embedder(task)
         refused: dict[str, str] = {}
         while missing := await self._missing(task, contents, refused):
             if mine := await self._reserve(task, missing):
@@ -54,9 +54,9 @@ class EmbeddingPipeline:
             texts=len(task.args.texts), distinct=len(contents), embedded=stored[0]["count"]
         )
 
-    def _embedder(self, model: str) -> Embedder:
+    def _embedder(self, task: Task[EmbeddingArgs]) -> Embedder:
         try:
-            return self._embedders.of(model)
+            return self._embedders.of(task.args.model, task.in_lane)
         except InvalidInput as error:
             raise Fatal(error.message, code=error.code) from error
 

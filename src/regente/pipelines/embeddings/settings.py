@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from regente.engine.lanes import MAX_RATE, LaneLimits
+
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_API_MODEL = "text-embedding-3-small"
 
@@ -38,6 +40,17 @@ class EmbeddingSettings(BaseSettings):
     concurrency: int = Field(
         8, ge=1, le=1000, description="concurrent tasks, and calls, of one runner"
     )
+    api_concurrency: int = Field(
+        16, ge=1, le=10_000, description="calls of the API at once, in all runners together"
+    )
+    api_rate: float | None = Field(
+        None, gt=0, le=MAX_RATE, description="and how many start in a second; default: no limit"
+    )
     pgvector: Literal["auto", "off"] = Field(
         "auto", description="auto: use the extension where it is or can be created"
     )
+
+    @property
+    def lane_limits(self) -> LaneLimits:
+        """Of the lane in which the API is called."""
+        return LaneLimits(concurrency=self.api_concurrency, rate=self.api_rate)

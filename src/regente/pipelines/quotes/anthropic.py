@@ -8,7 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from regente.engine.errors import Fatal
+from regente.engine.lanes import LaneLimits
 from regente.http_client.client import HttpClient
+from regente.http_client.lanes import lane_of
 from regente.http_client.task_errors import as_task_errors
 from regente.pipelines.quotes.models import Analysed, Analysis, Kind, VehicleType
 from regente.pipelines.quotes.providers import idempotent
@@ -86,7 +88,9 @@ class AnthropicAnalyst:
         *,
         parameters: Mapping[str, Any] | None = None,
         honours_keys: bool = False,
+        limits: LaneLimits | None = None,
     ) -> None:
+        self.lane = lane_of("analysis", base_url, limits)
         self.honours_keys = honours_keys  # the provider's own API documents none
         self._http = http
         self._url = f"{base_url}/v1/messages"

@@ -16,8 +16,10 @@ from urllib.parse import quote
 from pydantic import AliasChoices, BaseModel, Field, RootModel, SecretStr, field_validator
 
 from regente.engine.errors import Fatal
+from regente.engine.lanes import LaneLimits
 from regente.engine.outcome import storable
 from regente.http_client.client import HttpClient
+from regente.http_client.lanes import lane_of
 from regente.http_client.task_errors import as_task_errors
 from regente.pipelines.quotes.fipe_lists import ListCache
 from regente.pipelines.quotes.models import MAX_PRICE, Analysis, Evidence, Method, VehicleType
@@ -107,7 +109,9 @@ class FipeTable:
         token: SecretStr | None = None,
         *,
         lists_seconds: float = 0.0,
+        limits: LaneLimits | None = None,
     ) -> None:
+        self.lane = lane_of("fipe", base_url, limits)
         self._lists: ListCache[Entry] = ListCache(lists_seconds)
         self._http = http
         self._base = base_url.rstrip("/")

@@ -54,6 +54,7 @@ class QuotePipeline:
             task.args.description,
             task.idempotency_key(done),
             on_unknown=on_unknown(self._providers.analyst, self._settings.analysis_on_unknown),
+            lane=self._providers.analyst.lane,
         )
 
     async def _analyse(self, description: str, key: str) -> Analysed:
@@ -64,7 +65,9 @@ class QuotePipeline:
     async def _vehicle(self, task: Task[QuoteArgs], analysis: Analysis) -> list[Evidence]:
         if not await task.done(Checkpoint.FIPE_SEARCH):
             await task.progress(checkpoint=Checkpoint.FIPE_SEARCH)
-        return [await task.step(Checkpoint.FIPE_SEARCH, self._vehicle_price, analysis)]
+        lane = self._providers.vehicles.lane
+        found = await task.step(Checkpoint.FIPE_SEARCH, self._vehicle_price, analysis, lane=lane)
+        return [found]
 
     async def _vehicle_price(self, vehicle: Analysis) -> Evidence:
         return await self._providers.vehicles.price(vehicle)
@@ -78,13 +81,14 @@ class QuotePipeline:
             analysis.search_query,
             task.idempotency_key(done),
             on_unknown=on_unknown(self._providers.shopping, self._settings.search_on_unknown),
+            lane=self._providers.shopping.lane,
         )
         found = await self._at_their_shops(task, found)
         products = await task.step(Checkpoint.PRICE_EXTRACTION_START, self._choose, found)
 
         async def look(product: Product) -> Evidence:
             seen = await self._providers.product_pages.look(
-                product, patient=task.tries < PATIENT_TRIES
+                product, task.in_lane, patient=task.tries < PATIENT_TRIES
             )
             if seen.screenshot is not None:
                 async with task.transaction() as connection:
@@ -121,6 +125,7 @@ class QuotePipeline:
             concurrency=self._settings.products_at_once,
             on_unknown=on_unknown(self._providers.shopping, self._settings.search_on_unknown),
             checkpoint=done,
+            lane=self._providers.shopping.lane,
         )
         at_shops = {one.position: one for one in looked_up}
         products = [at_shops.get(one.position, one) for one in found.products]

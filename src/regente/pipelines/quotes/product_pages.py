@@ -9,9 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 from regente.address_guard import AddressRefused, GuardedTransport, check_url, origin_of
-from regente.engine.errors import Transient
+from regente.engine.errors import LaneBusy, TaskError, Transient
+from regente.engine.lanes import LaneLimits
 from regente.http_client.client import TRANSIENT, CallFailed, CallFailure, HttpClient, WebPage
+from regente.http_client.lanes import InLane, lane_of
 from regente.http_client.parsing import parse_page
+from regente.http_client.task_errors import as_task_errors
 from regente.pipelines.quotes.models import Evidence, Method, Product
 from regente.pipelines.quotes.price_extraction import PagePrice, read_price
 from regente.pipelines.quotes.screenshots import Screenshots
@@ -41,7 +44,9 @@ class HttpProductPages:
         home: str,
         accept_listing: bool,
         screenshots: Screenshots | None = None,
+        limits: LaneLimits | None = None,
     ) -> None:
+        self._limits = limits
         self._home = origin_of(home)
         guard = GuardedTransport(
             allow_private=False, connections=MAX_CONNECTIONS, trusted=frozenset({self._home})
@@ -54,22 +59,22 @@ class HttpProductPages:
     async def close(self) -> None:
         await self._http.close()
 
-    async def look(self, product: Product, *, patient: bool) -> Evidence:
+    async def look(self, product: Product, in_lane: InLane, *, patient: bool) -> Evidence:
         if product.url is None:
             return self._without_price(product, NO_PAGE)
         try:
             self._check(product.url)
-            page = await self._http.page(product.url, headers=HEADERS)
+            page = await self._fetch(product.url, in_lane)
         except AddressRefused:
             return self._without_price(product, "ADDRESS_REFUSED")
-        except CallFailed as failed:
-            if patient and failed.failure in (*TRANSIENT, CallFailure.THROTTLED):
+        except TaskError as failed:
+            if isinstance(failed, LaneBusy) and not failed.is_parked:
+                raise
+            if patient and _may_come_back(failed):
                 raise Transient(
                     f"the page of product {product.position}: {failed.message}", code="PAGE_AWAY"
                 ) from failed
-            return self._without_price(
-                product, f"HTTP_{failed.status or failed.failure.value.upper()}"
-            )
+            return self._without_price(product, failed.code)
         try:
             found = await parse_page(read_price, page.text, self._currency)
         except Transient:  # it takes the parser too much time or memory, or crashes it
@@ -84,6 +89,12 @@ class HttpProductPages:
             return evidence
         png = await self._screenshots.take(page.text)
         return evidence.model_copy(update={"screenshot": png})
+
+    async def _fetch(self, url: str, in_lane: InLane) -> WebPage:
+        """The page, fetched in its shop's lane, which hears how that went."""
+        async with in_lane(lane_of("shop", url, self._limits)):
+            with as_task_errors():
+                return await self._http.page(url, headers=HEADERS)
 
     def _read(self, product: Product, page: WebPage, found: PagePrice | None) -> Evidence:
         digest = hashlib.sha256(page.text.encode()).hexdigest()
@@ -128,6 +139,14 @@ class HttpProductPages:
         check_url(url, allow_private=True)
         if origin_of(url) != self._home:
             check_url(url, allow_private=False)
+
+
+def _may_come_back(failed: TaskError) -> bool:
+    """Whether the shop is away for a while; so is one whose lane is parked."""
+    cause = failed.__cause__
+    if not isinstance(cause, CallFailed):
+        return isinstance(failed, LaneBusy)
+    return cause.failure in (*TRANSIENT, CallFailure.THROTTLED)
 
 
 def _left_out(price: Decimal, currency: str, method: Method) -> dict[str, Any]:

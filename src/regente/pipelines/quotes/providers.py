@@ -6,10 +6,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from regente.engine.intents import OnUnknown
+from regente.engine.lanes import Lane
+from regente.http_client.lanes import InLane
 from regente.pipelines.quotes.models import Analysed, Analysis, Evidence, Found, Product
 
 
-class PaidProvider(Protocol):
+class CalledProvider(Protocol):
+    """Each call holds a place in the provider's lane."""
+
+    @property
+    def lane(self) -> Lane: ...
+
+
+class PaidProvider(CalledProvider, Protocol):
     """Each call is paid for."""
 
     @property
@@ -35,15 +44,15 @@ class Shopping(PaidProvider, Protocol):
         one that fails for a while raises while `patient`."""
 
 
-class VehicleTable(Protocol):
+class VehicleTable(CalledProvider, Protocol):
     async def price(self, vehicle: Analysis) -> Evidence:
         """The vehicle's price in the table; raises `Fatal` if the table does not have it."""
 
 
 class ProductPages(Protocol):
-    async def look(self, product: Product, *, patient: bool) -> Evidence:
-        """The price on the product's page. A page that does not answer raises `Transient` while
-        `patient`, else it is evidence without a price."""
+    async def look(self, product: Product, in_lane: InLane, *, patient: bool) -> Evidence:
+        """The price on the product's page, which is fetched in its shop's lane. A page that does
+        not answer raises `Transient` while `patient`, else it is evidence without a price."""
 
 
 @dataclass(frozen=True, slots=True)

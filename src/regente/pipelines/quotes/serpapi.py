@@ -14,7 +14,9 @@ from urllib.parse import urlencode, urlsplit
 from pydantic import BaseModel, Field, SecretStr
 
 from regente.engine.errors import Fatal
+from regente.engine.lanes import LaneLimits
 from regente.http_client.client import TRANSIENT, CallFailed, CallFailure, HttpClient
+from regente.http_client.lanes import lane_of
 from regente.http_client.task_errors import as_task_errors, task_error
 from regente.pipelines.quotes.currencies import currency_of
 from regente.pipelines.quotes.models import MAX_PRICE, Found, Product
@@ -72,7 +74,9 @@ class SerpApiShopping:
         language: str,
         currency: str,
         honours_keys: bool = False,
+        limits: LaneLimits | None = None,
     ) -> None:
+        self.lane = lane_of("search", base_url, limits)
         self.honours_keys = honours_keys  # the provider's own API documents none
         self._http = http
         self._url = f"{base_url}/search.json"

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from regente.engine.intents import OnUnknown
+from regente.engine.lanes import MAX_RATE, LaneLimits
 
 STANDIN = "/quotes"
 """The path of the sandbox's stand-ins."""
@@ -82,6 +83,24 @@ class QuotesSettings(BaseSettings):
     http_timeout: float = Field(
         60.0, gt=0, description="seconds that a provider or a page may take to answer"
     )
+    provider_concurrency: int = Field(
+        20,
+        ge=1,
+        le=10_000,
+        description="calls of each provider (analysis, search, FIPE) at once, in all runners",
+    )
+    provider_rate: float | None = Field(
+        None,
+        gt=0,
+        le=MAX_RATE,
+        description="and how many of each start in a second; default: no limit",
+    )
+    shop_concurrency: int = Field(
+        4, ge=1, le=1000, description="pages of one shop fetched at once, in all runners"
+    )
+    shop_rate: float | None = Field(
+        None, gt=0, le=MAX_RATE, description="and how many in a second; default: no limit"
+    )
     concurrency: int = Field(20, ge=1, le=10_000, description="quotes at once in one runner")
     retry_seconds: float = Field(
         5.0, ge=0, description="the first wait after a failure; it doubles"
@@ -102,6 +121,16 @@ class QuotesSettings(BaseSettings):
         if fixed := sorted({"model", "messages", "system", "tools"} & given.keys()):
             raise ValueError(f"{', '.join(fixed)} cannot be changed")
         return given
+
+    @property
+    def provider_limits(self) -> LaneLimits:
+        """Of the lane of each provider."""
+        return LaneLimits(concurrency=self.provider_concurrency, rate=self.provider_rate)
+
+    @property
+    def shop_limits(self) -> LaneLimits:
+        """Of the lane of each shop."""
+        return LaneLimits(concurrency=self.shop_concurrency, rate=self.shop_rate)
 
     @property
     def is_real(self) -> bool:

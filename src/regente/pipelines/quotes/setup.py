@@ -63,6 +63,7 @@ def register_quotes(
         home=search_url,
         accept_listing=settings.accept_listing,
         screenshots=Screenshots.of(wanted=settings.screenshots, chromium=settings.chromium),
+        limits=settings.shop_limits,
     )
     quotes = QuotePipeline(providers(http, product_pages, settings, sandbox_url), settings)
     retry = Retry(
@@ -93,6 +94,7 @@ def providers(
             settings.anthropic_model,
             parameters=settings.anthropic_parameters,
             honours_keys=is_standin(analysis_url, sandbox_url),
+            limits=settings.provider_limits,
         ),
         shopping=SerpApiShopping(
             http,
@@ -102,9 +104,14 @@ def providers(
             language=settings.language,
             currency=settings.currency,
             honours_keys=is_standin(search_url, sandbox_url),
+            limits=settings.provider_limits,
         ),
         vehicles=FipeTable(
-            http, fipe_url, settings.fipe_token, lists_seconds=3600 * settings.fipe_cache_hours
+            http,
+            fipe_url,
+            settings.fipe_token,
+            lists_seconds=3600 * settings.fipe_cache_hours,
+            limits=settings.provider_limits,
         ),
         product_pages=product_pages,
     )

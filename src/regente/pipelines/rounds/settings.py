@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from regente.engine.lanes import MAX_RATE, LaneLimits
 from regente.engine.retry import Retry
 
 
@@ -25,7 +26,12 @@ class RoundSettings(BaseSettings):
     concurrency: int = Field(
         4, ge=1, le=1000, description="matches that one runner scrapes at once"
     )
-    pause_seconds: float = Field(0.1, ge=0, le=60, description="between two requests of one runner")
+    site_concurrency: int = Field(
+        4, ge=1, le=1000, description="pages of one site fetched at once, in all runners together"
+    )
+    pause_seconds: float = Field(
+        0.1, ge=0, le=60, description="between two requests to one site, of all runners"
+    )
     page_seconds: float = Field(
         30.0, gt=0, le=600, description="how long a page may take, to its last byte"
     )
@@ -48,6 +54,12 @@ class RoundSettings(BaseSettings):
     user_agent: str = Field(
         "Regente", min_length=1, max_length=200, description="how we introduce ourselves"
     )
+
+    @property
+    def lane_limits(self) -> LaneLimits:
+        """Of the lane of a site."""
+        rate = min(MAX_RATE, 1 / self.pause_seconds) if self.pause_seconds else None
+        return LaneLimits(concurrency=self.site_concurrency, rate=rate, burst=1)
 
     @property
     def retry(self) -> Retry:

@@ -25,7 +25,7 @@ def register_rounds(
 ) -> None:
     sites = Sites(http, settings, sandbox_url)
     # Each task fetches one page: without a heartbeat for longer it is stalled.
-    stall_seconds = settings.page_seconds + settings.concurrency * settings.pause_seconds + 120
+    stall_seconds = settings.page_seconds + 120
     registry.pipeline(
         "rounds",
         args=RoundArgs,

@@ -1,16 +1,16 @@
-"""Fetches pages of leagues' sites, with pauses; attaches each as a snapshot to its attempt."""
+"""Fetches pages of leagues' sites, in their lanes; attaches each as a snapshot to its attempt."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import Any
 from urllib.parse import urlsplit
 
 from regente.engine.errors import Fatal, Transient
 from regente.engine.task import Task
 from regente.http_client.client import CallFailed, HttpClient, WebPage
+from regente.http_client.lanes import lane_of
 from regente.http_client.task_errors import task_error
 from regente.pipelines.rounds.load_adapters import KnownSite, known_sites, site_of
 from regente.pipelines.rounds.settings import RoundSettings
@@ -18,21 +18,6 @@ from regente.pipelines.rounds.settings import RoundSettings
 logger = logging.getLogger("regente.rounds")
 
 SNAPSHOT = "page.html"
-
-
-class RequestPacer:
-    """Keeps a pause between the requests of this process."""
-
-    def __init__(self, pause_seconds: float) -> None:
-        self._pause_seconds = pause_seconds
-        self._next_at = 0.0
-
-    async def wait(self) -> None:
-        now = time.monotonic()
-        at = max(now, self._next_at)
-        self._next_at = at + self._pause_seconds
-        if at > now:
-            await asyncio.sleep(at - now)
 
 
 class Site:
@@ -48,7 +33,7 @@ class Site:
         self._origin = urlsplit(self._url)[:2]
         self._page_seconds = settings.page_seconds
         self._headers = {"user-agent": settings.user_agent, "accept": "text/html"}
-        self._pace = RequestPacer(settings.pause_seconds)
+        self._lane = lane_of("league", self._url, settings.lane_limits)
 
     async def round_page(self, task: Task[Any], league: str, number: int) -> WebPage:
         path = self._round_url(league, number).lstrip("/")
@@ -64,11 +49,18 @@ class Site:
     async def _page(self, task: Task[Any], url: str) -> WebPage:
         if not self.has(url):
             raise Fatal(f"{url} is not on the league's site", code="FOREIGN_ADDRESS")
-        await self._pace.wait()
+        async with task.in_lane(self._lane):
+            page = await self._fetch(task, url)
+        task.snapshot(SNAPSHOT, page.text)
+        if not self.has(page.url):
+            raise Fatal(f"{url} redirects to another site, {page.url}", code="FOREIGN_ADDRESS")
+        return page
+
+    async def _fetch(self, task: Task[Any], url: str) -> WebPage:
         logger.info("fetching %s", url)
         try:
             async with asyncio.timeout(self._page_seconds):
-                page = await self._http.page(url, headers=self._headers)
+                return await self._http.page(url, headers=self._headers)
         except TimeoutError:
             raise Transient(
                 f"GET {url}: no complete page within {self._page_seconds} s", code="HTTP_TIMEOUT"
@@ -77,14 +69,10 @@ class Site:
             if failed.body:
                 task.snapshot(SNAPSHOT, failed.body)
             raise task_error(failed) from failed
-        task.snapshot(SNAPSHOT, page.text)
-        if not self.has(page.url):
-            raise Fatal(f"{url} redirects to another site, {page.url}", code="FOREIGN_ADDRESS")
-        return page
 
 
 class Sites:
-    """The sites of all leagues: each has a pause of its own between requests."""
+    """The sites of all leagues: each has a lane of its own."""
 
     def __init__(self, http: HttpClient, settings: RoundSettings, sandbox_url: str) -> None:
         self._known = known_sites(settings.sites)

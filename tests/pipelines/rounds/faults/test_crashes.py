@@ -36,9 +36,8 @@ NOT_MET = {
     "schedule.fired",
     "locked.committed",  # no other session locks their rows
     "migrate.statement",
-    "signal.received",  # nor signals, children and lanes
+    "signal.received",  # nor signals, children and tasks in lanes
     "claim.lanes_committed",
-    "lanes.before_report",
     "children.spawned",
     "children.recorded",
 }
@@ -73,6 +72,11 @@ CRASHES = {
         Crash("transaction.committed"),
         Crash("finish.before"),
         Crash("finish.committed"),
+    ],
+    "in the lane of the site": [
+        Crash("lanes.entered", 3),
+        Crash("lanes.before_leave", 2),
+        Crash("lanes.before_report", 2),
     ],
     "at its matches": [
         Crash("claim.committed", 2),

@@ -6,6 +6,5 @@ BEGIN
                                     WHERE t.status = 'running' AND t.lane = wanted.name)
   FROM unnest(lanes) AS wanted (name);
 END $$;
-DROP FUNCTION regente.calls_in_lane(text);
 ALTER TABLE regente.lanes DROP COLUMN defaults;
 DROP TABLE regente.lane_calls;
