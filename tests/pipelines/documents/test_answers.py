@@ -21,7 +21,9 @@ from regente.pipelines.documents.settings import DocumentSettings
 from regente.pipelines.documents.setup import register_documents
 from regente.pipelines.documents.standins.openrouter import ROUTE, ChatFault, OpenRouter
 from regente.services.sandbox.sandbox import Sandbox
+from tests.pipelines.documents.conftest import with_settings
 from tests.pipelines.documents.environment import Environment
+from tests.support.eventually import eventually_async
 from tests.support.running import runner_in
 
 CLASSES = (DocumentClass(name="contrato"), DocumentClass(name="outro"))
@@ -169,6 +171,35 @@ async def test_a_long_rate_limit_is_waited_out_in_the_queue(
         "EM_ANDAMENTO",
         "PENDENTE",
     )
+
+
+@with_settings(api_concurrency=1)
+async def test_one_429_holds_back_all_runners(
+    env: Environment, chat: OpenRouter, registry: Registry, database_url: str
+) -> None:
+    """W8, Q2: also those of other processes, until an operator opens the lane."""
+    chat.break_with(ChatFault.THROTTLE, times=1, seconds=3600)
+    for number in range(20):
+        env.write(f"{number}.txt", f"um contrato {number}")
+    execution_id = await env.submit()
+    async with (
+        Regente(database_url, settings=env.app.settings, pipelines=registry) as other,
+        runner_in(env.app),
+        runner_in(other),
+    ):
+        busy = b"SELECT count(DISTINCT task_id) FROM regente.failures WHERE code = 'LANE_BUSY'"
+        await eventually_async(lambda: _counts(env, busy, 19), within_seconds=60)
+        assert chat.calls["throttled"] == 1
+        assert chat.calls["answered"] == 0
+        [lane] = await env.app.lanes.list(pipeline="documents")
+        assert (lane.status, lane.parked_because, lane.concurrency) == ("parked", "throttled", 1)
+        await env.app.lanes.open(lane.name)
+        execution = await env.ended(execution_id)
+    assert (execution.documentos.CONCLUIDO, chat.calls["throttled"]) == (20, 1)
+
+
+async def _counts(env: Environment, query: bytes, count: int) -> bool:
+    return bool((await env.sql(query))[0][0] == count)
 
 
 async def test_the_key_goes_to_the_api_and_nowhere_else(
