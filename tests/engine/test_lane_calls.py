@@ -197,30 +197,36 @@ async def test_a_lane_that_another_session_has_locked_is_asked_again(
 
 
 async def test_a_stale_snapshot_does_not_exceed_the_limit(calls: Calls, sql: Sql) -> None:
-    """Q2, I8: a call whose snapshot is older than the last place's commit counts that place."""
+    """Q2, I8: a call whose statement began before the last place was given, and which counts after
+    that one's commit, counts it."""
     claims = await calls.attempts(3)
     assert await calls.enter(claims[0]) is not None
-    sql.execute(
-        "CREATE OR REPLACE FUNCTION regente.clock() RETURNS timestamptz LANGUAGE plpgsql STABLE "
-        "AS $$ BEGIN PERFORM pg_advisory_lock_shared(4711); "
-        "PERFORM pg_advisory_unlock_shared(4711); RETURN timestamptz '2100-01-01'; END $$"
-    )
-    sql.execute("SELECT pg_advisory_lock(4711)")
-    late = asyncio.ensure_future(calls.enter(claims[1]))
-    blocked = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = (%s)"
-    database = one(sql, "SELECT current_database() AS name")["name"]
-    sql.execute("UPDATE regente.lanes SET parked_until = '2000-01-01'")  # so that the clock is read
-    await until(lambda: sql.execute(blocked, (database,)).fetchone())
-    sql.execute(
-        "INSERT INTO regente.lane_calls (task_id, attempt, number, lane, entered_at, asked_at) "
-        "VALUES (%s, 1, 99, 'shop', '2100-01-01', '2100-01-01')",
-        (claims[2].id,),
-    )
-    sql.execute("SELECT pg_advisory_unlock(4711)")
-    found = await late
-    held = many(sql, "SELECT FROM regente.lane_calls WHERE entered_at IS NOT NULL")
-    assert len(held) == 2
-    assert found is None
+    definition = "SELECT pg_get_functiondef('regente.running_in_lanes'::regproc) AS text"
+    text = one(sql, definition)["text"]
+    sql.execute(text.replace("running_in_lanes", "counted_in_lanes"))
+    waits = "PERFORM pg_advisory_lock_shared(4711), pg_advisory_unlock_shared(4711);"
+    try:
+        # Between the statement's own snapshot and the count.
+        sql.execute(
+            "CREATE OR REPLACE FUNCTION regente.running_in_lanes(lanes text[]) "
+            "RETURNS TABLE (lane text, running bigint) LANGUAGE plpgsql VOLATILE AS $$ BEGIN "
+            f"{waits} RETURN QUERY SELECT * FROM regente.counted_in_lanes(lanes); END $$"
+        )
+        sql.execute("SELECT pg_advisory_lock(4711)")
+        late = asyncio.ensure_future(calls.enter(claims[1]))
+        blocked = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = (%s)"
+        database = one(sql, "SELECT current_database() AS name")["name"]
+        await until(lambda: sql.execute(blocked, (database,)).fetchone())
+        sql.execute(
+            "INSERT INTO regente.lane_calls (task_id, attempt, number, lane, entered_at, asked_at) "
+            "VALUES (%s, 1, 99, 'shop', '2100-01-01', '2100-01-01')",
+            (claims[2].id,),
+        )
+        sql.execute("SELECT pg_advisory_unlock(4711)")
+        assert await late is None
+    finally:
+        sql.execute(text)
+        sql.execute("DROP FUNCTION regente.counted_in_lanes(text[])")
 
 
 async def test_an_answer_that_got_lost_costs_no_second_place(calls: Calls) -> None:
@@ -369,17 +375,22 @@ async def test_calls_of_a_runner_enter_in_turn(calls: Calls) -> None:
 
 async def test_steps_and_blocks_make_their_calls_in_lanes(app: Regente, registry: Registry) -> None:
     """Q2, Q7: `step`, `each` and `in_lane`; a recorded step asks no lane again."""
-    now: dict[str, int] = {}
-    most: dict[str, int] = {}
+    limits = {"a": 1, "b": 2, "c": 3, "x": 1}
+    now, most = dict.fromkeys(limits, 0), dict.fromkeys(limits, 0)
+    full = {name: asyncio.Event() for name in limits}
 
     async def call(name: str) -> str:
-        now[name] = now.get(name, 0) + 1
-        most[name] = max(most.get(name, 0), now[name])
+        """Ends when the lane was full once."""
+        now[name] += 1
+        most[name] = max(most[name], now[name])
+        if most[name] >= limits[name]:
+            full[name].set()
+        await full[name].wait()
         await asyncio.sleep(0.01)
         now[name] -= 1
         return name
 
-    lanes = {name: Lane(name, LaneLimits(concurrency=n)) for n, name in enumerate("abc", start=1)}
+    lanes = {name: Lane(name, LaneLimits(concurrency=limits[name])) for name in "abc"}
 
     @registry.pipeline("p", retry=FAST)
     async def p(task: Task) -> int:
