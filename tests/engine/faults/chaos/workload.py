@@ -8,7 +8,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from regente import Fatal, LaneLimits, Retry, Task, Throttled, Transient, pipeline
+from regente import Fatal, Lane, LaneLimits, Retry, Task, Throttled, Transient, pipeline
 from tests.support.sinks import ARRIVE, ExternalSink, store_arrival
 
 LONGEST_BACKOFF_SECONDS = 0.5
@@ -66,7 +66,8 @@ def of_ten(args: dict[str, int]) -> str:
 async def steps(task: Task) -> int:
     seen = await task.step("READ", work, task.args["ms"] / 2)
     await store(task, "STORE")
-    await task.step("THINK", work, task.args["ms"] / 2)
+    lane = Lane(f"thinking {task.args['n'] % 10}", LaneLimits(concurrency=5, breaker=0))
+    await task.step("THINK", work, task.args["ms"] / 2, lane=lane)
     await store(task, "CLOSE")
     return seen
 
