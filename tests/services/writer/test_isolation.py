@@ -104,7 +104,7 @@ async def test_a_source_has_a_deadline_over_all_its_reads(
     """F8, O22: one that breaks off after each further row would be read for ever."""
 
     async def one_more_row(visit: Visit) -> None:
-        await visit.head(content_length=1_000_000)
+        await visit.head(content_length=1_000_000_000)
         for number in range(visit.number):
             await visit.send(b'{"ads":[' if number == 0 else b",")
             await visit.send(json.dumps({"id": f"ad-{number}", "text": "x" * 9000}).encode())
