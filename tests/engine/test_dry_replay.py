@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from regente import Regente, Retry, Skip, Task, Transient
+from regente import Lane, Regente, Retry, Skip, Task, Transient
 from regente.engine import dry_replay
 from regente.engine.deploy_check import (
     check_replays,
@@ -36,6 +36,7 @@ SELECT (SELECT json_agg(t ORDER BY id) FROM regente.tasks t)::text AS tasks,
        (SELECT count(*) FROM regente.events) AS events,
        (SELECT count(*) FROM regente.batches) AS batches,
        (SELECT count(*) FROM regente.waits) AS waits,
+       (SELECT count(*) FROM regente.lane_calls) AS lane_calls,
        (SELECT count(*) FROM regente.intents) AS intents"""
 
 called: list[str] = []
@@ -125,6 +126,21 @@ async def test_the_same_code_understands_its_own_steps(deploys: Deploys) -> None
     found = await deploys.check(work)
     assert (found.verdict, found.stopped_at) == ("understood", "signal:approval")
     assert found.task_id == task_id
+
+
+async def in_lanes(task: Task[Any]) -> str:
+    async with task.in_lane(Lane("shop.example")):
+        urls = await task.step("FETCH", fetch, task.args["url"])
+    await task.step("READ", read, urls[0], lane=Lane("reports"))
+    async with task.in_lane(Lane("shop.example")):
+        return str(await task.wait_for("approval"))
+
+
+async def test_a_replay_takes_no_place_in_a_lane(deploys: Deploys) -> None:
+    """Q12: and does not stop where the code asks for one."""
+    await deploys.begin(in_lanes)
+    found = await deploys.check(in_lanes)
+    assert (found.verdict, found.stopped_at) == ("understood", "signal:approval")
 
 
 async def other_arguments(task: Task[Any]) -> None:

@@ -7,12 +7,14 @@ What the code does between its steps runs, as it does in every attempt; effects 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from regente.engine.effect_guard import EffectRefused, effects_refused, refused_effect
 from regente.engine.errors import ControlFlow, Held, RegenteError, Skip, Suspended
+from regente.engine.lanes import Lane
 from regente.engine.models import ReplayCheck, ReplayVerdict
 from regente.engine.pipeline import Pipeline
 from regente.engine.replay import Memory, check_name
@@ -102,6 +104,11 @@ class DryTask(Task[Any]):
     async def event(self, name: str, /, **details: Any) -> None:
         """One that is not recorded would be added, and the code would go on."""
         self._replay.key(f"event:{name}") in await self._recall()  # noqa: B015 - notes the question
+
+    @contextlib.asynccontextmanager
+    async def in_lane(self, lane: Lane) -> AsyncIterator[None]:
+        """No call is made, so that none needs a place."""
+        yield
 
     async def _recall(self) -> Memory:
         if self.stopped_at is not None:  # the code caught it: it goes no further
