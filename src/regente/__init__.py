@@ -3,6 +3,7 @@
 from regente.app import Regente
 from regente.engine.database import TaskConnection
 from regente.engine.errors import (
+    AlreadyEnqueued,
     Blocked,
     ChildrenFailed,
     DatabaseUnavailable,
@@ -29,12 +30,15 @@ from regente.engine.models import Child, TaskFailed
 from regente.engine.pipeline import pipeline
 from regente.engine.retry import Retry, days, hours, minutes, seconds
 from regente.engine.task import Task
+from regente.engine.uniqueness import Enqueued
 
 __all__ = [
+    "AlreadyEnqueued",
     "Blocked",
     "Child",
     "ChildrenFailed",
     "DatabaseUnavailable",
+    "Enqueued",
     "Fatal",
     "IllegalTransition",
     "InvalidArgs",

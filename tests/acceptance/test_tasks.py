@@ -152,3 +152,16 @@ async def test_a_signal_reaches_a_task_from_the_command_line(cli: Cli, sample: S
     assert "not valid JSON" in (await cli("tasks", "signal", waiting, "approval", "{")).err
     assert (await cli("tasks", "signal", "4711", "approval")).code == 1
     assert (await cli("tasks", "signal", str(sample.failed), "approval")).code == 1
+
+
+async def test_enqueue_with_a_key_that_becomes_free_again(cli: Cli, sample: SampleTasks) -> None:
+    put = ("enqueue", "pages", '{"url": "x"}', "--import", str(PIPELINES), "--key", "k")
+    first = await cli.json(*put, "--unique", "24h")
+    assert first["created"]
+    again = await cli.json(*put, "--unique", "1d", "--on-conflict", "replace")
+    assert (again["id"], again["created"]) == (first["id"], False)
+    assert "which has the key" in await cli.text(*put)
+    taken = await cli(*put, "--on-conflict", "error", "--json")
+    assert (taken.code, taken.error["code"]) == (1, "ALREADY_ENQUEUED")
+    await cli.text("tasks", "cancel", str(first["id"]))
+    assert (await cli.json(*put, "--unique", "until_done"))["created"]

@@ -6,6 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import psycopg
+import pytest
+from pydantic import BaseModel
+
 from regente import Fatal, Regente, Retry, Task, Throttled, Transient
 from regente.engine.database import TaskConnection
 from regente.engine.pipeline import Registry
@@ -15,6 +19,10 @@ from tests.support.eventually import eventually_async
 SETTINGS = Settings(
     sweep_seconds=0.2, batches_seconds=0.2, schedules_seconds=0.2, drain_seconds=5.0
 )
+
+
+class Typed(BaseModel):
+    n: int
 
 
 def pipelines() -> Registry:
@@ -38,6 +46,10 @@ def pipelines() -> Registry:
             task.snapshot("page.html", "<html>")
             raise Fatal("broken", code="LAYOUT")
         return {"doubled": doubled, "parts": parts, "stored": stored}
+
+    @registry.pipeline("typed", args=Typed)
+    async def typed(task: Task[Typed]) -> int:
+        return task.args.n
 
     @registry.pipeline("endless")
     async def endless(task: Task) -> None:
@@ -72,6 +84,7 @@ async def take_tour(url: str) -> None:
             await _mixed_batch(app)
             await _cancel_running(app)
             await _schedule_and_pause(app)
+            await _from_sql(app)
             await _bulk(app)
         await _nothing_twice(app)
 
@@ -118,6 +131,27 @@ async def _schedule_and_pause(app: Regente) -> None:
     task_id = await app.enqueue("mixed", {"kind": "plain", "n": 1})
     assert (await app.why(task_id)).code == "PAUSED"
     await app.resume("mixed")
+
+
+async def _from_sql(app: Regente) -> None:
+    """A checked task from SQL, with a key that becomes free again."""
+    async with app.database.transaction() as connection:
+        ids = [
+            await (
+                await connection.execute(
+                    "SELECT regente.enqueue('typed', '{\"n\": 1}', key => 'k',"
+                    " \"unique\" => %s, on_conflict => 'replace')",
+                    [unique],
+                )
+            ).fetchone()
+            for unique in ("until_done", "1 second", "ever")
+        ]
+    assert ids[0] == ids[1] == ids[2]
+    with pytest.raises(psycopg.Error, match="n: a value of the type integer"):
+        async with app.database.transaction() as connection:
+            await connection.execute("SELECT regente.enqueue('typed', '{\"n\": \"x\"}')")
+    assert ids[0] is not None
+    assert await app.wait(ids[0][0], timeout=60) == 1
 
 
 async def _bulk(app: Regente) -> None:

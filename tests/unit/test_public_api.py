@@ -13,10 +13,12 @@ from regente.engine import errors
 from regente.engine.pipeline import Registry
 
 NAMES = {
+    "AlreadyEnqueued",
     "Blocked",
     "Child",
     "ChildrenFailed",
     "DatabaseUnavailable",
+    "Enqueued",
     "Fatal",
     "IllegalTransition",
     "InvalidArgs",
@@ -50,7 +52,7 @@ NAMES = {
 
 REGENTE = {
     "enqueue": "pipeline, args, key, priority, run_at, batch, max_attempts, draft, lane, "
-    "connection",
+    "unique, on_conflict, connection",
     "enqueue_many": "pipeline, args, keys, priority, run_at, batch, "
     "max_attempts, draft, lane, connection",
     "queue": "ids, by, connection",
@@ -194,6 +196,7 @@ def test_every_error_has_a_stable_code() -> None:
         "PayloadTooLarge": "PAYLOAD_TOO_LARGE",
         "NotFound": "NOT_FOUND",
         "IllegalTransition": "ILLEGAL_TRANSITION",
+        "AlreadyEnqueued": "ALREADY_ENQUEUED",
         "DatabaseUnavailable": "DATABASE_UNAVAILABLE",
         "RowLocked": "ROW_LOCKED",
         "StatementTimeout": "STATEMENT_TIMEOUT",

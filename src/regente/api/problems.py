@@ -46,6 +46,7 @@ _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (errors.InvalidInput, HTTPStatus(422)),
     (errors.NotFound, HTTPStatus.NOT_FOUND),
     (errors.IllegalTransition, HTTPStatus.CONFLICT),
+    (errors.AlreadyEnqueued, HTTPStatus.CONFLICT),
     (errors.DatabaseUnavailable, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.SchemaOutdated, HTTPStatus.SERVICE_UNAVAILABLE),
     (SecretsUnreadable, HTTPStatus.SERVICE_UNAVAILABLE),

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 import typer
 
 from regente.cli.command import CommandContext, command
 from regente.cli.imports import ImportsOption, import_modules
-from regente.cli.inputs import batch_reference, parse_args, parse_time
+from regente.cli.inputs import batch_reference, parse_args, parse_time, parse_unique
 from regente.engine.enqueue import BY_PIPELINE
+
+
+class OnConflictChoice(Enum):
+    RETURN = "return"
+    REPLACE = "replace"
+    ERROR = "error"
 
 
 def add_to(root: typer.Typer) -> None:
@@ -29,6 +36,14 @@ async def enqueue(
     key: Annotated[
         str | None, typer.Option(help="Unique key: a second task with it is not stored.")
     ] = None,
+    unique: Annotated[
+        str,
+        typer.Option(help="How long the key is taken: ever, until_done, until_started or 24h."),
+    ] = "ever",
+    on_conflict: Annotated[
+        OnConflictChoice,
+        typer.Option(help="When it is taken: return that task's id, replace it, or an error."),
+    ] = OnConflictChoice.RETURN,
     priority: Annotated[int, typer.Option(help="Higher comes first.")] = 0,
     run_at: Annotated[
         str | None, typer.Option(help="Not before this time, like 2030-01-31T18:00:00Z.")
@@ -58,6 +73,8 @@ async def enqueue(
             pipeline,
             values,
             key=key,
+            unique=parse_unique(unique),
+            on_conflict=on_conflict.value,
             priority=priority,
             run_at=due,
             batch=into,
@@ -67,11 +84,15 @@ async def enqueue(
         task = await app.get(task_id)
     document = {
         "id": task_id,
+        "created": task_id.created,
         "pipeline": pipeline,
         "status": task.status,
         "batch_id": task.batch_id,
     }
     context.answer(
         document,
-        lambda: f"Task {task_id} is {task.status}. Follow it with: regente tasks show {task_id}",
+        lambda: (
+            f"Task {task_id}{'' if task_id.created else ', which has the key,'} is {task.status}. "
+            f"Follow it with: regente tasks show {task_id}"
+        ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,6 +14,7 @@ import typer
 from regente.engine.errors import InvalidInput
 
 MAX_ID = 2**63 - 1
+UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 IdArgument = Annotated[
     int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The task's id.", show_default=False)
@@ -73,6 +75,12 @@ def parse_time(text: str | None) -> datetime | None:
     if moment.tzinfo is None:
         raise InvalidInput(f"{text!r} has no time zone: write it like 2030-01-31T18:00:00Z")
     return moment
+
+
+def parse_unique(text: str) -> Any:
+    """For how long a key is taken: a word, or a time like 24h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
+    return float(found[1]) * UNIT_SECONDS[found[2]] if found else text
 
 
 def confirm(question: str, *, yes: bool, as_json: bool) -> None:

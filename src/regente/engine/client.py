@@ -55,6 +55,7 @@ from regente.engine.schedule_operations import (
     ScheduleRules,
     with_time,
 )
+from regente.engine.uniqueness import Enqueued, OnConflict, Unique, checked_uniqueness
 from regente.engine.why import explain
 
 MAX_PAGE = 1000
@@ -102,23 +103,31 @@ class Client:
         max_attempts: int | None = None,
         draft: bool = False,
         lane: str | None = BY_PIPELINE,
+        unique: Unique = "ever",
+        on_conflict: OnConflict = "return",
         connection: AsyncConnection[Any] | None = None,
-    ) -> int:
+    ) -> Enqueued:
         """Store one task and return its id. It is durable when this returns.
 
         With `key`, a task of the same pipeline and key is stored once: the second call returns the
-        first one's id. Higher `priority` comes first. `batch` is a batch's id, or its name: a new
-        name opens one. `draft` leaves it in the bank. `lane` is what it shares limits with, by
-        default the result of the pipeline's own function; None for no lane. With `connection` it
-        becomes part of the caller's own transaction.
+        first one's id, with `created` false. `unique` says for how long the key belongs to the
+        task: for ever, until it is done, until it is started, or for a time, like `hours(24)`.
+        `on_conflict="error"` raises `AlreadyEnqueued` instead; with `"replace"` a task that has not
+        started takes the new arguments and options.
+
+        Higher `priority` comes first. `batch` is a batch's id, or its name: a new name opens one.
+        `draft` leaves it in the bank. `lane` is what it shares limits with, by default what the
+        pipeline's own function tells; None for no lane. With `connection` it becomes part of the
+        caller's own transaction.
         """
         refuse_effects(connection, "the id of a new task")
         await self._intake.check_pipeline(pipeline, connection)
         text, lane = self._intake.checked(pipeline, {} if args is None else args, lane)
         check_options([key], priority, run_at, max_attempts)
+        uniqueness = checked_uniqueness(key, unique, on_conflict)
         batch_id = await self._batch_id(batch, connection)
         task = NewTask(pipeline, text, key, priority, run_at, max_attempts, batch_id, draft, lane)
-        return await self._intake.one(task, connection)
+        return await self._intake.one(task, connection, uniqueness)
 
     async def enqueue_many(
         self,

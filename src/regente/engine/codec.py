@@ -8,6 +8,8 @@ from functools import lru_cache, partial
 from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from regente.engine.errors import InvalidArgs, PayloadTooLarge
@@ -146,6 +148,21 @@ def decode_result(text: str | None, hint: Any, *, what: str) -> Any:
         raise InvalidArgs(f"{what} is not what it is declared as: {_problems(error)}") from error
     except OverflowError as error:
         raise InvalidArgs(f"{what} is not what it is declared as: {error}") from error
+
+
+class _QuietSchema(GenerateJsonSchema):
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """A default or a choice that JSON has no word for is left out."""
+
+
+def json_schema(hint: Any) -> str | None:
+    """The JSON schema of a declared type, for checks without its code; None when it has none."""
+    if hint is dict or hint is Any:
+        return None
+    try:
+        return encode(adapter(hint).json_schema(schema_generator=_QuietSchema), what="the schema")
+    except (PydanticInvalidForJsonSchema, PydanticUserError, InvalidArgs):
+        return None
 
 
 def validate(value: Any, hint: Any, *, what: str) -> Any:

@@ -24,6 +24,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from regente.engine.effect_guard import refuse
 from regente.engine.errors import (
+    AlreadyEnqueued,
     DatabaseUnavailable,
     Fatal,
     IllegalTransition,
@@ -642,6 +643,8 @@ def _timed_out(error: psycopg.Error) -> StatementTimeout:
 
 def translated(error: psycopg.Error) -> Exception:
     """The error of ours for a SQLSTATE, or the same error."""
+    if error.sqlstate == "RG004":
+        return AlreadyEnqueued(_first_line(error), int(error.diag.message_detail or 0) or None)
     if error.sqlstate in _OWN_ERRORS:
         return _OWN_ERRORS[error.sqlstate](_first_line(error))
     if isinstance(error, errors.UntranslatableCharacter | errors.CharacterNotInRepertoire):

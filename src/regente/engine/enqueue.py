@@ -42,6 +42,7 @@ from regente.engine.lanes import checked_lane
 from regente.engine.nesting import in_task_transaction
 from regente.engine.pipeline import Registry
 from regente.engine.queries import query
+from regente.engine.uniqueness import FOR_EVER, Enqueued, Uniqueness
 from regente.engine.writable import ServerReadOnly
 
 BATCH_WAIT = "2s"  # then the connection goes back to its pool for a moment: others have their turn
@@ -76,6 +77,10 @@ class Stored(NamedTuple):
     added: int
     new: NewlyDue
     xid: str | None
+
+
+Write = Callable[..., Awaitable[Stored]]
+"""Stores tasks on a connection, with a limit on the wait for their batch."""
 
 
 class Enqueuer:
@@ -130,12 +135,21 @@ class Enqueuer:
             return text, checked_lane(lane)
         return text, None if known is None else known.lane_of(args)
 
-    async def one(self, task: NewTask, connection: AsyncConnection[Any] | None) -> int:
+    async def one(
+        self, task: NewTask, connection: AsyncConnection[Any] | None, uniqueness: Uniqueness
+    ) -> Enqueued:
         plain = task.key is None and task.batch_id is None and connection is None
         # Not inside a transaction: the shared statement might wait for one that waits for it.
         if plain and not in_task_transaction():
-            return await self._single.write(task)
-        return (await self.many([task], connection))[0]
+            return Enqueued(await self._single.write(task))
+
+        async def write(own: AsyncConnection[Any], batch_wait: str | None = None) -> Stored:
+            if uniqueness == FOR_EVER:
+                return await self._write(own, [task], batch_wait)
+            return await _store_unique(own, task, uniqueness, batch_wait)
+
+        stored = await self._store(task, connection, write)
+        return Enqueued(stored.ids[0], stored.added == 1)
 
     async def many(
         self, tasks: Sequence[NewTask], connection: AsyncConnection[Any] | None
@@ -143,12 +157,21 @@ class Enqueuer:
         """Store all or none, in one transaction: the caller's, when a connection is given."""
         if not tasks:
             return []
+
+        async def write(own: AsyncConnection[Any], batch_wait: str | None = None) -> Stored:
+            return await self._write(own, tasks, batch_wait)
+
+        return (await self._store(tasks[0], connection, write)).ids
+
+    async def _store(
+        self, like: NewTask, connection: AsyncConnection[Any] | None, write: Write
+    ) -> Stored:
         if connection is None:
-            return await self._retry_ties(tasks[0], lambda own: self._write(own, tasks, BATCH_WAIT))
-        stored = await self._write(connection, tasks)
+            return await self._retry_ties(like, lambda own: write(own, BATCH_WAIT))
+        stored = await write(connection)
         if stored.xid is not None:
             self._hints.send_after(stored.xid, stored.new)
-        return stored.ids
+        return stored
 
     async def alike(self, like: NewTask, args: Sequence[Any], lane: Any) -> list[int]:
         """Store tasks that differ in their arguments and lanes only, by COPY in one transaction.
@@ -162,7 +185,7 @@ class Enqueuer:
 
         known = self._registry.get(like.pipeline)
         laned = lane is not BY_PIPELINE or (known is not None and known.lane is not None)
-        return await self._retry_ties(
+        stored = await self._retry_ties(
             like,
             lambda own: self._within(
                 own,
@@ -171,10 +194,11 @@ class Enqueuer:
                 BATCH_WAIT,
             ),
         )
+        return stored.ids
 
     async def _retry_ties(
         self, like: NewTask, write: Callable[[AsyncConnection[Any]], Awaitable[Stored]]
-    ) -> list[int]:
+    ) -> Stored:
         ties = 0
         while True:
             try:
@@ -187,7 +211,7 @@ class Enqueuer:
 
     async def _in_transaction(
         self, write: Callable[[AsyncConnection[Any]], Awaitable[Stored]]
-    ) -> list[int]:
+    ) -> Stored:
         async def store() -> Stored:
             async with self._database.transaction() as connection:
                 stored = await write(connection)
@@ -197,7 +221,7 @@ class Enqueuer:
         stored = await self._where_writable(store)
         crash_point("enqueue.committed")
         self._hints.send(stored.new)
-        return stored.ids
+        return stored
 
     async def _where_writable(self, store: Callable[[], Awaitable[Stored]]) -> Stored:
         """Store tasks once. A read-only server stored nothing: then once at another one."""
@@ -418,6 +442,22 @@ async def _insert(connection: AsyncConnection[Any], tasks: Sequence[NewTask]) ->
     for start in range(0, len(tasks), CHUNK):
         rows += await _insert_rows(connection, tasks[start : start + CHUNK])
     return _stored(rows)
+
+
+async def _store_unique(
+    connection: AsyncConnection[Any],
+    task: NewTask,
+    uniqueness: Uniqueness,
+    batch_wait: str | None = None,
+) -> Stored:
+    """Store a task unless its key belongs to another one."""
+    if task.batch_id is not None and batch_wait is not None and not in_task_transaction():
+        await fetch_on(connection, "limit_lock_wait", {"limit": batch_wait})
+    params = {**task._asdict(), **uniqueness._asdict()}
+    [(task_id, created, first, xid)] = await fetch_on(connection, "store_unique", params)
+    is_due = created or uniqueness.on_conflict == "replace"
+    new = new_tasks([(task.pipeline, task.priority, first, task.lane)] if is_due else [])
+    return Stored([task_id], int(created), new, xid)
 
 
 async def _insert_rows(

@@ -8,6 +8,7 @@ RegenteError                      what callers of the API catch
 │   └── PayloadTooLarge
 ├── NotFound
 ├── IllegalTransition             refused by the state machine
+├── AlreadyEnqueued               the key belongs to another task (`on_conflict="error"`)
 ├── DatabaseUnavailable
 │   └── TimelineOver              it failed over: a runner's registration ends
 │   └── RowLocked                 another session holds a lock on the row
@@ -76,6 +77,16 @@ class NotFound(RegenteError):
 
 class IllegalTransition(RegenteError):
     code = "ILLEGAL_TRANSITION"
+
+
+class AlreadyEnqueued(RegenteError):
+    """The key belongs to another task, whose id is `task_id`."""
+
+    code = "ALREADY_ENQUEUED"
+
+    def __init__(self, message: str, task_id: int | None = None) -> None:
+        super().__init__(message)
+        self.task_id = task_id
 
 
 class DatabaseUnavailable(RegenteError):

@@ -18,6 +18,7 @@ from regente.engine.silence import WatchedConnection
 
 CHECK_SECONDS = 60.0  # after this time without a notification the connection is tried out
 QUEUED, CANCEL, LANES = "regente_queued", "regente_cancel", "regente_lanes"
+LANED = "regente_laned"
 
 
 class Listener:
@@ -54,6 +55,7 @@ class Listener:
             await connection.execute(query("listen_queued"))
             await connection.execute(query("listen_cancel"))
             await connection.execute(query("listen_lanes"))
+            await connection.execute(query("listen_laned"))
             self.listening = True
             self._hear(QUEUED, "")  # for the hints from before LISTEN
             await self._hear_until_lost(connection)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from regente.engine.code_version import package_version, versions_of
+from regente.engine.codec import json_schema
 from regente.engine.crashpoints import crash_point
 from regente.engine.database import number_array, text_array
 from regente.engine.lanes import LaneLimits
@@ -60,6 +61,8 @@ async def register_pipelines(fetch: Fetch, pipelines: list[Pipeline]) -> None:
         "max_attempts": number_array([pipeline.retry.max_attempts for pipeline in pipelines]),
         "endless": text_array(["t" if pipeline.endless else "f" for pipeline in pipelines]),
         "kept": text_array(["t" if pipeline.keep else "f" for pipeline in pipelines]),
+        "args_schemas": text_array([json_schema(pipeline.args_type) for pipeline in pipelines]),
+        "tell_lanes": text_array(["t" if pipeline.lane else "f" for pipeline in pipelines]),
         "lane_concurrencies": number_array([one.concurrency for one in limits]),
         "lane_rates": number_array([one.rate for one in limits]),
         "lane_bursts": number_array([one.burst for one in limits]),

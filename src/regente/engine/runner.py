@@ -30,7 +30,7 @@ from regente.engine.lane_calls import LaneCalls
 from regente.engine.lane_knowledge import LaneKnowledge
 from regente.engine.lane_watch import LaneWatch
 from regente.engine.lease import LOOK_EVERY_SECONDS, LeaseConfig, LeaseRenewer
-from regente.engine.listener import CANCEL, LANES, Listener
+from regente.engine.listener import CANCEL, LANED, LANES, Listener
 from regente.engine.outcome import Ended
 from regente.engine.overdue import OverdueWatch
 from regente.engine.pipeline import Pipeline, is_count
@@ -452,16 +452,23 @@ class Runner:
         return POLL_SECONDS if self._listener.listening else POLL_WITHOUT_LISTEN_SECONDS
 
     def _notified(self, channel: str, payload: str) -> None:
-        """The payload is a runner's id on the cancel channel; on the other it is `pipeline priority
-        due_in_seconds run_at`, or the pipeline, or empty, when only a survey can tell."""
+        """The payload is a runner's id on the cancel channel, `pipeline seconds` for a lane that
+        will be ready then, `pipeline lane` for one with a new task."""
+        name, _, rest = payload.partition(" ")
         if channel == CANCEL:
             if payload == str(self.id):
                 self._stops.set()
-            return
-        name, *level = payload.split(" ")
-        if channel == LANES:
-            self._lane_ready(name, float(level[0]))
-            return
+        elif channel == LANES:
+            self._lane_ready(name, float(rest))
+        elif channel == LANED:
+            if name in self._pipelines:
+                self._lane_watch.look([(rest, name)])
+        else:
+            self._hear_level(name, rest.split())
+
+    def _hear_level(self, name: str, level: list[str]) -> None:
+        """A pipeline with `priority due_in_seconds run_at`, or alone, or empty, when only a survey
+        can tell."""
         if name and name not in self._pipelines:
             return
         if level:

@@ -157,7 +157,7 @@ async def test_a_server_with_a_strict_default_isolation_changes_nothing(
 
 
 async def enqueue_two(app: Regente, sql: Sql, status: str) -> Ids:
-    ids = [await app.enqueue("p", {}, batch="b", draft=status == "draft") for _ in range(2)]
+    ids: Ids = [await app.enqueue("p", {}, batch="b", draft=status == "draft") for _ in range(2)]
     put_into(sql, status)
     return ids
 

@@ -124,6 +124,8 @@ class Engine:
             "max_attempts": number_array([model.MAX_ATTEMPTS] * 2),
             "endless": text_array(["f"] * 2),
             "kept": text_array(["f"] * 2),
+            "args_schemas": text_array([None] * 2),
+            "tell_lanes": text_array(["f"] * 2),
             **dict.fromkeys(LANE_LIMITS, number_array([None] * 2)),
         }
         self.run(self.database.fetch("register_pipelines", params))

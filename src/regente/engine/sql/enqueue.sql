@@ -107,6 +107,18 @@ logged AS (
 SELECT id, CASE status WHEN 'queued' THEN extract(epoch FROM run_at)::double precision END AS first
 FROM inserted
 
+-- name: store_unique
+-- One task with a key that becomes free again, or with another answer to a conflict.
+SELECT s.id, s.created,
+       CASE WHEN NOT %(draft)s::boolean THEN extract(
+         epoch FROM coalesce(%(run_at)s::timestamptz, regente.clock()))::double precision END
+         AS first,
+       pg_current_xact_id()::text
+FROM regente.store_unique(
+  ROW(%(pipeline)s, %(args)s::jsonb, %(key)s, %(priority)s, %(run_at)s, %(max_attempts)s,
+      %(batch_id)s, %(draft)s, %(lane)s)::regente.new_task,
+  %(unique)s, %(on_conflict)s) AS s
+
 -- name: tasks_by_key
 SELECT pipeline, key, id FROM regente.tasks
 WHERE (pipeline, key) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(keys)s::text[]))

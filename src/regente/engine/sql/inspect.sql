@@ -213,6 +213,9 @@ LISTEN regente_cancel
 -- name: listen_lanes
 LISTEN regente_lanes
 
+-- name: listen_laned
+LISTEN regente_laned
+
 -- name: limit_lock_wait
 SELECT set_config('lock_timeout', %(limit)s, true)
 

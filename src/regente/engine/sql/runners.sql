@@ -50,22 +50,26 @@ RETURNING id, coalesce((extract(epoch FROM nullif(since, '-infinity')) * 1000000
 
 -- name: register_pipelines
 INSERT INTO regente.pipelines (name, stall_after, expire_after, max_attempts, endless, kept,
+                               args_schema, tells_lanes,
                                lane_concurrency, lane_rate, lane_burst, lane_min_rate, lane_weight,
                                lane_breaker)
 SELECT name, make_interval(secs => stall_after), make_interval(secs => expire_after), max_attempts,
-       endless, kept, concurrency, rate, burst, min_rate, weight, breaker
+       endless, kept, args_schema::jsonb, tells_lanes, concurrency, rate, burst, min_rate, weight,
+       breaker
 FROM unnest(%(names)s::text[], %(stall_afters)s::double precision[],
             %(expire_afters)s::double precision[],
             %(max_attempts)s::smallint[], %(endless)s::boolean[], %(kept)s::boolean[],
+            %(args_schemas)s::text[], %(tell_lanes)s::boolean[],
             %(lane_concurrencies)s::integer[], %(lane_rates)s::double precision[],
             %(lane_bursts)s::integer[], %(lane_min_rates)s::double precision[],
             %(lane_weights)s::integer[], %(lane_breakers)s::integer[])
-                AS p (name, stall_after, expire_after, max_attempts, endless, kept, concurrency,
-                      rate, burst, min_rate, weight, breaker)
+                AS p (name, stall_after, expire_after, max_attempts, endless, kept, args_schema,
+                      tells_lanes, concurrency, rate, burst, min_rate, weight, breaker)
 ORDER BY name
 ON CONFLICT (name) DO UPDATE SET stall_after = excluded.stall_after,
     expire_after = excluded.expire_after, max_attempts = excluded.max_attempts,
   endless = excluded.endless, kept = excluded.kept, seen_at = regente.clock(),
+  args_schema = excluded.args_schema, tells_lanes = excluded.tells_lanes,
   lane_concurrency = excluded.lane_concurrency, lane_rate = excluded.lane_rate,
   lane_burst = excluded.lane_burst, lane_min_rate = excluded.lane_min_rate,
   lane_weight = excluded.lane_weight, lane_breaker = excluded.lane_breaker
