@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import re
 import shlex
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 
 import psycopg
 
+from regente import Regente
 from tests.acceptance.conftest import CliProcess
 from tests.support.eventually import eventually_async
 
@@ -131,6 +133,32 @@ async def test_lane_calls(start: Start, database_url: str, tmp_path: Path) -> No
     assert await result_of(database_url, 1) == len("https://a.example/1")
     lanes = await ran(start, "lanes", "list", "--pipeline", "prices")
     assert [name in lanes for name in ("shop:a.example", "shop:b.example", "reports")] == [True] * 3
+
+
+async def test_enqueue(start: Start, database_url: str, tmp_path: Path) -> None:
+    """By the program and by the trigger, which share the key."""
+    path = program("enqueue.md", tmp_path)
+    start("run", "--import", str(path))
+    spec = importlib.util.spec_from_file_location("prices_of_the_page", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    async with Regente(database_url) as app:
+        asked = await module.ask(app, "chair")
+        assert asked.created
+    assert await result_of(database_url, asked) == "chair in 3 shops"
+    [statements] = re.findall(
+        r"```sql\n(.*?)```", (CONCEPTS / "enqueue.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute("CREATE TABLE products (name text)")
+        await connection.execute(statements)
+        await connection.execute("INSERT INTO products VALUES ('chair'), ('table')")
+        found = await connection.execute("SELECT id, key FROM regente.tasks ORDER BY id")
+        rows = await found.fetchall()
+    assert [key for _, key in rows] == ["chair", "table"]
+    assert await result_of(database_url, rows[1][0]) == "table in 3 shops"
 
 
 async def test_children(start: Start, database_url: str, tmp_path: Path) -> None:

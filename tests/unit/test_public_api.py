@@ -231,7 +231,7 @@ def test_an_invalid_pipeline_name_is_refused(name: str) -> None:
 def test_a_pipeline_is_an_async_function() -> None:
     """A mistake that is found at import."""
     with pytest.raises(TypeError, match="must be an `async def` function"):
-        Registry().pipeline("p")(lambda task: None)  # type: ignore[type-var]
+        Registry().pipeline("p")(lambda task: None)  # type: ignore[arg-type,return-value]
 
 
 def test_two_pipelines_of_one_name_are_refused_but_a_reload_is_not() -> None:

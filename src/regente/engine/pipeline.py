@@ -8,15 +8,18 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from regente.engine.defined_pipeline import ArgsT, DefinedPipeline, ResultT
 from regente.engine.errors import InvalidInput, UnknownPipeline
 from regente.engine.lanes import LaneLimits, checked_lane
 from regente.engine.retry import Retry
 
+if TYPE_CHECKING:
+    from regente.engine.task import Task
+
 PipelineFunction = Callable[[Any], Awaitable[Any]]
 LaneFunction = Callable[[Any], str | None]
-Function = TypeVar("Function", bound=PipelineFunction)
 MAX_SECONDS = 100 * 365 * 86_400.0  # PostgreSQL's intervals reach further
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _VERSION = re.compile(r"[!-~]{1,100}")
@@ -116,8 +119,8 @@ class Registry:
         lane: LaneFunction | None = None,
         lane_limits: LaneLimits | None = None,
         version: str | None = None,
-    ) -> Callable[[Function], Function]:
-        """Make an `async` function the pipeline called `name`.
+    ) -> Callable[[Callable[[Task[ArgsT]], Awaitable[ResultT]]], DefinedPipeline[ArgsT, ResultT]]:
+        """Make an `async` function the pipeline called `name`, to be enqueued by its `enqueue`.
 
         `args` is the type that a task's arguments must have (a pydantic model, dataclass or
         TypedDict; `dict` takes any JSON object). `stall_after` is how long a task may show no
@@ -141,7 +144,11 @@ class Registry:
                 f"{name!r} cannot name a pipeline: letters, digits, '_', '-' and '.', at most 100"
             )
 
-        def register(function: Function) -> Function:
+        def register(
+            function: Callable[[Task[ArgsT]], Awaitable[ResultT]],
+        ) -> DefinedPipeline[ArgsT, ResultT]:
+            if isinstance(function, DefinedPipeline):
+                function = function.function
             if not _is_async(function):
                 raise TypeError(f"the pipeline {name!r} must be an `async def` function")
             limits = (
@@ -166,7 +173,7 @@ class Registry:
                     version,
                 )
             )
-            return function
+            return DefinedPipeline(name, function)
 
         return register
 
