@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -159,6 +162,22 @@ async def test_enqueue(start: Start, database_url: str, tmp_path: Path) -> None:
         rows = await found.fetchall()
     assert [key for _, key in rows] == ["chair", "table"]
     assert await result_of(database_url, rows[1][0]) == "table in 3 shops"
+
+
+async def test_blocking(start: Start, database_url: str, tmp_path: Path) -> None:
+    path = program("blocking.md", tmp_path)
+    start("run", "--import", str(path))
+    environment = {**os.environ, "REGENTE_DATABASE_URL": database_url}
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, str(path), "2030-01"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("report of 2030-01\n", "")
 
 
 async def test_children(start: Start, database_url: str, tmp_path: Path) -> None:
