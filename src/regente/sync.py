@@ -197,6 +197,8 @@ class Regente:
 
     cancel = _blocking(Client.cancel)
     cancel_many = _blocking(Client.cancel_many)
+    change = _blocking(Client.change)
+    change_many = _blocking(Client.change_many)
     retry = _blocking(Client.retry)
     retry_many = _blocking(Client.retry_many)
     decisions = _blocking(Client.decisions)

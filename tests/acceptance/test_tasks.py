@@ -165,3 +165,19 @@ async def test_enqueue_with_a_key_that_becomes_free_again(cli: Cli, sample: Samp
     assert (taken.code, taken.error["code"]) == (1, "ALREADY_ENQUEUED")
     await cli.text("tasks", "cancel", str(first["id"]))
     assert (await cli.json(*put, "--unique", "until_done"))["created"]
+
+
+async def test_change_a_queued_task(cli: Cli, sample: SampleTasks) -> None:
+    queued, done = str(sample.queued), str(sample.completed)
+    words = ("--priority", "5", "--run-at", "2040-01-01T00:00:00Z", "--args", '{"url": "other"}')
+    assert f"Task {queued}: changed." in await cli.text("tasks", "change", queued, *words)
+    document = await cli.json("tasks", "show", queued)
+    assert (document["priority"], document["args"]) == (5, {"url": "other"})
+    assert document["run_at"].startswith("2040-01-01")
+    (event,) = [one for one in document["events"] if one["event"] == "task_changed"]
+    assert event["details"]["by"].startswith("cli:")
+    await cli.text("tasks", "change", queued, "--run-at", "now")
+    refused = await cli("tasks", "change", done, "--priority", "1", "--json")
+    assert (refused.code, refused.error["code"]) == (1, "ILLEGAL_TRANSITION")
+    nothing = await cli("tasks", "change", queued, "--json")
+    assert (nothing.code, nothing.error["code"]) == (2, "USAGE")

@@ -289,6 +289,43 @@ async def test_a_signal_is_sent_by_operators_and_received_once(api: Served, app:
     assert len(told) == 1
 
 
+async def test_a_waiting_task_is_changed_by_operators(api: Served, app: Regente) -> None:
+    """O18: the audit event has what was and what is; of arguments only that they changed."""
+
+    @app.registry.pipeline("changing")
+    async def changing(task: Task) -> Any:
+        return task.args["n"]
+
+    task_id = await app.enqueue("changing", {"n": 1, "password": "hidden"}, priority=2)
+    path = f"/api/tasks/{task_id}/change"
+    given = {"priority": 5, "run_at": "2040-01-01T00:00:00Z", "args": {"n": 2, "password": "new"}}
+    assert (await api.viewer.post(path, json=given)).status_code == 403
+    changed = body_of(await api.operator.post(path, json=given))
+    assert (changed["priority"], changed["run_at"][:10]) == (5, "2040-01-01")
+    assert changed["args"]["n"] == 2
+    assert "new" not in str(changed["args"])
+    for wrong in ({"priority": None}, {"priority": 40_000}, {"run_at": "2040-01-01"}, {"n": 1}, {}):
+        assert (await api.operator.post(path, json=wrong)).status_code == 422, wrong
+    events = (await api.viewer.get(f"/api/tasks/{task_id}/events")).json()
+    (told,) = [one["details"] for one in events if one["event"] == "task_changed"]
+    assert told["by"]
+    assert told["changes"]["priority"] == {"from": 2, "to": 5}
+    assert told["changes"]["args"] == ["n", "password"]
+    (audited,) = [
+        one["details"]
+        for one in (await api.viewer.get("/api/events?types=operator_action")).json()["items"]
+        if one["details"]["action"] == "tasks.change"
+    ]
+    assert (audited["before"]["priority"], audited["after"]["priority"]) == (2, 5)
+    assert "new" not in str(audited)
+    assert (await api.operator.post(path, json={"run_at": None})).status_code == 200
+    await app.run(["changing"], until_idle=True)
+    late = await api.operator.post(path, json={"priority": 1})
+    assert body_of(late, 409)["code"] == "ILLEGAL_TRANSITION"
+    unknown = await api.operator.post("/api/tasks/4711/change", json={"priority": 1})
+    assert body_of(unknown, 404)["code"] == "NOT_FOUND"
+
+
 async def test_tasks_that_wait_for_a_signal_are_listed(api: Served, app: Regente) -> None:
     """O18: with the signal, since when, and until when."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -181,3 +181,16 @@ async def test_an_unknown_batch_stores_no_task(app: Regente) -> None:
         await app.enqueue("any", {}, batch=99)
     with pytest.raises(NotFound, match="there is no batch 99"):
         await app.enqueue_many("any", [{}] * 300, batch=99)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))),
+        datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14))),
+    ],
+)
+async def test_a_time_that_could_not_be_read_again(app: Regente, moment: datetime) -> None:
+    """F15: in UTC it is before the year 1, or after 9999, which PostgreSQL would store."""
+    with pytest.raises(InvalidInput, match="years 1 to 9999"):
+        await app.enqueue("any", run_at=moment)

@@ -50,6 +50,14 @@ ENDED = {
     "task_canceled": "canceled",
 }
 TERMINAL = {"completed", "failed", "canceled", "skipped"}
+LIVE = {"draft", "queued", "running"}
+# By a person or a program, in these states, which they do not end.
+WITHOUT_TRANSITION = {
+    "task_resolved": {"queued"},
+    "task_signaled": LIVE,
+    "task_changed": {"draft", "queued"},
+    "task_key_freed": LIVE | TERMINAL,
+}
 # `at` is the start of a transaction, which may precede its snapshot by a moment on a busy machine.
 CLOCK_GRAIN = timedelta(milliseconds=250)
 
@@ -88,10 +96,8 @@ class Folded:
         elif event == "task_discarded":
             self._expect(before == "failed", event, "I5")
             self.status = "canceled"
-        elif event == "task_resolved":
-            self._expect(before == "queued", event, "I5")
-        elif event == "task_signaled":
-            self._expect(before not in TERMINAL, event, "I5")
+        elif event in WITHOUT_TRANSITION:
+            self._expect(before in WITHOUT_TRANSITION[event], event, "I5")
         elif event in BACK_IN_QUEUE or event in ENDED:
             self._release(at, runner_id, attempt, event, details)
         else:

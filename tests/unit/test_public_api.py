@@ -72,6 +72,8 @@ REGENTE = {
     "feed": "after, limit",
     "cancel": "task_id, by",
     "cancel_many": "ids, by",
+    "change": "task_id, args, by, changes",
+    "change_many": "ids, by, changes",
     "retry": "task_id, by",
     "retry_many": "ids, by",
     "discard": "ids, by",

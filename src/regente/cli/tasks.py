@@ -12,18 +12,21 @@ from regente.cli import output
 from regente.cli.author import BY
 from regente.cli.command import CommandContext, command
 from regente.cli.errors import FAILURE_EXIT
+from regente.cli.imports import ImportsOption, import_modules
 from regente.cli.inputs import (
     MAX_ID,
     IdArgument,
     IdsArgument,
     LimitOption,
     batch_reference,
+    parse_args,
     parse_json,
+    parse_time,
     unique,
 )
 from regente.cli.output import Column, figure, number, status_text, table, when, word
 from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
-from regente.engine.errors import RegenteError
+from regente.engine.errors import InvalidInput, RegenteError
 from regente.engine.models import (
     STATUSES,
     BatchInfo,
@@ -189,6 +192,53 @@ async def retry(context: CommandContext, ids: IdsArgument) -> None:
 async def cancel(context: CommandContext, ids: IdsArgument) -> None:
     """Cancel tasks: queued ones end at once, running ones are asked to stop."""
     await _each(context, ids, lambda app, task_id: app.cancel(task_id, by=BY))
+
+
+@command(tasks, "change", audited="tasks.change", example="regente tasks change 42 --priority 5")
+async def change(
+    context: CommandContext,
+    ids: IdsArgument,
+    priority: Annotated[int | None, typer.Option(help="Higher comes first.")] = None,
+    run_at: Annotated[
+        str | None, typer.Option(help="Not before this time, like 2030-01-31T18:00:00Z, or: now.")
+    ] = None,
+    lane: Annotated[str | None, typer.Option(help="What it shares limits with.")] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Attempts before it fails.")] = None,
+    args: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="Its arguments, before its first attempt; - reads stdin."
+        ),
+    ] = None,
+    imports: ImportsOption = None,
+) -> None:
+    """Change queued tasks and drafts: priority, time, lane, attempts, arguments.
+
+    With --import the arguments are validated against the pipeline's type, which also tells the
+    lane; without, against what its runners have registered.
+    """
+    changes = given_changes(priority, run_at, lane, max_attempts)
+    if args is not None:
+        changes["args"] = parse_args(args)
+    if not changes:
+        raise InvalidInput("say what is to be changed, like --priority 5", code="USAGE")
+    import_modules(imports or [])
+
+    async def act(app: Regente, task_id: int) -> str:
+        await app.change(task_id, by=BY, **changes)
+        return "changed"
+
+    await _each(context, ids, act)
+
+
+def given_changes(
+    priority: int | None, run_at: str | None, lane: str | None, max_attempts: int | None
+) -> dict[str, Any]:
+    given: dict[str, Any] = {"priority": priority, "lane": lane, "max_attempts": max_attempts}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if run_at is not None:
+        changes["run_at"] = None if run_at == "now" else parse_time(run_at)
+    return changes
 
 
 @command(tasks, "decisions", example="regente tasks decisions")

@@ -11,7 +11,9 @@ from typing import Any
 from uuid import uuid4
 
 from psycopg import AsyncConnection
+from typing_extensions import Unpack
 
+from regente.engine.changes import Changes, TaskChanges, refused
 from regente.engine.codec import MAX_ARGS_BYTES, encode, is_storable
 from regente.engine.database import (
     ClientDatabase,
@@ -77,6 +79,7 @@ class Client:
         self.registry = registry
         self._hints = Hints(database)
         self._intake = Enqueuer(database, registry, self._hints)
+        self._changes = TaskChanges(database, self._intake, self._hints)
         self._endings = Endings(self._reads)
         self._schedules = ScheduleOperations(database, self._reads)
 
@@ -320,6 +323,34 @@ class Client:
                 f"task {task_id} is {rows[0]['before']}: there is nothing to cancel"
             )
         return "canceled"
+
+    async def change(
+        self,
+        task_id: int,
+        *,
+        args: Any = NOT_GIVEN,
+        by: str | None = None,
+        **changes: Unpack[Changes],
+    ) -> TaskInfo:
+        """Change a task that waits: `priority`, `run_at` (None: now), `lane`, `max_attempts`, and,
+        before its first attempt, `args`."""
+        found = await self.get(task_id)
+        with_args = args is not NOT_GIVEN
+        if with_args:
+            done = await self._changes.apply_args(found, args, changes, _by(by))
+        else:
+            done = bool(await self._changes.apply([task_id], changes, _by(by)))
+        found = await self.get(task_id)
+        if not done:
+            raise refused(found, changes, with_args=with_args)
+        return found
+
+    async def change_many(
+        self, ids: Sequence[int], *, by: str | None = None, **changes: Unpack[Changes]
+    ) -> list[int]:
+        """As `change`, without arguments; returns the ids of those that waited."""
+        _ids(ids)
+        return await self._changes.apply(ids, changes, _by(by))
 
     async def cancel_many(self, ids: Sequence[int], *, by: str | None = None) -> dict[str, int]:
         """How many this call canceled, and how many it asked to stop."""

@@ -15,6 +15,7 @@ import signal
 CRASH_POINTS = (
     "enqueue.before_commit",
     "enqueue.committed",
+    "change.committed",
     "register.committed",
     "lease.renewed",
     "claim.committed",

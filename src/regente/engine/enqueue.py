@@ -135,6 +135,11 @@ class Enqueuer:
             return text, checked_lane(lane)
         return text, None if known is None else known.lane_of(args)
 
+    def knows_lanes_of(self, pipeline: str) -> bool | None:
+        """Whether the pipeline's code, if this process has it, tells lanes."""
+        known = self._registry.get(pipeline)
+        return None if known is None else known.lane is not None
+
     async def one(
         self, task: NewTask, connection: AsyncConnection[Any] | None, uniqueness: Uniqueness
     ) -> Enqueued:
@@ -407,8 +412,17 @@ def check_options(
         )
     if max_attempts is not None and not (_is_whole(max_attempts) and 1 <= max_attempts <= 1000):
         raise InvalidInput(f"max_attempts is 1 to 1000, not {max_attempts!r}")
-    if run_at is not None and (not isinstance(run_at, datetime) or run_at.tzinfo is None):
+    if run_at is not None:
+        _check_time(run_at)
+
+
+def _check_time(run_at: object) -> None:
+    if not isinstance(run_at, datetime) or run_at.tzinfo is None:
         raise InvalidInput("run_at needs a time zone, for example datetime.now(timezone.utc)")
+    try:
+        run_at.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput("run_at is a time of the years 1 to 9999, in UTC") from None
 
 
 def _check_key(key: object) -> None:

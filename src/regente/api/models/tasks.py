@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field, field_validator
 
 from regente.api.limits import MAX_ID
 from regente.api.models.basics import Named, PageQuery, Strict, Word
@@ -43,6 +43,25 @@ class Resolution(Strict):
     item: int | None = Field(None, ge=0, le=MAX_ID, description="The element of a durable loop.")
     retry: bool = Field(False, description="Make the call again.")
     result: Any = Field(None, description="What the step's function would have returned.")
+
+
+class TaskChange(Strict):
+    """What of a waiting task is to be changed; a field that is not given stays."""
+
+    priority: int | None = Field(None, ge=-32768, le=32767)
+    run_at: AwareDatetime | None = Field(None, description="Null: now.")
+    lane: Word | None = Field(None, description="What it shares limits with. Null: nothing.")
+    max_attempts: int | None = Field(None, ge=1, le=1000, description="Null: the pipeline's.")
+    args: dict[str, Any] | None = Field(
+        None, description="All of its arguments; before its first attempt."
+    )
+
+    @field_validator("priority", "args")
+    @classmethod
+    def _is_given(cls, value: Any) -> Any:
+        if value is None:
+            raise ValueError("cannot be null")
+        return value
 
 
 class Signal(Strict):

@@ -19,6 +19,7 @@ from regente.api.models.tasks import (
     Signal,
     SignalSent,
     Step,
+    TaskChange,
     TaskFilter,
     TaskQuery,
     TaskSelection,
@@ -154,6 +155,24 @@ async def cancel(task_id: Id, api: ApiDep, who: Operator, note: AuditNoteDep) ->
     status = await api.regente.cancel(task_id, by=who.name)
     note.about({"task_id": task_id}, before={"status": before.status}, after={"status": status})
     return Done(id=task_id, status=status)
+
+
+@routes.post("/{task_id}/change", summary="Change a task that waits")
+async def change(
+    task_id: Id, body: TaskChange, api: ApiDep, who: Operator, note: AuditNoteDep
+) -> TaskInfo:
+    """Its priority, time, lane and limit of attempts; before its first attempt also its
+    arguments. Those are replaced as a whole: what is shown of secrets must be given again."""
+    before = await api.regente.get(task_id)
+    given = {name: getattr(body, name) for name in body.model_fields_set}
+    after = await api.regente.change(task_id, by=who.name, **given)
+    names = sorted(body.model_fields_set - {"args"})
+    note.about(
+        {"task_id": task_id, "changed": sorted(body.model_fields_set)},
+        before={name: getattr(before, name) for name in names},
+        after={name: getattr(after, name) for name in names},
+    )
+    return shown(after)
 
 
 @routes.post("/{task_id}/retry", summary="Retry a task")

@@ -91,6 +91,26 @@ SELECT target.id, target.status::text AS before, requeued.id IS NOT NULL AS done
        requeued.lane, requeued.pipeline, (SELECT count(*) FROM woken) AS woken
 FROM target LEFT JOIN requeued ON requeued.id = target.id
 
+-- name: change_tasks
+-- In the order of the ids, and not for long: a task that is locked keeps those before it.
+SELECT w.id FROM (
+  SELECT DISTINCT w.id FROM unnest(%(ids)s::bigint[]) AS w (id) ORDER BY w.id OFFSET 0) AS w
+WHERE (SELECT set_config('lock_timeout', '1s', true)) IS NOT NULL
+  AND regente.change_task(
+    w.id,
+    %(changes)s::jsonb || CASE WHEN %(args)s::text IS NULL THEN '{}'
+                               ELSE jsonb_build_object('args', %(args)s::jsonb) END,
+    %(details)s::jsonb)
+
+-- name: check_args
+SELECT regente.schema_problem(p.args_schema, p.args_schema, %(args)s::jsonb, ''), p.tells_lanes
+FROM regente.pipelines p WHERE p.name = %(pipeline)s
+
+-- name: due_of_tasks
+SELECT t.pipeline, t.priority,
+       extract(epoch FROM coalesce(t.lane_run_at, t.run_at))::double precision AS first, t.lane
+FROM regente.tasks t WHERE t.id = ANY (%(ids)s::bigint[]) AND t.status = 'queued'
+
 -- name: release
 -- Held tasks are due now.
 UPDATE regente.tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from regente import Lane, LaneLimits, Retry, Task, Throttled, Transient, pipeline
@@ -127,6 +128,12 @@ async def child(task: Task) -> str:
     return "stored"
 
 
+@pipeline("crash.hurrying", retry=SOON)
+async def hurrying(task: Task) -> list[int]:
+    """Enqueues a task for tomorrow and changes that to now."""
+    return await task.step("HURRY", hurry, task.id)
+
+
 @pipeline("crash.spawning", retry=SOON)
 async def spawning(task: Task) -> list[str]:
     """Spawns three tasks and waits for them."""
@@ -140,6 +147,17 @@ async def fetch(key: str, task: Task) -> int:
 
 async def pause() -> None:
     await asyncio.sleep(0.01)
+
+
+async def hurry(parent_id: int) -> list[int]:
+    child = await application().enqueue(
+        "crash.child",
+        key=f"{parent_id}/hurried",
+        batch=f"children of {parent_id}",
+        run_at=datetime.now(UTC) + timedelta(days=1),
+    )
+    await application().change_many([child], run_at=None, priority=1)
+    return [child]
 
 
 async def spread(parent_id: int) -> list[int]:

@@ -116,6 +116,7 @@ SPAWNING: dict[str, Any] = {**PARENT, "pipeline": "crash.spawning"}
 SCENARIOS: dict[str, Scenario] = {
     "enqueue.before_commit": Scenario(**PARENT),
     "enqueue.committed": Scenario(**PARENT),
+    "change.committed": Scenario(**{**PARENT, "pipeline": "crash.hurrying", "children": 1}),
     "register.committed": Scenario(**WORK),
     # A second is short for a renewal on a busy machine: the lease would be lost before.
     "lease.renewed": Scenario("crash.long", lease_ms=4000),
