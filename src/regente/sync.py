@@ -17,11 +17,14 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from typing_extensions import Unpack
+
 from regente import app as asynchronous
 from regente.engine.client import Client
 from regente.engine.errors import InvalidInput
 from regente.engine.lane_operations import LaneOperations
 from regente.engine.pipeline import Registry, registry
+from regente.engine.task_selection import TaskFilter, TaskSelection
 from regente.settings import Settings
 
 P = ParamSpec("P")
@@ -113,6 +116,32 @@ class Lanes:
     open = _blocking_lanes(LaneOperations.open)
 
 
+def _blocking_selection(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, ResultT]],
+) -> Callable[Concatenate[Selection, P], ResultT]:
+    @functools.wraps(method)
+    def call(self: Selection, /, *args: P.args, **options: P.kwargs) -> ResultT:
+        return self.client._opened().run(
+            lambda client: method(client.select_tasks(**self.chosen), *args, **options)
+        )
+
+    return call
+
+
+class Selection:
+    """The tasks that match all given conditions, as they are when an action comes to them."""
+
+    def __init__(self, client: Regente, chosen: TaskFilter) -> None:
+        self.client = client
+        self.chosen = chosen
+
+    preview = _blocking_selection(TaskSelection.preview)
+    cancel = _blocking_selection(TaskSelection.cancel)
+    retry = _blocking_selection(TaskSelection.retry)
+    discard = _blocking_selection(TaskSelection.discard)
+    change = _blocking_selection(TaskSelection.change)
+
+
 class Regente:
     """A client whose methods wait for their results.
 
@@ -176,6 +205,11 @@ class Regente:
     @property
     def lanes(self) -> Lanes:
         return Lanes(self)
+
+    def select_tasks(self, **chosen: Unpack[TaskFilter]) -> Selection:
+        """The tasks that match `pipeline`, `statuses`, `batch_id` and `code`, or `everything`: to
+        preview, cancel, retry, discard or change them all."""
+        return Selection(self, chosen)
 
     enqueue = _blocking(Client.enqueue)
     enqueue_many = _blocking(Client.enqueue_many)

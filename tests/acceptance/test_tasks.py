@@ -181,3 +181,43 @@ async def test_change_a_queued_task(cli: Cli, sample: SampleTasks) -> None:
     assert (refused.code, refused.error["code"]) == (1, "ILLEGAL_TRANSITION")
     nothing = await cli("tasks", "change", queued, "--json")
     assert (nothing.code, nothing.error["code"]) == (2, "USAGE")
+
+
+async def test_actions_on_all_that_match_are_previewed_and_confirmed(
+    cli: Cli, sample: SampleTasks
+) -> None:
+    """O18: a dry run changes nothing and is not in the audit log."""
+    every = ("tasks", "retry", "--pipeline", "pages", "--status", "failed")
+    text = await cli.text(*every, "--dry-run")
+    assert "2 tasks match (2 failed); retry would change 2 of them." in text
+    preview = await cli.json(*every, "--dry-run")
+    assert (preview["would_change"], preview["sample"]) == (2, [sample.flaky, sample.failed])
+    asked = await cli(*every, "--json")
+    assert (asked.code, asked.error["code"]) == (2, "CONFIRMATION_NEEDED")
+    assert await cli.json(*every, "--yes") == {"action": "retry", "changed": 2}
+    everywhere = ("tasks", "change", "--all", "--priority", "3", "--yes")
+    assert "change: 4 tasks." in await cli.text(*everywhere)
+    monday = ("tasks", "cancel", "--batch", "monday", "--yes")
+    assert await cli.json(*monday) == {"action": "cancel", "changed": 2}
+    assert await cli.json(*monday) == {"action": "cancel", "changed": 0}
+    done = await sample.app.feed()
+    audited = [one.details for one in done if one.event == "operator_action"]
+    assert [one["action"] for one in audited] == [
+        "tasks.retry",
+        "tasks.change",
+        "tasks.cancel",
+        "tasks.cancel",
+    ]
+
+
+async def test_tasks_are_chosen_by_ids_or_by_options(cli: Cli, sample: SampleTasks) -> None:
+    for words in (
+        ("cancel",),
+        ("cancel", "1", "--all"),
+        ("cancel", "1", "--dry-run"),
+        ("retry", "1", "--code", "X"),
+        ("change", "--all"),
+        ("change", "--all", "--args", "{}"),
+    ):
+        answer = await cli("tasks", *words, "--json")
+        assert (answer.code, answer.error["code"]) == (2, "USAGE"), words

@@ -21,7 +21,7 @@ from rich.text import Text
 from tests.acceptance.conftest import Cli, CliProcess, SampleTasks
 
 GROUPS = {
-    "tasks": ("list", "show", "why", "retry", "cancel", "queue"),
+    "tasks": ("list", "show", "why", "retry", "cancel", "change", "queue"),
     "batches": ("list", "show", "resume", "reprocess", "cancel"),
     "dead": ("list", "show", "retry", "discard"),
     "pipelines": ("list", "pause", "resume"),

@@ -29,7 +29,8 @@ from regente import (
 from regente.engine.client import Client
 from regente.engine.lane_operations import LaneOperations
 from regente.engine.pipeline import Registry
-from regente.sync import Lanes, Regente
+from regente.engine.task_selection import TaskSelection
+from regente.sync import Lanes, Regente, Selection
 from tests.support.eventually import eventually
 
 
@@ -54,7 +55,10 @@ def sessions(url: str) -> int:
         return int(row[0])
 
 
-@pytest.mark.parametrize(("blocking", "asynchronous"), [(Regente, Client), (Lanes, LaneOperations)])
+@pytest.mark.parametrize(
+    ("blocking", "asynchronous"),
+    [(Regente, Client), (Lanes, LaneOperations), (Selection, TaskSelection)],
+)
 def test_it_has_every_method_with_the_same_parameters(blocking: type, asynchronous: type) -> None:
     """A method that the asynchronous client gets is missing here until it is named."""
     methods = {
@@ -84,6 +88,8 @@ def test_a_program_without_an_event_loop_enqueues_and_looks(
     assert app.counts()["queued"] == 3
     assert app.cancel(2) == "canceled"
     assert [one.name for one in app.lanes.list()] == []
+    assert app.select_tasks(statuses=["queued"]).preview("cancel").would_change == 2
+    assert app.select_tasks(statuses=["canceled"]).retry() == 1
     assert "No living runner" in app.why(made).summary
     with pytest.raises(TimeoutError):
         app.wait(made, timeout=0.01)

@@ -74,6 +74,7 @@ REGENTE = {
     "cancel_many": "ids, by",
     "change": "task_id, args, by, changes",
     "change_many": "ids, by, changes",
+    "select_tasks": "chosen",
     "retry": "task_id, by",
     "retry_many": "ids, by",
     "discard": "ids, by",

@@ -18,6 +18,7 @@ from regente.cli.inputs import (
     IdArgument,
     IdsArgument,
     LimitOption,
+    YesOption,
     batch_reference,
     parse_args,
     parse_json,
@@ -25,6 +26,16 @@ from regente.cli.inputs import (
     unique,
 )
 from regente.cli.output import Column, figure, number, status_text, table, when, word
+from regente.cli.task_selection import (
+    AllOption,
+    BatchOption,
+    Chosen,
+    CodeOption,
+    DryRunOption,
+    PipelineOption,
+    SomeIds,
+    StatusOption,
+)
 from regente.cli.task_view import SnapshotOption, show_task, task_document, write_snapshot
 from regente.engine.errors import InvalidInput, RegenteError
 from regente.engine.models import (
@@ -178,26 +189,65 @@ def _children_row(one: BatchInfo) -> tuple[RenderableType, ...]:
 
 
 @command(tasks, "retry", audited="tasks.retry", example="regente tasks retry 42 43")
-async def retry(context: CommandContext, ids: IdsArgument) -> None:
+async def retry(
+    context: CommandContext,
+    ids: SomeIds = None,
+    pipeline: PipelineOption = None,
+    status: StatusOption = None,
+    batch: BatchOption = None,
+    code: CodeOption = None,
+    everything: AllOption = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
     """Requeue failed, canceled or skipped tasks with all their retries; keep finished steps."""
+    chosen = Chosen(ids, pipeline, status, batch, code, everything)
 
     async def act(app: Regente, task_id: int) -> str:
         await app.retry(task_id, by=BY)
         return "queued"
 
-    await _each(context, ids, act)
+    if chosen.by_filter:
+        await chosen.act(context, "retry", lambda all_: all_.retry(by=BY), dry_run=dry_run, yes=yes)
+    else:
+        await _each(context, chosen.named(dry_run), act)
 
 
 @command(tasks, "cancel", audited="tasks.cancel", example="regente tasks cancel 42")
-async def cancel(context: CommandContext, ids: IdsArgument) -> None:
+async def cancel(
+    context: CommandContext,
+    ids: SomeIds = None,
+    pipeline: PipelineOption = None,
+    status: StatusOption = None,
+    batch: BatchOption = None,
+    code: CodeOption = None,
+    everything: AllOption = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
     """Cancel tasks: queued ones end at once, running ones are asked to stop."""
-    await _each(context, ids, lambda app, task_id: app.cancel(task_id, by=BY))
+    chosen = Chosen(ids, pipeline, status, batch, code, everything)
+    if chosen.by_filter:
+        await chosen.act(
+            context, "cancel", lambda all_: all_.cancel(by=BY), dry_run=dry_run, yes=yes
+        )
+    else:
+        named = chosen.named(dry_run)
+        await _each(context, named, lambda app, task_id: app.cancel(task_id, by=BY))
 
 
 @command(tasks, "change", audited="tasks.change", example="regente tasks change 42 --priority 5")
 async def change(
     context: CommandContext,
-    ids: IdsArgument,
+    ids: SomeIds = None,
+    pipeline: PipelineOption = None,
+    status: StatusOption = None,
+    batch: BatchOption = None,
+    code: CodeOption = None,
+    everything: AllOption = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    *,
     priority: Annotated[int | None, typer.Option(help="Higher comes first.")] = None,
     run_at: Annotated[
         str | None, typer.Option(help="Not before this time, like 2030-01-31T18:00:00Z, or: now.")
@@ -217,8 +267,11 @@ async def change(
     With --import the arguments are validated against the pipeline's type, which also tells the
     lane; without, against what its runners have registered.
     """
+    chosen = Chosen(ids, pipeline, status, batch, code, everything)
     changes = given_changes(priority, run_at, lane, max_attempts)
     if args is not None:
+        if chosen.by_filter:
+            raise InvalidInput("--args are those of tasks that are named by ids", code="USAGE")
         changes["args"] = parse_args(args)
     if not changes:
         raise InvalidInput("say what is to be changed, like --priority 5", code="USAGE")
@@ -228,7 +281,12 @@ async def change(
         await app.change(task_id, by=BY, **changes)
         return "changed"
 
-    await _each(context, ids, act)
+    if chosen.by_filter:
+        await chosen.act(
+            context, "change", lambda all_: all_.change(by=BY, **changes), dry_run=dry_run, yes=yes
+        )
+    else:
+        await _each(context, chosen.named(dry_run), act)
 
 
 def given_changes(

@@ -57,6 +57,7 @@ from regente.engine.schedule_operations import (
     ScheduleRules,
     with_time,
 )
+from regente.engine.task_selection import TaskFilter, TaskSelection
 from regente.engine.uniqueness import Enqueued, OnConflict, Unique, checked_uniqueness
 from regente.engine.why import explain
 
@@ -351,6 +352,11 @@ class Client:
         """As `change`, without arguments; returns the ids of those that waited."""
         _ids(ids)
         return await self._changes.apply(ids, changes, _by(by))
+
+    def select_tasks(self, **chosen: Unpack[TaskFilter]) -> TaskSelection:
+        """The tasks that match `pipeline`, `statuses`, `batch_id` and `code`, or `everything`: to
+        preview, cancel, retry, discard or change them all."""
+        return TaskSelection(self, self._reads, chosen)
 
     async def cancel_many(self, ids: Sequence[int], *, by: str | None = None) -> dict[str, int]:
         """How many this call canceled, and how many it asked to stop."""

@@ -59,6 +59,16 @@ class TaskInfo(ReadModel):
     lease_until: datetime | None
 
 
+class SelectionPreview(ReadModel):
+    """What an action on the tasks that match a filter would do."""
+
+    action: str
+    total: int
+    by_status: dict[str, int]
+    would_change: int
+    sample: list[int] = Field(description="The newest of them.")
+
+
 class TaskFailed(RegenteError):
     """Raised by `Regente.wait`: the task is a dead letter, or was canceled. `task` shows it."""
 

@@ -35,6 +35,27 @@ WHERE (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
   AND (%(before_id)s::bigint IS NULL OR t.id < %(before_id)s)
 ORDER BY t.id DESC LIMIT %(limit)s
 
+-- name: select_task_ids
+SELECT t.id FROM regente.tasks t
+WHERE (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
+  AND t.status = ANY (%(statuses)s::regente.task_status[])
+  AND (%(batch_id)s::bigint IS NULL OR t.batch_id = %(batch_id)s)
+  AND (%(code)s::text IS NULL OR t.error_code = %(code)s)
+  AND (%(before_id)s::bigint IS NULL OR t.id < %(before_id)s)
+ORDER BY t.id DESC LIMIT %(limit)s
+
+-- name: preview_tasks
+SELECT n.status::text, count(*) AS tasks,
+       array_agg(n.id ORDER BY n.id DESC) FILTER (WHERE n.place <= %(sample)s) AS newest
+FROM (
+  SELECT t.id, t.status, row_number() OVER (PARTITION BY t.status ORDER BY t.id DESC) AS place
+  FROM regente.tasks t
+  WHERE (%(pipeline)s::text IS NULL OR t.pipeline = %(pipeline)s)
+    AND t.status = ANY (%(statuses)s::regente.task_status[])
+    AND (%(batch_id)s::bigint IS NULL OR t.batch_id = %(batch_id)s)
+    AND (%(code)s::text IS NULL OR t.error_code = %(code)s)) AS n
+GROUP BY n.status ORDER BY n.status
+
 -- name: counts
 SELECT status::text, count(*) FROM regente.tasks WHERE %(pipeline)s::text IS NULL
     OR pipeline = %(pipeline)s GROUP BY status
