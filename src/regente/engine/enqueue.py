@@ -154,7 +154,7 @@ class Enqueuer:
             return await _store_unique(own, task, uniqueness, batch_wait)
 
         stored = await self._store(task, connection, write)
-        return Enqueued(stored.ids[0], stored.added == 1)
+        return Enqueued.of(stored.ids[0], stored.added == 1)
 
     async def many(
         self, tasks: Sequence[NewTask], connection: AsyncConnection[Any] | None

@@ -20,11 +20,13 @@ class Enqueued(int):
     """The id of a task, as the number that it is. `created` is false when the key belonged to a
     task that was there, whose id this is."""
 
-    created: bool
+    created: bool = True
 
-    def __new__(cls, task_id: int, created: bool = True) -> Enqueued:
-        made = super().__new__(cls, task_id)
-        made.created = created
+    @classmethod
+    def of(cls, task_id: int, created: bool) -> Enqueued:
+        made = cls(task_id)
+        if not created:
+            made.created = False
         return made
 
     @property
@@ -36,9 +38,6 @@ class Enqueued(int):
 
     def __str__(self) -> str:
         return str(int(self))
-
-    def __reduce__(self) -> tuple[type[Enqueued], tuple[int, bool]]:
-        return Enqueued, (int(self), self.created)
 
 
 class Uniqueness(NamedTuple):
@@ -53,6 +52,8 @@ FOR_EVER = Uniqueness("ever", "return")
 
 def checked_uniqueness(key: str | None, unique: Unique, on_conflict: OnConflict) -> Uniqueness:
     """`InvalidInput` for what `regente.check_uniqueness` would refuse."""
+    if unique == "ever" and on_conflict == "return":
+        return FOR_EVER
     if on_conflict not in _ON_CONFLICT:
         raise InvalidInput(f"on_conflict is {', '.join(_ON_CONFLICT)}, not {on_conflict!r}")
     checked = Uniqueness(_checked_unique(unique), on_conflict)
