@@ -335,6 +335,21 @@ async def test_a_key_whose_task_is_queued_again_meanwhile_is_not_free(
     assert task_row(sql, 1)["key"] == "k"
 
 
+async def test_a_key_is_not_taken_once_its_task_is_queued_again(
+    app: Regente, sql: Sql, holder: Sql, database_url: str
+) -> None:
+    """The retry comes between the look at the key and its taking, which looks again."""
+    await app.enqueue("p", key="k")
+    await app.cancel(1)
+    holder.execute("UPDATE regente.tasks SET status = 'queued', finished_at = NULL WHERE id = 1")
+    async with await psycopg.AsyncConnection.connect(
+        database_url, autocommit=True, application_name="taker"
+    ) as taker:
+        await loses(sql, holder, taker.execute("SELECT regente.free_key(1, 'k', 'until_done')"))
+    assert task_row(sql, 1)["key"] == "k"
+    assert "task_key_freed" not in events_of(sql, 1)
+
+
 async def test_a_task_that_is_claimed_meanwhile_is_not_replaced(
     app: Regente, sql: Sql, holder: Sql
 ) -> None:

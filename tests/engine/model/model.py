@@ -36,6 +36,7 @@ class ModelTask:
     crashes: int = 0
     runner: int | None = None
     heartbeat: int = 0
+    created_at: int = 0
     unwanted: bool = False
     steps: dict[str, int] = field(default_factory=dict)
 
@@ -95,12 +96,38 @@ class Model:
                 assert known == task.id
                 return
         assert task.id not in self.tasks
-        self.tasks[task.id] = task
+        self.tasks[task.id], task.created_at = task, self.now
         if task.batch is not None:
             batch = self.batches[task.batch]
             batch.total += 1
             batch.progress_at = self.now
             self._reopen(batch)
+
+    def owner(self, pipeline: str, key: str, unique: str | int) -> ModelTask | None:
+        """The task that a key belongs to; one whose time with it is over loses it."""
+        owner = self.tasks.get(self.keys.get((pipeline, key), -1))
+        if owner is None:
+            return None
+        ended = owner.status not in LIVE
+        is_free = (
+            owner.created_at + unique <= self.now
+            if isinstance(unique, int)
+            else (unique == "until_done" and ended)
+            or (unique == "until_started" and (ended or owner.attempt > 0))
+        )
+        if is_free:
+            del self.keys[pipeline, key]
+        return None if is_free else owner
+
+    def replace(self, owner: ModelTask, priority: int, run_at: int) -> None:
+        if owner.attempt == 0:
+            self.change(owner, priority, run_at)
+
+    def change(self, task: ModelTask, priority: int, run_at: int) -> bool:
+        if task.status not in ("draft", "queued"):
+            return False
+        task.priority, task.run_at = priority, run_at
+        return True
 
     def queue(self, task: ModelTask) -> bool:
         if task.status != "draft":

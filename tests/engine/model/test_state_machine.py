@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,9 +21,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from regente import IllegalTransition
+from regente import AlreadyEnqueued, IllegalTransition
 from regente.engine.outcome import Ended, Failure
 from regente.engine.task_store import Claim
+from regente.engine.uniqueness import OnConflict, Unique
 from tests.engine.model.engine import LEVELS, PIPELINES, PRIORITIES, Engine, at, engine_on
 from tests.engine.model.model import (
     LEASE_SECONDS,
@@ -105,6 +107,59 @@ class EngineFollowsModel(RuleBasedStateMachine):
         )
         status, due = "draft" if draft else "queued", self.model.now + (delay or 0)
         self.model.accept(ModelTask(task_id, pipeline, status, priority, due, batch), key)
+
+    @rule(
+        pipeline=st.sampled_from(PIPELINES),
+        key=st.sampled_from(["k1", "k2"]),
+        unique=st.sampled_from(["ever", "until_done", "until_started", 40]),
+        on_conflict=st.sampled_from(["return", "replace", "error"]),
+        priority=st.sampled_from(PRIORITIES),
+        delay=st.sampled_from([None, 25]),
+        pick=st.one_of(st.none(), picks),
+    )
+    def enqueue_unique(
+        self,
+        pipeline: str,
+        key: str,
+        unique: Unique,
+        on_conflict: OnConflict,
+        priority: int,
+        delay: int | None,
+        pick: int | None,
+    ) -> None:
+        batch = self._batch(pick).id if pick is not None and self.model.batches else None
+        due = self.model.now + (delay or 0)
+        options: dict[str, Any] = {"unique": unique, "on_conflict": on_conflict, "batch": batch}
+        run_at = None if delay is None else at(due)
+        put = self.engine.client.enqueue(
+            pipeline, key=key, priority=priority, run_at=run_at, **options
+        )
+        owner = self.model.owner(pipeline, key, unique)  # type: ignore[arg-type]
+        if owner is None:
+            task_id = self.engine.run(put)
+            assert task_id.created
+            self.model.accept(ModelTask(task_id, pipeline, "queued", priority, due, batch), key)
+            return
+        if on_conflict == "error":
+            with pytest.raises(AlreadyEnqueued) as taken:
+                self.engine.run(put)
+            assert taken.value.task_id == owner.id
+            return
+        found = self.engine.run(put)
+        assert (found, found.created) == (owner.id, False)
+        if on_conflict == "replace":
+            self.model.replace(owner, priority, due)
+
+    @precondition(lambda self: self.model.tasks)
+    @rule(pick=picks, priority=st.sampled_from(PRIORITIES), delay=st.sampled_from([None, 25]))
+    def change(self, pick: int, priority: int, delay: int | None) -> None:
+        task, due = self._task(pick), self.model.now + (delay or 0)
+        changed = self.engine.run(
+            self.engine.client.change_many(
+                [task.id], priority=priority, run_at=None if delay is None else at(due)
+            )
+        )
+        assert bool(changed) == self.model.change(task, priority, due)
 
     @rule(count=st.integers(1, 4), pick=st.one_of(st.none(), picks))
     def enqueue_many(self, count: int, pick: int | None) -> None:
@@ -333,6 +388,10 @@ class EngineFollowsModel(RuleBasedStateMachine):
             )
             for t in sorted(self.model.tasks.values(), key=lambda t: t.id)
         ]
+        keys = self.engine.query(
+            "SELECT pipeline, key, id FROM regente.tasks WHERE key IS NOT NULL ORDER BY 1, 2"
+        )
+        assert keys == sorted((*key, task_id) for key, task_id in self.model.keys.items())
         steps = self.engine.query("SELECT task_id, name, attempt FROM regente.steps ORDER BY 1, 2")
         assert steps == sorted(
             (t.id, name, n) for t in self.model.tasks.values() for name, n in t.steps.items()
