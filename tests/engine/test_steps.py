@@ -206,6 +206,23 @@ async def test_one_name_called_again_is_another_step(
     ]
 
 
+@pytest.mark.parametrize("name", ["PAGE#2", "CHECK[3].STORE"])
+async def test_a_name_as_repetitions_and_items_have_is_refused(
+    app: Regente, registry: Registry, name: str
+) -> None:
+    """Z4: it would be recorded under the key of another call."""
+
+    @registry.pipeline("p")
+    async def run(task: Task) -> None:
+        await task.step(name, lambda: 1)
+
+    task_id = await app.enqueue("p", {})
+    await app.run(until_idle=True)
+    [failure] = await app.failures(task_id)
+    assert name in failure["message"]
+    assert "cannot name a step" in failure["message"]
+
+
 async def test_an_error_in_a_step_names_it_and_records_nothing(
     app: Regente, registry: Registry, sql: Sql
 ) -> None:

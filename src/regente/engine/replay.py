@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -15,6 +16,7 @@ MAX_NAME_CHARACTERS = 200
 MAX_SHOWN_CHARACTERS = 200
 EFFECTS = "async with transaction"  # the recorded call of a transaction without a result
 WHOLE = -1  # the item of a step that is no loop
+_KEY_PART = re.compile(r"#\d+$|\[\d+\]\.")
 
 # Steps inside an item of `each` belong to that item: a replay leaves finished items out, and the
 # others must not find the steps of those.
@@ -38,6 +40,10 @@ class Replay:
         """The step's key. The n-th call of a name is a step of its own, so a loop may call
         `step("PAGE", …)` repeatedly."""
         check_name(name)
+        if _KEY_PART.search(name):
+            raise InvalidInput(
+                f"{name!r:.100} cannot name a step: #2 and [3]. mark repetitions and items in keys"
+            )
         scoped = scoped_key(name)
         count = self._counts[scoped] = self._counts.get(scoped, 0) + 1
         return scoped if count == 1 else f"{scoped}#{count}"
