@@ -36,13 +36,10 @@ class DocumentPipeline:
 
     async def classify(self, task: Task[DocumentArgs]) -> dict[str, Any]:
         document = await self._store.document(task.id)
+        calls = _Calls(self, task, document)
         try:
-            found = await self._text(task, document)
-
-            async def ask(text: str) -> Verdict:  # of the document as it is at this attempt
-                return await self._verdict(task, document, text)
-
-            verdict = await task.step(CLASSIFIED, ask, found.text, lane=self._classifier.lane)
+            found = await task.step(TEXT, calls.extract)
+            verdict = await task.step(CLASSIFIED, calls.ask, found.text, lane=self._classifier.lane)
         except Skip as reason:
             await self._store.keep_reason(task, reason)
             raise
@@ -53,14 +50,7 @@ class DocumentPipeline:
             "confianca": verdict.confidence,
         }
 
-    async def _text(self, task: Task[DocumentArgs], document: Document) -> Extracted:
-        async def extract() -> Extracted:  # a replay needs no content
-            found: Extracted = await self._extracted(await self._content(document))
-            return found
-
-        return await task.step(TEXT, extract)
-
-    async def _extracted(self, content: bytes) -> Any:
+    async def extracted(self, content: bytes) -> Any:
         limit = self._settings.max_characters
         if kind_of(content) is FileKind.TEXT:
             return await run_in_thread(plain_text, content, limit, on_start=lambda _: None)
@@ -73,7 +63,7 @@ class DocumentPipeline:
             on_start=lambda _: None,
         )
 
-    async def _content(self, document: Document) -> bytes:
+    async def content(self, document: Document) -> bytes:
         limit = self._settings.max_file_bytes
         if document.size_bytes > limit:
             raise _too_large(document.size_bytes, limit)
@@ -86,7 +76,7 @@ class DocumentPipeline:
             raise _too_large(len(content), limit)
         return content
 
-    async def _verdict(self, task: Task[DocumentArgs], document: Document, text: str) -> Verdict:
+    async def verdict(self, task: Task[DocumentArgs], document: Document, text: str) -> Verdict:
         # The same key until there is an answer, as a lost answer was paid for; a new key after a
         # wrong answer.
         key = task.idempotency_key(f"{CLASSIFIED}-{document.asked}")
@@ -96,6 +86,26 @@ class DocumentPipeline:
             task.snapshot("answer.txt", wrong.answer, "text/plain")
             await self._store.keep_answer(task, wrong.answer)
             raise
+
+
+class _Calls:
+    """The calls about a document, as it is at this attempt. What is recorded stays right when the
+    document or its project changes between attempts, so no step takes them as an argument."""
+
+    def __init__(
+        self, pipeline: DocumentPipeline, task: Task[DocumentArgs], document: Document
+    ) -> None:
+        self._pipeline = pipeline
+        self._task = task
+        self._document = document
+
+    async def extract(self) -> Extracted:
+        content = await self._pipeline.content(self._document)  # a replay needs none
+        found: Extracted = await self._pipeline.extracted(content)
+        return found
+
+    async def ask(self, text: str) -> Verdict:
+        return await self._pipeline.verdict(self._task, self._document, text)
 
 
 def _too_large(size_bytes: int, limit: int) -> Skip:
