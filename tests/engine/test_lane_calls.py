@@ -79,7 +79,7 @@ class Calls:
 
     async def leave(self, call: LaneCall | None, error: BaseException | None = None) -> None:
         assert call is not None
-        self.calls.leave(call, error)
+        await self.calls.leave(call, error)
         await self.watch.flush()
 
     def at(self, seconds: float) -> None:
@@ -106,6 +106,15 @@ async def calls(app: Regente, sql: Sql, clock: Clock, registry: Registry) -> Asy
     found = Calls(app, sql, clock)
     yield found
     await found.store.stop()
+
+
+async def test_a_call_has_not_ended_before_its_lane_is_parked(calls: Calls) -> None:
+    """Q2: the end of the attempt makes room for the call of another runner."""
+    [claim] = await calls.attempts(1)
+    call = await calls.enter(claim)
+    assert call is not None
+    await calls.calls.leave(call, Throttled("slowly", retry_after=60))
+    assert (await calls.app.lanes.show("shop")).status == "parked"
 
 
 async def test_calls_hold_the_places_of_their_lane(calls: Calls) -> None:

@@ -99,17 +99,22 @@ class LaneCalls:
             async with self._line(lane.name) as line:
                 await self._wait(call, lane, line, give_up_at, beat)
         except BaseException:
-            self.leave(call, None, is_told=False)
+            self._watch.call_ended(_end_of(call), None)
             raise
         return call
 
-    def leave(self, call: LaneCall, error: BaseException | None, *, is_told: bool = True) -> None:
-        """The call has ended, with this error or none. Its place is free after the next commit."""
+    async def leave(self, call: LaneCall, error: BaseException | None) -> None:
+        """The call has ended, with this error or none. Its place is free after the next commit,
+        or when its attempt ends: a lane that has to be parked or slowed down is told before."""
         claim, end = call.claim, None
         verdict, park_seconds = verdict_of_call(error)
-        if is_told and (call.is_watched or verdict in ("failed", "blocked", "throttled")):
+        is_bad = verdict in ("failed", "blocked", "throttled")
+        if call.is_watched or is_bad:
             end = LaneEnd(call.lane, claim.pipeline, claim.id, verdict, park_seconds)
-        self._watch.call_ended(CallEnd(call.lane, claim.id, claim.attempt, call.number), end)
+        self._watch.call_ended(_end_of(call), end)
+        if is_bad:
+            with contextlib.suppress(Exception):  # the watch tries again
+                await self._watch.flush()
 
     @contextlib.asynccontextmanager
     async def _line(self, name: str) -> AsyncIterator[Line]:
@@ -180,6 +185,10 @@ class LaneCalls:
         line = self._lines.get(name)
         if line is not None:
             line.news.set()
+
+
+def _end_of(call: LaneCall) -> CallEnd:
+    return CallEnd(call.lane, call.claim.id, call.claim.attempt, call.number)
 
 
 def _busy(name: str, answer: Answer | None) -> LaneBusy:

@@ -120,4 +120,5 @@ class LaneWatch:
             await self._fetch("report_lanes", params)
         except Exception:
             self._ends = ends + self._ends
+            self._wake.set()
             raise

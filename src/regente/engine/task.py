@@ -548,7 +548,7 @@ class Task(Generic[ArgsT]):
                 self.told = raised
             raise
         finally:
-            self._store.calls.leave(call, error)
+            await self._store.calls.leave(call, error)
 
     def hold(self, reason: str, error: TaskError | None = None) -> NoReturn:
         """Give the slot back until the task is released (`Regente.release`). Then a new attempt

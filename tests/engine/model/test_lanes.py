@@ -242,7 +242,7 @@ class LanesFollowModel(RuleBasedStateMachine):
             lane.end(call.claim.id, verdict, self.now, seconds)
         lane.calls -= 1
         self.held.remove(call)
-        self.calls.leave(call, error)
+        self.engine.run(self.calls.leave(call, error))
         self.engine.run(self.watch.flush())
 
     def _ended(self, claim: Claim, outcome: Any) -> None:
