@@ -223,6 +223,7 @@ class Regente:
     why = _blocking(Client.why)
     steps = _blocking(Client.steps)
     task_events = _blocking(Client.task_events)
+    attempts = _blocking(Client.attempts)
     failures = _blocking(Client.failures)
     snapshot = _blocking(Client.snapshot)
     runners = _blocking(Client.runners)
@@ -259,6 +260,10 @@ class Regente:
     schedule = _blocking(Client.schedule)
     unschedule = _blocking(Client.unschedule)
     schedules = _blocking(Client.schedules)
+    pause_schedule = _blocking(Client.pause_schedule)
+    resume_schedule = _blocking(Client.resume_schedule)
+    schedule_runs = _blocking(Client.schedule_runs)
+    next_runs = _blocking(Client.next_runs)
 
 
 _clients: weakref.WeakSet[Regente] = weakref.WeakSet()
