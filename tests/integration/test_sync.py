@@ -154,6 +154,15 @@ def test_a_call_from_its_own_thread_is_refused(app: Regente) -> None:
     assert app._opened().run(inside) == "refused"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_call_is_cancelled(app: Regente, registry: Registry) -> None:
     """Ctrl-C in a script that waits."""
 
