@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from unicodedata import normalize
 from urllib.parse import urlsplit
 
 import httpcore2
@@ -66,9 +67,10 @@ def check_url(url: str, *, allow_private: bool) -> None:
 
 def _written_out(host: str) -> str:
     """The address in four parts, if the host is one that the system reads: `2852039166`."""
+    plain = normalize("NFKC", host).replace("\u3002", ".").encode("ascii", "ignore").decode()
     try:
-        return host if ":" in host else socket.inet_ntoa(socket.inet_aton(host))
-    except (OSError, UnicodeEncodeError):
+        return host if ":" in host else socket.inet_ntoa(socket.inet_aton(plain.removesuffix(".")))
+    except OSError:
         return host
 
 

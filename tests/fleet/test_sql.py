@@ -221,6 +221,8 @@ REFUSED = {
     WORKER.replace(SECRET, ""): "23514",
     WORKER.replace(SECRET, "s" * 201): "23514",
     WORKER.replace(f"'{SECRET}'", "NULL"): "23502",
+    WRITER.replace("'https://s.example.com'", "NULL"): "23502",
+    PROXY.replace("'proxy.example.com'", "NULL"): "23502",
     WORKER.replace(f"'{SECRET}'", "E'two\\nlines'"): "23514",
     PROXY.replace("8080", "0"): "23514",
     PROXY.replace("'proxy.example.com'", "'proxy.example.com:80'"): "23514",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from psycopg.errors import UniqueViolation
 
-from regente.address_guard import AddressRefused, check_url
 from regente.engine.database import Database
 from regente.engine.errors import IllegalTransition, InvalidInput, NotFound
+from regente.fleet.addresses import checked_proxy, checked_storage, checked_url, has_port, origin
 from regente.fleet.clients import WorkerClient, WriterClient
 from regente.fleet.config import FleetConfig
 from regente.fleet.models import KINDS, Kind, Proxy, Worker, Writer
@@ -23,9 +21,6 @@ from regente.http_client.client import HttpClient
 from regente.queries import Queries, Row, Source
 
 QUERIES = Queries(Path(__file__).with_name("fleet.sql"))
-_HOST = re.compile(
-    r"(?:(?:https?|socks5h?)://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+)(?P<port>:\d{1,5})?"
-)
 MAX_NAME_CHARACTERS = 100
 NO_EVENT = "(runner)"
 """The author of changes that are not events of the register."""
@@ -96,7 +91,11 @@ class Fleet:
             raise InvalidInput(
                 "a worker needs a storage_domain: without it its results cannot be found"
             )
-        fields = {"name": _name(name), "url": _url(url), "storage_domain": _storage(storage_domain)}
+        fields = {
+            "name": _name(name),
+            "url": checked_url(url),
+            "storage_domain": checked_storage(storage_domain),
+        }
         return await self._add(
             "worker", {**fields, "api_key": self._secret(api_key, "api_key")}, by
         )
@@ -111,11 +110,11 @@ class Fleet:
         *,
         by: str = "user",
     ) -> str:
-        if port is not None and _has_port(_host(host)):
+        if port is not None and has_port(checked_proxy(host)):
             raise InvalidInput("the port is given twice: in the host and as port")
         fields = {
             "name": _name(name),
-            "host": _host(host),
+            "host": checked_proxy(host),
             "port": _port(port),
             "username": _username(username),
         }
@@ -125,7 +124,7 @@ class Fleet:
     async def add_writer(self, name: str, url: str, api_key: str, *, by: str = "user") -> str:
         fields = {
             "name": _name(name),
-            "url": _url(url),
+            "url": checked_url(url),
             "api_key": self._secret(api_key, "api_key"),
         }
         return await self._add("writer", fields, by)
@@ -136,9 +135,9 @@ class Fleet:
         """Change the given fields; a field that is None stays."""
         checks: dict[str, Callable[[object], Any]] = {
             "name": _name,
-            "url": _url,
-            "storage_domain": _storage,
-            "host": _host,
+            "url": checked_url,
+            "storage_domain": checked_storage,
+            "host": checked_proxy,
             "port": _port,
             "username": _username,
         }
@@ -218,7 +217,7 @@ class Fleet:
         if values[address] is None or values[secret] is not None:
             return
         row = await self._one(kind, member_id)
-        if row[secret] is not None and _origin(values[address]) != _origin(row[address]):
+        if row[secret] is not None and origin(values[address]) != origin(row[address]):
             raise InvalidInput(f"with a new address, give the {secret} again: it is sent there")
 
     # Helpers.
@@ -273,72 +272,6 @@ def _name(value: object) -> str:
     ):
         raise InvalidInput(f"a name has 1 to {MAX_NAME_CHARACTERS} printable characters")
     return value.strip()
-
-
-def _url(value: object) -> str:
-    text = str(value)
-    if len(text) > 500 or not _is_plain(text) or not _is_http(text):
-        raise InvalidInput(f"{text[:200]!r} is not an address like https://worker.example.com")
-    _refuse_link_local(text)
-    parts = urlsplit(text)
-    if parts.username or parts.password:
-        raise InvalidInput("an address carries no user name or password: use the api_key")
-    return text.rstrip("/")
-
-
-def _refuse_link_local(url: str) -> None:
-    """Also multicast addresses, and those of clouds' metadata."""
-    try:
-        check_url(url, allow_private=True)
-    except AddressRefused as refused:
-        raise InvalidInput(str(refused)) from None
-
-
-def _origin(address: str) -> str:
-    """Scheme, host and port of a URL; a proxy's host has no path."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else address.lower()
-
-
-def _is_plain(text: str) -> bool:
-    return text.isprintable() and not any(sign.isspace() for sign in text)
-
-
-def _is_http(text: str) -> bool:
-    """Whether it is an http(s) URL with a host, without a query or fragment."""
-    try:
-        parts = urlsplit(text)
-        has_port = parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-    is_base = "?" not in text and "#" not in text
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and is_base
-
-
-def _storage(value: object) -> str:
-    text = str(value).rstrip("/")
-    if not 0 < len(text) <= 255 or any(sign.isspace() for sign in text):
-        raise InvalidInput(
-            "a storage_domain has 1 to 255 characters without spaces, for example "
-            "storage.example.com"
-        )
-    _url(text if "://" in text else f"https://{text}")
-    return text
-
-
-def _host(value: object) -> str:
-    if not isinstance(value, str) or len(value) > 200 or not _HOST.fullmatch(value):
-        raise InvalidInput(
-            f"{str(value)[:100]!r} is not a host, for example proxy.example.com or "
-            "socks5://10.0.0.7"
-        )
-    _refuse_link_local(f"http://{value.rpartition('//')[2]}")
-    return value
-
-
-def _has_port(host: str) -> bool:
-    found = _HOST.fullmatch(host)
-    return found is not None and found["port"] is not None
 
 
 def _username(value: object) -> str | None:
