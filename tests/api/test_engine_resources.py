@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from regente import Fatal, Regente, Retry, Skip, Task, UnknownOutcome
+from regente.api.queries import QUERIES, LimitedDatabase
 from regente.engine.pipeline import Registry
 from tests.api.conftest import Served, body_of, events_of, with_config
 from tests.support.eventually import eventually_async
@@ -324,6 +325,83 @@ async def test_a_waiting_task_is_changed_by_operators(api: Served, app: Regente)
     assert body_of(late, 409)["code"] == "ILLEGAL_TRANSITION"
     unknown = await api.operator.post("/api/tasks/4711/change", json={"priority": 1})
     assert body_of(unknown, 404)["code"] == "NOT_FOUND"
+
+
+async def test_waiting_tasks_are_changed_by_filter_after_a_preview(
+    api: Served, app: Regente
+) -> None:
+    """O18, O19: as one action, with an event of each task; what does not wait stays."""
+    ids = await app.enqueue_many("shop", [{}, {}, {}], priority=2)
+    other = await app.enqueue("shop", {}, draft=True)
+    await app.cancel(ids[2])
+    body = {
+        "filter": {"pipeline": "shop", "statuses": ["queued", "canceled"]},
+        "changes": {"priority": 7, "run_at": "2031-01-15T10:00:00+02:00", "lane": None},
+    }
+    dry = body_of(await api.operator.post("/api/tasks/change", json={**body, "dry_run": True}))
+    assert (dry["kind"], dry["total"], dry["would_change"]) == ("tasks.change", 3, 2)
+    assert {(await app.get(one)).priority for one in ids} == {2}
+    action = body_of(await api.operator.post("/api/tasks/change", json=body))
+    assert (action["status"], action["total"], action["changed"]) == ("completed", 3, 2)
+    assert action["changes"] == body["changes"]
+    assert body_of(await api.viewer.get(f"/api/actions/{action['id']}")) == action
+    for one in ids[:2]:
+        task = await app.get(one)
+        assert (task.priority, task.run_at.isoformat()) == (7, "2031-01-15T08:00:00+00:00")
+    assert [(await app.get(one)).priority for one in (ids[2], other)] == [2, 0]
+    changed = await events_of(app, "task_changed")
+    assert [one["by"] for one in changed] == ["the-operator"] * 2
+    (note,) = await events_of(app, "operator_action")
+    assert (note["action"], note["target"]["changes"]) == ("tasks.change_many", body["changes"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        None,
+        {},
+        {"priority": None},
+        {"priority": 40_000},
+        {"run_at": "2031-01-15"},
+        {"args": {}},
+        {"lane": "a" * 201},
+        {"colour": "red"},
+    ],
+)
+async def test_wrong_changes_of_many_tasks_are_refused_at_once(
+    api: Served, app: Regente, changes: object
+) -> None:
+    """O19: before any action begins, also in a preview and if no task matches."""
+    one = await app.enqueue("shop", {})
+    body = {"ids": [one], "changes": changes}
+    for wrong in (body, {**body, "dry_run": True}, {"filter": {"code": "X"}, "changes": changes}):
+        answer = await api.operator.post("/api/tasks/change", json=wrong)
+        assert answer.status_code == 422, answer.text
+    assert body_of(await api.viewer.get("/api/actions"))["items"] == []
+    assert await events_of(app, "task_changed") == []
+
+
+@with_config(action_lease_seconds=0.4, chunk_items=2)
+async def test_changes_of_many_tasks_go_on_in_another_process(api: Served, app: Regente) -> None:
+    """O18: the changes are stored with the action that its process left behind."""
+    ids = await app.enqueue_many("shop", [{}] * 5)
+    database = LimitedDatabase(app.database)
+    left = {"kind": "tasks.change", "by": "ana", "owner": "gone", "lease_seconds": 0}
+    await QUERIES.fetch_one(
+        database,
+        "begin_action",
+        **left,
+        ids=ids,
+        changes='{"priority": 3}',
+        filter="null",
+        reason=None,
+        request_id=None,
+    )
+
+    async def changed() -> bool:
+        return {(await app.get(one)).priority for one in ids} == {3}
+
+    assert await eventually_async(changed)
 
 
 async def test_tasks_that_wait_for_a_signal_are_listed(api: Served, app: Regente) -> None:

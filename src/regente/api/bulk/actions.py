@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
+from regente.api.models.tasks import TaskChanges
 from regente.api.queries import QUERIES, LimitedDatabase
 from regente.app import Regente
 
-Apply = Callable[[Regente, LimitedDatabase, Sequence[int], str], Awaitable[int]]
+Apply = Callable[..., Awaitable[int]]
+"""Called with a `Regente`, a `LimitedDatabase`, ids, the author, and the request's `changes`, if
+it has any, by name; returns how many items it changed."""
 Retry = Callable[[Regente, Sequence[int], str], Awaitable[int]]
 
 ENDED = ("failed", "canceled", "skipped")
 LIVE = ("draft", "queued", "running")
+WAITING = ("draft", "queued")
 
 
 class ActionKind(StrEnum):
     CANCEL_TASKS = "tasks.cancel"
     RETRY_TASKS = "tasks.retry"
+    CHANGE_TASKS = "tasks.change"
     RETRY_FAILURES = "failures.retry"
     DISCARD_FAILURES = "failures.discard"
 
@@ -44,6 +50,7 @@ class BulkActions:
         return {
             ActionKind.CANCEL_TASKS: BulkAction(_cancel_tasks, LIVE),
             ActionKind.RETRY_TASKS: BulkAction(self.retry, ENDED),
+            ActionKind.CHANGE_TASKS: BulkAction(_change_tasks, WAITING),
             ActionKind.RETRY_FAILURES: BulkAction(self.retry, ("failed",)),
             ActionKind.DISCARD_FAILURES: BulkAction(_discard, ("failed",)),
             **self.added,
@@ -67,6 +74,12 @@ class BulkActions:
 
 async def _cancel_tasks(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:
     return sum((await app.cancel_many(ids, by=by)).values())
+
+
+async def _change_tasks(
+    app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str, **changes: Any
+) -> int:
+    return len(await app.change_many(ids, by=by, **TaskChanges.model_validate(changes).given))
 
 
 async def _discard(app: Regente, _: LimitedDatabase, ids: Sequence[int], by: str) -> int:

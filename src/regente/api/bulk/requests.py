@@ -34,6 +34,7 @@ async def run(
     if chosen.dry_run:
         note.skip()
         return await _dry_run(api, kind, ids)
+    changes = chosen.model_dump(mode="json", include={"changes"}, exclude_unset=True).get("changes")
     selection = (
         chosen.model_dump(mode="json", include={"filter", "limit"}, exclude_none=True) or None
     )
@@ -44,6 +45,7 @@ async def run(
         reason=chosen.reason,
         request_id=request.state.request_id,
         selection=selection,
+        changes=changes,
     )
     response.headers["location"] = f"{api.config.path_prefix}/api/actions/{row['id']}"
     response.status_code = 202 if row["status"] == "running" else 200
@@ -53,6 +55,7 @@ async def run(
         "sample": ids[:SAMPLE],
         "reason": chosen.reason,
         **(selection or {}),
+        **({} if changes is None else {"changes": changes}),
     }
     note.about(target, after={"status": row["status"], "changed": row["changed"]})
     return Action.model_validate(row)

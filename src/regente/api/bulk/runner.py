@@ -63,6 +63,7 @@ class BulkRunner:
         reason: str | None = None,
         request_id: str | None = None,
         selection: dict[str, Any] | None = None,
+        changes: dict[str, Any] | None = None,
     ) -> Row:
         """Store an action and run it: few items before this returns, many in the background."""
         row = await QUERIES.fetch_one(
@@ -75,6 +76,7 @@ class BulkRunner:
             ids=list(ids),
             owner=self._owner,
             filter=json.dumps(selection),
+            changes=None if changes is None else json.dumps(changes),
             lease_seconds=self._config.action_lease_seconds,
         )
         assert row is not None
@@ -143,11 +145,9 @@ class BulkRunner:
         if row is None:
             return False
         ids = row["ids"] or []
-        changed = (
-            await self.actions[row["kind"]].apply(self._app, self._database, ids, row["by"])
-            if ids
-            else 0
-        )
+        apply = self.actions[row["kind"]].apply
+        changes = row["changes"] or {}
+        changed = await apply(self._app, self._database, ids, row["by"], **changes) if ids else 0
         after = await QUERIES.fetch_one(
             self._database,
             "advance_action",

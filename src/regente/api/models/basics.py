@@ -122,6 +122,7 @@ class Action(BaseModel):
                 "reason": None,
                 "error": None,
                 "filter": {"statuses": ["draft"]},
+                "changes": None,
                 "created_at": "2025-01-15T10:00:00Z",
                 "finished_at": None,
             }
@@ -138,6 +139,7 @@ class Action(BaseModel):
     reason: str | None
     error: str | None
     filter: Any = None
+    changes: Any = Field(None, description="What it gives the items, if it changes tasks.")
     created_at: datetime
     finished_at: datetime | None
 

@@ -45,23 +45,45 @@ class Resolution(Strict):
     result: Any = Field(None, description="What the step's function would have returned.")
 
 
-class TaskChange(Strict):
-    """What of a waiting task is to be changed; a field that is not given stays."""
+class TaskChanges(Strict):
+    """What of waiting tasks is to be changed; a field that is not given stays."""
 
     priority: int | None = Field(None, ge=-32768, le=32767)
     run_at: AwareDatetime | None = Field(None, description="Null: now.")
     lane: Word | None = Field(None, description="What it shares limits with. Null: nothing.")
     max_attempts: int | None = Field(None, ge=1, le=1000, description="Null: the pipeline's.")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+    @field_validator("priority")
+    @classmethod
+    def _is_a_number(cls, value: Any) -> Any:
+        return _not_null(value)
+
+
+class TaskChange(TaskChanges):
+    """What of a waiting task is to be changed; a field that is not given stays."""
+
     args: dict[str, Any] | None = Field(
         None, description="All of its arguments; before its first attempt."
     )
 
-    @field_validator("priority", "args")
+    @field_validator("args")
     @classmethod
-    def _is_given(cls, value: Any) -> Any:
-        if value is None:
-            raise ValueError("cannot be null")
-        return value
+    def _is_an_object(cls, value: Any) -> Any:
+        return _not_null(value)
+
+
+def _not_null(value: Any) -> Any:
+    if value is None:
+        raise ValueError("cannot be null")
+    return value
+
+
+class ChangedSelection(TaskSelection):
+    changes: TaskChanges = Field(examples=[{"priority": 5}])
 
 
 class Signal(Strict):

@@ -15,6 +15,7 @@ from regente.api.bulk.actions import ActionKind
 from regente.api.limits import MAX_PAGE, Id
 from regente.api.models.basics import Action, Done, DryRun, Page, Word
 from regente.api.models.tasks import (
+    ChangedSelection,
     Resolution,
     Signal,
     SignalSent,
@@ -94,6 +95,29 @@ async def retry_many(
     )
 
 
+@routes.post("/change", summary="Change tasks that wait", responses={202: {"model": Action}})
+async def change_many(
+    body: ChangedSelection,
+    request: Request,
+    response: Response,
+    api: ApiDep,
+    who: Operator,
+    note: AuditNoteDep,
+) -> Action | DryRun:
+    """Priority, time, lane and limit of attempts of queued tasks and drafts."""
+    await api.regente.change_many([], **body.changes.given)  # refuses wrong changes at once
+    return await bulk.run(
+        api,
+        request,
+        response,
+        who,
+        note,
+        ActionKind.CHANGE_TASKS,
+        body,
+        bulk.selection(api, "select_tasks", _chosen(body)),
+    )
+
+
 @routes.get("/decisions", summary="List calls with an unknown outcome, oldest first")
 async def decisions(api: ApiDep, who: Viewer, limit: Limit = 100) -> list[Decision]:
     """Calls that may have taken effect and whose result is not known. Their tasks wait until a
@@ -164,8 +188,7 @@ async def change(
     """Its priority, time, lane and limit of attempts; before its first attempt also its
     arguments. Those are replaced as a whole: what is shown of secrets must be given again."""
     before = await api.regente.get(task_id)
-    given = {name: getattr(body, name) for name in body.model_fields_set}
-    after = await api.regente.change(task_id, by=who.name, **given)
+    after = await api.regente.change(task_id, by=who.name, **body.given)
     names = sorted(body.model_fields_set - {"args"})
     note.about(
         {"task_id": task_id, "changed": sorted(body.model_fields_set)},

@@ -1,9 +1,10 @@
 -- Bulk actions and their selections.
 
 -- name: begin_action
-INSERT INTO regente.actions (kind, by, reason, request_id, filter, ids, total, owner, lease_until)
-VALUES (%(kind)s, %(by)s, %(reason)s, %(request_id)s, %(filter)s::jsonb, %(ids)s::bigint[],
-        cardinality(%(ids)s::bigint[]), %(owner)s,
+INSERT INTO regente.actions (kind, by, reason, request_id, filter, changes, ids, total, owner,
+                             lease_until)
+VALUES (%(kind)s, %(by)s, %(reason)s, %(request_id)s, %(filter)s::jsonb, %(changes)s::jsonb,
+        %(ids)s::bigint[], cardinality(%(ids)s::bigint[]), %(owner)s,
         regente.clock() + make_interval(secs => %(lease_seconds)s::double precision))
 RETURNING id
 
@@ -38,16 +39,16 @@ WHERE a.id = left_behind.id
 RETURNING a.id
 
 -- name: action_work
-SELECT kind, by, reason, done, total, ids[done + 1 : done + %(count)s] AS ids FROM regente.actions
+SELECT kind, by, reason, changes, done, total, ids[done + 1 : done + %(count)s] AS ids FROM regente.actions
 WHERE id = %(id)s AND owner = %(owner)s AND status = 'running'
 
 -- name: show_action
-SELECT id, kind, by, reason, filter, total, done, changed, status::text AS status, error,
+SELECT id, kind, by, reason, filter, changes, total, done, changed, status::text AS status, error,
        created_at, finished_at
 FROM regente.actions WHERE id = %(id)s
 
 -- name: list_actions
-SELECT id, kind, by, reason, filter, total, done, changed, status::text AS status, error,
+SELECT id, kind, by, reason, filter, changes, total, done, changed, status::text AS status, error,
        created_at, finished_at
 FROM regente.actions WHERE %(before_id)s::bigint IS NULL OR id < %(before_id)s ORDER BY id DESC
 LIMIT %(limit)s

@@ -1,0 +1,1 @@
+ALTER TABLE regente.actions DROP COLUMN changes;
