@@ -364,6 +364,35 @@ async def test_spawned_tasks_are_compared(deploys: Deploys) -> None:
     assert (await deploys.check(gone)).unasked == ["PARSE"]
 
 
+async def pay(euros: int) -> int:
+    called.append("pay")
+    raise TimeoutError("no answer")
+
+
+async def test_calls_of_unknown_outcome_are_compared(deploys: Deploys) -> None:
+    """Q12: while a person has to decide on a call nothing is recorded but its intent."""
+
+    async def begun(task: Task[Any]) -> None:
+        await task.step("PAY", pay, 7, on_unknown="hold")
+
+    async def other(task: Task[Any]) -> None:
+        await task.step("PAY", pay, 8, on_unknown="hold")
+
+    async def renamed(task: Task[Any]) -> None:
+        await task.step("BUY", pay, 7, on_unknown="hold")
+
+    async def renamed_with_alias(task: Task[Any]) -> None:
+        await task.step("BUY", pay, 7, on_unknown="hold", aliases=["PAY"])
+
+    await deploys.begin(begun, event="task_held")
+    found = await deploys.check(begun)
+    assert (found.verdict, found.stopped_at) == ("understood", "PAY")
+    assert (await deploys.check(other)).verdict == "mismatch"
+    assert (await deploys.check(renamed)).unasked == ["PAY"]
+    found = await deploys.check(renamed_with_alias)
+    assert (found.verdict, found.stopped_at) == ("understood", "BUY")
+
+
 async def test_steps_side_by_side_leave_nothing_behind(deploys: Deploys) -> None:
     """Q12: also tasks that the code starts."""
     started: list[asyncio.Task[Any]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from regente.engine.database import Database, number_array, text_array
 from regente.engine.dry_replay import RecordedTask, replay
@@ -57,7 +58,10 @@ async def _recorded(database: Database, ids: Sequence[int]) -> list[RecordedTask
     spawned: dict[int, dict[str, tuple[int, str]]] = defaultdict(dict)
     for task_id, step, batch_id, call in await database.fetch("children_to_replay", params):
         spawned[task_id][step] = (batch_id, call)
+    intents: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    for task_id, *intent in await database.fetch("intents_to_replay", params):
+        intents[task_id].append(tuple(intent))
     return [
-        RecordedTask(Claim(*row), steps[row[0]], spawned[row[0]])
+        RecordedTask(Claim(*row), steps[row[0]], spawned[row[0]], intents[row[0]])
         for row in await database.fetch("claims_to_replay", params)
     ]

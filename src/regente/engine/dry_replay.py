@@ -32,6 +32,8 @@ class RecordedTask:
     steps: Mapping[str, Mapping[int, Recorded]]
     spawned: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """The batch and the call of each step that has spawned tasks."""
+    intents: Sequence[tuple[Any, ...]] = ()
+    """Of calls with `on_unknown="hold"`, as `recall_intents` returns them."""
 
 
 class Stopped(ControlFlow):
@@ -64,6 +66,7 @@ class _DryStore:
         self.installation = installation
         self.memory = _Noted(recorded.steps)
         self._spawned = recorded.spawned
+        self._intents = list(recorded.intents)
 
     def lease_is_over(self) -> bool:
         return False
@@ -74,6 +77,9 @@ class _DryStore:
     async def children_of_step(self, claim: Claim, steps: Sequence[str]) -> list[tuple[int, str]]:
         self.memory.asked.update(steps)
         return [self._spawned[step] for step in steps if step in self._spawned]
+
+    async def recall_intents(self, claim: Claim) -> list[tuple[Any, ...]]:
+        return self._intents
 
     def __getattr__(self, name: str) -> NoReturn:
         self.task.stop()
@@ -211,7 +217,8 @@ def _judged(
 def _unasked(recorded: RecordedTask, asked: set[str], stopped_at: str | None) -> list[str]:
     """Recorded steps that the code did not ask for; not those inside of the loop that it is at,
     whose unfinished items it has not begun, and no events, which have no result."""
-    keys = {*recorded.steps, *recorded.spawned} - asked
+    intents = (intent[0] for intent in recorded.intents)
+    keys = {*recorded.steps, *recorded.spawned, *intents} - asked
     inside = f"{stopped_at}["
     return sorted(key for key in keys if not key.startswith(inside) and not _is_event(key))
 

@@ -33,3 +33,8 @@ WHERE task_id = ANY (%(ids)s::bigint[])
 -- name: children_to_replay
 SELECT parent_id, parent_step, id, parent_call FROM regente.batches
 WHERE parent_id = ANY (%(ids)s::bigint[])
+
+-- name: intents_to_replay
+-- As `recall_intents` returns them.
+SELECT task_id, name, item, attempt, called_at, call, decision, result::text FROM regente.intents
+WHERE task_id = ANY (%(ids)s::bigint[])
