@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from regente import IllegalTransition, InvalidArgs, InvalidInput, NotFound, Regente
+from regente import IllegalTransition, InvalidArgs, InvalidInput, NotFound, Regente, days
 from regente.engine.holding import HELD
 from regente.engine.pipeline import Registry
 from regente.engine.registration import register_pipelines
@@ -45,6 +45,10 @@ def served(registry: Registry) -> None:
     @registry.pipeline("pages", args=Page, lane=lambda args: args.host)
     async def pages(task: Task[Page]) -> str:
         return task.args.host
+
+    @registry.pipeline("asks")
+    async def asks(task: Task[dict[str, Any]]) -> Any:
+        return await task.wait_for("approval", timeout=days(2), default=None)
 
 
 def change_of(sql: Sql, task_id: int) -> dict[str, Any]:
@@ -173,6 +177,19 @@ async def test_a_held_task_keeps_its_time(app: Regente, sql: Sql) -> None:
     await app.change(task_id, priority=3, args={"n": 2})
     row = task_row(sql, task_id)
     assert (row["run_at"], row["priority"], row["args"]) == (HELD, 3, {"n": 2})
+
+
+async def test_a_task_that_waits_for_a_signal_keeps_its_time(app: Regente, sql: Sql) -> None:
+    """Which is the end of its wait."""
+    task_id = await app.enqueue("asks")
+    async with running(app):
+        await until(lambda: "task_waiting" in events_of(sql, task_id))
+    before = task_row(sql, task_id)["run_at"]
+    with pytest.raises(IllegalTransition, match="is held or waits"):
+        await app.change(task_id, run_at=LATER)
+    await app.change(task_id, priority=3)
+    row = task_row(sql, task_id)
+    assert (row["run_at"], row["priority"]) == (before, 3)
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "canceled", "skipped"])

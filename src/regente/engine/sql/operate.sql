@@ -92,9 +92,14 @@ SELECT target.id, target.status::text AS before, requeued.id IS NOT NULL AS done
 FROM target LEFT JOIN requeued ON requeued.id = target.id
 
 -- name: change_tasks
--- In the order of the ids, and not for long: a task that is locked keeps those before it.
+-- In the order of the ids, and not for long: a task that is locked keeps those before it. The time
+-- of a task that waits for a signal is the end of its wait.
 SELECT w.id FROM (
-  SELECT DISTINCT w.id FROM unnest(%(ids)s::bigint[]) AS w (id) ORDER BY w.id OFFSET 0) AS w
+  SELECT DISTINCT w.id FROM unnest(%(ids)s::bigint[]) AS w (id)
+  WHERE NOT (%(changes)s::jsonb ? 'run_at'
+             AND EXISTS (SELECT FROM regente.waits a JOIN regente.tasks t ON t.id = a.task_id
+                         WHERE a.task_id = w.id AND a.attempt = t.attempt AND t.status = 'queued'))
+  ORDER BY w.id OFFSET 0) AS w
 WHERE (SELECT set_config('lock_timeout', '1s', true)) IS NOT NULL
   AND regente.change_task(
     w.id,
