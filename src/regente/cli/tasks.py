@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 tasks = typer.Typer(
-    name="tasks", help="List, show, retry, cancel, signal and resolve tasks.", no_args_is_help=True
+    name="tasks",
+    help="List, show, retry, cancel, change, signal and resolve tasks.",
+    no_args_is_help=True,
 )
 
 _DECISION_COLUMNS = (figure("ID"), Column("PIPELINE"), Column("STEP"), word("CALLED"))
