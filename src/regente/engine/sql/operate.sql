@@ -98,7 +98,7 @@ SELECT w.id FROM (
   SELECT DISTINCT w.id FROM unnest(%(ids)s::bigint[]) AS w (id)
   WHERE NOT (%(changes)s::jsonb ? 'run_at'
              AND EXISTS (SELECT FROM regente.waits a JOIN regente.tasks t ON t.id = a.task_id
-                         WHERE a.task_id = w.id AND a.attempt = t.attempt AND t.status = 'queued'))
+                         WHERE t.id = w.id AND a.until = coalesce(t.lane_run_at, t.run_at)))
   ORDER BY w.id OFFSET 0) AS w
 WHERE (SELECT set_config('lock_timeout', '1s', true)) IS NOT NULL
   AND regente.change_task(
