@@ -486,7 +486,7 @@ async def test_why_names_the_lane_that_a_call_waits_for(
 async def test_a_call_that_waits_for_long_is_no_stall_and_gives_its_slot_back(
     app: Regente, registry: Registry, monkeypatch: pytest.MonkeyPatch, sql: Sql
 ) -> None:
-    """O11: its patience is half of the time after which the task would be stalled, at most."""
+    """O11: it waits for half of the time after which the task would be stalled, at most."""
     monkeypatch.setattr(lane_calls, "BUSY_SECONDS", 0.05)
     lane = Lane("shop", LaneLimits(concurrency=1))
     go = asyncio.Event()

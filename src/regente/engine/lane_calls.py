@@ -19,7 +19,7 @@ from regente.engine.lane_watch import CallEnd, LaneWatch
 from regente.engine.lanes import Fetch, Lane, LaneEnd, verdict_of_call
 from regente.engine.task_store import Claim
 
-PATIENCE_SECONDS = 30.0  # that a call waits with its task's slot; then the task waits in the queue
+LONGEST_WAIT_SECONDS = 30.0  # of a call with its task's slot; then the task waits in the queue
 FIRST_LOOK_SECONDS = 0.02
 LONGEST_LOOK_SECONDS = 0.5  # another runner's call may have left
 BUSY_SECONDS = 5.0
@@ -89,12 +89,12 @@ class LaneCalls:
         watch.on_left = self._left
 
     async def enter(
-        self, claim: Claim, lane: Lane, patience_seconds: float, beat: Beat
+        self, claim: Claim, lane: Lane, longest_wait_seconds: float, beat: Beat
     ) -> LaneCall:
         """Wait for a place; raises `LaneBusy` when there is none in time."""
         self._number += 1
         call = LaneCall(claim, self._number, lane.name)
-        give_up_at = time.monotonic() + min(PATIENCE_SECONDS, patience_seconds)
+        give_up_at = time.monotonic() + min(LONGEST_WAIT_SECONDS, longest_wait_seconds)
         try:
             async with self._line(lane.name) as line:
                 await self._wait(call, lane, line, give_up_at, beat)

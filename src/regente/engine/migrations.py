@@ -28,7 +28,7 @@ from regente.engine.errors import InvalidInput, SchemaOutdated
 from regente.engine.queries import query
 
 OUTSIDE = "-- outside a transaction"
-LOCK_PATIENCE_SECONDS = 60.0
+LOCK_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Migrator:
         return row is not None and row[0] is not None
 
     async def _step(self, migration: Migration, script: str, record: str) -> bool:
-        deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+        deadline = time.monotonic() + LOCK_WAIT_SECONDS
         while True:
             try:
                 if script.startswith(OUTSIDE):
