@@ -19,6 +19,7 @@ from regente import (
 )
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
+from regente.engine.watchdog import batches
 from tests.engine.helpers import (
     Clock,
     Sql,
@@ -331,6 +332,17 @@ async def test_canceled_children_wake_their_parent(
         await app.cancel_batch(batch.id)
         await status_is(app, parent, "failed")
     assert task_row(sql, parent)["error_code"] == "CHILDREN_FAILED"
+
+
+async def test_a_run_until_idle_continues_with_the_parent(
+    app: Regente, sql: Sql, square: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when nothing else is left to do before the batch is reviewed."""
+    monkeypatch.setattr(batches, "GATHER_SECONDS", 5.0)
+    spawning(square, [2])
+    parent = await app.enqueue("parent", {})
+    await app.run(until_idle=True)
+    assert task_row(sql, parent)["result"] == [{"square": 4}]
 
 
 async def test_no_children_are_no_wait(app: Regente, sql: Sql, square: Registry) -> None:

@@ -10,6 +10,7 @@ import pytest
 from regente import Fatal, NotFound, Regente, Retry, Skip, TaskFailed, UnknownPipeline
 from regente.engine.pipeline import Registry
 from regente.engine.task import Task
+from regente.engine.watchdog import batches
 from tests.engine.helpers import Sql, column, many, running, until
 
 
@@ -89,6 +90,16 @@ async def test_a_task_follows_a_batch_each_time_it_closes(
     assert closings == [{**about, "closing": 1}, {**about, "closing": 2}]
     followers = many(sql, "SELECT batch_id FROM regente.tasks WHERE pipeline = 'closed'")
     assert [row["batch_id"] for row in followers] == [None, None]
+
+
+async def test_a_run_until_idle_includes_what_follows_a_batch(
+    app: Regente, told: Registry, closings: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "GATHER_SECONDS", 5.0)
+    batch = await app.open_batch("monday", on_complete="closed")
+    await app.enqueue("told", {}, batch=batch)
+    await app.run(until_idle=True)
+    assert [one["batch_id"] for one in closings] == [batch]
 
 
 async def test_a_canceled_batch_is_followed_by_none(

@@ -440,6 +440,9 @@ class Runner:
             return False
         if await self._store.anything_running(list(self._pipelines)):
             return False
+        await self._touched_batches.review()  # wakes parents, and queues what follows a batch
+        if self._touched_batches.are_left:
+            return False
         # The last survey may be older than the last task's retry, and lanes may not be looked at.
         await sweep_lanes(self._database)
         self._lanes_surveyed_at = -FOREVER

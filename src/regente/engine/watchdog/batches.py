@@ -47,6 +47,12 @@ class TouchedBatches:
         self._touched: set[int] = set()
         self._canceled: set[int] = set()
         self._news = asyncio.Event()
+        self._reviewing = asyncio.Lock()
+
+    @property
+    def are_left(self) -> bool:
+        """Whether some are to be reviewed, or reviewed again."""
+        return bool(self._touched or self._canceled)
 
     def add_canceled(self, task_id: int) -> None:
         self._canceled.add(task_id)
@@ -65,6 +71,11 @@ class TouchedBatches:
         await asyncio.sleep(PAUSE_SECONDS)
 
     async def review(self) -> None:
+        """Review them now, after a review that is under way."""
+        async with self._reviewing:
+            await self._review()
+
+    async def _review(self) -> None:
         touched, self._touched = self._touched, set()
         canceled, self._canceled = self._canceled, set()
         missed = 0
