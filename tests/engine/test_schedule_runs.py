@@ -200,6 +200,19 @@ async def test_runs_in_a_queue_go_one_after_another(app: Regente, sql: Sql, at: 
     assert {state for _, state, _ in await history(app)} == {"queued"}
 
 
+async def test_runs_that_waited_are_started_in_their_lane(app: Regente, sql: Sql, at: At) -> None:
+    """Q4: each by the end of the one before."""
+    await app.schedule("s", "laned", "*/10 * * * *", {"host": "a"}, overlap="queue")
+    for minute in (10, 20):
+        at(minute)
+        await sweep(app)
+    for completed in (1, 2):
+        await app.run(until_idle=True)
+        assert column(sql, DONE) == [completed]
+        await sweep(app)
+    assert column(sql, "SELECT lane FROM regente.tasks") == ["a", "a"]
+
+
 async def test_a_new_time_waits_behind_those_that_wait(app: Regente, sql: Sql, at: At) -> None:
     """Q4: also when the run before has just ended."""
     await app.schedule("s", "p", "*/10 * * * *", overlap="queue")
