@@ -3,4 +3,8 @@ export const results = {
   "results.see": "View results",
   "results.seeOf": "View results of {name}",
   "results.table": "Table: {name}",
+  "results.share": "{part} of {all}",
+  "results.created": "Created",
+  "results.eta": "Time left",
+  "results.attempts": "Attempts",
 };
