@@ -206,10 +206,9 @@ async def test_runs_that_waited_are_started_in_their_lane(app: Regente, sql: Sql
     for minute in (10, 20):
         at(minute)
         await sweep(app)
-    for completed in (1, 2):
-        await app.run(until_idle=True)
-        assert column(sql, DONE) == [completed]
-        await sweep(app)
+    assert await history(app) == [(10, "queued", 1), (20, "waiting", 1)]
+    async with running(app):
+        await until(lambda: column(sql, DONE) == [2])
     assert column(sql, "SELECT lane FROM regente.tasks") == ["a", "a"]
 
 
