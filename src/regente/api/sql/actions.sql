@@ -39,7 +39,8 @@ WHERE a.id = left_behind.id
 RETURNING a.id
 
 -- name: action_work
-SELECT kind, by, reason, changes, done, total, ids[done + 1 : done + %(count)s] AS ids FROM regente.actions
+SELECT kind, by, reason, changes, done, total, ids[done + 1 : done + %(count)s] AS ids
+FROM regente.actions
 WHERE id = %(id)s AND owner = %(owner)s AND status = 'running'
 
 -- name: show_action
