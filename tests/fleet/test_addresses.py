@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
+from regente.address_guard import check_address
 from regente.engine.errors import InvalidInput
 from regente.fleet.addresses import checked_host
 from regente.fleet.registry import Fleet
@@ -32,6 +34,7 @@ NO_URLS = [
     "http://{}/#",
 ]
 NO_URLS += ["ftp://{}", "http://@{}", "http://u:p@{}", "http:/{}", "http://{}/a b", "http://{}\\@b"]
+NO_URLS += [f"http://{{}}/a{sign}b" for sign in "\n\x7f\x85\xa0\xad\u200b\u2028\u202e\u2060\ufeff"]
 TRIGGERS = [(one, f"{one}_are_checked") for one in ("workers", "writers", "proxies")]
 NO_PROXIES = ["{}:0", "{}:65536", "{}/", "{}?", "{}#", "ftp://{}", "HTTP://{}", "u@{}", "{}:٣"]
 
@@ -44,6 +47,15 @@ async def sql(fleet: Fleet, database_url: str) -> AsyncIterator[Sql]:
         yield connection
 
 
+async def run(sql: Sql, statement: str, *params: object) -> None:
+    """As the register's, its refusals are `InvalidInput`: those of triggers in the register's own
+    statements are not."""
+    try:
+        await sql.execute(statement.encode(), params)
+    except psycopg.errors.CheckViolation as error:
+        raise InvalidInput(error.diag.message_primary or "") from None
+
+
 def doors(fleet: Fleet, sql: Sql) -> dict[str, Door]:
     """Every way by which an address gets into the fleet."""
     key = partial(fleet.secrets.encrypt, "a key")
@@ -52,19 +64,19 @@ def doors(fleet: Fleet, sql: Sql) -> dict[str, Door]:
     writer = "INSERT INTO writers (name, url, api_key) VALUES (%s, %s, %s)"
     proxy = "INSERT INTO proxies (name, host) VALUES (%s, %s)"
     change = "UPDATE {} SET {} = %s, {} = %s WHERE name = 'there'"
-    moved_worker = change.format("workers", "url", "api_key").encode()
-    moved_proxy = change.format("proxies", "host", "password").encode()
+    moved_worker = change.format("workers", "url", "api_key")
+    moved_proxy = change.format("proxies", "host", "password")
     return {
         "url of a worker": lambda one: fleet.add_worker(next(name), one, "k", "s.example.com"),
-        "url of a worker in SQL": lambda one: sql.execute(worker, (next(name), one, key(), "s")),
-        "new url of a worker in SQL": lambda one: sql.execute(moved_worker, (one, key())),
+        "url of a worker in SQL": lambda one: run(sql, worker, next(name), one, key(), "s"),
+        "new url of a worker in SQL": lambda one: run(sql, moved_worker, one, key()),
         "url of a writer": lambda one: fleet.add_writer(next(name), one, "k"),
-        "url of a writer in SQL": lambda one: sql.execute(writer, (next(name), one, key())),
+        "url of a writer in SQL": lambda one: run(sql, writer, next(name), one, key()),
         "storage": lambda one: fleet.add_worker(next(name), URL, "k", one),
-        "storage in SQL": lambda one: sql.execute(worker, (next(name), URL, key(), one)),
+        "storage in SQL": lambda one: run(sql, worker, next(name), URL, key(), one),
         "proxy": lambda one: fleet.add_proxy(next(name), one),
-        "proxy in SQL": lambda one: sql.execute(proxy, (next(name), one)),
-        "new host of a proxy in SQL": lambda one: sql.execute(moved_proxy, (one, key())),
+        "proxy in SQL": lambda one: run(sql, proxy, next(name), one),
+        "new host of a proxy in SQL": lambda one: run(sql, moved_proxy, one, key()),
     }
 
 
@@ -80,8 +92,6 @@ async def refusal(door: Door, address: str) -> str | None:
         await door(address)
     except InvalidInput as error:
         return str(error)
-    except psycopg.errors.CheckViolation as error:
-        return error.diag.message_primary
     return None
 
 
@@ -139,6 +149,24 @@ async def test_the_register_and_the_database_judge_hosts_alike(sql: Sql, seed: i
     apart = [host for host, a, b in zip(hosts, in_python, in_sql, strict=True) if a != b]
     assert apart == []
     assert 500 < sum(in_python) < len(hosts) - 500
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_host_that_is_taken_is_such_an_address_to_the_system(seed: int) -> None:
+    """O22: what the resolver reads as an address, without asking for any name."""
+    taken = [one for one in generated(4000, seed) if one and await refusal(_register, one) is None]
+    addresses = [found for one in taken if (found := _read_by_the_system(one)) is not None]
+    for address in addresses:
+        check_address(address, allow_private=True)
+    assert len(addresses) > 500
+
+
+def _read_by_the_system(host: str) -> str | None:
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return None
+    return str(found[0][4][0])
 
 
 async def _register(host: str) -> None:

@@ -107,11 +107,13 @@ DECLARE
   part text[] := regexp_match(
     url,
     '^[Hh][Tt][Tt][Pp][Ss]?://(\[[^]\s/?#@]*\]|[^][\s/?#@:]+)(?::([0-9]{1,5}))?(?:/[^\s?#]*)?$');
+  unseen CONSTANT text := '[\u0001-\u0020\u007f-\u00a0\u00ad\u1680\u2000-\u200f\u2028-\u202f'
+    '\u205f-\u206f\u3000\ufeff]';
 BEGIN
   IF url ~ '^[^/?#]*//[^/?#]*@' THEN
     RAISE check_violation
     USING MESSAGE = 'an address carries no user name or password: use the api_key';
-  ELSIF url IS NOT NULL AND part IS NULL OR length(url) > 500 OR url ~ '[[:cntrl:]]'
+  ELSIF url IS NOT NULL AND part IS NULL OR length(url) > 500 OR url ~ unseen
         OR part[2]::integer NOT BETWEEN 1 AND 65535 THEN
     RAISE check_violation
     USING MESSAGE = format('%L is not an address like https://worker.example.com', left(url, 200));
