@@ -36,7 +36,8 @@ NOT_MET = {
     "schedule.fired",
     "locked.committed",  # no other session locks their rows
     "migrate.statement",
-    "signal.received",  # nor signals, children and tasks in lanes
+    "change.committed",  # nor changes, signals, children and tasks in lanes
+    "signal.received",
     "claim.lanes_committed",
     "children.spawned",
     "children.recorded",
