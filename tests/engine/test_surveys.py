@@ -92,3 +92,17 @@ async def test_older_tasks_of_a_paused_pipeline_are_claimed_when_it_goes_on(
     await until(lambda: app._runner is not None and app._runner._surveyor.age_seconds < 0.1)
     await app.resume("p")
     await until(lambda: {*ran} == {0, 1, "silent"})
+
+
+async def test_what_only_a_survey_finds_waits_no_longer_than_the_pause_between_surveys(
+    app: Regente, sql: Sql, ran: list[Any], no_polls: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8: the hint came before LISTEN, right after a slow survey of everything."""
+    monkeypatch.setattr(surveyor, "PAUSE_FACTOR", 1e6)
+    monkeypatch.setattr(surveyor, "MAX_EVERY_SECONDS", 0.5)
+    async with running(app):
+        await app.enqueue("p", {"n": 0})
+        await until(lambda: ran == [0])
+        sql.execute(SILENT, (7, "1 hour"))
+        sql.execute("SELECT pg_notify('regente_queued', '')")
+        await until(lambda: ran == [0, "silent"])

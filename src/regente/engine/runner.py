@@ -433,7 +433,9 @@ class Runner:
             self._backoff_seconds = min(self._backoff_seconds * 2, MAX_BACKOFF_SECONDS)
         else:
             self._backoff_seconds = MIN_BACKOFF_SECONDS
-        return max(self._backoff_seconds, min(self._poll_seconds(until_idle), due_in_seconds))
+        survey_seconds = self._surveyor.due_in_seconds
+        pause_seconds = min(self._poll_seconds(until_idle), due_in_seconds, survey_seconds)
+        return max(self._backoff_seconds, pause_seconds)
 
     async def _is_idle(self) -> bool:
         if len(self._roster) or self._next_due_at < FOREVER:

@@ -52,6 +52,11 @@ class Surveyor:
         floors, and a survey of everything is fast."""
         return self._levels.is_unsure and self._is_due() and self._took_seconds <= SLOW_SECONDS
 
+    @property
+    def due_in_seconds(self) -> float:
+        """When the next survey of everything may be, if there may be tasks that only it finds."""
+        return self._pause_left_seconds() if self._levels.is_unsure else FOREVER
+
     async def survey(self, *, all_levels: bool = False) -> None:
         """With `all_levels` everything; else what is due to be surveyed."""
         if all_levels or (self._is_due() and self._took_seconds <= SLOW_SECONDS):
@@ -70,9 +75,12 @@ class Surveyor:
 
     def _is_due(self) -> bool:
         age_seconds = time.monotonic() - self._surveyed_all_at
-        pause_seconds = min(self._took_seconds * PAUSE_FACTOR, MAX_EVERY_SECONDS)
         wanted = self._levels.is_unsure or age_seconds > EVERY_SECONDS
-        return wanted and age_seconds > pause_seconds
+        return wanted and self._pause_left_seconds() <= 0
+
+    def _pause_left_seconds(self) -> float:
+        pause_seconds = min(self._took_seconds * PAUSE_FACTOR, MAX_EVERY_SECONDS)
+        return max(0.0, self._surveyed_all_at + pause_seconds - time.monotonic())
 
     async def _survey_beside(self) -> None:
         survey = self._levels.begin()
