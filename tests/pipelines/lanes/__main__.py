@@ -23,7 +23,8 @@ async def main(kills: int, amount: int) -> int:
         found = await run(url, Path(folder), kills=kills, amount=amount)
     rates = {what: found.counts.rate(what) for what in RATES}
     sys.stdout.write(
-        f"{found.kills} kills, left {found.left}; at once {dict(found.counts.most)}; per second "
+        f"{found.kills} kills, left {found.left} {found.waits}; "
+        f"at once {dict(found.counts.most)}; per second "
         + ", ".join(f"{what} {rates[what]:.2f} of {RATES[what]}" for what in RATES)
         + f"; calls { {what: len(began) for what, began in found.counts.began.items()} }\n"
     )

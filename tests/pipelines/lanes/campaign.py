@@ -62,6 +62,8 @@ class Outcome:
     counts: Counts
     kills: int
     left: dict[str, int]
+    waits: list[str]
+    """Why tasks are left."""
     lanes: set[str]
 
     @property
@@ -139,8 +141,10 @@ async def run(database_url: str, folder: Path, *, kills: int, amount: int) -> Ou
             left = await until_done(app)
         finally:
             await asyncio.to_thread(crew.close)
+        queued = await app.tasks(statuses=["queued"])
+        waits = [f"{one.pipeline} {one.id}: {await app.why(one.id)}" for one in queued]
         lanes = {lane.name.partition(":")[0] for lane in await app.lanes.list()}
-        return Outcome(sandbox.counts, kills, left, lanes)
+        return Outcome(sandbox.counts, kills, left, waits, lanes)
 
 
 async def until_busy(counts: Counts) -> None:
@@ -148,7 +152,7 @@ async def until_busy(counts: Counts) -> None:
         await asyncio.sleep(0.01)
 
 
-async def until_done(app: Regente, within_seconds: float = 180.0) -> dict[str, int]:
+async def until_done(app: Regente, within_seconds: float = 400.0) -> dict[str, int]:
     """How many tasks have another status than a good end, by status."""
     deadline = time.monotonic() + within_seconds
     while True:
